@@ -1,0 +1,71 @@
+//! Stand-in for the `async-io` crate: only the timers that `zookeeper-client` uses, built on tokio.
+//!
+//! The real crate starts a hidden reactor thread for the whole process. A forked child does not have that
+//! thread, and heartbeats would depend on a second thread being scheduled. These timers run on the runtime
+//! that creates them, which is zklock's own.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::time::Sleep;
+
+/// A timer that fires once, periodically, or never.
+///
+/// Must be created on a tokio runtime with time enabled.
+#[derive(Debug)]
+pub struct Timer {
+    sleep: Option<Pin<Box<Sleep>>>,
+    period: Option<Duration>,
+}
+
+impl Timer {
+    /// A timer that never fires.
+    #[must_use]
+    pub fn never() -> Self {
+        Self { sleep: None, period: None }
+    }
+
+    /// A timer that fires once, `duration` from now. One too long to count is a timer that never fires.
+    #[must_use]
+    pub fn after(duration: Duration) -> Self {
+        Instant::now().checked_add(duration).map_or_else(Self::never, Self::at)
+    }
+
+    /// A timer that fires once, at `instant`.
+    #[must_use]
+    pub fn at(instant: Instant) -> Self {
+        Self { sleep: Some(Box::pin(tokio::time::sleep_until(instant.into()))), period: None }
+    }
+
+    /// A timer that fires every `period`, for the first time one period from now.
+    #[must_use]
+    pub fn interval(period: Duration) -> Self {
+        Self { period: Some(period), ..Self::after(period) }
+    }
+}
+
+impl Future for Timer {
+    type Output = Instant;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Instant> {
+        let period = self.period;
+        let Some(sleep) = self.sleep.as_mut() else { return Poll::Pending };
+        ready!(sleep.as_mut().poll(cx));
+        let fired = sleep.deadline().into_std();
+        match period.and_then(|period| fired.checked_add(period)) {
+            Some(next) => sleep.as_mut().reset(next.into()),
+            None => self.sleep = None,
+        }
+        Poll::Ready(fired)
+    }
+}
+
+impl futures_core::Stream for Timer {
+    type Item = Instant;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
+        self.poll(cx).map(Some)
+    }
+}

@@ -1,0 +1,302 @@
+//! A client: one ZooKeeper session after another, shared by the locks made on it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::driver::{self, Command, Input};
+use crate::error::{Error, Result};
+use crate::lease::LockPath;
+use crate::options::ClientOptions;
+use crate::queue::JoinId;
+use crate::runtime;
+
+/// Whether a client is in touch with the ensemble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum ClientState {
+    /// Nothing has been sent yet.
+    Idle,
+    /// No session yet, or none any more: looking for a server.
+    Connecting,
+    /// In touch with a server.
+    Connected,
+    /// Out of touch; the session may still live.
+    Suspended,
+    /// Closed, for good.
+    Closed,
+}
+
+impl ClientState {
+    const ALL: [Self; 5] = [Self::Idle, Self::Connecting, Self::Connected, Self::Suspended, Self::Closed];
+
+    /// The state's name, the same in all languages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Connecting => "connecting",
+            Self::Connected => "connected",
+            Self::Suspended => "suspended",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+/// A client of one ensemble. Clones are the same client. Locks and leases keep the client that they were made
+/// on alive; when the last handle is gone it closes in the background.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+/// What the handles of a client share. The driver does not keep it alive, so that its end is the handles' end.
+pub(crate) struct Shared {
+    pub(crate) options: ClientOptions,
+    generation: u64,
+    driver: OnceLock<mpsc::UnboundedSender<Input>>,
+    status: Arc<Status>,
+    next_join: AtomicU64,
+    paths: Mutex<Paths>,
+}
+
+/// What the driver tells the handles without being asked.
+#[derive(Default)]
+pub(crate) struct Status {
+    state: AtomicU8,
+    session_id: AtomicI64,
+}
+
+impl Status {
+    pub(crate) fn set(&self, state: ClientState) {
+        self.state.store(state as u8, Ordering::Release);
+    }
+
+    pub(crate) fn set_session(&self, session_id: i64) {
+        self.session_id.store(session_id, Ordering::Release);
+    }
+
+    fn get(&self) -> ClientState {
+        ClientState::ALL[usize::from(self.state.load(Ordering::Acquire))]
+    }
+}
+
+/// The lock directories in use, so that two lock objects on one path are one lock.
+#[derive(Default)]
+struct Paths {
+    locks: HashMap<String, Weak<LockPath>>,
+    prune_at: usize,
+}
+
+impl Paths {
+    fn get(&mut self, client: &Arc<Shared>, path: &str) -> Arc<LockPath> {
+        if let Some(lock) = self.locks.get(path).and_then(Weak::upgrade) {
+            return lock;
+        }
+        // Entries of dropped locks are swept when the map has doubled, so that sweeping costs nothing on average.
+        if self.locks.len() >= self.prune_at {
+            self.locks.retain(|_, lock| lock.strong_count() > 0);
+            self.prune_at = 2 * self.locks.len() + 64;
+        }
+        let lock = Arc::new(LockPath::new(Arc::clone(client), path.to_owned()));
+        self.locks.insert(path.to_owned(), Arc::downgrade(&lock));
+        lock
+    }
+}
+
+/// What hangs on the process: the shared clients, and every client's driver, to be closed at exit.
+#[derive(Default)]
+pub(crate) struct Registry {
+    shared: HashMap<ClientOptions, Client>,
+    drivers: Vec<mpsc::WeakUnboundedSender<Input>>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("hosts", &self.shared.options.hosts)
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client that connects when it is first used. Sends nothing and starts no thread.
+    #[must_use]
+    pub fn new(options: ClientOptions) -> Self {
+        let shared = Shared {
+            options,
+            generation: runtime::generation(),
+            driver: OnceLock::new(),
+            status: Arc::default(),
+            next_join: AtomicU64::new(1),
+            paths: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Connects to `hosts` (see [`ClientOptions::new`]) with default options.
+    ///
+    /// Cancel safe: dropping the future closes the client.
+    ///
+    /// # Errors
+    /// As [`ready`](Self::ready), and [`BadArgument`](crate::ErrorKind::BadArgument) for malformed hosts.
+    pub async fn connect(hosts: &str) -> Result<Self> {
+        let client = Self::new(ClientOptions::new(Some(hosts))?);
+        client.ready().await?;
+        Ok(client)
+    }
+
+    /// The process's one client with `options`. Sends nothing. Closed by [`shutdown`].
+    ///
+    /// # Errors
+    /// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if the operating system refuses a thread.
+    pub fn shared(options: &ClientOptions) -> Result<Self> {
+        let mut registry = runtime::process()?.state();
+        if let Some(client) = registry.shared.get(options) {
+            if client.shared.usable() {
+                return Ok(client.clone());
+            }
+        }
+        let client = Self::new(options.clone());
+        registry.shared.insert(options.clone(), client.clone());
+        Ok(client)
+    }
+
+    /// Waits until the client has a session; connects if it never tried.
+    ///
+    /// Cancel safe: dropping the future leaves the client connecting.
+    ///
+    /// # Errors
+    /// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if there is none within the connect time-out,
+    /// [`AuthFailed`](crate::ErrorKind::AuthFailed), [`ClientClosed`](crate::ErrorKind::ClientClosed),
+    /// [`Forked`](crate::ErrorKind::Forked).
+    pub async fn ready(&self) -> Result<()> {
+        let (reply, outcome) = oneshot::channel();
+        self.shared.send(Command::Connect { reply })?;
+        outcome.await.unwrap_or_else(|_| Err(Error::client_closed()))
+    }
+
+    /// Whether the client is in touch with the ensemble.
+    #[must_use]
+    pub fn state(&self) -> ClientState {
+        self.shared.status.get()
+    }
+
+    /// The current ZooKeeper session, 0 if there was none yet.
+    #[must_use]
+    pub fn session_id(&self) -> i64 {
+        self.shared.status.session_id.load(Ordering::Acquire)
+    }
+
+    /// Closes the client: its leases are lost, its waiters fail, its session ends, and with it all its nodes.
+    /// Waits until the server has acknowledged it, or for two seconds. Closing again does nothing.
+    ///
+    /// Cancel safe: the closing is on its way when this function returns its future.
+    ///
+    /// # Errors
+    /// [`Forked`](crate::ErrorKind::Forked).
+    pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
+        let closing = self.shared.start_closing();
+        async move {
+            if let Some(closed) = closing? {
+                closed.await.ok();
+            }
+            Ok(())
+        }
+    }
+
+    pub(crate) fn lock_path(&self, path: &str) -> Result<Arc<LockPath>> {
+        self.shared.check_process()?;
+        let mut paths = self.shared.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(paths.get(&self.shared, path))
+    }
+}
+
+impl Shared {
+    /// Fails in a process that inherited this handle through fork.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if self.generation == runtime::generation() { Ok(()) } else { Err(Error::forked()) }
+    }
+
+    /// Whether new work can be given to this client in this process.
+    pub(crate) fn usable(&self) -> bool {
+        self.check_process().is_ok() && self.status.get() != ClientState::Closed
+    }
+
+    pub(crate) fn next_join(&self) -> JoinId {
+        JoinId(self.next_join.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Gives the driver a command; starts it with the first.
+    pub(crate) fn send(&self, command: Command) -> Result<()> {
+        self.check_process()?;
+        if self.status.get() == ClientState::Closed {
+            return Err(Error::client_closed());
+        }
+        let process = runtime::process()?;
+        let driver = self.driver.get_or_init(|| {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            let status = Arc::clone(&self.status);
+            let mut registry = process.state();
+            registry.drivers.retain(|driver| driver.strong_count() > 0);
+            registry.drivers.push(sender.downgrade());
+            drop(process.spawn(driver::drive(self.options.clone(), status, sender.clone(), receiver)));
+            sender
+        });
+        driver.send(Input::Command(command)).map_err(|_| Error::client_closed())
+    }
+
+    fn start_closing(&self) -> Result<Option<oneshot::Receiver<()>>> {
+        self.check_process()?;
+        let Some(driver) = self.driver.get() else {
+            self.status.set(ClientState::Closed);
+            return Ok(None);
+        };
+        Ok(close(driver))
+    }
+}
+
+/// Tells a driver to close; `None` if it has ended.
+fn close(driver: &mpsc::UnboundedSender<Input>) -> Option<oneshot::Receiver<()>> {
+    let (done, closed) = oneshot::channel();
+    driver.send(Input::Command(Command::Close { done: Some(done) })).ok().map(|()| closed)
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // A forked child leaves the parent's driver alone.
+        if self.check_process().is_ok() {
+            if let Some(driver) = self.driver.get() {
+                driver.send(Input::Command(Command::Close { done: None })).ok();
+            }
+        }
+    }
+}
+
+/// Closes every client of this process, and waits for the servers' acknowledgements for up to `limit`. For use at
+/// the end of a process: locks are then free at once, instead of after the session time-out.
+pub fn shutdown(limit: Duration) {
+    let Some(process) = runtime::existing() else { return };
+    let (shared, drivers) = {
+        let mut registry = process.state();
+        (std::mem::take(&mut registry.shared), std::mem::take(&mut registry.drivers))
+    };
+    drop(shared);
+    let closing: Vec<_> =
+        drivers.iter().filter_map(mpsc::WeakUnboundedSender::upgrade).filter_map(|driver| close(&driver)).collect();
+    let (done, finished) = std::sync::mpsc::channel();
+    drop(process.spawn(async move {
+        for closed in closing {
+            closed.await.ok();
+        }
+        done.send(()).ok();
+    }));
+    finished.recv_timeout(limit).ok();
+}

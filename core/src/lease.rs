@@ -1,0 +1,307 @@
+//! What a successful acquire returns: proof of holding.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{oneshot, watch};
+
+use crate::client::Shared;
+use crate::driver::Command;
+use crate::error::{Error, ErrorKind, Result};
+use crate::owner::Owner;
+use crate::queue::JoinId;
+
+/// Why a lease was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// The server ended the session, or forgot it.
+    SessionExpired,
+    /// Somebody else deleted the lock's node.
+    NodeDeleted,
+    /// The client was closed while it held the lock.
+    ClientClosed,
+}
+
+impl LossReason {
+    /// The reason in words, the same in all languages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SessionExpired => "session expired",
+            Self::NodeDeleted => "node deleted",
+            Self::ClientClosed => "client closed",
+        }
+    }
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Whether a lease still proves anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseState {
+    /// The lock is held.
+    Held,
+    /// The lock is lost, for good.
+    Lost(LossReason),
+}
+
+impl LeaseState {
+    /// The state's name, the same in all languages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Lost(_) => "lost",
+        }
+    }
+}
+
+/// One lock directory as one client sees it. All lock objects on one client and path share it, so that
+/// re-entry goes by owner and path, not by object.
+pub(crate) struct LockPath {
+    pub(crate) client: Arc<Shared>,
+    /// As the caller wrote it, below the client's chroot.
+    pub(crate) path: String,
+    hold: Mutex<Option<Arc<Hold>>>,
+}
+
+/// One hold of one lock, shared by the leases of all its levels.
+pub(crate) struct Hold {
+    pub(crate) lock: Arc<LockPath>,
+    pub(crate) join: JoinId,
+    pub(crate) owner: Owner,
+    /// The node's name within the lock path.
+    pub(crate) node: String,
+    pub(crate) fencing_token: i64,
+    pub(crate) session_id: i64,
+    state: watch::Sender<LeaseState>,
+    // Changed only while `lock.hold` is locked.
+    levels: std::sync::atomic::AtomicUsize,
+}
+
+impl LockPath {
+    pub(crate) fn new(client: Arc<Shared>, path: String) -> Self {
+        Self { client, path, hold: Mutex::new(None) }
+    }
+
+    fn hold(&self) -> MutexGuard<'_, Option<Arc<Hold>>> {
+        self.hold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One level more, without a request, if `owner` holds the lock.
+    pub(crate) fn reenter(&self, owner: Owner) -> Option<Lease> {
+        let hold = self.hold();
+        let hold = hold.as_ref().filter(|hold| hold.owner == owner && hold.state() == LeaseState::Held)?;
+        hold.levels.fetch_add(1, Ordering::Relaxed);
+        Some(Lease::new(Arc::clone(hold)))
+    }
+
+    pub(crate) fn owned_by(&self, owner: Owner) -> bool {
+        self.hold().as_ref().is_some_and(|hold| hold.owner == owner && hold.state() == LeaseState::Held)
+    }
+
+    /// Records a grant; its first level is the lease returned.
+    pub(crate) fn grant(self: &Arc<Self>, grant: Grant) -> Lease {
+        let hold = Arc::new(Hold {
+            lock: Arc::clone(self),
+            join: grant.join,
+            owner: grant.owner,
+            node: grant.node,
+            fencing_token: grant.fencing_token,
+            session_id: grant.session_id,
+            state: watch::Sender::new(LeaseState::Held),
+            levels: std::sync::atomic::AtomicUsize::new(1),
+        });
+        *self.hold() = Some(Arc::clone(&hold));
+        Lease::new(hold)
+    }
+
+    /// Declares the hold of `join` lost, if it still is the current one.
+    pub(crate) fn lose(&self, join: JoinId, reason: LossReason) {
+        let lost = self.hold().take_if(|hold| hold.join == join);
+        if let Some(hold) = lost {
+            hold.state.send_replace(LeaseState::Lost(reason));
+        }
+    }
+}
+
+/// What the engine knows of a grant.
+pub(crate) struct Grant {
+    pub(crate) join: JoinId,
+    pub(crate) owner: Owner,
+    pub(crate) node: String,
+    pub(crate) fencing_token: i64,
+    pub(crate) session_id: i64,
+}
+
+impl Hold {
+    fn state(&self) -> LeaseState {
+        *self.state.borrow()
+    }
+}
+
+/// Proof of holding a lock. Dropping it releases it in the background.
+///
+/// Every successful acquire returns a lease of its own; those of one owner on one path share node, token and
+/// state, and the last one released frees the lock.
+pub struct Lease {
+    hold: Arc<Hold>,
+    live: AtomicBool,
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("path", &self.path())
+            .field("node", &self.hold.node)
+            .field("fencing_token", &self.hold.fencing_token)
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Lease {
+    fn new(hold: Arc<Hold>) -> Self {
+        Self { hold, live: AtomicBool::new(true) }
+    }
+
+    /// The lock path, as given when the lock was made.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.hold.lock.path
+    }
+
+    /// The full path of the lock's node, below the client's chroot.
+    #[must_use]
+    pub fn node(&self) -> String {
+        format!("{}/{}", self.hold.lock.path, self.hold.node)
+    }
+
+    /// The fencing token: the zxid that created the node. It grows from holder to holder over the life of the
+    /// ensemble, also when the lock directory is deleted and made anew. Hand it to the resource that the lock
+    /// guards, and let that refuse smaller ones.
+    #[must_use]
+    pub fn fencing_token(&self) -> i64 {
+        self.hold.fencing_token
+    }
+
+    /// The ZooKeeper session that owns the node.
+    #[must_use]
+    pub fn session_id(&self) -> i64 {
+        self.hold.session_id
+    }
+
+    /// Who may re-enter on this hold.
+    #[must_use]
+    pub fn owner(&self) -> Owner {
+        self.hold.owner
+    }
+
+    /// Whether the lease still proves anything. Sends nothing.
+    #[must_use]
+    pub fn state(&self) -> LeaseState {
+        self.hold.state()
+    }
+
+    /// Succeeds while the lock is held. Sends nothing.
+    ///
+    /// # Errors
+    /// [`LockLost`](ErrorKind::LockLost), [`NotHeld`](ErrorKind::NotHeld) after [`release`](Self::release), or
+    /// [`Forked`](ErrorKind::Forked).
+    pub fn check(&self) -> Result<()> {
+        self.hold.lock.client.check_process()?;
+        if !self.live.load(Ordering::Relaxed) {
+            return Err(released());
+        }
+        match self.state() {
+            LeaseState::Held => Ok(()),
+            LeaseState::Lost(reason) => Err(self.lost_error(reason)),
+        }
+    }
+
+    fn lost_error(&self, reason: LossReason) -> Error {
+        let message = format!(
+            "the lock {} is lost: {reason}; another client may hold it. Stop what it guards, then acquire it again",
+            self.path()
+        );
+        Error::new(ErrorKind::LockLost, message)
+    }
+
+    /// Waits until the lease is lost. Never returns for a lease that is released in time.
+    ///
+    /// Cancel safe: dropping the future changes nothing.
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + 'static {
+        let mut state = self.hold.state.subscribe();
+        async move {
+            match state.wait_for(|state| matches!(state, LeaseState::Lost(_))).await.as_deref() {
+                Ok(LeaseState::Lost(reason)) => *reason,
+                // Released: the hold is gone and can no longer be lost.
+                _ => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Releases this level; the last one of a hold frees the lock. The release is on its way when this
+    /// function returns; the future waits until the server has acknowledged it, or the session is over.
+    ///
+    /// Never fails because of the network. A lost lease is released without an error: there is nothing to undo.
+    ///
+    /// Cancel safe: a future that is dropped leaves the release going on in the background.
+    ///
+    /// # Errors
+    /// [`NotHeld`](ErrorKind::NotHeld) the second time, [`Forked`](ErrorKind::Forked).
+    pub fn release(&self) -> impl Future<Output = Result<()>> + Send + 'static {
+        let (done, acknowledged) = oneshot::channel();
+        let result = self.release_level(Some(done));
+        async move {
+            result?;
+            // A dropped sender means that the client is closed, and the session and its nodes with it.
+            acknowledged.await.ok();
+            Ok(())
+        }
+    }
+
+    /// Like [`release`](Self::release), without waiting for the acknowledgement.
+    ///
+    /// # Errors
+    /// [`NotHeld`](ErrorKind::NotHeld) the second time, [`Forked`](ErrorKind::Forked).
+    pub fn release_in_background(&self) -> Result<()> {
+        self.release_level(None)
+    }
+
+    fn release_level(&self, done: Option<oneshot::Sender<()>>) -> Result<()> {
+        let Hold { lock, join, .. } = &*self.hold;
+        lock.client.check_process()?;
+        if !self.live.swap(false, Ordering::Relaxed) {
+            return Err(released());
+        }
+        let mut hold = lock.hold();
+        if self.hold.levels.fetch_sub(1, Ordering::Relaxed) > 1 {
+            return Ok(());
+        }
+        // Sent while the path is locked: a join that follows from here is behind this release.
+        if hold.take_if(|hold| hold.join == *join).is_some() {
+            lock.client.send(Command::Release { join: *join, done }).ok();
+        }
+        Ok(())
+    }
+}
+
+fn released() -> Error {
+    Error::not_held("this lease has been released already")
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // Released before, or inherited through fork: nothing to do.
+        self.release_level(None).ok();
+    }
+}

@@ -1,0 +1,36 @@
+//! Distributed locks on Apache ZooKeeper: fair, reentrant, fenced, on one wire with Apache Curator.
+//!
+//! A [`Client`] keeps a session with an ensemble; a [`Mutex`] is a lock at a path; an acquire returns a [`Lease`],
+//! which proves that the lock is held, carries a fencing token, and releases the lock when dropped. Java services
+//! on Curator's `InterProcessMutex` and others that use its node layout queue up for the same locks.
+//!
+//! Everything runs on one thread of the library's own, so the futures may be awaited on any executor.
+//!
+//! # When not to use it
+//! Within one process `std::sync::Mutex` is a million times faster. Where a lock guards a resource that can check
+//! a token, hand it [`Lease::fencing_token`]: a process that was paused cannot know that it lost the lock.
+//!
+//! # Layers
+//! `queue` decides, without I/O; `driver` carries out its decisions on a `session`; the handles are thin.
+
+mod client;
+mod driver;
+mod error;
+mod lease;
+mod mutex;
+mod options;
+mod owner;
+#[doc(hidden)]
+pub mod queue;
+mod runtime;
+mod session;
+
+pub use client::{Client, ClientState, shutdown};
+pub use error::{Error, ErrorKind, Result};
+pub use lease::{Lease, LeaseState, LossReason};
+pub use mutex::{ClientSource, Mutex, MutexOptions};
+pub use options::{ClientOptions, HOSTS_VARIABLE, Patience, duration};
+pub use owner::Owner;
+pub use queue::Naming;
+#[doc(hidden)]
+pub use runtime::{Background, run};

@@ -1,0 +1,19 @@
+//! Who may re-enter a lock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Who may re-enter a lock: two acquires on one client and path by one owner are one hold with two levels.
+///
+/// Make one for each flow of control that takes locks; copies are the same owner. Never reused in a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Owner(u64);
+
+impl Owner {
+    /// A new owner, different from all others.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "two defaults would be two different values")]
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
