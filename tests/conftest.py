@@ -1,0 +1,93 @@
+"""Fixtures, and how a scenario becomes one test for each surface."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from harness import contract
+from harness.observer import Observer
+from harness.processes import reap_all, survivors
+from harness.proxy import Proxy
+from harness.server import Ensemble, Standalone
+from harness.surfaces import SURFACES
+from harness.worker import Worker
+
+Start = Callable[..., Worker]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--surface", help="run the scenarios on these surfaces only (comma separated)")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a scenario on every surface to which the contract says that it applies."""
+    if "surface" not in metafunc.fixturenames:
+        return
+    number = contract.number_of(metafunc.function.__name__)
+    chosen = metafunc.config.getoption("--surface")
+    names = chosen.split(",") if chosen else list(SURFACES)
+    scenario = contract.scenarios().get(number) if number is not None else None
+    exempt = scenario.exempt if scenario is not None else {}
+    metafunc.parametrize("surface", [name for name in names if name not in exempt])
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Standalone]:
+    """The one server that most scenarios share. Do not stop it."""
+    with Standalone() as standalone:
+        yield standalone
+
+
+@pytest.fixture(scope="session")
+def ensemble() -> Iterator[Ensemble]:
+    """Three servers. Leave all of them running."""
+    with Ensemble() as three:
+        yield three
+
+
+@pytest.fixture(scope="session")
+def observer(server: Standalone) -> Iterator[Observer]:
+    """A bystander on the shared server."""
+    with Observer(server.hosts) as bystander:
+        yield bystander
+
+
+@pytest.fixture
+def proxy(server: Standalone) -> Iterator[Proxy]:
+    """A proxy of the test's own before the shared server."""
+    with Proxy(server.hosts) as made:
+        yield made
+
+
+_paths = itertools.count(1)
+
+
+@pytest.fixture
+def path() -> str:
+    """A lock path that nobody else uses. Its parents do not exist."""
+    return f"/t-{uuid.uuid4().hex[:8]}/lock-{next(_paths)}"
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start workers that die with the test."""
+    with ExitStack() as stack:
+
+        def start_one(surface: str) -> Worker:
+            return stack.enter_context(Worker(surface))
+
+        yield start_one
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_survives() -> Iterator[None]:
+    """At the very end, no process of ours may be left: neither a server nor a worker nor a child of one."""
+    yield
+    left = survivors()
+    reap_all()
+    assert not left, "left behind:\n" + "\n".join(left)

@@ -1,0 +1,1 @@
+"""The test harness: real servers, a meddling proxy, workers in every language, and the checker."""

@@ -1,0 +1,61 @@
+"""Reads scenarios.md: the numbered contract, and to which surface a number does not apply."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from harness.paths import TESTS
+from harness.surfaces import SURFACES
+
+_ROW = re.compile(r"^\|\s*S(\d+)\s*\|([^|]*)\|([^|]*)\|([^|]*)\|\s*$")
+_TEST = re.compile(r"^test_s(\d+)_")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One row of the contract."""
+
+    number: int
+    name: str
+    holds: str
+    # Surface to reason.
+    exempt: dict[str, str]
+
+
+def number_of(test: str) -> int | None:
+    """The number that a test's name carries."""
+    match = _TEST.match(test)
+    return int(match.group(1)) if match else None
+
+
+def _exempt(cell: str, number: int) -> dict[str, str]:
+    # "rust, node: why; aio: why"
+    found = {}
+    for part in filter(None, (piece.strip() for piece in cell.split(";"))):
+        names, colon, reason = part.partition(":")
+        if not colon or not reason.strip():
+            raise ValueError(f"S{number}: `{part}` gives no reason")
+        for name in (piece.strip() for piece in names.split(",")):
+            if name not in SURFACES:
+                raise ValueError(f"S{number}: there is no surface `{name}`")
+            found[name] = reason.strip()
+    return found
+
+
+@cache
+def scenarios() -> dict[int, Scenario]:
+    """All rows by number."""
+    found: dict[int, Scenario] = {}
+    for line in (TESTS / "scenarios.md").read_text().splitlines():
+        if match := _ROW.match(line):
+            number = int(match.group(1))
+            if number in found:
+                raise ValueError(f"S{number} is there twice")
+            found[number] = Scenario(
+                number, match.group(2).strip(), match.group(3).strip(), _exempt(match.group(4), number)
+            )
+    if not found:
+        raise ValueError("scenarios.md holds no scenario")
+    return found

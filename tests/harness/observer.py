@@ -1,0 +1,136 @@
+"""A bystander with a connection of its own: sees the nodes, waits for them, and does what operators do."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from harness.server import Server
+
+WAIT = 10.0
+SEQUENCED = re.compile(r"\d{10}$")
+
+
+def sequence(node: str) -> int:
+    """The sequence number that the server gave a node."""
+    match = SEQUENCED.search(node)
+    if match is None:
+        raise ValueError(f"{node} carries no sequence number")
+    return int(match.group())
+
+
+class Observer:
+    """A kazoo client that watches lock directories.
+
+    Waits are driven by watch events and end with an error.
+    """
+
+    def __init__(self, hosts: str) -> None:
+        self.hosts = hosts
+        self.client: Any = KazooClient(hosts=hosts, timeout=10.0)
+
+    def __enter__(self) -> Self:
+        self.client.start(timeout=15)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.client.stop()
+        self.client.close()
+
+    def exists(self, path: str) -> bool:
+        """Whether the node is there."""
+        return self.client.exists(path) is not None
+
+    def create(self, path: str) -> None:
+        """Create a persistent node with its parents: unlike a container, the server never reaps it."""
+        try:
+            self.client.create(path, makepath=True)
+        except NodeExistsError:
+            return
+
+    def delete(self, path: str) -> None:
+        """Delete a node, as an operator might."""
+        self.client.delete(path)
+
+    def children(self, path: str) -> list[str]:
+        """All children, those without a sequence number too; none when the path is missing."""
+        try:
+            return sorted(self.client.get_children(path))
+        except NoNodeError:
+            return []
+
+    def queue(self, path: str) -> list[str]:
+        """The contenders in the order of their sequence numbers."""
+        return sorted((node for node in self.children(path) if SEQUENCED.search(node)), key=sequence)
+
+    def czxid(self, path: str) -> int:
+        """The transaction that created a node."""
+        return int(self.client.get(path)[1].czxid)
+
+    def owner(self, path: str) -> int:
+        """The session that a node belongs to."""
+        return int(self.client.get(path)[1].ephemeralOwner)
+
+    def wait_queue(self, path: str, length: int, timeout: float = WAIT) -> list[str]:
+        """Wait until the lock has so many contenders; returns them in order."""
+        return self.wait(path, lambda queue: len(queue) == length, f"{length} contenders", timeout)
+
+    def wait(
+        self, path: str, wanted: Callable[[list[str]], bool], what: str, timeout: float = WAIT
+    ) -> list[str]:
+        """Wait until the queue of a lock is as wanted."""
+        deadline = time.monotonic() + timeout
+        while True:
+            changed = threading.Event()
+            try:
+                children = self.client.get_children(path, watch=lambda _event, changed=changed: changed.set())
+            except NoNodeError:
+                children = []
+                if self.client.exists(path, watch=lambda _event, changed=changed: changed.set()):
+                    continue
+            queue = sorted((node for node in children if SEQUENCED.search(node)), key=sequence)
+            if wanted(queue):
+                return queue
+            if not changed.wait(max(0.0, deadline - time.monotonic())):
+                raise AssertionError(f"{path}: no {what} within {timeout} s, but {queue}")
+
+    def wait_gone(self, path: str, timeout: float = WAIT) -> None:
+        """Wait until a node is gone."""
+        deadline = time.monotonic() + timeout
+        while True:
+            gone = threading.Event()
+            if self.client.exists(path, watch=lambda _event, gone=gone: gone.set()) is None:
+                return
+            if not gone.wait(max(0.0, deadline - time.monotonic())):
+                raise AssertionError(f"{path} is still there after {timeout} s")
+
+    def kill_session(self, session_id: int, password: bytes) -> None:
+        """End somebody's session for real: take it over from a second connection and close it."""
+        usurper: Any = KazooClient(hosts=self.hosts, client_id=(session_id, password), timeout=10.0)
+        usurper.start(timeout=10)
+        taken = usurper.client_id[0]
+        usurper.stop()
+        usurper.close()
+        if taken != session_id:
+            raise AssertionError("the session had already ended: the server gave the usurper a new one")
+
+
+def watches(server: Server, under: str) -> dict[str, int]:
+    """How many sessions watch each path below ``under``, by the server's own account."""
+    found: dict[str, int] = {}
+    path = None
+    for line in server.four_letter("wchp").splitlines():
+        if line.startswith("/"):
+            path = line
+        elif path is not None and line.strip() and (path == under or path.startswith(under + "/")):
+            found[path] = found.get(path, 0) + 1
+    return found

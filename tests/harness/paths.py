@@ -1,0 +1,25 @@
+"""Where things lie, relative to this file: a clone works from any directory."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent.parent
+REPOSITORY = TESTS.parent
+TARGET = TESTS / "target"
+JARS = TARGET / "lib"
+CLASSES = TARGET / "classes"
+
+JAVA = os.environ.get("ZKLOCK_JAVA", "java")
+NODE = os.environ.get("ZKLOCK_NODE", "node")
+PYTHON = sys.executable
+
+RUST_WORKER = Path(
+    os.environ.get(
+        "ZKLOCK_RUST_WORKER",
+        str(Path(os.environ.get("CARGO_TARGET_DIR", str(REPOSITORY / "target"))) / "debug" / "zklock-worker"),
+    )
+)
+NODE_PACKAGE = Path(os.environ.get("ZKLOCK_NODE_PACKAGE", str(REPOSITORY / "bindings-node")))

@@ -1,0 +1,286 @@
+"""Real Apache ZooKeeper: one server, or an ensemble of three."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from harness.paths import JARS, JAVA
+from harness.ports import free_port
+from harness.processes import reap, spawn
+
+STARTUP = 30.0
+POLL = 0.02
+
+JVM = [
+    "-Xmx128m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Dzookeeper.jmx.log4j.disable=true",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Djava.awt.headless=true",
+    # The tests kill processes, not machines: the page cache is durable enough, and fsync would dominate
+    # everything.
+    "-Dzookeeper.forceSync=no",
+    "-Dzookeeper.preAllocSize=1024",
+]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What tests may want different. Times are in milliseconds."""
+
+    tick: int = 200
+    min_session_timeout: int = 400
+    max_session_timeout: int = 60_000
+    # How often the leader looks for idle containers; short, so that a parent is reaped while a test looks on.
+    container_check: int = 500
+
+
+class NotServing(Exception):
+    """A server did not answer, or not as one that serves."""
+
+
+class Server:
+    """One server process on a fixed port with its data in a directory that survives restarts."""
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: Settings | None = None,
+        *,
+        server_id: int = 1,
+        peers: str = "",
+        port: int | None = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self.port = port or free_port()
+        self.directory = directory
+        self.server_id = server_id
+        self._peers = peers
+        self._process: subprocess.Popen[bytes] | None = None
+        self._write_config()
+
+    def _write_config(self) -> None:
+        data = self.directory / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        (data / "myid").write_text(f"{self.server_id}\n")
+        self._config = self.directory / "zoo.cfg"
+        self._config.write_text(
+            f"tickTime={self.settings.tick}\n"
+            f"dataDir={data}\n"
+            "clientPortAddress=127.0.0.1\n"
+            f"clientPort={self.port}\n"
+            f"minSessionTimeout={self.settings.min_session_timeout}\n"
+            f"maxSessionTimeout={self.settings.max_session_timeout}\n"
+            "maxClientCnxns=0\n"
+            "admin.enableServer=false\n"
+            "4lw.commands.whitelist=*\n"
+            "initLimit=50\n"
+            "syncLimit=10\n" + self._peers
+        )
+
+    @property
+    def hosts(self) -> str:
+        """The connect string of this server alone."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        if self._process is None:
+            raise NotServing("the server is not running")
+        return self._process.pid
+
+    def launch(self) -> None:
+        """Start the process without waiting for it."""
+        if self._process is not None:
+            raise RuntimeError("the server is already running")
+        command = [JAVA, *JVM, f"-Dznode.container.checkIntervalMs={self.settings.container_check}"]
+        command += [
+            "-cp",
+            f"{JARS}/*",
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            str(self._config),
+        ]
+        with (self.directory / "server.log").open("ab") as log:
+            self._process = spawn(command, stdout=log, stderr=log)
+
+    def start(self) -> None:
+        """Start the process and return once it serves."""
+        self.launch()
+        self.wait_serving()
+
+    def wait_serving(self, timeout: float = STARTUP) -> None:
+        """Return once the server takes clients.
+
+        A server gives no event for that: it is asked again and again.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            if self._process is None or self._process.poll() is not None:
+                raise NotServing(f"the server ended while starting:\n{self.log_tail()}")
+            with contextlib.suppress(NotServing):
+                self.mode()
+                return
+            if time.monotonic() > deadline:
+                raise NotServing(f"not serving after {timeout} s:\n{self.log_tail()}")
+            time.sleep(POLL)
+
+    def log_tail(self) -> str:
+        """The last lines that the server wrote."""
+        log = self.directory / "server.log"
+        return "\n".join(log.read_text(errors="replace").splitlines()[-20:]) if log.exists() else ""
+
+    def four_letter(self, word: str) -> str:
+        """The answer to one of ZooKeeper's four-letter words."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+                connection.sendall(word.encode())
+                chunks = []
+                while chunk := connection.recv(65536):
+                    chunks.append(chunk)
+        except OSError as error:
+            raise NotServing(f"{word}: {error}") from error
+        return b"".join(chunks).decode()
+
+    def mode(self) -> str:
+        """`standalone`, `leader` or `follower`; raises `NotServing` while the server is none of them."""
+        for line in self.four_letter("srvr").splitlines():
+            if line.startswith("Mode: "):
+                return line.removeprefix("Mode: ")
+        raise NotServing("the server is up, but serves no requests")
+
+    def stop(self) -> None:
+        """End the process in an orderly way."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+            self._process.terminate()
+            reap(self._process, grace=5)
+            self._process = None
+
+    def kill(self) -> None:
+        """Kill -9."""
+        if self._process is not None:
+            reap(self._process)
+            self._process = None
+
+    def restart(self) -> None:
+        """Kill -9, then start again on the same port and data."""
+        self.kill()
+        self.start()
+
+    def pause(self) -> None:
+        """Stop the process where it stands: its connections stay open and silent."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+
+
+class Standalone(Server):
+    """A server of its own, with its data in a temporary directory that goes with it."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        super().__init__(Path(tempfile.mkdtemp(prefix="zklock-server-")), settings)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill the server and delete its data."""
+        self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Ensemble:
+    """Several servers that vote."""
+
+    def __init__(self, size: int = 3, settings: Settings | None = None) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="zklock-ensemble-"))
+        ports = {number: free_port() for number in range(1, size + 1)}
+        peers = "".join(
+            f"server.{number}=127.0.0.1:{free_port()}:{free_port()};127.0.0.1:{port}\n"
+            for number, port in ports.items()
+        )
+        self.servers = [
+            _Member(self._directory / str(number), settings, server_id=number, peers=peers, port=port)
+            for number, port in ports.items()
+        ]
+
+    def __enter__(self) -> Self:
+        try:
+            for server in self.servers:
+                server.launch()
+            self.wait_serving()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def hosts(self) -> str:
+        """The connect string of all servers."""
+        return ",".join(server.hosts for server in self.servers)
+
+    def wait_serving(self) -> None:
+        """Return once every running server serves."""
+        for server in self.servers:
+            server.wait_serving()
+
+    def leader(self, timeout: float = STARTUP) -> Server:
+        """The server that leads, once there is one."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            for server in self.servers:
+                with contextlib.suppress(NotServing):
+                    if server.mode() == "leader":
+                        return server
+            time.sleep(POLL)
+        raise NotServing("no server leads")
+
+    def close(self) -> None:
+        """Kill all servers and delete their data."""
+        for server in self.servers:
+            server.kill()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class _Member(Server):
+    """A voter.
+
+    Its client address is part of the ensemble's configuration, so the file must not name it again.
+    """
+
+    def _write_config(self) -> None:
+        super()._write_config()
+        lines = self._config.read_text().splitlines(keepends=True)
+        self._config.write_text("".join(line for line in lines if not line.startswith("clientPort")))

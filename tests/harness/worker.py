@@ -1,0 +1,435 @@
+"""A worker process: commands go in, answers come out, and what it said becomes its history."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from types import TracebackType
+from typing import Any, Self
+
+from harness.history import Hold
+from harness.paths import TESTS
+from harness.processes import reap, spawn
+from harness.surfaces import ALL, Surface
+
+ANSWER = 20.0
+
+Line = dict[str, Any]
+
+
+class WorkerError(Exception):
+    """The worker answered `error`."""
+
+    def __init__(self, line: Line) -> None:
+        super().__init__(f"{line.get('code')} {line.get('type')}: {line.get('message')}")
+        self.code: str | None = line.get("code")
+        self.type: str = line.get("type", "")
+        self.message: str = line.get("message", "")
+        self.t: int = line["t"]
+
+
+class Unanswered(AssertionError):
+    """No answer in time: in this suite a hang is a failure, and a loud one."""
+
+
+class Pending:
+    """A command that was sent, and its answer to come."""
+
+    def __init__(self, worker: Worker, command: Line) -> None:
+        self.worker = worker
+        self.command = command
+        self.sent = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        self._future: Future[Line] = Future()
+
+    @property
+    def id(self) -> int:
+        """The command's id."""
+        return int(self.command["id"])
+
+    @property
+    def done(self) -> bool:
+        """Whether the answer is there."""
+        return self._future.done()
+
+    def resolve(self, line: Line) -> None:
+        """Note the answer."""
+        self._future.set_result(line)
+
+    def abandon(self, reason: str) -> None:
+        """Note that there will be no answer."""
+        if not self._future.done():
+            self._future.set_exception(Unanswered(f"{self.worker}: {reason}, {self.command} has no answer"))
+
+    def line(self, timeout: float = ANSWER) -> Line:
+        """The answer as it came, an error too."""
+        try:
+            return self._future.result(timeout)
+        except FutureTimeout:
+            raise Unanswered(
+                f"{self.worker}: no answer to {self.command} within {timeout} s\n{self.worker.last_words()}"
+            ) from None
+
+    def result(self, timeout: float = ANSWER) -> Line:
+        """The answer; an error is raised."""
+        line = self.line(timeout)
+        if line["event"] == "error":
+            raise WorkerError(line)
+        if line["event"] == "unsupported":
+            raise AssertionError(f"{self.worker} does not support {self.command['cmd']}")
+        return line
+
+    def expect(self, event: str, timeout: float = ANSWER) -> Line:
+        """The answer, which must be this one."""
+        line = self.result(timeout)
+        assert line["event"] == event, f"{self.worker}: wanted {event}, got {line}"
+        return line
+
+    def error(self, timeout: float = ANSWER) -> WorkerError:
+        """The error that the answer must be."""
+        line = self.line(timeout)
+        assert line["event"] == "error", f"{self.worker}: wanted an error for {self.command}, got {line}"
+        return WorkerError(line)
+
+
+class Worker:
+    """One process.
+
+    Names (client `c`, lock `m`) default to something, for most tests need only one of each.
+    """
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, surface: str | Surface, *, env: dict[str, str] | None = None) -> None:
+        self.surface = ALL[surface] if isinstance(surface, str) else surface
+        self.name = f"{self.surface.name}#{next(self._numbers)}"
+        if not self.surface.needs.exists():
+            raise AssertionError(
+                f"the {self.surface.name} worker is not built: {self.surface.needs} is missing"
+            )
+        self.history: list[Line] = []
+        self.killed: int | None = None
+        self._commands: dict[int, Pending] = {}
+        self._paths: dict[str, str] = {}
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()
+        self._errors: deque[str] = deque(maxlen=40)
+        self._news = threading.Condition()
+        self._process = spawn(
+            self.surface.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=TESTS,
+            env=env,
+        )
+        self._readers = [
+            threading.Thread(target=self._read_lines, daemon=True),
+            threading.Thread(target=self._read_errors, daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    # The pipe.
+
+    def _read_lines(self) -> None:
+        assert self._process.stdout is not None
+        for raw in self._process.stdout:
+            try:
+                line: Line = json.loads(raw)
+            except ValueError:
+                self._errors.append(f"not JSON: {raw!r}")
+                continue
+            with self._news:
+                self.history.append(line)
+                self._news.notify_all()
+            pending = self._commands.get(line.get("id", -1))
+            if pending is not None and line["event"] != "held" and not pending.done:
+                pending.resolve(line)
+        for pending in list(self._commands.values()):
+            pending.abandon(f"the worker ended\n{self.last_words()}\n")
+        with self._news:
+            self._news.notify_all()
+
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        for raw in self._process.stderr:
+            self._errors.append(raw.decode(errors="replace").rstrip())
+
+    def last_words(self) -> str:
+        """What the worker last wrote to its standard error."""
+        return "\n".join(self._errors)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def send(self, cmd: str, **fields: Any) -> Pending:
+        """Send a command and do not wait for its answer."""
+        command = {"id": next(self._ids), "cmd": cmd, **fields}
+        pending = Pending(self, command)
+        self._commands[pending.id] = pending
+        assert self._process.stdin is not None
+        try:
+            with self._lock:
+                self._process.stdin.write(json.dumps(command).encode() + b"\n")
+                self._process.stdin.flush()
+        except OSError as error:
+            raise Unanswered(f"{self}: {error}; {self.last_words()}") from error
+        return pending
+
+    def call(self, cmd: str, *, answer_within: float = ANSWER, **fields: Any) -> Line:
+        """Send a command and return its answer; an error is raised."""
+        return self.send(cmd, **fields).result(answer_within)
+
+    def wait_line(self, event: str, timeout: float = ANSWER, **fields: Any) -> Line:
+        """Wait until a line like this is in the history."""
+        deadline = time.monotonic() + timeout
+        with self._news:
+            while True:
+                for line in self.history:
+                    if line["event"] == event and all(
+                        line.get(key) == value for key, value in fields.items()
+                    ):
+                        return line
+                if not self._news.wait(max(0.0, deadline - time.monotonic())):
+                    raise Unanswered(f"{self}: no {event} {fields} within {timeout} s\n{self.last_words()}")
+
+    # The commands.
+
+    def connect(
+        self,
+        hosts: str,
+        *,
+        client: str = "c",
+        session_timeout: float | None = None,
+        connect_timeout: float | None = None,
+    ) -> int:
+        """Connect a client; returns its session id."""
+        options = {"session_timeout": session_timeout, "connect_timeout": connect_timeout}
+        given = {name: value for name, value in options.items() if value is not None}
+        return int(self.call("connect", client=client, hosts=hosts, **given)["session"])
+
+    def lock(self, path: Any, *, lock: str = "m", client: str | None = "c", hosts: str | None = None) -> None:
+        """Make a lock object, on a client or (with ``hosts``) on a shared one that its first use makes."""
+        self._paths[lock] = path
+        where = {"hosts": hosts} if hosts is not None else {"client": client}
+        self.call("lock", lock=lock, path=path, kind="mutex", **where)
+
+    def acquire(self, lease: str = "l", *, lock: str = "m", owner: str = "a", timeout: Any = None) -> Pending:
+        """Ask for the lock."""
+        given = {} if timeout is None else {"timeout": timeout}
+        return self.send("acquire", lock=lock, lease=lease, owner=owner, **given)
+
+    def hold(self, lease: str = "l", *, lock: str = "m", owner: str = "a", timeout: float = ANSWER) -> Line:
+        """Acquire and return the answer, which must be `acquired`."""
+        return self.acquire(lease, lock=lock, owner=owner).expect("acquired", timeout)
+
+    def try_acquire(self, lease: str = "l", *, lock: str = "m", owner: str = "a") -> Line:
+        """Ask for the lock without queueing; `acquired` or `busy`."""
+        return self.call("try", lock=lock, lease=lease, owner=owner)
+
+    def release(self, lease: str = "l", *, owner: str = "a", wait: bool = True) -> Line:
+        """Release a lease."""
+        return self.call("release", lease=lease, owner=owner, wait=wait)
+
+    def check(self, lease: str = "l") -> Pending:
+        """Ask whether the lease is held."""
+        return self.send("check", lease=lease)
+
+    def cancel(self, pending: Pending) -> None:
+        """Cancel a pending acquire by the surface's own means."""
+        if self.surface.cancels_by_signal:
+            assert pending.command["owner"] == "main", "a signal reaches only the main thread"
+            self.interrupt()
+        else:
+            self.call("cancel", target=pending.id)
+
+    def contend(
+        self,
+        path: str,
+        *,
+        owners: int,
+        rounds: int,
+        objects: str = "each",
+        hold_ms: tuple[float, float] = (0, 0),
+        client: str = "c",
+    ) -> Pending:
+        """Let many owners contend; every hold is in the history, the answer is `done`."""
+        return self.send(
+            "contend",
+            client=client,
+            path=path,
+            owners=owners,
+            rounds=rounds,
+            objects=objects,
+            hold_ms=list(hold_ms),
+        )
+
+    # The process.
+
+    def interrupt(self) -> None:
+        """SIGINT, as Ctrl-C sends it."""
+        self._process.send_signal(signal.SIGINT)
+
+    def pause(self) -> None:
+        """SIGSTOP: the process stands still and does not know it."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Kill -9. Holds end at this moment as far as certainty goes."""
+        if self._process.poll() is None and self.killed is None:
+            self.killed = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        reap(self._process)
+        for reader in self._readers:
+            reader.join(5)
+
+    def exit(self, timeout: float = ANSWER) -> None:
+        """Let the worker end by itself; it must do so with status 0."""
+        self.send("exit").expect("bye", timeout)
+        try:
+            status = self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise Unanswered(f"{self} said bye and did not end within {timeout} s") from None
+        for reader in self._readers:
+            reader.join(5)
+        assert status == 0, f"{self} ended with status {status}\n{self.last_words()}"
+        reap(self._process)
+
+    # The history.
+
+    def holds(self) -> list[Hold]:
+        """What this worker held for certain. Levels of re-entry are one hold."""
+        return sorted(_Ledger(self).holds(), key=lambda hold: hold.granted)
+
+    def path_of(self, lock: str) -> str:
+        """The path of a lock object."""
+        return self._paths[lock]
+
+    def command(self, number: int) -> Line:
+        """The command with this id."""
+        return self._commands[number].command
+
+
+class _Level:
+    """One lease: a level of an owner's hold."""
+
+    def __init__(self, path: str, owner: str, lock: str, line: Line) -> None:
+        self.path = path
+        self.owner = owner
+        self.lock = lock
+        self.line = line
+        self.ended: int | None = None
+
+
+class _Ledger:
+    """Turns a worker's lines into holds."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._levels: list[_Level] = []
+        self._leases: dict[str, _Level] = {}
+        self._holds: list[Hold] = []
+
+    def holds(self) -> list[Hold]:
+        with self._worker._news:
+            lines = list(self._worker.history)
+        for line in lines:
+            self._take(line)
+        for level in self._levels:
+            if level.ended is None:
+                level.ended = self._worker.killed
+        return self._holds + self._merged()
+
+    def _take(self, line: Line) -> None:
+        event = line["event"]
+        if event == "lost":
+            self._end(self._leases.get(line["lease"]), line["t"])
+        elif event == "held":
+            self._holds.append(self._held(line))
+        elif event == "acquired":
+            command = self._worker.command(line["id"])
+            path = self._worker.path_of(command["lock"])
+            level = _Level(path, command["owner"], command["lock"], line)
+            self._levels.append(level)
+            self._leases[command["lease"]] = level
+        elif event == "released":
+            command = self._worker.command(line["id"])
+            if command["cmd"] == "unlock":
+                mine = [
+                    level
+                    for level in self._levels
+                    if level.ended is None
+                    and (level.lock, level.owner) == (command["lock"], command["owner"])
+                ]
+                self._end(mine[-1] if mine else None, line["t0"])
+            else:
+                self._end(self._leases.get(command["lease"]), line["t0"])
+
+    @staticmethod
+    def _end(level: _Level | None, at: int) -> None:
+        if level is not None and level.ended is None:
+            level.ended = at
+
+    def _held(self, line: Line) -> Hold:
+        return Hold(
+            path=self._worker.command(line["id"])["path"],
+            worker=self._worker.name,
+            owner=line["owner"],
+            granted=line["t"],
+            ended=line["t_end"],
+            asked=line["t_wait"],
+            **_node(line),
+        )
+
+    def _merged(self) -> list[Hold]:
+        # One owner's levels on one node are one hold; levels of different owners never are, even on one node.
+        groups: dict[tuple[str, str, str | None], list[_Level]] = {}
+        for index, level in enumerate(self._levels):
+            node = level.line.get("node") or f"unknown-{index}"
+            groups.setdefault((level.path, level.owner, node), []).append(level)
+        holds = []
+        for (path, owner, _node_name), levels in groups.items():
+            ends = [level.ended for level in levels]
+            holds.append(
+                Hold(
+                    path=path,
+                    worker=self._worker.name,
+                    owner=owner,
+                    granted=min(level.line["t"] for level in levels),
+                    ended=None if None in ends else max(end for end in ends if end is not None),
+                    **_node(levels[0].line),
+                )
+            )
+        return holds
+
+
+def _node(line: Line) -> dict[str, Any]:
+    name = line.get("node")
+    token = line.get("token")
+    return {
+        "node": None if name is None else str(name).rsplit("/", 1)[-1],
+        "token": None if token is None else int(token),
+    }

@@ -1,0 +1,1 @@
+"""Workers on other people's clients, to queue up with and to compare with."""

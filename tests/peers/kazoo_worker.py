@@ -1,0 +1,102 @@
+"""The kazoo worker: kazoo's own `Lock`, told to see Curator's nodes as well."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import LockTimeout, NoNodeError
+
+from workers.line import Command, answer, now
+from workers.threaded import ThreadedWorker
+
+
+class NotHeld(Exception):
+    """Kazoo's release of a lock that is not held merely returns False."""
+
+    code = "NOT_HELD"
+
+
+class KazooWorker(ThreadedWorker):
+    """Leases are lock objects here: a kazoo lock can be held once."""
+
+    surface = "kazoo"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clients: dict[str, Any] = {}
+        self._locks: dict[str, Any] = {}
+        self._leases: dict[str, Any] = {}
+
+    def do_connect(self, command: Command) -> None:
+        client = KazooClient(hosts=command["hosts"], timeout=command.get("session_timeout", 10.0))
+        client.start(timeout=command.get("connect_timeout", 10.0))
+        self._clients[command["client"]] = client
+        answer(command, "connected", session=str(client.client_id[0]))
+
+    def make(self, command: Command) -> Any:
+        client = self._clients[command["client"]]
+        return client.Lock(command["path"], "kazoo", extra_lock_patterns=["-lock-"])
+
+    def do_lock(self, command: Command) -> None:
+        self._locks[command["lock"]] = self.make(command)
+        answer(command, "ready")
+
+    @staticmethod
+    def seen(lock: Any) -> dict[str, str]:
+        """Node, token and session of a held lock."""
+        found = {"node": str(lock.node), "session": str(lock.client.client_id[0])}
+        with contextlib.suppress(NoNodeError):
+            found["token"] = str(lock.client.get(f"{lock.path}/{lock.node}")[1].czxid)
+        return found
+
+    def do_acquire(self, command: Command) -> None:
+        lock = self._locks[command["lock"]]
+        try:
+            with self.interrupts.armed():
+                lock.acquire(timeout=command.get("timeout"))
+        except LockTimeout:
+            answer(command, "timeout")
+            return
+        granted = now()
+        self._leases[command["lease"]] = lock
+        answer(command, "acquired", t=granted, **self.seen(lock))
+
+    def do_try(self, command: Command) -> None:
+        lock = self._locks[command["lock"]]
+        if lock.acquire(blocking=False):
+            granted = now()
+            self._leases[command["lease"]] = lock
+            answer(command, "acquired", t=granted, **self.seen(lock))
+        else:
+            answer(command, "busy")
+
+    def do_release(self, command: Command) -> None:
+        started = now()
+        if not self._leases[command["lease"]].release():
+            raise NotHeld("not held")
+        answer(command, "released", t0=started)
+
+    def do_close(self, command: Command) -> None:
+        self._stop(self._clients.pop(command["client"]))
+        answer(command, "closed")
+
+    @staticmethod
+    def _stop(client: Any) -> None:
+        client.stop()
+        client.close()
+
+    def close_all(self) -> None:
+        for client in self._clients.values():
+            self._stop(client)
+
+    @contextlib.contextmanager
+    def scope(self, lock: Any) -> Iterator[Callable[[], dict[str, str]]]:
+        with lock:
+            yield lambda: self.seen(lock)
+
+
+if __name__ == "__main__":
+    KazooWorker().run()

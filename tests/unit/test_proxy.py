@@ -1,0 +1,89 @@
+"""The proxy must do what the scenarios believe it does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from kazoo.exceptions import ConnectionLoss
+
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import NotServing, Standalone
+
+
+@pytest.fixture
+def proxy(server: Standalone) -> Iterator[Proxy]:
+    with Proxy(server.hosts) as made:
+        yield made
+
+
+def test_requests_and_flights_are_counted(proxy: Proxy) -> None:
+    proxy.delay = 0.05
+    with Observer(proxy.hosts) as through:
+        proxy.reset()
+        together = [through.client.exists_async("/") for _ in range(3)]
+        for one in together:
+            one.get(timeout=5)
+        through.exists("/")
+        counts = proxy.snapshot()
+    assert counts.requests == {"exists": 4}
+    # Three that were sent without waiting are one round trip, the one after is another.
+    assert [len(flight.requests) for flight in counts.flights] == [3, 1]
+
+
+def test_the_delay_is_kept_each_way(proxy: Proxy) -> None:
+    proxy.delay = 0.05
+    with Observer(proxy.hosts) as through:
+        started = time.monotonic()
+        through.exists("/")
+        assert 0.1 <= time.monotonic() - started < 0.2
+
+
+def test_a_dropped_reply_has_reached_the_server(proxy: Proxy, observer: Observer, path: str) -> None:
+    observer.create(path)
+    with Observer(proxy.hosts) as through:
+        drop = proxy.drop_reply("create2")
+        with pytest.raises(ConnectionLoss):
+            through.client.create(path + "/x", include_data=True)
+        drop.wait()
+        assert observer.exists(path + "/x")
+
+
+def test_a_cut_client_comes_back(proxy: Proxy) -> None:
+    with Observer(proxy.hosts) as through:
+        session = through.client.client_id
+        lost = threading.Event()
+        back = threading.Event()
+        through.client.add_listener(lambda state: (back if lost.is_set() else lost).set())
+        proxy.cut()
+        assert back.wait(10)
+        assert through.client.client_id == session
+
+
+def test_a_black_hole_holds_everything_until_it_heals(proxy: Proxy) -> None:
+    with Observer(proxy.hosts) as through:
+        proxy.black_hole()
+        asked = through.client.exists_async("/")
+        assert not asked.wait(0.2)
+        proxy.heal()
+        assert asked.get(timeout=5) is not None
+
+
+def test_a_killed_session_is_gone(server: Standalone, proxy: Proxy, observer: Observer, path: str) -> None:
+    with Observer(proxy.hosts) as victim:
+        victim.client.create(path, ephemeral=True, makepath=True)
+        session = observer.owner(path)
+        observer.kill_session(session, proxy.passwords[session])
+        assert not observer.exists(path)
+
+
+def test_a_server_that_is_down_does_not_serve() -> None:
+    server = Standalone()
+    try:
+        with pytest.raises(NotServing):
+            server.mode()
+    finally:
+        server.close()

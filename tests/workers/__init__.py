@@ -1,0 +1,1 @@
+"""One worker program for each language: it does to locks what the line protocol tells it."""

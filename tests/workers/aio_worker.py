@@ -1,0 +1,211 @@
+"""The worker on the asyncio API. Owners are tasks; `main` is the main task, the one that Ctrl-C cancels."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+import threading
+from typing import Any
+
+from zklock import aio
+
+from workers.line import Command, answer, emit, fail, now, ready, thread_names, timeout_of
+from workers.python_worker import facts
+
+MAIN = "main"
+CONTROL = "control"
+
+
+class AioWorker:
+    """Hands each command to the task of its owner."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, Any] = {}
+        self._locks: dict[str, Any] = {}
+        self._leases: dict[str, Any] = {}
+        self._queues: dict[str, asyncio.Queue[Command | None]] = {MAIN: asyncio.Queue()}
+        self._tasks: dict[str, asyncio.Task[Any]] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        # Which task is inside which acquire, so that a cancellation can hit nothing else.
+        self._pending: dict[Any, asyncio.Task[Any]] = {}
+
+    async def run(self) -> None:
+        """Work until `exit` or the end of the input."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks[MAIN] = task
+        loop = asyncio.get_running_loop()
+        # A thread and not an asyncio pipe, which would put standard output into non-blocking mode as well.
+        threading.Thread(target=self._read, args=(loop,), name="reader", daemon=True).start()
+        ready("aio")
+        await self._serve(MAIN)
+
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        for line in sys.stdin:
+            loop.call_soon_threadsafe(self._dispatch, json.loads(line))
+        loop.call_soon_threadsafe(self._dispatch, {"cmd": "exit"})
+
+    def _start(self, coroutine: Any) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    def _dispatch(self, command: Command) -> None:
+        name = command["cmd"]
+        if name == "exit":
+            self._start(self._end(command))
+        elif name == "threads":
+            answer(command, "value", value=thread_names())
+        elif name == "cancel":
+            self._cancel(command)
+        elif name == "contend":
+            self._start(self._do(command))
+        else:
+            owner = command.get("owner", CONTROL)
+            if owner not in self._queues:
+                self._queues[owner] = asyncio.Queue()
+                self._tasks[owner] = asyncio.get_running_loop().create_task(self._serve(owner))
+            self._queues[owner].put_nowait(command)
+
+    def _cancel(self, command: Command) -> None:
+        task = self._pending.pop(command["target"], None)
+        if task is not None:
+            task.cancel()
+        answer(command, "cancelled")
+
+    async def _end(self, command: Command) -> None:
+        for client in self._clients.values():
+            await client.close()
+        if "id" in command:
+            answer(command, "bye")
+        self._queues[MAIN].put_nowait(None)
+
+    async def _serve(self, owner: str) -> None:
+        while (command := await self._queues[owner].get()) is not None:
+            await self._do(command)
+
+    async def _do(self, command: Command) -> None:
+        method = getattr(self, f"do_{command['cmd']}", None)
+        if method is None:
+            answer(command, "unsupported")
+            return
+        try:
+            await method(command)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.uncancel() > 0 or command["cmd"] != "acquire":
+                raise
+            answer(command, "cancelled")
+        except Exception as error:
+            fail(command, error)
+
+    async def do_connect(self, command: Command) -> None:
+        options = {key: command[key] for key in ("session_timeout", "connect_timeout") if key in command}
+        client = aio.Client(command["hosts"], **options)
+        await client.connect()
+        self._clients[command["client"]] = client
+        answer(command, "connected", session=str(client.session_id))
+
+    def _make(self, command: Command) -> Any:
+        client = self._clients[command["client"]] if "client" in command else command["hosts"]
+        return aio.Mutex(client, command["path"])
+
+    async def do_lock(self, command: Command) -> None:
+        self._locks[command["lock"]] = self._make(command)
+        answer(command, "ready")
+
+    def _granted(self, command: Command, lock: Any, granted: int) -> None:
+        lease = lock.lease
+        self._leases[command["lease"]] = lease
+        answer(command, "acquired", t=granted, **facts(lease))
+        if hasattr(lease, "on_lost"):
+            name = command["lease"]
+            lease.on_lost(lambda reason: emit("lost", lease=name, reason=str(reason)))
+
+    async def do_acquire(self, command: Command) -> None:
+        lock = self._locks[command["lock"]]
+        task = asyncio.current_task()
+        assert task is not None
+        self._pending[command["id"]] = task
+        try:
+            if "timeout" in command:
+                held = await lock.acquire(timeout=timeout_of(command))
+            else:
+                held = await lock.acquire()
+        finally:
+            self._pending.pop(command["id"], None)
+        granted = now()
+        if held:
+            self._granted(command, lock, granted)
+        else:
+            answer(command, "timeout")
+
+    async def do_try(self, command: Command) -> None:
+        lock = self._locks[command["lock"]]
+        held = await lock.acquire(blocking=False)
+        granted = now()
+        if held:
+            self._granted(command, lock, granted)
+        else:
+            answer(command, "busy")
+
+    async def do_release(self, command: Command) -> None:
+        lease = self._leases[command["lease"]]
+        started = now()
+        await lease.release(wait=command.get("wait", True))
+        answer(command, "released", t0=started)
+
+    async def do_unlock(self, command: Command) -> None:
+        started = now()
+        await self._locks[command["lock"]].release()
+        answer(command, "released", t0=started)
+
+    async def do_owned(self, command: Command) -> None:
+        answer(command, "value", value=self._locks[command["lock"]].owned())
+
+    async def do_check(self, command: Command) -> None:
+        self._leases[command["lease"]].check()
+        answer(command, "value", value="held")
+
+    async def do_state(self, command: Command) -> None:
+        state = self._leases[command["lease"]].state
+        answer(command, "value", value=getattr(state, "value", state))
+
+    async def do_contend(self, command: Command) -> None:
+        """Let many owners contend for one path, with a lock object each or with one for all."""
+        shared = self._make(command) if command["objects"] == "shared" else None
+        low, high = command["hold_ms"]
+
+        async def contend(number: int) -> int:
+            lock = shared if shared is not None else self._make(command)
+            for turn in range(command["rounds"]):
+                asked = now()
+                async with lock.hold() as lease:
+                    granted = now()
+                    await asyncio.sleep(random.uniform(low, high) / 1000)
+                    ended = now()
+                names = {"lease": f"{command['id']}-{number}-{turn}", "owner": f"{command['id']}-{number}"}
+                answer(command, "held", t=granted, t_wait=asked, t_end=ended, **names, **facts(lease))
+            return int(command["rounds"])
+
+        tasks = [asyncio.create_task(contend(number)) for number in range(command["owners"])]
+        answer(command, "done", count=sum(await asyncio.gather(*tasks)))
+
+    async def do_cycles(self, command: Command) -> None:
+        lock = self._locks[command["lock"]]
+        wait = command.get("wait", True)
+        started = now()
+        for _ in range(command["count"]):
+            await lock.acquire()
+            await lock.release(wait=wait)
+        answer(command, "done", elapsed_ns=now() - started, count=command["count"])
+
+    async def do_close(self, command: Command) -> None:
+        await self._clients[command["client"]].close()
+        answer(command, "closed")
+
+
+if __name__ == "__main__":
+    asyncio.run(AioWorker().run())

@@ -1,0 +1,67 @@
+"""The line protocol's framing, shared by every worker that is written in Python."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+Command = dict[str, Any]
+Answer = dict[str, Any]
+
+_output = threading.Lock()
+
+
+def now() -> int:
+    """CLOCK_MONOTONIC in nanoseconds: the one clock that all processes of a machine share."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def emit(event: str, *, t: int | None = None, **fields: Any) -> None:
+    """Write one line, whole."""
+    line = json.dumps({"event": event, **fields, "t": now() if t is None else t})
+    with _output:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+def ready(surface: str) -> None:
+    """The first line of every worker."""
+    emit("ready", surface=surface, pid=os.getpid())
+
+
+def answer(command: Command, event: str, *, t: int | None = None, **fields: Any) -> None:
+    """Answer a command."""
+    emit(event, id=command["id"], t=t, **fields)
+
+
+def fail(command: Command, error: BaseException) -> None:
+    """Answer a command that failed."""
+    fields: Answer = {"type": type(error).__name__, "message": str(error)}
+    code = getattr(error, "code", None)
+    if isinstance(code, str):
+        fields["code"] = code
+    answer(command, "error", **fields)
+
+
+def timeout_of(command: Command) -> Any:
+    """The time-out of an acquire, as it came but for the numbers that JSON lacks."""
+    timeout = command.get("timeout")
+    return math.nan if timeout == "NaN" else timeout
+
+
+def thread_names() -> list[str]:
+    """The kernel's names of this process's threads."""
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            names.append((task / "comm").read_text().strip())
+        except OSError:
+            # It ended while we looked.
+            continue
+    return names
