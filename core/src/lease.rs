@@ -70,6 +70,8 @@ pub(crate) struct LockPath {
     pub(crate) client: Arc<Shared>,
     /// As the caller wrote it, below the client's chroot.
     pub(crate) path: String,
+    /// From the ensemble's root.
+    pub(crate) full_path: Arc<str>,
     hold: Mutex<Option<Arc<Hold>>>,
 }
 
@@ -89,7 +91,8 @@ pub(crate) struct Hold {
 
 impl LockPath {
     pub(crate) fn new(client: Arc<Shared>, path: String) -> Self {
-        Self { client, path, hold: Mutex::new(None) }
+        let full_path = format!("{}{path}", client.options.hosts.chroot).into();
+        Self { client, path, full_path, hold: Mutex::new(None) }
     }
 
     fn hold(&self) -> MutexGuard<'_, Option<Arc<Hold>>> {
@@ -241,10 +244,14 @@ impl Lease {
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + 'static {
         let mut state = self.hold.state.subscribe();
         async move {
-            match state.wait_for(|state| matches!(state, LeaseState::Lost(_))).await.as_deref() {
-                Ok(LeaseState::Lost(reason)) => *reason,
+            let reason = match state.wait_for(|state| matches!(state, LeaseState::Lost(_))).await.as_deref() {
+                Ok(LeaseState::Lost(reason)) => Some(*reason),
                 // Released: the hold is gone and can no longer be lost.
-                _ => std::future::pending().await,
+                _ => None,
+            };
+            match reason {
+                Some(reason) => reason,
+                None => std::future::pending().await,
             }
         }
     }
@@ -289,7 +296,8 @@ impl Lease {
         }
         // Sent while the path is locked: a join that follows from here is behind this release.
         if hold.take_if(|hold| hold.join == *join).is_some() {
-            lock.client.send(Command::Release { join: *join, done }).ok();
+            let path = Arc::clone(&lock.full_path);
+            lock.client.send(Command::Release { path, join: *join, done }).ok();
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex as StdMutex};
 
 use tokio::sync::oneshot;
 
-use crate::client::{Client, Shared};
+use crate::client::Client;
 use crate::driver::{Attempt, Command};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::{Lease, LockPath};
@@ -142,10 +142,10 @@ impl Mutex {
             return Ok(lease);
         }
         let (reply, outcome) = oneshot::channel();
-        let client = Arc::clone(&lock.client);
-        let attempt = Attempt::new(client.next_join(), lock, owner, patience, &self.options, reply);
-        let mut leave = LeaveOnDrop { client: &client, join: Some(attempt.join) };
-        client.send(Command::Join(attempt))?;
+        let join = lock.client.next_join();
+        let mut leave = LeaveOnDrop { lock: &lock, join: Some(join) };
+        let attempt = Attempt::new(join, Arc::clone(&lock), owner, patience, &self.options, reply);
+        lock.client.send(Command::Join(attempt))?;
         let outcome = outcome.await;
         leave.join = None;
         outcome.unwrap_or_else(|_| Err(Error::client_closed()))
@@ -189,14 +189,15 @@ pub(crate) fn busy_is_none(result: Result<Lease>) -> Result<Option<Lease>> {
 
 /// Leaves the queue when the future that waits in it is dropped.
 struct LeaveOnDrop<'a> {
-    client: &'a Shared,
+    lock: &'a LockPath,
     join: Option<JoinId>,
 }
 
 impl Drop for LeaveOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(join) = self.join {
-            self.client.send(Command::Leave { join }).ok();
+            let path = Arc::clone(&self.lock.full_path);
+            self.lock.client.send(Command::Leave { path, join }).ok();
         }
     }
 }

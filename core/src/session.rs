@@ -1,0 +1,83 @@
+//! One ZooKeeper session: how it is made, what is told of it, how it ends.
+
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use zookeeper_client as zk;
+
+use crate::options::ClientOptions;
+
+/// The first pause between two rounds of looking for a server; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Makes a session. Tries until it succeeds, so its caller decides when to stop; fails only with
+/// [`AuthFailed`](zk::Error::AuthFailed), which trying again would not mend.
+///
+/// `previous` is a session that was given up on this side only. As long as the server keeps it, its nodes stand
+/// in the queues and we would wait behind our own ghost: it is closed first (rule 11).
+pub(crate) async fn establish(
+    options: &ClientOptions,
+    mut previous: Option<zk::SessionInfo>,
+) -> Result<zk::Client, zk::Error> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let attempt = async {
+            if let Some(session) = &previous {
+                bury(options, session.clone()).await?;
+                previous = None;
+            }
+            // Each round tries every server once: the pauses between rounds are ours.
+            connector(options).with_fail_eagerly().connect(&options.hosts.servers).await
+        };
+        match attempt.await {
+            Ok(client) => return Ok(client),
+            Err(error @ zk::Error::AuthFailed) => return Err(error),
+            Err(error) => tracing::debug!(%error, "no session yet"),
+        }
+        // Jitter keeps the clients of a server that restarts from returning all at once.
+        sleep(pause.mul_f64(0.5 + jitter())).await;
+        pause = LONGEST_PAUSE.min(pause * 2);
+    }
+}
+
+/// Closes a session of which only id and password are left. Succeeds when the server does not have it any more.
+async fn bury(options: &ClientOptions, session: zk::SessionInfo) -> Result<(), zk::Error> {
+    let restored = connector(options).with_session(session).with_fail_eagerly().connect(&options.hosts.servers);
+    match restored.await {
+        Ok(ghost) => {
+            close(ghost, options.session_timeout).await;
+            Ok(())
+        }
+        Err(zk::Error::SessionExpired) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Ends a session, and with it all its nodes. Waits for the acknowledgement for up to `limit`.
+pub(crate) async fn close(client: zk::Client, limit: Duration) {
+    let mut state = client.state_watcher();
+    if client.state().is_terminated() {
+        return;
+    }
+    // The crate closes the session when its last handle goes.
+    drop(client);
+    let closed = async { while !state.changed().await.is_terminated() {} };
+    timeout(limit, closed).await.ok();
+}
+
+fn connector(options: &ClientOptions) -> zk::Connector {
+    zk::Client::connector().with_session_timeout(options.session_timeout)
+}
+
+/// A number between 0 and 1, different for every process and call.
+fn jitter() -> f64 {
+    f64::from(random() as u32) / f64::from(u32::MAX)
+}
+
+/// Sixty-four random bits.
+pub(crate) fn random() -> u64 {
+    let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
+    // The fixed bits of one half are covered by random ones of the other.
+    high.rotate_left(24) ^ low
+}

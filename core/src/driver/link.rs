@@ -1,0 +1,227 @@
+//! The driver's end of a session: whether there is one, whether it has a connection, and what runs on it.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use zookeeper_client as zk;
+
+use super::Input;
+use super::requests::Wire;
+use crate::options::ClientOptions;
+use crate::queue::{Event, Outcome};
+use crate::session;
+
+/// News of a session, with the session's number: late news of an earlier one is ignored.
+pub(crate) enum LinkEvent {
+    /// The search for a session is over.
+    Established(u64, Result<zk::Client, zk::Error>),
+    /// The crate reports a state.
+    State(u64, zk::SessionState),
+    /// The server answers for another session than ours: it could not restore ours and said nothing (rule 11).
+    Replaced(u64),
+}
+
+/// What news means.
+pub(super) enum Change {
+    None,
+    /// A session began, with a connection.
+    Began { session_id: i64 },
+    Disconnected,
+    Reconnected,
+    /// The session is over, and a new one is looked for.
+    Lost,
+    /// The server refuses us for good.
+    Refused,
+}
+
+enum State {
+    Idle,
+    Searching(AbortHandle),
+    Live(Live),
+}
+
+struct Live {
+    client: zk::Client,
+    connected: bool,
+    /// Whether the driver knows of the session.
+    began: bool,
+}
+
+pub(super) struct Link {
+    options: ClientOptions,
+    sender: mpsc::UnboundedSender<Input>,
+    state: State,
+    /// The session's number.
+    epoch: u64,
+    /// The connection's number. Grows when one is lost, so that a late reply is told from a timely one.
+    connection: u64,
+    /// Everything that runs on the session.
+    tasks: JoinSet<()>,
+}
+
+impl Link {
+    pub(super) fn new(options: ClientOptions, sender: mpsc::UnboundedSender<Input>) -> Self {
+        Self { options, sender, state: State::Idle, epoch: 0, connection: 0, tasks: JoinSet::new() }
+    }
+
+    /// Looks for a session, unless there is one or it is looked for. Returns whether it began to.
+    pub(super) fn start(&mut self) -> bool {
+        let idle = matches!(self.state, State::Idle);
+        if idle {
+            self.search(None);
+        }
+        idle
+    }
+
+    /// Stops looking. Returns whether it did.
+    pub(super) fn stop(&mut self) -> bool {
+        let State::Searching(search) = &self.state else { return false };
+        search.abort();
+        self.epoch += 1;
+        self.state = State::Idle;
+        true
+    }
+
+    fn search(&mut self, previous: Option<zk::SessionInfo>) {
+        self.epoch += 1;
+        let (epoch, options, sender) = (self.epoch, self.options.clone(), self.sender.clone());
+        let search = tokio::spawn(async move {
+            let established = session::establish(&options, previous).await;
+            sender.send(Input::Link(LinkEvent::Established(epoch, established))).ok();
+        });
+        self.state = State::Searching(search.abort_handle());
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        matches!(self.state, State::Live(Live { connected: true, .. }))
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.state, State::Live(_))
+    }
+
+    /// The session's id, 0 without one.
+    pub(super) fn session_id(&self) -> i64 {
+        match &self.state {
+            State::Live(live) => live.client.session_id().0,
+            _ => 0,
+        }
+    }
+
+    /// Where requests go: the session, and how to report what came of them.
+    pub(super) fn wire(&self, path: &Arc<str>) -> Option<Wire> {
+        let State::Live(Live { client, .. }) = &self.state else { return None };
+        Some(Wire {
+            client: client.clone(),
+            path: Arc::clone(path),
+            epoch: self.epoch,
+            connection: self.connection,
+            sender: self.sender.clone(),
+        })
+    }
+
+    /// Runs a task until it ends or the session does. Tasks begin in the order in which they were spawned.
+    pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.tasks.spawn(task)
+    }
+
+    /// Forgets the tasks that ended.
+    pub(super) fn reap(&mut self) {
+        while self.tasks.try_join_next().is_some() {}
+    }
+
+    /// A listing that was asked for on another connection than it was answered on is torn from the create that was
+    /// sent with it, and says nothing (rule 3). Other replies are facts whichever connection brings them.
+    pub(super) fn vet(&self, connection: u64, event: Event) -> Event {
+        match event {
+            Event::Listed(ticket, _) if connection != self.connection => Event::Listed(ticket, Outcome::Lost),
+            event => event,
+        }
+    }
+
+    pub(super) fn handle(&mut self, event: LinkEvent) -> Change {
+        match event {
+            LinkEvent::Established(epoch, Ok(client)) if epoch == self.epoch => self.begin(client),
+            LinkEvent::Established(epoch, Err(_)) if epoch == self.epoch => {
+                self.state = State::Idle;
+                Change::Refused
+            }
+            LinkEvent::State(epoch, state) if epoch == self.epoch => self.changed(state),
+            LinkEvent::Replaced(epoch) if epoch == self.epoch => self.lose(),
+            _ => Change::None,
+        }
+    }
+
+    fn begin(&mut self, client: zk::Client) -> Change {
+        let mut states = client.state_watcher();
+        let (epoch, sender) = (self.epoch, self.sender.clone());
+        let state = client.state();
+        self.state = State::Live(Live { client, connected: false, began: false });
+        self.spawn(async move {
+            loop {
+                let state = states.changed().await;
+                let sent = sender.send(Input::Link(LinkEvent::State(epoch, state)));
+                if state.is_terminated() || sent.is_err() {
+                    break;
+                }
+            }
+        });
+        self.changed(state)
+    }
+
+    fn changed(&mut self, state: zk::SessionState) -> Change {
+        let State::Live(live) = &mut self.state else { return Change::None };
+        match state {
+            zk::SessionState::SyncConnected => {
+                live.connected = true;
+                let session_id = live.client.session_id().0;
+                if std::mem::replace(&mut live.began, true) { Change::Reconnected } else { Change::Began { session_id } }
+            }
+            // Never asked for, and never enough to hold a lock by (rule 16).
+            zk::SessionState::Disconnected | zk::SessionState::ConnectedReadOnly => {
+                self.connection += 1;
+                live.connected = false;
+                if live.began { Change::Disconnected } else { Change::None }
+            }
+            zk::SessionState::AuthFailed => {
+                self.end();
+                Change::Refused
+            }
+            zk::SessionState::Expired | zk::SessionState::Closed => self.lose(),
+        }
+    }
+
+    /// Gives the session up and looks for another.
+    fn lose(&mut self) -> Change {
+        let previous = self.end();
+        self.search(previous);
+        Change::Lost
+    }
+
+    /// Ends everything that runs on the session.
+    fn end(&mut self) -> Option<zk::SessionInfo> {
+        self.connection += 1;
+        self.tasks = JoinSet::new();
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Live(live) => Some(live.client.into_session()),
+            State::Searching(search) => {
+                search.abort();
+                None
+            }
+            State::Idle => None,
+        }
+    }
+
+    /// Ends the session on the server, and waits for that for up to `limit`.
+    pub(super) async fn close(mut self, limit: Duration) {
+        self.tasks.shutdown().await;
+        match self.state {
+            State::Live(live) => session::close(live.client, limit).await,
+            State::Searching(search) => search.abort(),
+            State::Idle => {}
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Carries the queues' actions out on a session, and feeds them the results.
+//!
+//! One driver a client, one task on the runtime thread. Everything that happens reaches it through one channel,
+//! in the order in which it happened: commands from the handles, replies and watch events from the server,
+//! changes of the session. That order is what the queue's reasoning rests on.
+
+mod link;
+mod requests;
+mod slot;
+mod timers;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use self::link::{Link, LinkEvent};
+use self::slot::{Slot, Waiter};
+use self::timers::{Alarm, Timers};
+use crate::client::{ClientState, Status};
+use crate::error::{Error, ErrorKind, Result};
+use crate::lease::{Lease, LockPath, LossReason};
+use crate::mutex::MutexOptions;
+use crate::options::{ClientOptions, Patience};
+use crate::owner::Owner;
+use crate::queue::{Event, Intent, JoinId, Kind, Naming};
+
+/// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
+const LONG_HOLD: Duration = Duration::from_millis(200);
+
+/// After so long without news a queue with waiters looks again, whatever the watches say (rule 10).
+const LONG_SILENCE: Duration = Duration::from_secs(20);
+
+/// How long closing waits for the server's acknowledgement.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+
+/// How many inputs are taken in before conclusions are drawn: joins that come together share a listing.
+const BATCH: usize = 256;
+
+/// What a handle asks for.
+pub(crate) enum Command {
+    /// Tell when there is a session.
+    Connect { reply: oneshot::Sender<Result<()>> },
+    /// Acquire a lock.
+    Join(Attempt),
+    /// Nobody waits for this attempt any more.
+    Leave { path: Arc<str>, join: JoinId },
+    /// The last lease of a hold was released.
+    Release { path: Arc<str>, join: JoinId, done: Option<oneshot::Sender<()>> },
+    /// End the session and the driver.
+    Close { done: Option<oneshot::Sender<()>> },
+}
+
+/// An attempt to acquire a lock.
+pub(crate) struct Attempt {
+    pub(crate) join: JoinId,
+    lock: Arc<LockPath>,
+    owner: Owner,
+    intent: Intent,
+    naming: Naming,
+    label: Option<String>,
+    deadline: Option<Instant>,
+    reply: oneshot::Sender<Result<Lease>>,
+}
+
+impl Attempt {
+    pub(crate) fn new(
+        join: JoinId,
+        lock: Arc<LockPath>,
+        owner: Owner,
+        patience: Patience,
+        options: &MutexOptions,
+        reply: oneshot::Sender<Result<Lease>>,
+    ) -> Self {
+        let (intent, deadline) = match patience {
+            Patience::Forever => (Intent::Wait, None),
+            Patience::For(time) => (Intent::Wait, Instant::now().checked_add(time)),
+            Patience::Try => (Intent::Try, None),
+        };
+        let (naming, label) = (options.naming, options.label.clone());
+        Self { join, lock, owner, intent, naming, label, deadline, reply }
+    }
+}
+
+/// What reaches a driver.
+pub(crate) enum Input {
+    Command(Command),
+    /// An event for the queue of this path, from the connection with this number.
+    Queue { path: Arc<str>, connection: u64, event: Event },
+    Link(LinkEvent),
+}
+
+/// Serves a client until it is closed.
+pub(crate) async fn drive(
+    options: ClientOptions,
+    status: Arc<Status>,
+    sender: mpsc::UnboundedSender<Input>,
+    mut receiver: mpsc::UnboundedReceiver<Input>,
+) {
+    let mut driver = Driver {
+        link: Link::new(options.clone(), sender),
+        options,
+        status,
+        slots: HashMap::new(),
+        timers: Timers::default(),
+        connecting: Vec::new(),
+        unsettled: BTreeSet::new(),
+        was_connected: false,
+    };
+    driver.timers.set(Instant::now() + LONG_SILENCE, Alarm::LookAgain);
+    let done = loop {
+        tokio::select! {
+            Some(input) = receiver.recv() => {
+                let more = std::iter::from_fn(|| receiver.try_recv().ok()).take(BATCH);
+                if let Some(done) = driver.take_in(std::iter::once(input).chain(more)) {
+                    break done;
+                }
+            }
+            () = driver.timers.next() => driver.alarms(),
+        }
+        driver.settle();
+    };
+    driver.close(done, receiver).await;
+}
+
+/// Everything of one client.
+struct Driver {
+    options: ClientOptions,
+    status: Arc<Status>,
+    link: Link,
+    slots: HashMap<Arc<str>, Slot>,
+    timers: Timers,
+    /// Those that wait for the first session.
+    connecting: Vec<oneshot::Sender<Result<()>>>,
+    /// The paths whose queues have something to conclude.
+    unsettled: BTreeSet<Arc<str>>,
+    /// Whether there ever was a session: from then on connection loss only lengthens waits.
+    was_connected: bool,
+}
+
+impl Driver {
+    /// Takes inputs in; returns what to tell when it is closed, if one of them says to close.
+    fn take_in(&mut self, inputs: impl Iterator<Item = Input>) -> Option<Option<oneshot::Sender<()>>> {
+        for input in inputs {
+            match input {
+                Input::Queue { path, connection, event } => {
+                    let event = self.link.vet(connection, event);
+                    self.tell(&path, event);
+                }
+                Input::Link(event) => self.link_event(event),
+                Input::Command(Command::Connect { reply }) => self.connect(reply),
+                Input::Command(Command::Join(attempt)) => self.join(attempt),
+                Input::Command(Command::Leave { path, join }) => self.leave(&path, join),
+                Input::Command(Command::Release { path, join, done }) => self.release(&path, join, done),
+                Input::Command(Command::Close { done }) => return Some(done),
+            }
+        }
+        None
+    }
+
+    /// Gives a queue an event.
+    fn tell(&mut self, path: &Arc<str>, event: Event) {
+        if let Some(slot) = self.slots.get_mut(path) {
+            slot.hear(event);
+            self.unsettled.insert(Arc::clone(path));
+        }
+    }
+
+    fn tell_all(&mut self, event: &Event) {
+        for (path, slot) in &mut self.slots {
+            slot.hear(event.clone());
+            self.unsettled.insert(Arc::clone(path));
+        }
+    }
+
+    fn connect(&mut self, reply: oneshot::Sender<Result<()>>) {
+        if self.link.is_connected() {
+            reply.send(Ok(())).ok();
+            return;
+        }
+        self.connecting.push(reply);
+        self.start_link();
+        self.timers.set(Instant::now() + self.options.connect_timeout, Alarm::Connect);
+    }
+
+    fn start_link(&mut self) {
+        if self.link.start() {
+            self.status.set(ClientState::Connecting);
+        }
+    }
+
+    fn join(&mut self, attempt: Attempt) {
+        let Attempt { join, lock, owner, intent, naming, label, deadline, reply } = attempt;
+        // Granted to the same owner since it asked.
+        if let Some(lease) = lock.reenter(owner) {
+            reply.send(Ok(lease)).ok();
+            return;
+        }
+        self.start_link();
+        let path = Arc::clone(&lock.full_path);
+        if let Some(deadline) = deadline {
+            self.timers.set(deadline, Alarm::Deadline(Arc::clone(&path), join));
+        }
+        if !self.was_connected || intent == Intent::Try {
+            let unreachable = Instant::now() + self.options.connect_timeout;
+            self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join));
+        }
+        let data = requests::node_data(&self.options, label.as_deref());
+        let connected = self.link.is_connected();
+        let slot = self.slots.entry(Arc::clone(&path)).or_insert_with(|| Slot::new(connected));
+        slot.join(join, Waiter { lock, owner, naming, kind: Kind::Exclusive, intent, data, reply });
+        self.unsettled.insert(path);
+    }
+
+    fn leave(&mut self, path: &Arc<str>, join: JoinId) {
+        if let Some(slot) = self.slots.get_mut(path) {
+            drop(slot.leave(join));
+            self.unsettled.insert(Arc::clone(path));
+        }
+    }
+
+    fn release(&mut self, path: &Arc<str>, join: JoinId, done: Option<oneshot::Sender<()>>) {
+        // Without a slot nothing of the hold is left; dropping `done` says so.
+        if let Some(slot) = self.slots.get_mut(path) {
+            slot.release(join, done);
+            self.unsettled.insert(Arc::clone(path));
+        }
+    }
+
+    fn link_event(&mut self, event: LinkEvent) {
+        match self.link.handle(event) {
+            link::Change::None => {}
+            link::Change::Began { session_id } => {
+                self.was_connected = true;
+                self.status.set_session(session_id);
+                self.status.set(ClientState::Connected);
+                for slot in self.slots.values_mut() {
+                    slot.hear(Event::SessionBegan(crate::session::random()));
+                }
+                self.tell_all(&Event::Connected);
+                for reply in self.connecting.drain(..) {
+                    reply.send(Ok(())).ok();
+                }
+            }
+            link::Change::Disconnected => {
+                self.status.set(ClientState::Suspended);
+                self.tell_all(&Event::Disconnected);
+            }
+            link::Change::Reconnected => {
+                self.status.set(ClientState::Connected);
+                self.tell_all(&Event::Connected);
+            }
+            link::Change::Lost => {
+                self.status.set(ClientState::Connecting);
+                self.tell_all(&Event::SessionLost);
+            }
+            link::Change::Refused => {
+                let error = Error::new(
+                    ErrorKind::AuthFailed,
+                    format!("{} refused the credentials; check them and make a new client", self.options.hosts.servers),
+                );
+                self.status.set(ClientState::Idle);
+                self.tell_all(&Event::SessionLost);
+                self.fail_all(&error);
+            }
+        }
+    }
+
+    /// Fails everybody who waits.
+    fn fail_all(&mut self, error: &Error) {
+        for reply in self.connecting.drain(..) {
+            reply.send(Err(error.clone())).ok();
+        }
+        for slot in self.slots.values_mut() {
+            slot.fail_all(error);
+        }
+    }
+
+    fn alarms(&mut self) {
+        while let Some(alarm) = self.timers.due() {
+            match alarm {
+                Alarm::Deadline(path, join) => {
+                    let connected = self.link.is_connected();
+                    self.give_up(&path, join, |slot| slot.timeout_error(join, connected));
+                }
+                Alarm::Unreachable(path, join) => {
+                    let unreachable = self.unreachable();
+                    // A waiter in a queue that was reached waits on; one that only tries was promised an answer.
+                    let reached = self.was_connected;
+                    let wanted = |slot: &Slot| !reached || slot.only_tries(join);
+                    if self.slots.get(&path).is_some_and(wanted) {
+                        self.give_up(&path, join, |_| unreachable);
+                    }
+                    self.stop_unless_wanted();
+                }
+                Alarm::Connect => {
+                    if !self.was_connected {
+                        let unreachable = self.unreachable();
+                        for reply in self.connecting.drain(..) {
+                            reply.send(Err(unreachable.clone())).ok();
+                        }
+                    }
+                    self.stop_unless_wanted();
+                }
+                Alarm::Guard(path, join) => self.tell(&path, Event::Guard(join)),
+                Alarm::LookAgain => {
+                    for (path, slot) in &mut self.slots {
+                        if slot.silent() {
+                            slot.hear(Event::LookAgain);
+                            self.unsettled.insert(Arc::clone(path));
+                        }
+                    }
+                    self.timers.set(Instant::now() + LONG_SILENCE, Alarm::LookAgain);
+                }
+            }
+        }
+    }
+
+    fn give_up(&mut self, path: &Arc<str>, join: JoinId, error: impl FnOnce(&Slot) -> Error) {
+        let Some(slot) = self.slots.get_mut(path) else { return };
+        if !slot.is_waiting(join) {
+            return;
+        }
+        let error = error(slot);
+        if let Some(waiter) = slot.leave(join) {
+            waiter.reply.send(Err(error)).ok();
+        }
+        self.unsettled.insert(Arc::clone(path));
+    }
+
+    /// A client that never had a session looks for one only while somebody waits for it.
+    fn stop_unless_wanted(&mut self) {
+        let wanted = !self.connecting.is_empty() || self.slots.values().any(Slot::has_waiters);
+        if !self.was_connected && !wanted && self.link.stop() {
+            self.status.set(ClientState::Idle);
+        }
+    }
+
+    fn unreachable(&self) -> Error {
+        let message = format!(
+            "no ZooKeeper server answered at {} within {:?}; check the address and that the server runs",
+            self.options.hosts.servers, self.options.connect_timeout
+        );
+        Error::new(ErrorKind::ConnectionFailed, message)
+    }
+
+    /// Lets the queues draw conclusions, and carries them out.
+    fn settle(&mut self) {
+        // Carrying out an action may drop a lease, whose release comes through the channel: one round is enough.
+        for path in std::mem::take(&mut self.unsettled) {
+            let Some(slot) = self.slots.get_mut(&path) else { continue };
+            slot.settle(&path, &mut self.link, &mut self.timers);
+            if slot.is_idle() {
+                self.slots.remove(&path);
+            }
+        }
+        self.link.reap();
+    }
+
+    async fn close(mut self, done: Option<oneshot::Sender<()>>, mut receiver: mpsc::UnboundedReceiver<Input>) {
+        self.status.set(ClientState::Closed);
+        receiver.close();
+        for slot in self.slots.values_mut() {
+            slot.lose_all(LossReason::ClientClosed);
+        }
+        self.fail_all(&Error::client_closed());
+        // Commands that came too late are dropped, which tells their senders; but other closers wait for this close.
+        let mut waiting: Vec<_> = done.into_iter().collect();
+        while let Ok(input) = receiver.try_recv() {
+            if let Input::Command(Command::Close { done: Some(done) }) = input {
+                waiting.push(done);
+            }
+        }
+        self.link.close(CLOSE_LIMIT).await;
+        for done in waiting {
+            done.send(()).ok();
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The requests that a queue can ask for, each sent on a session and reported back.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde_json::json;
+use tokio::sync::mpsc;
+use zookeeper_client as zk;
+use zookeeper_client::{Acls, CreateMode, EventType};
+
+use super::{Input, LinkEvent};
+use crate::options::ClientOptions;
+use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
+
+/// One lock directory on one session: where requests go, and where what came of them is reported.
+pub(super) struct Wire {
+    pub(super) client: zk::Client,
+    pub(super) path: Arc<str>,
+    pub(super) epoch: u64,
+    pub(super) connection: u64,
+    pub(super) sender: mpsc::UnboundedSender<Input>,
+}
+
+impl Wire {
+    fn report(&self, event: Event) {
+        let (path, connection) = (Arc::clone(&self.path), self.connection);
+        self.sender.send(Input::Queue { path, connection, event }).ok();
+    }
+
+    fn child(&self, name: &str) -> String {
+        format!("{}/{name}", self.path)
+    }
+
+    /// Whether a node is this session's. If the server made it for another session, ours is gone (rule 11).
+    fn owns(&self, stat: &zk::Stat) -> bool {
+        let owns = stat.ephemeral_owner == self.client.session_id().0;
+        if !owns {
+            self.sender.send(Input::Link(LinkEvent::Replaced(self.epoch))).ok();
+        }
+        owns
+    }
+
+    pub(super) async fn create(self, ticket: Ticket, prefix: String, data: Vec<u8>) {
+        let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+        let outcome = match self.client.create(&self.child(&prefix), &data, &options).await {
+            Ok((stat, sequence)) if self.owns(&stat) => Outcome::Done((format!("{prefix}{sequence}"), stat.czxid)),
+            Ok(_) => Outcome::Lost,
+            Err(error) => failed(&error),
+        };
+        self.report(Event::Created(ticket, outcome));
+    }
+
+    pub(super) async fn list(self, ticket: Ticket, sync: bool) {
+        // Sent back to back, answered in order.
+        let synced = sync.then(|| self.client.sync(&self.path));
+        let listed = self.client.list_children(&self.path);
+        let synced = match synced {
+            Some(synced) => synced.await,
+            None => Ok(()),
+        };
+        let outcome = match (synced, listed.await) {
+            (Ok(()), Ok(children)) => Outcome::Done(children),
+            (Err(error), _) | (_, Err(error)) => failed(&error),
+        };
+        self.report(Event::Listed(ticket, outcome));
+    }
+
+    pub(super) async fn verify(self, ticket: Ticket, name: NodeName) {
+        let outcome = match self.client.check_stat(&self.child(name.as_str())).await {
+            Ok(Some(stat)) => Outcome::Done(self.owns(&stat).then_some(stat.czxid)),
+            Ok(None) => Outcome::NoNode,
+            Err(error) => failed(&error),
+        };
+        self.report(Event::Verified(ticket, outcome));
+    }
+
+    /// Watches a node until the watch fires; dropping the future drops the watch on the server.
+    pub(super) async fn watch(self, ticket: Ticket, name: NodeName) {
+        let path = self.child(name.as_str());
+        // Reading the data leaves no watch on a missing node, asking for the Stat would; but reading may be forbidden.
+        let watcher = match self.client.get_and_watch_data(&path).await {
+            Ok((_, _, watcher)) => Ok(watcher),
+            Err(zk::Error::NoAuth) => match self.client.check_and_watch_stat(&path).await {
+                Ok((Some(_), watcher)) => Ok(watcher),
+                Ok((None, _)) => Err(zk::Error::NoNode),
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        };
+        let watcher = match watcher {
+            Ok(watcher) => watcher,
+            Err(error) => return self.report(Event::Watched(ticket, failed(&error))),
+        };
+        self.report(Event::Watched(ticket, Outcome::Done(())));
+        // The watch must not keep the session alive.
+        let Self { client, path, connection, sender, .. } = self;
+        drop(client);
+        let event = match watcher.changed().await.event_type {
+            EventType::NodeDeleted => Event::Gone(ticket),
+            // The session is over; the driver hears of that by itself.
+            EventType::Session => return,
+            _ => Event::Changed(ticket),
+        };
+        sender.send(Input::Queue { path, connection, event }).ok();
+    }
+
+    pub(super) async fn delete(self, ticket: Ticket, name: NodeName) {
+        let outcome = match self.client.delete(&self.child(name.as_str()), None).await {
+            Ok(()) => Outcome::Done(()),
+            Err(error) => failed(&error),
+        };
+        self.report(Event::Deleted(ticket, outcome));
+    }
+
+    /// Makes the lock directory and its parents as containers, which the server removes some time after their last child.
+    pub(super) async fn make_parents(self, ticket: Ticket) {
+        let levels: Vec<&str> =
+            self.path.match_indices('/').skip(1).map(|(at, _)| &self.path[..at]).chain([&*self.path]).collect();
+        let outcome = match self.make_all(&levels).await {
+            Ok(()) => Outcome::Done(()),
+            // Some exist already, or the server has no containers: one by one, all in one flight.
+            Err(zk::Error::ConnectionLoss) => Outcome::Lost,
+            Err(_) => self.make_each(&levels).await,
+        };
+        self.report(Event::ParentsMade(ticket, outcome));
+    }
+
+    async fn make_all(&self, levels: &[&str]) -> Result<(), zk::Error> {
+        let mut writer = self.client.new_multi_writer();
+        for level in levels {
+            writer.add_create(level, b"", &CreateMode::Container.with_acls(Acls::anyone_all()))?;
+        }
+        writer.commit().await?;
+        Ok(())
+    }
+
+    async fn make_each(&self, levels: &[&str]) -> Outcome<()> {
+        let mut outcome = Outcome::Done(());
+        for mode in [CreateMode::Container, CreateMode::Persistent] {
+            let options = mode.with_acls(Acls::anyone_all());
+            let creates: Vec<_> = levels.iter().map(|level| self.client.create(level, b"", &options)).collect();
+            let (mut forbidden, mut last) = (false, Ok(()));
+            for create in creates {
+                last = create.await.map(drop);
+                forbidden |= last == Err(zk::Error::NoAuth);
+            }
+            outcome = match last {
+                Ok(()) | Err(zk::Error::NodeExists) => Outcome::Done(()),
+                // A level above may exist without our being allowed to make it; only the last one counts.
+                Err(zk::Error::NoNode) if forbidden => Outcome::Refused(Refusal::NotAuthorized),
+                Err(zk::Error::Unimplemented) => continue,
+                Err(error) => failed(&error),
+            };
+            break;
+        }
+        outcome
+    }
+}
+
+/// What an error means for a request. Where it may have been carried out all the same, it is lost.
+fn failed<T>(error: &zk::Error) -> Outcome<T> {
+    use zk::Error as E;
+    match error {
+        E::NoNode => Outcome::NoNode,
+        E::NoAuth | E::InvalidAcl => Outcome::Refused(Refusal::NotAuthorized),
+        E::NoChildrenForEphemerals => {
+            Outcome::Refused(Refusal::Server("the parent is an ephemeral node, which cannot have children".to_owned()))
+        }
+        E::UnmarshalError { .. }
+        | E::BadArguments(_)
+        | E::MarshallingError
+        | E::QuotaExceeded
+        | E::Unimplemented
+        | E::NotReadOnly
+        | E::UnexpectedErrorCode(_) => Outcome::Refused(Refusal::Server(error.to_string())),
+        _ => Outcome::Lost,
+    }
+}
+
+/// What operators see in a node: who contends, from where, since when.
+pub(super) fn node_data(options: &ClientOptions, label: Option<&str>) -> Vec<u8> {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
+    let data = json!({
+        "host": rustix::system::uname().nodename().to_string_lossy(),
+        "pid": std::process::id(),
+        "language": options.language,
+        "label": label.or(options.label.as_deref()),
+        "since": u64::try_from(since).unwrap_or(u64::MAX),
+    });
+    data.to_string().into_bytes()
+}

@@ -1,0 +1,274 @@
+//! One lock directory in a driver: its queue, who waits in it, and who holds.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::LONG_HOLD;
+use super::link::Link;
+use super::timers::{Alarm, Timers};
+use crate::error::{Error, ErrorKind, Result};
+use crate::lease::{Grant, Lease, LockPath, LossReason};
+use crate::owner::Owner;
+use crate::queue::{Action, Event, Intent, JoinId, Kind, Naming, Queue, Refusal, Ticket};
+
+/// Somebody who waits for the lock.
+pub(super) struct Waiter {
+    pub(super) lock: Arc<LockPath>,
+    pub(super) owner: Owner,
+    pub(super) naming: Naming,
+    pub(super) kind: Kind,
+    pub(super) intent: Intent,
+    /// The data of its node.
+    pub(super) data: Vec<u8>,
+    pub(super) reply: oneshot::Sender<Result<Lease>>,
+}
+
+pub(super) struct Slot {
+    queue: Queue,
+    waiters: BTreeMap<JoinId, Waiter>,
+    /// Per owner its waiters that queue, oldest first. Only the first is in the queue: when it is granted, the
+    /// others re-enter; in the queue they would wait for their own owner.
+    lines: HashMap<Owner, Vec<JoinId>>,
+    holders: HashMap<JoinId, Weak<LockPath>>,
+    releasing: HashMap<JoinId, oneshot::Sender<()>>,
+    watches: HashMap<Ticket, AbortHandle>,
+    /// Whether anything was heard since the last look at the clock.
+    heard: bool,
+}
+
+impl Slot {
+    pub(super) fn new(connected: bool) -> Self {
+        let mut queue = Queue::new();
+        if connected {
+            queue.handle(Event::SessionBegan(crate::session::random()));
+            queue.handle(Event::Connected);
+        }
+        Self {
+            queue,
+            waiters: BTreeMap::new(),
+            lines: HashMap::new(),
+            holders: HashMap::new(),
+            releasing: HashMap::new(),
+            watches: HashMap::new(),
+            heard: true,
+        }
+    }
+
+    pub(super) fn hear(&mut self, event: Event) {
+        self.heard = true;
+        match &event {
+            Event::Gone(ticket) | Event::Changed(ticket) => drop(self.watches.remove(ticket)),
+            Event::SessionLost => self.watches.clear(),
+            _ => {}
+        }
+        self.queue.handle(event);
+    }
+
+    /// Whether waiters have heard nothing since the last time that this was asked.
+    pub(super) fn silent(&mut self) -> bool {
+        !std::mem::take(&mut self.heard) && self.has_waiters()
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_idle() && self.waiters.is_empty()
+    }
+
+    pub(super) fn has_waiters(&self) -> bool {
+        !self.waiters.is_empty()
+    }
+
+    pub(super) fn is_waiting(&self, join: JoinId) -> bool {
+        self.waiters.contains_key(&join)
+    }
+
+    pub(super) fn only_tries(&self, join: JoinId) -> bool {
+        self.waiters.get(&join).is_some_and(|waiter| waiter.intent == Intent::Try)
+    }
+
+    pub(super) fn join(&mut self, join: JoinId, waiter: Waiter) {
+        let (owner, intent) = (waiter.owner, waiter.intent);
+        self.waiters.insert(join, waiter);
+        let first = match intent {
+            Intent::Try => true,
+            Intent::Wait => {
+                let line = self.lines.entry(owner).or_default();
+                line.push(join);
+                line.len() == 1
+            }
+        };
+        if first {
+            self.enter_queue(join);
+        }
+    }
+
+    fn enter_queue(&mut self, join: JoinId) {
+        if let Some(Waiter { naming, kind, intent, .. }) = self.waiters.get(&join) {
+            self.hear(Event::Join(join, *naming, *kind, *intent));
+        }
+    }
+
+    /// Takes a waiter out; its place in the queue goes to its owner's next.
+    pub(super) fn leave(&mut self, join: JoinId) -> Option<Waiter> {
+        let waiter = self.waiters.remove(&join)?;
+        self.queue.handle(Event::Leave(join));
+        self.leave_line(waiter.owner, join);
+        Some(waiter)
+    }
+
+    fn leave_line(&mut self, owner: Owner, join: JoinId) {
+        let Some(line) = self.lines.get_mut(&owner) else { return };
+        let was_first = line.first() == Some(&join);
+        line.retain(|other| *other != join);
+        match line.first().copied() {
+            Some(next) if was_first => self.enter_queue(next),
+            Some(_) => {}
+            None => drop(self.lines.remove(&owner)),
+        }
+    }
+
+    pub(super) fn release(&mut self, join: JoinId, done: Option<oneshot::Sender<()>>) {
+        self.holders.remove(&join);
+        if let Some(done) = done {
+            self.releasing.insert(join, done);
+        }
+        self.hear(Event::Release(join));
+    }
+
+    pub(super) fn fail_all(&mut self, error: &Error) {
+        for (join, waiter) in std::mem::take(&mut self.waiters) {
+            self.queue.handle(Event::Leave(join));
+            waiter.reply.send(Err(error.clone())).ok();
+        }
+        self.lines.clear();
+    }
+
+    pub(super) fn lose_all(&mut self, reason: LossReason) {
+        for (join, lock) in self.holders.drain() {
+            if let Some(lock) = lock.upgrade() {
+                lock.lose(join, reason);
+            }
+        }
+    }
+
+    /// The error of a contender whose time is up: whether the lock was taken, or the server out of reach.
+    pub(super) fn timeout_error(&self, join: JoinId, connected: bool) -> Error {
+        let path = self.waiters.get(&join).map_or("", |waiter| waiter.lock.path.as_str());
+        let message = match (connected, self.queue.ahead_of(join)) {
+            (false, _) => format!("no answer from the server in time while acquiring {path}"),
+            (true, Some(ahead @ 1..)) => format!("{path} is taken: {ahead} still ahead in the queue"),
+            (true, _) => format!("{path} was not acquired in time"),
+        };
+        Error::new(ErrorKind::LockTimeout, message)
+    }
+
+    /// Draws the queue's conclusions and carries them out.
+    pub(super) fn settle(&mut self, path: &Arc<str>, link: &mut Link, timers: &mut Timers) {
+        self.queue.settle();
+        while let Some(action) = self.queue.next_action() {
+            tracing::trace!(%path, ?action, "queue");
+            self.act(action, path, link, timers);
+        }
+    }
+
+    fn act(&mut self, action: Action, path: &Arc<str>, link: &mut Link, timers: &mut Timers) {
+        match action {
+            Action::Grant(join, node, czxid) => {
+                self.grant(join, node.as_str(), czxid, link, timers);
+            }
+            Action::Refuse(join, refusal) => self.refuse(join, refusal),
+            Action::NodeLost(join) => {
+                let reason = if link.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
+                if let Some(lock) = self.holders.remove(&join).and_then(|lock| lock.upgrade()) {
+                    tracing::warn!(path = %lock.path, %reason, "lock lost");
+                    lock.lose(join, reason);
+                }
+            }
+            Action::Released(join) => {
+                if let Some(done) = self.releasing.remove(&join) {
+                    done.send(()).ok();
+                }
+            }
+            Action::Unwatch(ticket) => {
+                if let Some(watch) = self.watches.remove(&ticket) {
+                    watch.abort();
+                }
+            }
+            Action::Ignored(child) => {
+                tracing::warn!(%path, %child, "a child without a sequence number does not count as a contender");
+            }
+            request => self.send(request, path, link),
+        }
+    }
+
+    fn send(&mut self, request: Action, path: &Arc<str>, link: &mut Link) {
+        // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
+        let Some(wire) = link.wire(path) else { return };
+        match request {
+            Action::Create(ticket, join, prefix) => {
+                let data = self.waiters.get(&join).map(|waiter| waiter.data.clone()).unwrap_or_default();
+                link.spawn(wire.create(ticket, prefix, data));
+            }
+            Action::MakeParents(ticket) => drop(link.spawn(wire.make_parents(ticket))),
+            Action::List { ticket, sync } => drop(link.spawn(wire.list(ticket, sync))),
+            Action::Verify(ticket, name) => drop(link.spawn(wire.verify(ticket, name))),
+            Action::Watch(ticket, name) => {
+                self.watches.insert(ticket, link.spawn(wire.watch(ticket, name)));
+            }
+            Action::Delete(ticket, name) => drop(link.spawn(wire.delete(ticket, name))),
+            other => unreachable!("{other:?} is no request"),
+        }
+    }
+
+    fn grant(&mut self, join: JoinId, node: &str, czxid: i64, link: &Link, timers: &mut Timers) {
+        let Some(waiter) = self.waiters.remove(&join) else {
+            // Gave up in the same breath.
+            self.hear(Event::Release(join));
+            return;
+        };
+        let lock = waiter.lock;
+        let grant = Grant {
+            join,
+            owner: waiter.owner,
+            node: node.to_owned(),
+            fencing_token: czxid,
+            session_id: link.session_id(),
+        };
+        self.holders.insert(join, Arc::downgrade(&lock));
+        timers.set(Instant::now() + LONG_HOLD, Alarm::Guard(Arc::clone(&lock.full_path), join));
+        let lease = lock.grant(grant);
+        // Its owner's other waiters re-enter, before the first lease can be released.
+        let others = self.lines.remove(&waiter.owner).unwrap_or_default();
+        for other in others.into_iter().filter(|other| *other != join) {
+            if let (Some(other), Some(lease)) = (self.waiters.remove(&other), lock.reenter(waiter.owner)) {
+                other.reply.send(Ok(lease)).ok();
+            }
+        }
+        // A lease that nobody receives is dropped, which releases it.
+        waiter.reply.send(Ok(lease)).ok();
+    }
+
+    fn refuse(&mut self, join: JoinId, refusal: Refusal) {
+        let Some(waiter) = self.waiters.remove(&join) else { return };
+        let path = &waiter.lock.path;
+        let error = match refusal {
+            Refusal::Busy => Error::new(ErrorKind::LockTimeout, format!("{path} is taken")),
+            Refusal::SequenceExhausted => Error::new(
+                ErrorKind::SequenceExhausted,
+                format!("the sequence numbers of {path} are used up; delete the directory while it is idle, or use another path"),
+            ),
+            Refusal::NotAuthorized => Error::new(
+                ErrorKind::AuthFailed,
+                format!("not permitted to use {path}; check the access control lists and the client's credentials"),
+            ),
+            Refusal::Server(problem) => {
+                Error::new(ErrorKind::ConnectionFailed, format!("the server refused to queue at {path}: {problem}"))
+            }
+        };
+        self.leave_line(waiter.owner, join);
+        waiter.reply.send(Err(error)).ok();
+    }
+}

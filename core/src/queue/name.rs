@@ -1,0 +1,201 @@
+//! Names and order of the nodes in a lock directory.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use uuid::Uuid;
+
+/// Sequence numbers from here on are refused. The server's counter is a signed 32-bit number that wraps to
+/// negative: newcomers would overtake everybody. The distance leaves room for those that queue at the same time.
+pub(super) const SEQUENCE_LIMIT: u64 = (1 << 31) - (1 << 16);
+
+/// How nodes are named, which decides who else understands them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Naming {
+    /// As Apache Curator names them: `_c_<uuid>-lock-`.
+    #[default]
+    Curator,
+    /// As kazoo names them, `<uuid>__lock__`, for teams whose kazoo services cannot set `extra_lock_patterns`.
+    Kazoo,
+}
+
+/// What a node in a lock directory asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// To hold alone, as a mutex does.
+    Exclusive,
+    /// To hold alone, as the write half of a read/write lock does. Curator may put a reader in its place.
+    Write,
+    /// To hold together with other readers.
+    Read,
+}
+
+impl Naming {
+    /// The name that the server completes with a sequence number.
+    pub(super) fn prefix(self, uuid: Uuid, kind: Kind) -> String {
+        match (self, kind) {
+            (Self::Curator, Kind::Exclusive) => format!("_c_{uuid}-lock-"),
+            (Self::Curator, Kind::Write) => format!("_c_{uuid}-__WRIT__"),
+            (Self::Curator, Kind::Read) => format!("_c_{uuid}-__READ__"),
+            (Self::Kazoo, Kind::Read) => format!("{}__rlock__", uuid.simple()),
+            (Self::Kazoo, _) => format!("{}__lock__", uuid.simple()),
+        }
+    }
+}
+
+/// The uuid in a node's name, whichever way it is named.
+pub(super) fn uuid_of(name: &str) -> Option<Uuid> {
+    match name.strip_prefix("_c_") {
+        Some(rest) => Uuid::try_parse(rest.get(..36)?).ok(),
+        None => Uuid::try_parse(name.get(..32)?).ok(),
+    }
+}
+
+/// A node that counts: its name ends in the ten digits of a sequence number.
+///
+/// Ordered as the queue is: by sequence number, and at equal numbers the writer before the reader, because
+/// Curator's downgrade makes a reader with its writer's number.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct NodeName {
+    text: Box<str>,
+    sequence: u64,
+    kind: Kind,
+}
+
+impl NodeName {
+    /// Parses a child's name; `None` for a child that does not count.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let at = text.len().checked_sub(10)?;
+        let digits = text.get(at..)?;
+        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let stem = &text[..at];
+        let kind = if stem.ends_with("__READ__") || stem.ends_with("__rlock__") {
+            Kind::Read
+        } else if stem.ends_with("__WRIT__") {
+            Kind::Write
+        } else {
+            Kind::Exclusive
+        };
+        Some(Self { text: text.into(), sequence: digits.parse().ok()?, kind })
+    }
+
+    /// The whole name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The sequence number; above 2³¹ − 1 if the server's counter has wrapped.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// What the node asks for.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+impl Ord for NodeName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |name: &Self| (name.sequence, name.kind == Kind::Read);
+        key(self).cmp(&key(other)).then_with(|| self.text.cmp(&other.text))
+    }
+}
+
+impl PartialOrd for NodeName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Debug for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text, f)
+    }
+}
+
+/// Mints one uuid a join, all recognisable as this session's, so that a listing tells our orphans from other
+/// clients' nodes without a record of every uuid ever used.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Mint {
+    session: u64,
+    next: u64,
+}
+
+impl Mint {
+    /// `seed` must be random and never used for another session or path.
+    pub(super) fn new(seed: u64) -> Self {
+        // The version's four bits are fixed in a random (version 4) uuid.
+        Self { session: (seed & !0xf000) | 0x4000, next: 0 }
+    }
+
+    pub(super) fn mint(&mut self) -> Uuid {
+        self.next += 1;
+        // As are the variant's two.
+        Uuid::from_u64_pair(self.session, (self.next & (u64::MAX >> 2)) | (1 << 63))
+    }
+
+    pub(super) fn minted(&self, uuid: Uuid) -> bool {
+        uuid.as_u64_pair().0 == self.session
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(names: &[&str]) -> Vec<String> {
+        let mut nodes: Vec<_> = names.iter().filter_map(|name| NodeName::parse(name)).collect();
+        nodes.sort();
+        nodes.iter().map(|node| node.as_str().to_owned()).collect()
+    }
+
+    #[test]
+    fn only_names_ending_in_ten_digits_count() {
+        for name in ["", "locks", "x-123", "x-lock-00000001a1", "é000000001"] {
+            assert_eq!(NodeName::parse(name), None, "{name}");
+        }
+        for name in ["0000000001", "x0000000001", "_c_x-lock-0000000001", "y__lock__0000000001"] {
+            assert_eq!(NodeName::parse(name).map(|node| node.sequence()), Some(1), "{name}");
+        }
+    }
+
+    #[test]
+    fn order_is_by_number_whatever_the_names_and_a_writer_precedes_its_own_downgrade() {
+        assert_eq!(
+            sorted(&["a-__READ__0000000002", "z-lock-0000000001", "b-__WRIT__0000000002"]),
+            ["z-lock-0000000001", "b-__WRIT__0000000002", "a-__READ__0000000002"]
+        );
+    }
+
+    #[test]
+    fn order_is_numeric_not_textual_where_the_counter_wraps() {
+        let wrapped = NodeName::parse("x-lock--2147483648").unwrap();
+        assert!(wrapped.sequence() > SEQUENCE_LIMIT);
+        assert_eq!(
+            sorted(&["x-lock--2147483648", "x-lock-2147483647", "x-lock-0999999999"]),
+            ["x-lock-0999999999", "x-lock-2147483647", "x-lock--2147483648"]
+        );
+    }
+
+    #[test]
+    fn minted_uuids_are_random_ones_by_form_and_recognised() {
+        let mut mint = Mint::new(0x0123_4567_89ab_cdef);
+        let (first, second) = (mint.mint(), mint.mint());
+        assert_ne!(first, second);
+        assert_eq!(first.get_version_num(), 4);
+        assert_eq!(first.get_variant(), uuid::Variant::RFC4122);
+        for naming in [Naming::Curator, Naming::Kazoo] {
+            let name = naming.prefix(first, Kind::Exclusive) + "0000000000";
+            assert!(uuid_of(&name).is_some_and(|uuid| mint.minted(uuid)), "{name}");
+        }
+        assert!(!Mint::new(1).minted(first));
+    }
+}

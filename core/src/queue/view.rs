@@ -1,0 +1,72 @@
+//! What a queue knows of other clients' nodes: the last listing, less the events received after it (rule 5).
+
+use std::collections::BTreeSet;
+
+use super::name::{Kind, NodeName};
+
+/// Other clients' nodes, on this connection. A new listing makes a new view: nothing survives it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct View {
+    nodes: BTreeSet<NodeName>,
+    /// Writers whose node went by an event. Curator downgrades by putting a reader with the writer's own number
+    /// in its place *before* the writer's node goes, so they block exclusive waiters until a listing
+    /// received after the event does not show them or their reader (rule 6).
+    vanished: BTreeSet<NodeName>,
+    /// The first of the nodes that went by an event. What stands behind it was not checked since.
+    subtracted: Option<NodeName>,
+}
+
+impl View {
+    pub(super) fn new(nodes: BTreeSet<NodeName>) -> Self {
+        Self { nodes, vanished: BTreeSet::new(), subtracted: None }
+    }
+
+    /// Takes out a node that went. Returns whether only a new listing can tell what that means.
+    pub(super) fn subtract(&mut self, name: &NodeName) -> bool {
+        if !self.nodes.remove(name) {
+            return false;
+        }
+        if self.subtracted.as_ref().is_none_or(|first| name < first) {
+            self.subtracted = Some(name.clone());
+        }
+        let writer = name.kind() == Kind::Write;
+        if writer {
+            self.vanished.insert(name.clone());
+        }
+        writer
+    }
+
+    /// Whether events were subtracted, so that more may have gone unseen.
+    pub(super) fn stale(&self) -> bool {
+        self.subtracted.is_some()
+    }
+
+    /// Whether what stands before `name` was changed by events since the listing.
+    pub(super) fn stale_before(&self, name: &NodeName) -> bool {
+        self.subtracted.as_ref().is_some_and(|first| first < name)
+    }
+
+    /// Our node was just seen to be in its place: the events say the truth about what stands before it.
+    pub(super) fn confirm(&mut self) {
+        self.subtracted = None;
+    }
+
+    /// Whether an exclusive contender at `name` has somebody before it.
+    pub(super) fn blocks_exclusive(&self, name: &NodeName) -> bool {
+        self.nodes.range(..name).next().is_some() || self.vanished.range(..name).next().is_some()
+    }
+
+    /// The nearest node before `name`.
+    pub(super) fn before(&self, name: &NodeName) -> Option<&NodeName> {
+        self.nodes.range(..name).next_back()
+    }
+
+    pub(super) fn nodes(&self) -> impl DoubleEndedIterator<Item = &NodeName> {
+        self.nodes.iter()
+    }
+
+    /// How many stand before `name`, as far as is known.
+    pub(super) fn count_before(&self, name: &NodeName) -> usize {
+        self.nodes.range(..name).count()
+    }
+}
