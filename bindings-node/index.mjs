@@ -1,0 +1,20 @@
+// One build for both module systems: were there two, `instanceof` and the scopes of `using` would tell them apart.
+import zklock from './dist/index.js';
+
+export const {
+  AuthFailedError,
+  BadArgumentError,
+  Client,
+  ClientClosedError,
+  ConnectionFailedError,
+  ForkedError,
+  Lease,
+  LockLostError,
+  LockTimeoutError,
+  Mutex,
+  NotHeldError,
+  PermitsMismatchError,
+  SequenceExhaustedError,
+  UpgradeRefusedError,
+  ZkLockError,
+} = zklock;

@@ -1,0 +1,204 @@
+//! Carries the outcomes of operations from the library's thread to the JavaScript thread.
+//!
+//! There is one bridge per JavaScript environment (the main thread, each worker). An outcome waits here, and
+//! not in the queue of the thread-safe function, because that queue leaks what is in it when the environment
+//! ends, and a leaked lease would hold its lock for as long as the process lives.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use napi::Status;
+use napi::bindgen_prelude::{Either, Function};
+use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
+use napi_derive::napi;
+use zklock::Background;
+
+use crate::client::NativeClient;
+use crate::error::{Result, thrown};
+use crate::lease::NativeLease;
+
+/// Weak, so that it does not keep the process alive: TypeScript decides that.
+type Wake = ThreadsafeFunction<(), (), (), Status, false, true>;
+
+/// What an operation that succeeded hands to JavaScript.
+pub enum Value {
+    Nothing,
+    Client(zklock::Client),
+    Lease(zklock::Lease),
+}
+
+impl From<()> for Value {
+    fn from((): ()) -> Self {
+        Self::Nothing
+    }
+}
+
+impl From<zklock::Client> for Value {
+    fn from(client: zklock::Client) -> Self {
+        Self::Client(client)
+    }
+}
+
+impl From<zklock::Lease> for Value {
+    fn from(lease: zklock::Lease) -> Self {
+        Self::Lease(lease)
+    }
+}
+
+type Outcome = zklock::Result<Value>;
+
+/// An operation that has ended: with a value, with nothing, or with an error's code and message.
+#[napi(object, object_from_js = false)]
+pub struct Settled {
+    pub id: i64,
+    pub value: Option<Either<NativeClient, NativeLease>>,
+    pub code: Option<&'static str>,
+    pub message: Option<String>,
+}
+
+impl Settled {
+    fn new(id: i64, outcome: Outcome) -> Self {
+        let (value, error) = match outcome {
+            Ok(Value::Nothing) => (None, None),
+            Ok(Value::Client(client)) => (Some(Either::A(NativeClient::new(client))), None),
+            Ok(Value::Lease(lease)) => (Some(Either::B(NativeLease::new(lease))), None),
+            Err(error) => (None, Some(error)),
+        };
+        let code = error.as_ref().map(zklock::Error::code);
+        Self {
+            id,
+            value,
+            code,
+            message: error.map(|error| error.to_string()),
+        }
+    }
+}
+
+/// Starts operations, and keeps their outcomes until JavaScript takes them.
+#[napi]
+pub struct Bridge {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    wake: Wake,
+    operations: Mutex<Operations>,
+}
+
+#[derive(Default)]
+struct Operations {
+    last_id: i64,
+    /// Started, not ended, not cancelled. The handle is absent while the operation is being started.
+    running: HashMap<i64, Option<Background>>,
+    /// Ended, not yet taken.
+    settled: Vec<(i64, Outcome)>,
+}
+
+#[napi]
+impl Bridge {
+    /// A bridge that calls `wake` when there are outcomes to take.
+    ///
+    /// # Errors
+    /// If Node refuses.
+    #[napi(constructor)]
+    pub fn new(wake: Function<'_, (), ()>) -> napi::Result<Self> {
+        let wake = wake
+            .build_threadsafe_function()
+            .callee_handled::<false>()
+            .weak::<true>()
+            .build()?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                wake,
+                operations: Mutex::default(),
+            }),
+        })
+    }
+
+    /// The operations that ended since the last call.
+    #[napi]
+    pub fn take(&self) -> Vec<Settled> {
+        let settled = std::mem::take(&mut self.shared.operations().settled);
+        settled
+            .into_iter()
+            .map(|(id, outcome)| Settled::new(id, outcome))
+            .collect()
+    }
+
+    /// Gives an operation up: its future is dropped, or its outcome if it has ended already.
+    #[napi]
+    pub fn cancel(&self, id: i64) {
+        let mut operations = self.shared.operations();
+        let running = operations.running.remove(&id);
+        let settled = operations.settled.iter().position(|(settled, _)| *settled == id);
+        let settled = settled.map(|index| operations.settled.remove(index));
+        // Both run code of core when dropped.
+        drop(operations);
+        drop((running, settled));
+    }
+}
+
+impl Bridge {
+    /// Starts `future` and returns the id under which its outcome will be taken.
+    pub fn start<T>(&self, future: impl Future<Output = zklock::Result<T>> + Send + 'static) -> Result<i64>
+    where
+        T: Into<Value> + Send + 'static,
+    {
+        let id = {
+            let mut operations = self.shared.operations();
+            operations.last_id += 1;
+            let id = operations.last_id;
+            operations.running.insert(id, None);
+            id
+        };
+        let shared = Arc::clone(&self.shared);
+        match zklock::run(future, move |result| shared.settle(id, result.map(Into::into))) {
+            Ok(background) => {
+                if let Some(operation) = self.shared.operations().running.get_mut(&id) {
+                    *operation = Some(background);
+                }
+                Ok(id)
+            }
+            Err(error) => {
+                self.shared.operations().running.remove(&id);
+                Err(thrown(&error))
+            }
+        }
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        // The environment ends. Outcomes from here on find that their operation is gone, and are dropped.
+        let operations = std::mem::take(&mut *self.shared.operations());
+        drop(operations);
+    }
+}
+
+impl Shared {
+    fn operations(&self) -> MutexGuard<'_, Operations> {
+        self.operations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs on the library's thread.
+    fn settle(&self, id: i64, outcome: Outcome) {
+        let mut operations = self.operations();
+        let operation = operations.running.remove(&id);
+        let wake = if operation.is_some() {
+            operations.settled.push((id, outcome));
+            // One call wakes for all that is there when JavaScript gets to it.
+            operations.settled.len() == 1
+        } else {
+            // Cancelled: dropping the outcome releases what it may have acquired.
+            drop(operations);
+            drop(outcome);
+            return;
+        };
+        drop(operations);
+        drop(operation);
+        if wake {
+            self.wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+/** Runs the operations of the native half as promises. */
+
+import { Bridge, type Settled } from '../native';
+
+import { errorOf, native } from './errors';
+import { KeepAlive } from './keep-alive';
+
+const waiting = new Map<number, (settled: Settled) => void>();
+
+const bridge = new Bridge(() => {
+  for (const settled of bridge.take()) {
+    const resolve = waiting.get(settled.id);
+    waiting.delete(settled.id);
+    resolve?.(settled);
+  }
+});
+
+/** Starts an operation and returns its id. */
+export type Start = (bridge: Bridge) => number;
+
+/** For operations that end soon by themselves: connect, release and close. */
+export const untilDone = new KeepAlive();
+
+/**
+ * Runs an operation to its end and returns its value. An abort gives it up, and drops what it may have acquired
+ * already, before the promise rejects with the signal's reason.
+ */
+export async function run<T>(start: Start, keepAlive: KeepAlive, signal?: AbortSignal): Promise<T> {
+  signal?.throwIfAborted();
+  const id = native(() => start(bridge));
+  let abort: (() => void) | undefined;
+  keepAlive.begin();
+  try {
+    const { value, code, message } = await new Promise<Settled>((resolve, reject) => {
+      waiting.set(id, resolve);
+      abort = () => {
+        giveUp(id);
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the caller chose the reason
+        reject(signal?.reason);
+      };
+      signal?.addEventListener('abort', abort, { once: true });
+    });
+    if (code !== undefined) {
+      // Made here and not where the outcome arrives, so that the stack shows who asked.
+      throw errorOf(code, message ?? '');
+    }
+    return value as T;
+  } finally {
+    if (abort !== undefined) {
+      signal?.removeEventListener('abort', abort);
+    }
+    keepAlive.end();
+  }
+}
+
+/** Calls `then` when an operation ends, and does not keep the process alive meanwhile. Returns its id. */
+export function watch(start: Start, then: () => void): number {
+  const id = native(() => start(bridge));
+  waiting.set(id, then);
+  return id;
+}
+
+/** Gives an operation up: nobody hears of it any more. Harmless when it has ended. */
+export function giveUp(id: number): void {
+  waiting.delete(id);
+  bridge.cancel(id);
+}

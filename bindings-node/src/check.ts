@@ -1,0 +1,46 @@
+/** Checks of the arguments' types, for callers without TypeScript. Their ranges are core's to check. */
+
+function fail(name: string, wanted: string, value: unknown): never {
+  const got = value === null ? 'null' : typeof value;
+  throw new TypeError(`${name}: must be ${wanted}, but is ${got}`);
+}
+
+export function checkOptions(name: string, value: unknown): void {
+  if (typeof value !== 'object' || value === null) fail(name, 'an object', value);
+}
+
+export function checkString(name: string, value: unknown): void {
+  if (typeof value !== 'string') fail(name, 'a string', value);
+}
+
+export function checkFunction(name: string, value: unknown): void {
+  if (typeof value !== 'function') fail(name, 'a function', value);
+}
+
+interface Class {
+  readonly name: string;
+  [Symbol.hasInstance](value: unknown): boolean;
+}
+
+export function checkInstance(name: string, value: unknown, of: Class): void {
+  if (!(value instanceof of)) fail(name, `a ${of.name}`, value);
+}
+
+export function checkOptionalString(name: string, value: unknown): void {
+  if (value !== undefined) checkString(name, value);
+}
+
+export function checkOptionalNumber(name: string, value: unknown): void {
+  if (value !== undefined && typeof value !== 'number') fail(name, 'a number', value);
+}
+
+export function checkOptionalBoolean(name: string, value: unknown): void {
+  if (value !== undefined && typeof value !== 'boolean') fail(name, 'a boolean', value);
+}
+
+/** By its shape, as Node does it: the signal may come from another realm, or from a library. */
+export function checkOptionalSignal(name: string, value: unknown): void {
+  if (value === undefined) return;
+  const isSignal = typeof value === 'object' && value !== null && 'aborted' in value && 'addEventListener' in value;
+  if (!isSignal) fail(name, 'an AbortSignal', value);
+}

@@ -1,0 +1,105 @@
+//! Clients.
+
+use std::time::Duration;
+
+use napi::bindgen_prelude::BigInt;
+use napi_derive::napi;
+use zklock::{Client, ClientOptions, duration};
+
+use crate::bridge::Bridge;
+use crate::error::{Result, bad_argument, thrown};
+
+/// The unit of all times in JavaScript.
+pub const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// A connected client.
+#[napi]
+pub struct NativeClient {
+    pub(crate) client: Client,
+}
+
+impl NativeClient {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client }
+    }
+}
+
+/// Starts to connect; ends with a client. Given up, it leaves no client behind.
+///
+/// # Errors
+/// `BAD_ARGUMENT`.
+#[napi]
+pub fn connect(
+    bridge: &Bridge,
+    hosts: Option<String>,
+    session_timeout: Option<f64>,
+    connect_timeout: Option<f64>,
+    label: Option<String>,
+) -> Result<i64> {
+    let mut options = ClientOptions::new(hosts.as_deref())
+        .map_err(|error| thrown(&error))?
+        .language("node");
+    if let Some(timeout) = session_timeout {
+        options = in_range("sessionTimeout", timeout, |timeout| {
+            options.session_timeout(timeout)
+        })?;
+    }
+    if let Some(timeout) = connect_timeout {
+        options = in_range("connectTimeout", timeout, |timeout| {
+            options.connect_timeout(timeout)
+        })?;
+    }
+    let client = Client::new(options.label(label));
+    bridge.start(async move {
+        client.ready().await?;
+        Ok(client)
+    })
+}
+
+/// Sets a time-out, under the name that the argument has in JavaScript.
+fn in_range(
+    argument: &str,
+    value: f64,
+    set: impl FnOnce(Duration) -> zklock::Result<ClientOptions>,
+) -> Result<ClientOptions> {
+    let timeout = duration(argument, value, MILLISECOND).map_err(|error| thrown(&error))?;
+    set(timeout).map_err(|error| {
+        let message = error.to_string();
+        bad_argument(
+            argument,
+            message.split_once(": ").map_or(&*message, |(_, problem)| problem),
+        )
+    })
+}
+
+#[napi]
+impl NativeClient {
+    #[napi(getter)]
+    pub fn state(&self) -> &'static str {
+        self.client.state().as_str()
+    }
+
+    #[napi(getter)]
+    pub fn session_id(&self) -> BigInt {
+        BigInt::from(self.client.session_id())
+    }
+
+    /// Starts to close the client.
+    ///
+    /// # Errors
+    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    #[napi]
+    pub fn close(&self, bridge: &Bridge) -> Result<i64> {
+        bridge.start(self.client.close())
+    }
+}
+
+/// Closes every client of the process, and waits for up to `limit` milliseconds.
+///
+/// # Errors
+/// `BAD_ARGUMENT`.
+#[napi]
+pub fn shutdown(limit: f64) -> Result<()> {
+    zklock::shutdown(duration("limit", limit, MILLISECOND).map_err(|error| thrown(&error))?);
+    Ok(())
+}

@@ -1,0 +1,113 @@
+import { connect, type NativeClient } from '../native';
+
+import { run, untilDone } from './bridge';
+import { checkOptionalNumber, checkOptionalString, checkOptions } from './check';
+import { closeClientsAtExit } from './exit';
+import { KeepAlive } from './keep-alive';
+
+/** Whether a client is in touch with the ensemble. `suspended`: out of touch, but the session may still live. */
+export type ClientState = 'idle' | 'connecting' | 'connected' | 'suspended' | 'closed';
+
+export interface ConnectOptions {
+  /**
+   * The session time-out to ask the server for, in ms: after this long without hearing from us it frees our
+   * locks. The server may negotiate another. Default: 10 000.
+   */
+  sessionTimeout?: number | undefined;
+  /** How long to wait for the first answer of any server, in ms. Default: 10 000. */
+  connectTimeout?: number | undefined;
+  /** A name for this client, shown to operators in the data of its nodes. */
+  label?: string | undefined;
+}
+
+/** What the other classes need of a client. */
+export interface ClientInternals {
+  readonly native: NativeClient;
+  /** What a pending acquire uses. */
+  readonly keepAlive: KeepAlive;
+}
+
+let internals: (client: Client) => ClientInternals;
+
+/**
+ * A client of one ensemble: one ZooKeeper session after another, shared by the locks made on it.
+ *
+ * Made by {@link Client.connect}. It does not keep the process alive by itself, but a pending `acquire()` does;
+ * see {@link Client.ref} and {@link Client.unref}. Clients still open on the process's `exit` event are closed,
+ * in at most a second. A process that is killed says nothing: its locks are freed after the session time-out.
+ */
+export class Client {
+  readonly #native: NativeClient;
+  readonly #keepAlive = new KeepAlive();
+
+  static {
+    internals = (client) => ({ native: client.#native, keepAlive: client.#keepAlive });
+  }
+
+  private constructor(native: NativeClient) {
+    this.#native = native;
+  }
+
+  /**
+   * Connects, and resolves once there is a session.
+   *
+   * @param hosts `host[:port]`, separated by commas, with an optional chroot (`/some/path`) at the end. Default:
+   *   the environment variable `ZKLOCK_HOSTS`, else `127.0.0.1:2181`.
+   * @throws {ConnectionFailedError} if no server answers within the connect time-out.
+   * @throws {AuthFailedError} if the server refuses us.
+   * @throws {BadArgumentError} for malformed hosts or a time-out out of its range, before anything is sent.
+   */
+  static async connect(hosts?: string, options: ConnectOptions = {}): Promise<Client> {
+    checkOptionalString('hosts', hosts);
+    checkOptions('options', options);
+    const { sessionTimeout, connectTimeout, label } = options;
+    checkOptionalNumber('sessionTimeout', sessionTimeout);
+    checkOptionalNumber('connectTimeout', connectTimeout);
+    checkOptionalString('label', label);
+    closeClientsAtExit();
+    const native = await run<NativeClient>(
+      (bridge) => connect(bridge, hosts, sessionTimeout, connectTimeout, label),
+      untilDone,
+    );
+    return new Client(native);
+  }
+
+  /** Whether the client is in touch with the ensemble. */
+  get state(): ClientState {
+    return this.#native.state as ClientState;
+  }
+
+  /** The current ZooKeeper session. */
+  get sessionId(): bigint {
+    return this.#native.sessionId;
+  }
+
+  /**
+   * Closes the client: its leases are lost, its waiters reject with `ClientClosedError`, its session ends, and
+   * with it all its nodes. Resolves when the server has acknowledged it, or after two seconds. Closing again does
+   * nothing.
+   */
+  async close(): Promise<void> {
+    this.#keepAlive.always = undefined;
+    await run<undefined>((bridge) => this.#native.close(bridge), untilDone);
+  }
+
+  /** Keeps the process alive until the client is closed, also while nothing is pending. */
+  ref(): this {
+    if (this.state !== 'closed') this.#keepAlive.always = true;
+    return this;
+  }
+
+  /** Lets the process exit even while an `acquire()` on this client is pending. */
+  unref(): this {
+    this.#keepAlive.always = false;
+    return this;
+  }
+
+  /** Closes the client at the end of an `await using` block. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+export { internals as clientInternals };

@@ -1,0 +1,28 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+
+/**
+ * Distributed locks on Apache ZooKeeper: fair, reentrant, fenced, on one wire with Apache Curator.
+ *
+ * All times are in milliseconds.
+ *
+ * @packageDocumentation
+ */
+
+export { Client, type ClientState, type ConnectOptions } from './client';
+export {
+  AuthFailedError,
+  BadArgumentError,
+  ClientClosedError,
+  ConnectionFailedError,
+  ForkedError,
+  LockLostError,
+  LockTimeoutError,
+  NotHeldError,
+  PermitsMismatchError,
+  SequenceExhaustedError,
+  UpgradeRefusedError,
+  ZkLockError,
+  type ErrorCode,
+} from './errors';
+export { Lease, type LeaseJson, type LeaseState, type ReleaseOptions } from './lease';
+export { Mutex, type AcquireOptions, type MutexOptions } from './mutex';

@@ -1,0 +1,43 @@
+/** What keeps the process alive. */
+
+// The longest that Node's timers take. A timer because it is the one handle that needs no file descriptor.
+const LONGEST = 2 ** 31 - 1;
+
+/**
+ * Keeps the event loop running while something is pending.
+ *
+ * The native half never does it: its one handle in the event loop is a weak one.
+ */
+export class KeepAlive {
+  #pending = 0;
+  #always: boolean | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** Something began. */
+  begin(): void {
+    this.#pending += 1;
+    this.#update();
+  }
+
+  /** Something ended. */
+  end(): void {
+    this.#pending -= 1;
+    this.#update();
+  }
+
+  /** `true`: also when nothing is pending. `false`: not even then. `undefined`: while something is. */
+  set always(always: boolean | undefined) {
+    this.#always = always;
+    this.#update();
+  }
+
+  #update(): void {
+    const wanted = this.#always ?? this.#pending > 0;
+    if (wanted) {
+      this.#timer ??= setInterval(() => undefined, LONGEST);
+    } else {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+    }
+  }
+}

@@ -1,0 +1,88 @@
+//! Leases.
+
+use napi::bindgen_prelude::BigInt;
+use napi_derive::napi;
+use zklock::Lease;
+
+use crate::bridge::Bridge;
+use crate::error::{Result, thrown};
+
+/// A lease. When JavaScript lets go of it, it is dropped, which releases it in the background.
+#[napi]
+pub struct NativeLease {
+    pub(crate) lease: Lease,
+}
+
+impl NativeLease {
+    pub(crate) fn new(lease: Lease) -> Self {
+        Self { lease }
+    }
+}
+
+#[napi]
+impl NativeLease {
+    #[napi(getter)]
+    pub fn path(&self) -> &str {
+        self.lease.path()
+    }
+
+    #[napi(getter)]
+    pub fn node(&self) -> String {
+        self.lease.node()
+    }
+
+    #[napi(getter)]
+    pub fn fencing_token(&self) -> BigInt {
+        BigInt::from(self.lease.fencing_token())
+    }
+
+    #[napi(getter)]
+    pub fn session_id(&self) -> BigInt {
+        BigInt::from(self.lease.session_id())
+    }
+
+    #[napi(getter)]
+    pub fn state(&self) -> &'static str {
+        self.lease.state().as_str()
+    }
+
+    /// Succeeds while the lock is held.
+    ///
+    /// # Errors
+    /// `LOCK_LOST`, `NOT_HELD`.
+    #[napi]
+    pub fn check(&self) -> Result<()> {
+        self.lease.check().map_err(|error| thrown(&error))
+    }
+
+    /// Starts to wait for the loss; ends, with nothing, when it happens.
+    ///
+    /// # Errors
+    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    #[napi]
+    pub fn lost(&self, bridge: &Bridge) -> Result<i64> {
+        let lost = self.lease.lost();
+        bridge.start(async move {
+            lost.await;
+            Ok(())
+        })
+    }
+
+    /// Releases; ends when the server has acknowledged it. The release is on its way when this returns.
+    ///
+    /// # Errors
+    /// `CONNECTION_FAILED` if there is no thread to wait on.
+    #[napi]
+    pub fn release(&self, bridge: &Bridge) -> Result<i64> {
+        bridge.start(self.lease.release())
+    }
+
+    /// Releases without waiting.
+    ///
+    /// # Errors
+    /// `NOT_HELD`.
+    #[napi]
+    pub fn release_in_background(&self) -> Result<()> {
+        self.lease.release_in_background().map_err(|error| thrown(&error))
+    }
+}

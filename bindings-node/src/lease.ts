@@ -1,0 +1,185 @@
+import type { NativeLease } from '../native';
+
+import { giveUp, run, untilDone, watch } from './bridge';
+import { checkOptionalBoolean, checkOptions } from './check';
+import type { Client } from './client';
+import { LockLostError, native, NotHeldError } from './errors';
+
+/** Whether a lease still proves anything. `lost` is final. */
+export type LeaseState = 'held' | 'lost';
+
+/** A lease as JSON. Numbers that a double cannot hold are decimal strings. */
+export interface LeaseJson {
+  path: string;
+  node: string;
+  fencingToken: string;
+  sessionId: string;
+  state: LeaseState;
+}
+
+export interface ReleaseOptions {
+  /** Whether to wait for the server's acknowledgement. Default: true. */
+  wait?: boolean | undefined;
+}
+
+/** What the other classes need of a lease. */
+export interface LeaseInternals {
+  readonly native: NativeLease;
+  readonly client: Client;
+}
+
+let internals: (lease: Lease) => LeaseInternals;
+let create: (native: NativeLease, client: Client) => Lease;
+
+// A lease that is collected without a release is released by its native half; what watches it has to go as well.
+const collected = new FinalizationRegistry(giveUp);
+
+/**
+ * Proof of holding a lock, and the handle that releases it.
+ *
+ * Every successful acquire gives a lease of its own; those of one owner on one path share node, token and state,
+ * and the last one released frees the lock. A lease that is garbage collected is released, but when that happens
+ * is up to the engine.
+ */
+export class Lease {
+  readonly #native: NativeLease;
+  readonly #client: Client;
+  #signal: AbortSignal | undefined;
+  #watch: number | undefined;
+
+  static {
+    internals = (lease) => ({ native: lease.#native, client: lease.#client });
+    create = (native, client) => new Lease(native, client);
+  }
+
+  private constructor(native: NativeLease, client: Client) {
+    this.#native = native;
+    this.#client = client;
+  }
+
+  /** The lock path, as given when the lock was made. */
+  get path(): string {
+    return this.#native.path;
+  }
+
+  /** The full path of the lock's node, below the client's chroot. */
+  get node(): string {
+    return this.#native.node;
+  }
+
+  /**
+   * The fencing token. It grows from holder to holder over the life of the ensemble: hand it to the resource that
+   * the lock guards, and let that refuse smaller ones.
+   */
+  get fencingToken(): bigint {
+    return this.#native.fencingToken;
+  }
+
+  /** The ZooKeeper session that owns the node. */
+  get sessionId(): bigint {
+    return this.#native.sessionId;
+  }
+
+  /** Whether the lease still proves anything. Sends nothing. */
+  get state(): LeaseState {
+    return this.#native.state as LeaseState;
+  }
+
+  /**
+   * Aborts when the lease is lost, with a `LockLostError` as its reason; never after a release. Hand it to what
+   * has to stop then. It does not keep the process alive, nor the lease held: keep the lease.
+   */
+  get signal(): AbortSignal {
+    this.#signal ??= this.#startWatching();
+    return this.#signal;
+  }
+
+  #startWatching(): AbortSignal {
+    const controller = new AbortController();
+    const failure = this.#failure();
+    if (failure instanceof LockLostError) {
+      controller.abort(failure);
+    } else if (failure === undefined) {
+      // Weakly: while its loss is awaited, the lease can be collected, and thereby released.
+      const weak = new WeakRef(this);
+      this.#watch = watch(
+        (bridge) => this.#native.lost(bridge),
+        () => {
+          const lease = weak.deref();
+          const loss = lease === undefined ? undefined : lease.#failure();
+          if (loss instanceof LockLostError) controller.abort(loss);
+        },
+      );
+      collected.register(this, this.#watch, this);
+    }
+    return controller.signal;
+  }
+
+  #stopWatching(): void {
+    if (this.#watch === undefined) return;
+    collected.unregister(this);
+    giveUp(this.#watch);
+    this.#watch = undefined;
+  }
+
+  /** What `check()` throws, if anything. */
+  #failure(): unknown {
+    try {
+      this.check();
+      return undefined;
+    } catch (error) {
+      return error;
+    }
+  }
+
+  /**
+   * Returns while the lock is held. Sends nothing.
+   *
+   * @throws {LockLostError} once the lease is lost.
+   * @throws {NotHeldError} after a release.
+   */
+  check(): void {
+    native(() => {
+      this.#native.check();
+    });
+  }
+
+  /**
+   * Releases this level; the last one of a hold frees the lock. The release is on its way when this returns; the
+   * promise resolves when the server has acknowledged it, or the session is over.
+   *
+   * Never fails because of the network. A lost lease is released without an error: there is nothing to undo.
+   *
+   * @throws {NotHeldError} the second time.
+   */
+  async release(options: ReleaseOptions = {}): Promise<void> {
+    checkOptions('options', options);
+    const { wait = true } = options;
+    checkOptionalBoolean('wait', wait);
+    this.#stopWatching();
+    if (wait) {
+      await run<undefined>((bridge) => this.#native.release(bridge), untilDone);
+    } else {
+      native(() => {
+        this.#native.releaseInBackground();
+      });
+    }
+  }
+
+  /** Releases at the end of an `await using` block. Does nothing if the lease has been released before. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.release();
+    } catch (error) {
+      if (!(error instanceof NotHeldError)) throw error;
+    }
+  }
+
+  /** For `JSON.stringify`, which refuses a bigint. */
+  toJSON(): LeaseJson {
+    const { path, node, fencingToken, sessionId, state } = this;
+    return { path, node, fencingToken: fencingToken.toString(), sessionId: sessionId.toString(), state };
+  }
+}
+
+export { create as createLease, internals as leaseInternals };

@@ -1,0 +1,49 @@
+/** Who may re-enter: whoever runs inside a live `using` scope on the same client and path. */
+
+import { AsyncLocalStorage } from 'node:async_hooks';
+
+import type { Client } from './client';
+import type { Lease } from './lease';
+
+interface Scope {
+  readonly client: Client;
+  readonly lease: Lease;
+  live: boolean;
+  outer: Scope | undefined;
+}
+
+const current = new AsyncLocalStorage<Scope>();
+
+/**
+ * The scopes around us, innermost first, without those that have ended: a callback may outlive its scope. They are
+ * unlinked on the way, or a timer that takes a lock and sets the next one would grow a chain for ever.
+ */
+function* liveScopes(): Generator<Scope> {
+  let inner: Scope | undefined;
+  for (let scope = current.getStore(); scope !== undefined; scope = scope.outer) {
+    if (!scope.live) continue;
+    if (inner !== undefined) inner.outer = scope;
+    yield scope;
+    inner = scope;
+  }
+  if (inner !== undefined) inner.outer = undefined;
+}
+
+/** The lease of the innermost live scope on a client and path. */
+export function innermostLease(client: Client, path: string): Lease | undefined {
+  for (const scope of liveScopes()) {
+    if (scope.client === client && scope.lease.path === path) return scope.lease;
+  }
+  return undefined;
+}
+
+/** Runs `body` in a scope of `lease`, which ends when what `body` returns is settled. */
+export async function runInScope<T>(client: Client, lease: Lease, body: () => T | PromiseLike<T>): Promise<T> {
+  const [outer] = liveScopes();
+  const scope: Scope = { client, lease, live: true, outer };
+  try {
+    return await current.run(scope, body);
+  } finally {
+    scope.live = false;
+  }
+}
