@@ -92,7 +92,12 @@ pub(crate) struct Hold {
 impl LockPath {
     pub(crate) fn new(client: Arc<Shared>, path: String) -> Self {
         let full_path = format!("{}{path}", client.options.hosts.chroot).into();
-        Self { client, path, full_path, hold: Mutex::new(None) }
+        Self {
+            client,
+            path,
+            full_path,
+            hold: Mutex::new(None),
+        }
     }
 
     fn hold(&self) -> MutexGuard<'_, Option<Arc<Hold>>> {
@@ -102,13 +107,17 @@ impl LockPath {
     /// One level more, without a request, if `owner` holds the lock.
     pub(crate) fn reenter(&self, owner: Owner) -> Option<Lease> {
         let hold = self.hold();
-        let hold = hold.as_ref().filter(|hold| hold.owner == owner && hold.state() == LeaseState::Held)?;
+        let hold = hold
+            .as_ref()
+            .filter(|hold| hold.owner == owner && hold.state() == LeaseState::Held)?;
         hold.levels.fetch_add(1, Ordering::Relaxed);
         Some(Lease::new(Arc::clone(hold)))
     }
 
     pub(crate) fn owned_by(&self, owner: Owner) -> bool {
-        self.hold().as_ref().is_some_and(|hold| hold.owner == owner && hold.state() == LeaseState::Held)
+        self.hold()
+            .as_ref()
+            .is_some_and(|hold| hold.owner == owner && hold.state() == LeaseState::Held)
     }
 
     /// Records a grant; its first level is the lease returned.
@@ -173,7 +182,10 @@ impl fmt::Debug for Lease {
 
 impl Lease {
     fn new(hold: Arc<Hold>) -> Self {
-        Self { hold, live: AtomicBool::new(true) }
+        Self {
+            hold,
+            live: AtomicBool::new(true),
+        }
     }
 
     /// The lock path, as given when the lock was made.
@@ -244,7 +256,11 @@ impl Lease {
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + 'static {
         let mut state = self.hold.state.subscribe();
         async move {
-            let reason = match state.wait_for(|state| matches!(state, LeaseState::Lost(_))).await.as_deref() {
+            let reason = match state
+                .wait_for(|state| matches!(state, LeaseState::Lost(_)))
+                .await
+                .as_deref()
+            {
                 Ok(LeaseState::Lost(reason)) => Some(*reason),
                 // Released: the hold is gone and can no longer be lost.
                 _ => None,
@@ -297,7 +313,13 @@ impl Lease {
         // Sent while the path is locked: a join that follows from here is behind this release.
         if hold.take_if(|hold| hold.join == *join).is_some() {
             let path = Arc::clone(&lock.full_path);
-            lock.client.send(Command::Release { path, join: *join, done }).ok();
+            lock.client
+                .send(Command::Release {
+                    path,
+                    join: *join,
+                    done,
+                })
+                .ok();
         }
         Ok(())
     }

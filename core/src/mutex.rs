@@ -63,7 +63,9 @@ pub struct Mutex {
 
 impl std::fmt::Debug for LockPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LockPath").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("LockPath")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -143,7 +145,10 @@ impl Mutex {
         }
         let (reply, outcome) = oneshot::channel();
         let join = lock.client.next_join();
-        let mut leave = LeaveOnDrop { lock: &lock, join: Some(join) };
+        let mut leave = LeaveOnDrop {
+            lock: &lock,
+            join: Some(join),
+        };
         let attempt = Attempt::new(join, Arc::clone(&lock), owner, patience, &self.options, reply);
         lock.client.send(Command::Join(attempt))?;
         let outcome = outcome.await;

@@ -28,7 +28,9 @@ pub(crate) enum LinkEvent {
 pub(super) enum Change {
     None,
     /// A session began, with a connection.
-    Began { session_id: i64 },
+    Began {
+        session_id: i64,
+    },
     Disconnected,
     Reconnected,
     /// The session is over, and a new one is looked for.
@@ -64,7 +66,14 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(options: ClientOptions, sender: mpsc::UnboundedSender<Input>) -> Self {
-        Self { options, sender, state: State::Idle, epoch: 0, connection: 0, tasks: JoinSet::new() }
+        Self {
+            options,
+            sender,
+            state: State::Idle,
+            epoch: 0,
+            connection: 0,
+            tasks: JoinSet::new(),
+        }
     }
 
     /// Looks for a session, unless there is one or it is looked for. Returns whether it began to.
@@ -78,7 +87,9 @@ impl Link {
 
     /// Stops looking. Returns whether it did.
     pub(super) fn stop(&mut self) -> bool {
-        let State::Searching(search) = &self.state else { return false };
+        let State::Searching(search) = &self.state else {
+            return false;
+        };
         search.abort();
         self.epoch += 1;
         self.state = State::Idle;
@@ -90,7 +101,9 @@ impl Link {
         let (epoch, options, sender) = (self.epoch, self.options.clone(), self.sender.clone());
         let search = tokio::spawn(async move {
             let established = session::establish(&options, previous).await;
-            sender.send(Input::Link(LinkEvent::Established(epoch, established))).ok();
+            sender
+                .send(Input::Link(LinkEvent::Established(epoch, established)))
+                .ok();
         });
         self.state = State::Searching(search.abort_handle());
     }
@@ -113,7 +126,9 @@ impl Link {
 
     /// Where requests go: the session, and how to report what came of them.
     pub(super) fn wire(&self, path: &Arc<str>) -> Option<Wire> {
-        let State::Live(Live { client, .. }) = &self.state else { return None };
+        let State::Live(Live { client, .. }) = &self.state else {
+            return None;
+        };
         Some(Wire {
             client: client.clone(),
             path: Arc::clone(path),
@@ -159,7 +174,11 @@ impl Link {
         let mut states = client.state_watcher();
         let (epoch, sender) = (self.epoch, self.sender.clone());
         let state = client.state();
-        self.state = State::Live(Live { client, connected: false, began: false });
+        self.state = State::Live(Live {
+            client,
+            connected: false,
+            began: false,
+        });
         self.spawn(async move {
             loop {
                 let state = states.changed().await;
@@ -173,18 +192,28 @@ impl Link {
     }
 
     fn changed(&mut self, state: zk::SessionState) -> Change {
-        let State::Live(live) = &mut self.state else { return Change::None };
+        let State::Live(live) = &mut self.state else {
+            return Change::None;
+        };
         match state {
             zk::SessionState::SyncConnected => {
                 live.connected = true;
                 let session_id = live.client.session_id().0;
-                if std::mem::replace(&mut live.began, true) { Change::Reconnected } else { Change::Began { session_id } }
+                if std::mem::replace(&mut live.began, true) {
+                    Change::Reconnected
+                } else {
+                    Change::Began { session_id }
+                }
             }
             // Never asked for, and never enough to hold a lock by (rule 16).
             zk::SessionState::Disconnected | zk::SessionState::ConnectedReadOnly => {
                 self.connection += 1;
                 live.connected = false;
-                if live.began { Change::Disconnected } else { Change::None }
+                if live.began {
+                    Change::Disconnected
+                } else {
+                    Change::None
+                }
             }
             zk::SessionState::AuthFailed => {
                 self.end();

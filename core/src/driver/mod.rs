@@ -48,7 +48,11 @@ pub(crate) enum Command {
     /// Nobody waits for this attempt any more.
     Leave { path: Arc<str>, join: JoinId },
     /// The last lease of a hold was released.
-    Release { path: Arc<str>, join: JoinId, done: Option<oneshot::Sender<()>> },
+    Release {
+        path: Arc<str>,
+        join: JoinId,
+        done: Option<oneshot::Sender<()>>,
+    },
     /// End the session and the driver.
     Close { done: Option<oneshot::Sender<()>> },
 }
@@ -80,7 +84,16 @@ impl Attempt {
             Patience::Try => (Intent::Try, None),
         };
         let (naming, label) = (options.naming, options.label.clone());
-        Self { join, lock, owner, intent, naming, label, deadline, reply }
+        Self {
+            join,
+            lock,
+            owner,
+            intent,
+            naming,
+            label,
+            deadline,
+            reply,
+        }
     }
 }
 
@@ -88,7 +101,11 @@ impl Attempt {
 pub(crate) enum Input {
     Command(Command),
     /// An event for the queue of this path, from the connection with this number.
-    Queue { path: Arc<str>, connection: u64, event: Event },
+    Queue {
+        path: Arc<str>,
+        connection: u64,
+        event: Event,
+    },
     Link(LinkEvent),
 }
 
@@ -145,7 +162,11 @@ impl Driver {
     fn take_in(&mut self, inputs: impl Iterator<Item = Input>) -> Option<Option<oneshot::Sender<()>>> {
         for input in inputs {
             match input {
-                Input::Queue { path, connection, event } => {
+                Input::Queue {
+                    path,
+                    connection,
+                    event,
+                } => {
                     let event = self.link.vet(connection, event);
                     self.tell(&path, event);
                 }
@@ -182,7 +203,8 @@ impl Driver {
         }
         self.connecting.push(reply);
         self.start_link();
-        self.timers.set(Instant::now() + self.options.connect_timeout, Alarm::Connect);
+        self.timers
+            .set(Instant::now() + self.options.connect_timeout, Alarm::Connect);
     }
 
     fn start_link(&mut self) {
@@ -192,7 +214,16 @@ impl Driver {
     }
 
     fn join(&mut self, attempt: Attempt) {
-        let Attempt { join, lock, owner, intent, naming, label, deadline, reply } = attempt;
+        let Attempt {
+            join,
+            lock,
+            owner,
+            intent,
+            naming,
+            label,
+            deadline,
+            reply,
+        } = attempt;
         // Granted to the same owner since it asked.
         if let Some(lease) = lock.reenter(owner) {
             reply.send(Ok(lease)).ok();
@@ -201,16 +232,32 @@ impl Driver {
         self.start_link();
         let path = Arc::clone(&lock.full_path);
         if let Some(deadline) = deadline {
-            self.timers.set(deadline, Alarm::Deadline(Arc::clone(&path), join));
+            self.timers
+                .set(deadline, Alarm::Deadline(Arc::clone(&path), join));
         }
         if !self.was_connected || intent == Intent::Try {
             let unreachable = Instant::now() + self.options.connect_timeout;
-            self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join));
+            self.timers
+                .set(unreachable, Alarm::Unreachable(Arc::clone(&path), join));
         }
         let data = requests::node_data(&self.options, label.as_deref());
         let connected = self.link.is_connected();
-        let slot = self.slots.entry(Arc::clone(&path)).or_insert_with(|| Slot::new(connected));
-        slot.join(join, Waiter { lock, owner, naming, kind: Kind::Exclusive, intent, data, reply });
+        let slot = self
+            .slots
+            .entry(Arc::clone(&path))
+            .or_insert_with(|| Slot::new(connected));
+        slot.join(
+            join,
+            Waiter {
+                lock,
+                owner,
+                naming,
+                kind: Kind::Exclusive,
+                intent,
+                data,
+                reply,
+            },
+        );
         self.unsettled.insert(path);
     }
 
@@ -259,7 +306,10 @@ impl Driver {
             link::Change::Refused => {
                 let error = Error::new(
                     ErrorKind::AuthFailed,
-                    format!("{} refused the credentials; check them and make a new client", self.options.hosts.servers),
+                    format!(
+                        "{} refused the credentials; check them and make a new client",
+                        self.options.hosts.servers
+                    ),
                 );
                 self.status.set(ClientState::Idle);
                 self.tell_all(&Event::SessionLost);
@@ -319,7 +369,9 @@ impl Driver {
     }
 
     fn give_up(&mut self, path: &Arc<str>, join: JoinId, error: impl FnOnce(&Slot) -> Error) {
-        let Some(slot) = self.slots.get_mut(path) else { return };
+        let Some(slot) = self.slots.get_mut(path) else {
+            return;
+        };
         if !slot.is_waiting(join) {
             return;
         }
@@ -350,7 +402,9 @@ impl Driver {
     fn settle(&mut self) {
         // Carrying out an action may drop a lease, whose release comes through the channel: one round is enough.
         for path in std::mem::take(&mut self.unsettled) {
-            let Some(slot) = self.slots.get_mut(&path) else { continue };
+            let Some(slot) = self.slots.get_mut(&path) else {
+                continue;
+            };
             slot.settle(&path, &mut self.link, &mut self.timers);
             if slot.is_idle() {
                 self.slots.remove(&path);
@@ -359,7 +413,11 @@ impl Driver {
         self.link.reap();
     }
 
-    async fn close(mut self, done: Option<oneshot::Sender<()>>, mut receiver: mpsc::UnboundedReceiver<Input>) {
+    async fn close(
+        mut self,
+        done: Option<oneshot::Sender<()>>,
+        mut receiver: mpsc::UnboundedReceiver<Input>,
+    ) {
         self.status.set(ClientState::Closed);
         receiver.close();
         for slot in self.slots.values_mut() {

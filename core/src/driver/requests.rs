@@ -24,7 +24,13 @@ pub(super) struct Wire {
 impl Wire {
     fn report(&self, event: Event) {
         let (path, connection) = (Arc::clone(&self.path), self.connection);
-        self.sender.send(Input::Queue { path, connection, event }).ok();
+        self.sender
+            .send(Input::Queue {
+                path,
+                connection,
+                event,
+            })
+            .ok();
     }
 
     fn child(&self, name: &str) -> String {
@@ -35,7 +41,9 @@ impl Wire {
     fn owns(&self, stat: &zk::Stat) -> bool {
         let owns = stat.ephemeral_owner == self.client.session_id().0;
         if !owns {
-            self.sender.send(Input::Link(LinkEvent::Replaced(self.epoch))).ok();
+            self.sender
+                .send(Input::Link(LinkEvent::Replaced(self.epoch)))
+                .ok();
         }
         owns
     }
@@ -43,7 +51,9 @@ impl Wire {
     pub(super) async fn create(self, ticket: Ticket, prefix: String, data: Vec<u8>) {
         let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
         let outcome = match self.client.create(&self.child(&prefix), &data, &options).await {
-            Ok((stat, sequence)) if self.owns(&stat) => Outcome::Done((format!("{prefix}{sequence}"), stat.czxid)),
+            Ok((stat, sequence)) if self.owns(&stat) => {
+                Outcome::Done((format!("{prefix}{sequence}"), stat.czxid))
+            }
             Ok(_) => Outcome::Lost,
             Err(error) => failed(&error),
         };
@@ -93,7 +103,13 @@ impl Wire {
         };
         self.report(Event::Watched(ticket, Outcome::Done(())));
         // The watch must not keep the session alive.
-        let Self { client, path, connection, sender, .. } = self;
+        let Self {
+            client,
+            path,
+            connection,
+            sender,
+            ..
+        } = self;
         drop(client);
         let event = match watcher.changed().await.event_type {
             EventType::NodeDeleted => Event::Gone(ticket),
@@ -101,7 +117,13 @@ impl Wire {
             EventType::Session => return,
             _ => Event::Changed(ticket),
         };
-        sender.send(Input::Queue { path, connection, event }).ok();
+        sender
+            .send(Input::Queue {
+                path,
+                connection,
+                event,
+            })
+            .ok();
     }
 
     pub(super) async fn delete(self, ticket: Ticket, name: NodeName) {
@@ -114,8 +136,13 @@ impl Wire {
 
     /// Makes the lock directory and its parents as containers, which the server removes some time after their last child.
     pub(super) async fn make_parents(self, ticket: Ticket) {
-        let levels: Vec<&str> =
-            self.path.match_indices('/').skip(1).map(|(at, _)| &self.path[..at]).chain([&*self.path]).collect();
+        let levels: Vec<&str> = self
+            .path
+            .match_indices('/')
+            .skip(1)
+            .map(|(at, _)| &self.path[..at])
+            .chain([&*self.path])
+            .collect();
         let outcome = match self.make_all(&levels).await {
             Ok(()) => Outcome::Done(()),
             // Some exist already, or the server has no containers: one by one, all in one flight.
@@ -138,7 +165,10 @@ impl Wire {
         let mut outcome = Outcome::Done(());
         for mode in [CreateMode::Container, CreateMode::Persistent] {
             let options = mode.with_acls(Acls::anyone_all());
-            let creates: Vec<_> = levels.iter().map(|level| self.client.create(level, b"", &options)).collect();
+            let creates: Vec<_> = levels
+                .iter()
+                .map(|level| self.client.create(level, b"", &options))
+                .collect();
             let (mut forbidden, mut last) = (false, Ok(()));
             for create in creates {
                 last = create.await.map(drop);
@@ -163,9 +193,9 @@ fn failed<T>(error: &zk::Error) -> Outcome<T> {
     match error {
         E::NoNode => Outcome::NoNode,
         E::NoAuth | E::InvalidAcl => Outcome::Refused(Refusal::NotAuthorized),
-        E::NoChildrenForEphemerals => {
-            Outcome::Refused(Refusal::Server("the parent is an ephemeral node, which cannot have children".to_owned()))
-        }
+        E::NoChildrenForEphemerals => Outcome::Refused(Refusal::Server(
+            "the parent is an ephemeral node, which cannot have children".to_owned(),
+        )),
         E::UnmarshalError { .. }
         | E::BadArguments(_)
         | E::MarshallingError
@@ -179,7 +209,10 @@ fn failed<T>(error: &zk::Error) -> Outcome<T> {
 
 /// What operators see in a node: who contends, from where, since when.
 pub(super) fn node_data(options: &ClientOptions, label: Option<&str>) -> Vec<u8> {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis();
     let data = json!({
         "host": rustix::system::uname().nodename().to_string_lossy(),
         "pid": std::process::id(),

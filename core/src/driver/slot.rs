@@ -86,7 +86,9 @@ impl Slot {
     }
 
     pub(super) fn only_tries(&self, join: JoinId) -> bool {
-        self.waiters.get(&join).is_some_and(|waiter| waiter.intent == Intent::Try)
+        self.waiters
+            .get(&join)
+            .is_some_and(|waiter| waiter.intent == Intent::Try)
     }
 
     pub(super) fn join(&mut self, join: JoinId, waiter: Waiter) {
@@ -106,7 +108,10 @@ impl Slot {
     }
 
     fn enter_queue(&mut self, join: JoinId) {
-        if let Some(Waiter { naming, kind, intent, .. }) = self.waiters.get(&join) {
+        if let Some(Waiter {
+            naming, kind, intent, ..
+        }) = self.waiters.get(&join)
+        {
             self.hear(Event::Join(join, *naming, *kind, *intent));
         }
     }
@@ -120,7 +125,9 @@ impl Slot {
     }
 
     fn leave_line(&mut self, owner: Owner, join: JoinId) {
-        let Some(line) = self.lines.get_mut(&owner) else { return };
+        let Some(line) = self.lines.get_mut(&owner) else {
+            return;
+        };
         let was_first = line.first() == Some(&join);
         line.retain(|other| *other != join);
         match line.first().copied() {
@@ -156,7 +163,10 @@ impl Slot {
 
     /// The error of a contender whose time is up: whether the lock was taken, or the server out of reach.
     pub(super) fn timeout_error(&self, join: JoinId, connected: bool) -> Error {
-        let path = self.waiters.get(&join).map_or("", |waiter| waiter.lock.path.as_str());
+        let path = self
+            .waiters
+            .get(&join)
+            .map_or("", |waiter| waiter.lock.path.as_str());
         let message = match (connected, self.queue.ahead_of(join)) {
             (false, _) => format!("no answer from the server in time while acquiring {path}"),
             (true, Some(ahead @ 1..)) => format!("{path} is taken: {ahead} still ahead in the queue"),
@@ -181,7 +191,11 @@ impl Slot {
             }
             Action::Refuse(join, refusal) => self.refuse(join, refusal),
             Action::NodeLost(join) => {
-                let reason = if link.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
+                let reason = if link.is_live() {
+                    LossReason::NodeDeleted
+                } else {
+                    LossReason::SessionExpired
+                };
                 if let Some(lock) = self.holders.remove(&join).and_then(|lock| lock.upgrade()) {
                     tracing::warn!(path = %lock.path, %reason, "lock lost");
                     lock.lose(join, reason);
@@ -209,7 +223,11 @@ impl Slot {
         let Some(wire) = link.wire(path) else { return };
         match request {
             Action::Create(ticket, join, prefix) => {
-                let data = self.waiters.get(&join).map(|waiter| waiter.data.clone()).unwrap_or_default();
+                let data = self
+                    .waiters
+                    .get(&join)
+                    .map(|waiter| waiter.data.clone())
+                    .unwrap_or_default();
                 link.spawn(wire.create(ticket, prefix, data));
             }
             Action::MakeParents(ticket) => drop(link.spawn(wire.make_parents(ticket))),
@@ -238,7 +256,10 @@ impl Slot {
             session_id: link.session_id(),
         };
         self.holders.insert(join, Arc::downgrade(&lock));
-        timers.set(Instant::now() + LONG_HOLD, Alarm::Guard(Arc::clone(&lock.full_path), join));
+        timers.set(
+            Instant::now() + LONG_HOLD,
+            Alarm::Guard(Arc::clone(&lock.full_path), join),
+        );
         let lease = lock.grant(grant);
         // Its owner's other waiters re-enter, before the first lease can be released.
         let others = self.lines.remove(&waiter.owner).unwrap_or_default();
@@ -252,21 +273,28 @@ impl Slot {
     }
 
     fn refuse(&mut self, join: JoinId, refusal: Refusal) {
-        let Some(waiter) = self.waiters.remove(&join) else { return };
+        let Some(waiter) = self.waiters.remove(&join) else {
+            return;
+        };
         let path = &waiter.lock.path;
         let error = match refusal {
             Refusal::Busy => Error::new(ErrorKind::LockTimeout, format!("{path} is taken")),
             Refusal::SequenceExhausted => Error::new(
                 ErrorKind::SequenceExhausted,
-                format!("the sequence numbers of {path} are used up; delete the directory while it is idle, or use another path"),
+                format!(
+                    "the sequence numbers of {path} are used up; delete the directory while it is idle, or use another path"
+                ),
             ),
             Refusal::NotAuthorized => Error::new(
                 ErrorKind::AuthFailed,
-                format!("not permitted to use {path}; check the access control lists and the client's credentials"),
+                format!(
+                    "not permitted to use {path}; check the access control lists and the client's credentials"
+                ),
             ),
-            Refusal::Server(problem) => {
-                Error::new(ErrorKind::ConnectionFailed, format!("the server refused to queue at {path}: {problem}"))
-            }
+            Refusal::Server(problem) => Error::new(
+                ErrorKind::ConnectionFailed,
+                format!("the server refused to queue at {path}: {problem}"),
+            ),
         };
         self.leave_line(waiter.owner, join);
         waiter.reply.send(Err(error)).ok();

@@ -111,7 +111,10 @@ impl Queue {
     pub fn ahead_of(&self, join: JoinId) -> Option<usize> {
         match &self.joins.get(&join)?.stage {
             Stage::Queued(place) => {
-                let others = self.view.as_ref().map_or(0, |view| view.count_before(&place.name));
+                let others = self
+                    .view
+                    .as_ref()
+                    .map_or(0, |view| view.count_before(&place.name));
                 Some(others + self.line.range(..&place.name).count())
             }
             _ => None,
@@ -126,7 +129,11 @@ impl Queue {
             Event::Leave(join) => self.leave(join),
             Event::Release(join) => self.release(join),
             Event::Guard(join) => {
-                if let Some(Join { stage: Stage::Held(place), .. }) = self.joins.get_mut(&join) {
+                if let Some(Join {
+                    stage: Stage::Held(place),
+                    ..
+                }) = self.joins.get_mut(&join)
+                {
                     place.confirmed = true;
                 }
             }
@@ -185,12 +192,22 @@ impl Queue {
                 Stage::Looking(self.last_ticket)
             }
         };
-        let join = Join { naming, kind, intent, uuid: None, leaving: false, parent_attempts: 0, stage };
+        let join = Join {
+            naming,
+            kind,
+            intent,
+            uuid: None,
+            leaving: false,
+            parent_attempts: 0,
+            stage,
+        };
         self.joins.insert(id, join);
     }
 
     fn leave(&mut self, id: JoinId) {
-        let Some(join) = self.joins.get_mut(&id) else { return };
+        let Some(join) = self.joins.get_mut(&id) else {
+            return;
+        };
         match &join.stage {
             Stage::Held(_) => {}
             Stage::Idle | Stage::Looking(_) => drop(self.joins.remove(&id)),
@@ -205,7 +222,10 @@ impl Queue {
 
     fn release(&mut self, id: JoinId) {
         match self.joins.get(&id) {
-            Some(Join { stage: Stage::Held(place), .. }) => {
+            Some(Join {
+                stage: Stage::Held(place),
+                ..
+            }) => {
                 let name = place.name.clone();
                 self.joins.remove(&id);
                 self.doom(name, Some(id));
@@ -217,7 +237,9 @@ impl Queue {
 
     /// Refuses a contender, and deletes what it may have left on the server.
     fn refuse(&mut self, id: JoinId, refusal: Refusal) {
-        let Some(join) = self.joins.remove(&id) else { return };
+        let Some(join) = self.joins.remove(&id) else {
+            return;
+        };
         if let Stage::Queued(place) = join.stage {
             self.doom(place.name, None);
         }
@@ -234,12 +256,18 @@ impl Queue {
     }
 
     fn waiting(&self) -> impl Iterator<Item = JoinId> {
-        self.joins.iter().filter(|(_, join)| !matches!(join.stage, Stage::Held(_))).map(|(id, _)| *id)
+        self.joins
+            .iter()
+            .filter(|(_, join)| !matches!(join.stage, Stage::Held(_)))
+            .map(|(id, _)| *id)
     }
 
     fn doom(&mut self, name: NodeName, release: Option<JoinId>) {
         self.line.remove(&name);
-        self.doomed.entry(name).or_insert(Doomed { ticket: None, release });
+        self.doomed.entry(name).or_insert(Doomed {
+            ticket: None,
+            release,
+        });
     }
 
     // The connection and the session.
@@ -292,7 +320,9 @@ impl Queue {
 
     fn created(&mut self, ticket: Ticket, outcome: Outcome<(String, i64)>) {
         let creating = |join: &Join| matches!(join.stage, Stage::Creating(sent) if sent == ticket);
-        let Some((&id, join)) = self.joins.iter_mut().find(|(_, join)| creating(join)) else { return };
+        let Some((&id, join)) = self.joins.iter_mut().find(|(_, join)| creating(join)) else {
+            return;
+        };
         match outcome {
             Outcome::Done((name, czxid)) => self.placed(id, NodeName::parse(&name), czxid, ticket),
             Outcome::Lost => {
@@ -320,11 +350,21 @@ impl Queue {
 
     /// A join's node exists.
     fn placed(&mut self, id: JoinId, name: Option<NodeName>, czxid: i64, created: Ticket) {
-        let Some(join) = self.joins.get_mut(&id) else { return };
-        let Some(name) = name else {
-            return self.refuse(id, Refusal::Server("the server made a node without a sequence number".to_owned()));
+        let Some(join) = self.joins.get_mut(&id) else {
+            return;
         };
-        let place = Place { name: name.clone(), czxid, created, confirmed: false };
+        let Some(name) = name else {
+            return self.refuse(
+                id,
+                Refusal::Server("the server made a node without a sequence number".to_owned()),
+            );
+        };
+        let place = Place {
+            name: name.clone(),
+            czxid,
+            created,
+            confirmed: false,
+        };
         join.stage = Stage::Queued(place);
         if join.leaving {
             self.joins.remove(&id);
@@ -342,7 +382,10 @@ impl Queue {
         }
         self.making_parents = None;
         if let Outcome::Refused(refusal) = outcome {
-            let idle: Vec<_> = self.waiting().filter(|id| self.joins[id].stage == Stage::Idle).collect();
+            let idle: Vec<_> = self
+                .waiting()
+                .filter(|id| self.joins[id].stage == Stage::Idle)
+                .collect();
             for id in idle {
                 self.refuse(id, refusal.clone());
             }
@@ -373,8 +416,11 @@ impl Queue {
             self.want_sync |= synced;
             return;
         }
-        let by_uuid: BTreeMap<Uuid, JoinId> =
-            self.joins.iter().filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
+        let by_uuid: BTreeMap<Uuid, JoinId> = self
+            .joins
+            .iter()
+            .filter_map(|(id, join)| Some((join.uuid?, *id)))
+            .collect();
         let mut others = Names::new();
         let mut orphans = Names::new();
         let mut found: BTreeMap<JoinId, NodeName> = BTreeMap::new();
@@ -385,7 +431,8 @@ impl Queue {
                 }
                 continue;
             };
-            let uuid = uuid_of(child).filter(|uuid| self.mint.as_ref().is_some_and(|mint| mint.minted(*uuid)));
+            let uuid =
+                uuid_of(child).filter(|uuid| self.mint.as_ref().is_some_and(|mint| mint.minted(*uuid)));
             let Some(uuid) = uuid else {
                 others.insert(name);
                 continue;
@@ -424,7 +471,9 @@ impl Queue {
     fn place_joins(&mut self, ticket: Ticket, synced: bool, found: &BTreeMap<JoinId, NodeName>) {
         let ids: Vec<_> = self.joins.keys().copied().collect();
         for id in ids {
-            let Some(join) = self.joins.get_mut(&id) else { continue };
+            let Some(join) = self.joins.get_mut(&id) else {
+                continue;
+            };
             match (&mut join.stage, found.get(&id)) {
                 (Stage::Queued(place), Some(_)) => place.confirmed = true,
                 // Sent before the create: says nothing.
@@ -437,7 +486,9 @@ impl Queue {
                     let ticket = self.ticket();
                     self.actions.push_back(Action::Verify(ticket, name.clone()));
                     self.line.insert(name.clone(), id);
-                    self.joins.entry(id).and_modify(|join| join.stage = Stage::Verifying(ticket, name));
+                    self.joins
+                        .entry(id)
+                        .and_modify(|join| join.stage = Stage::Verifying(ticket, name));
                 }
                 // Only a listing sent after a sync, and after the create, may conclude that there is no node (rule 8).
                 (Stage::Unknown(sent), None) if synced && *sent < ticket => {
@@ -459,7 +510,12 @@ impl Queue {
     /// Tells those that only look whether the lock is free.
     fn answer_lookers(&mut self, ticket: Ticket, free: bool) {
         let looking = |join: &Join| matches!(join.stage, Stage::Looking(asked) if asked < ticket);
-        let lookers: Vec<_> = self.joins.iter().filter(|(_, join)| looking(join)).map(|(id, _)| *id).collect();
+        let lookers: Vec<_> = self
+            .joins
+            .iter()
+            .filter(|(_, join)| looking(join))
+            .map(|(id, _)| *id)
+            .collect();
         for id in lookers {
             if free && self.line.is_empty() {
                 self.joins.entry(id).and_modify(|join| join.stage = Stage::Idle);
@@ -477,8 +533,10 @@ impl Queue {
             .filter_map(|(id, join)| match &join.stage {
                 Stage::Queued(place) if join.intent == Intent::Try && place.confirmed => {
                     let behind_ours = self.line.range(..&place.name).next().is_some();
-                    let behind_others =
-                        self.view.as_ref().is_some_and(|view| view.blocks_exclusive(&place.name));
+                    let behind_others = self
+                        .view
+                        .as_ref()
+                        .is_some_and(|view| view.blocks_exclusive(&place.name));
                     (behind_ours || behind_others).then_some(*id)
                 }
                 _ => None,
@@ -491,7 +549,9 @@ impl Queue {
 
     fn verified(&mut self, ticket: Ticket, outcome: Outcome<Option<i64>>) {
         let verifying = |join: &Join| matches!(join.stage, Stage::Verifying(sent, _) if sent == ticket);
-        let Some((&id, join)) = self.joins.iter_mut().find(|(_, join)| verifying(join)) else { return };
+        let Some((&id, join)) = self.joins.iter_mut().find(|(_, join)| verifying(join)) else {
+            return;
+        };
         let stage = std::mem::replace(&mut join.stage, Stage::Unknown(ticket));
         let Stage::Verifying(_, name) = stage else { return };
         self.line.remove(&name);
@@ -517,7 +577,9 @@ impl Queue {
 
     fn deleted(&mut self, ticket: Ticket, outcome: &Outcome<()>) {
         let sent = |doomed: &Doomed| doomed.ticket == Some(ticket);
-        let Some((name, doomed)) = self.doomed.iter_mut().find(|(_, doomed)| sent(doomed)) else { return };
+        let Some((name, doomed)) = self.doomed.iter_mut().find(|(_, doomed)| sent(doomed)) else {
+            return;
+        };
         if *outcome == Outcome::Lost {
             doomed.ticket = None;
             return;
@@ -525,7 +587,10 @@ impl Queue {
         let name = name.clone();
         // The watch on the node, if any, went with it.
         self.watches.remove(&name);
-        if let Some(Doomed { release: Some(id), .. }) = self.doomed.remove(&name) {
+        if let Some(Doomed {
+            release: Some(id), ..
+        }) = self.doomed.remove(&name)
+        {
             self.actions.push_back(Action::Released(id));
         }
     }
@@ -554,7 +619,12 @@ impl Queue {
 
     /// Forgets a watch that fired or never was; the name that it was on.
     fn watch_used(&mut self, ticket: Ticket) -> Option<NodeName> {
-        let name = self.watches.iter().find(|(_, watch)| watch.ticket == ticket)?.0.clone();
+        let name = self
+            .watches
+            .iter()
+            .find(|(_, watch)| watch.ticket == ticket)?
+            .0
+            .clone();
         self.watches.remove(&name);
         Some(name)
     }
@@ -571,7 +641,9 @@ impl Queue {
     fn own_node_gone(&mut self, id: JoinId, name: &NodeName) {
         self.line.remove(name);
         self.watches.remove(name);
-        let Some(join) = self.joins.get_mut(&id) else { return };
+        let Some(join) = self.joins.get_mut(&id) else {
+            return;
+        };
         match join.stage {
             Stage::Held(_) => {
                 self.joins.remove(&id);
@@ -594,11 +666,19 @@ impl Queue {
     fn grant(&mut self) {
         let Some(view) = &mut self.view else { return };
         // Not only the first: a contender whose place was found late may stand before a holder.
-        if self.joins.values().any(|join| matches!(join.stage, Stage::Held(_))) {
+        if self
+            .joins
+            .values()
+            .any(|join| matches!(join.stage, Stage::Held(_)))
+        {
             return;
         }
-        let Some((name, &id)) = self.line.first_key_value() else { return };
-        let Some(join) = self.joins.get_mut(&id) else { return };
+        let Some((name, &id)) = self.line.first_key_value() else {
+            return;
+        };
+        let Some(join) = self.joins.get_mut(&id) else {
+            return;
+        };
         let Stage::Queued(place) = &join.stage else { return };
         if !place.confirmed || view.blocks_exclusive(name) {
             return;
@@ -615,8 +695,12 @@ impl Queue {
                 }
             }
         }
-        let place = Place { confirmed: false, ..place.clone() };
-        self.actions.push_back(Action::Grant(id, place.name.clone(), place.czxid));
+        let place = Place {
+            confirmed: false,
+            ..place.clone()
+        };
+        self.actions
+            .push_back(Action::Grant(id, place.name.clone(), place.czxid));
         join.stage = Stage::Held(place);
     }
 
@@ -629,7 +713,11 @@ impl Queue {
         let mut next: Option<&NodeName> = None;
         for other in self.view.iter().flat_map(View::nodes).rev() {
             // The first of ours behind `other`, if no other stands between.
-            let ours = self.line.range(other..).next().filter(|(name, _)| next.is_none_or(|next| *name < next));
+            let ours = self
+                .line
+                .range(other..)
+                .next()
+                .filter(|(name, _)| next.is_none_or(|next| *name < next));
             next = Some(other);
             let Some((name, id)) = ours else { continue };
             match &self.joins[id].stage {
@@ -639,7 +727,11 @@ impl Queue {
             needed.extend([name.clone(), other.clone()]);
             let before_ours = self.line.range(..other).next_back().map(|(name, _)| name);
             let before = self.view.as_ref().and_then(|view| view.before(other));
-            needed.extend(before.filter(|before| before_ours.is_none_or(|ours| ours < *before)).cloned());
+            needed.extend(
+                before
+                    .filter(|before| before_ours.is_none_or(|ours| ours < *before))
+                    .cloned(),
+            );
         }
         for join in self.joins.values() {
             match &join.stage {
@@ -673,16 +765,25 @@ impl Queue {
     /// Sends the requests that are due: creates, then deletes, then one listing that answers all creates before it.
     fn send(&mut self) {
         if self.making_parents.is_none() {
-            let idle: Vec<_> = self.waiting().filter(|id| self.joins[id].stage == Stage::Idle).collect();
+            let idle: Vec<_> = self
+                .waiting()
+                .filter(|id| self.joins[id].stage == Stage::Idle)
+                .collect();
             for id in idle {
                 self.create(id);
             }
         }
-        let unsent: Vec<_> =
-            self.doomed.iter().filter(|(_, doomed)| doomed.ticket.is_none()).map(|(name, _)| name.clone()).collect();
+        let unsent: Vec<_> = self
+            .doomed
+            .iter()
+            .filter(|(_, doomed)| doomed.ticket.is_none())
+            .map(|(name, _)| name.clone())
+            .collect();
         for name in unsent {
             let ticket = self.ticket();
-            self.doomed.entry(name.clone()).and_modify(|doomed| doomed.ticket = Some(ticket));
+            self.doomed
+                .entry(name.clone())
+                .and_modify(|doomed| doomed.ticket = Some(ticket));
             self.actions.push_back(Action::Delete(ticket, name));
         }
         if self.want_listing && self.listing.is_none() {
@@ -697,10 +798,13 @@ impl Queue {
 
     fn create(&mut self, id: JoinId) {
         let ticket = self.ticket();
-        let (Some(join), Some(mint)) = (self.joins.get_mut(&id), self.mint.as_mut()) else { return };
+        let (Some(join), Some(mint)) = (self.joins.get_mut(&id), self.mint.as_mut()) else {
+            return;
+        };
         let uuid = *join.uuid.get_or_insert_with(|| mint.mint());
         join.stage = Stage::Creating(ticket);
-        self.actions.push_back(Action::Create(ticket, id, join.naming.prefix(uuid, join.kind)));
+        self.actions
+            .push_back(Action::Create(ticket, id, join.naming.prefix(uuid, join.kind)));
         self.want_listing = true;
     }
 }

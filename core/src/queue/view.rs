@@ -18,7 +18,11 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn new(nodes: BTreeSet<NodeName>) -> Self {
-        Self { nodes, vanished: BTreeSet::new(), subtracted: None }
+        Self {
+            nodes,
+            vanished: BTreeSet::new(),
+            subtracted: None,
+        }
     }
 
     /// Takes out a node that went. Returns whether only a new listing can tell what that means.

@@ -1,1 +1,65 @@
-fn main() {}
+//! The Rust worker of the scenario suite: does to locks what it is told (see `tests/worker-protocol.md`).
+
+mod command;
+mod world;
+
+use std::io::{BufRead, Write};
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::command::Line;
+use crate::world::World;
+
+/// CLOCK_MONOTONIC in nanoseconds.
+fn now() -> i64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+/// Writes a line; its stamp is taken now unless it has one.
+fn write(mut line: Value) {
+    if line.get("t").is_none() {
+        line["t"] = now().into();
+    }
+    let mut output = std::io::stdout().lock();
+    // A suite that is gone reads no more; the end of the input follows.
+    writeln!(output, "{line}").and_then(|()| output.flush()).ok();
+}
+
+fn main() {
+    let (sender, mut commands) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+    else {
+        std::process::exit(1);
+    };
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, async {
+        write(json!({"event": "ready", "surface": "rust", "pid": std::process::id()}));
+        let world = Rc::new(World::default());
+        while let Some(line) = commands.recv().await {
+            match serde_json::from_str::<Line>(&line) {
+                Ok(Line {
+                    id,
+                    command: command::Command::Exit,
+                }) => {
+                    write(json!({"id": id, "event": "bye"}));
+                    break;
+                }
+                Ok(Line { id, command }) => world.obey(id, command),
+                Err(error) => write(json!({"event": "error", "message": format!("{error}: {line}")})),
+            }
+        }
+        world.close().await;
+    });
+}

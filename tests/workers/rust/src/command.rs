@@ -1,0 +1,89 @@
+//! The commands, as they come in.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Deserialize)]
+pub(crate) struct Line {
+    pub(crate) id: Value,
+    #[serde(flatten)]
+    pub(crate) command: Command,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "cmd", rename_all = "lowercase")]
+pub(crate) enum Command {
+    Connect {
+        client: String,
+        hosts: Option<String>,
+        session_timeout: Option<f64>,
+        connect_timeout: Option<f64>,
+    },
+    Lock {
+        lock: String,
+        path: String,
+        client: Option<String>,
+        hosts: Option<String>,
+    },
+    Acquire {
+        lock: String,
+        lease: String,
+        owner: String,
+        timeout: Option<f64>,
+    },
+    Try {
+        lock: String,
+        lease: String,
+        owner: String,
+    },
+    Release {
+        lease: String,
+        owner: Option<String>,
+        wait: Option<bool>,
+    },
+    Unlock,
+    Owned {
+        lock: String,
+        owner: String,
+    },
+    Check {
+        lease: String,
+    },
+    State {
+        lease: String,
+    },
+    Cancel {
+        target: Value,
+    },
+    Contend(Contend),
+    Cycles {
+        lock: String,
+        owner: String,
+        count: u64,
+        wait: Option<bool>,
+    },
+    Close {
+        client: String,
+    },
+    Threads,
+    Exit,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Contend {
+    pub(crate) client: Option<String>,
+    pub(crate) hosts: Option<String>,
+    pub(crate) path: String,
+    pub(crate) owners: usize,
+    pub(crate) objects: Objects,
+    pub(crate) rounds: usize,
+    pub(crate) hold_ms: [f64; 2],
+}
+
+/// Whether contenders have a lock object each, or share one.
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Objects {
+    Each,
+    Shared,
+}

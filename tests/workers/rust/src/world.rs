@@ -1,0 +1,360 @@
+//! The clients, locks and leases that the suite has made, and what is done to them.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::spawn_local;
+use zklock::{Client, ClientOptions, ClientSource, Error, ErrorKind, Lease, Mutex, Owner, Patience};
+
+use crate::command::{Command, Contend, Objects};
+use crate::{now, write};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+type Job = Pin<Box<dyn Future<Output = ()>>>;
+/// A line to answer with, without its id.
+type Answer = Result<Value, Failure>;
+
+#[derive(Default)]
+pub(crate) struct World {
+    clients: RefCell<HashMap<String, Client>>,
+    locks: RefCell<HashMap<String, Rc<Mutex>>>,
+    leases: RefCell<HashMap<String, Rc<Lease>>>,
+    owners: RefCell<HashMap<String, (Owner, mpsc::UnboundedSender<Job>)>>,
+    pending: RefCell<HashMap<String, oneshot::Sender<()>>>,
+}
+
+enum Failure {
+    Lock(Error),
+    Suite(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Lock(error)
+    }
+}
+
+fn unknown(what: &str, name: &str) -> Failure {
+    Failure::Suite(format!("no {what} is called {name}"))
+}
+
+fn answer(id: &Value, answer: Answer) {
+    let mut line = match answer {
+        Ok(line) => line,
+        Err(Failure::Lock(error)) => json!({
+            "event": "error", "code": error.code(), "type": format!("{:?}", error.kind()), "message": error.to_string(),
+        }),
+        Err(Failure::Suite(message)) => json!({"event": "error", "type": "Worker", "message": message}),
+    };
+    line["id"] = id.clone();
+    write(line);
+}
+
+impl World {
+    /// Starts what a command asks for; its answer comes when it is done.
+    pub(crate) fn obey(self: &Rc<Self>, id: Value, command: Command) {
+        let world = Rc::clone(self);
+        let owner = match &command {
+            Command::Acquire { owner, .. } | Command::Try { owner, .. } | Command::Cycles { owner, .. } => {
+                Some(owner.clone())
+            }
+            Command::Release { owner, .. } => owner.clone(),
+            _ => None,
+        };
+        // Known from the moment that it was asked for, so that a cancel that follows finds it.
+        let cancelled = matches!(command, Command::Acquire { .. }).then(|| {
+            let (cancel, cancelled) = oneshot::channel();
+            self.pending.borrow_mut().insert(id.to_string(), cancel);
+            cancelled
+        });
+        let job = async move {
+            let outcome = match cancelled {
+                None => world.run(&id, command).await,
+                Some(cancelled) => {
+                    let outcome = tokio::select! {
+                        outcome = world.run(&id, command) => outcome,
+                        Ok(()) = cancelled => Ok(json!({"event": "cancelled"})),
+                    };
+                    world.pending.borrow_mut().remove(&id.to_string());
+                    outcome
+                }
+            };
+            answer(&id, outcome);
+        };
+        match owner {
+            Some(owner) => drop(self.owner(&owner).1.send(Box::pin(job))),
+            None => drop(spawn_local(job)),
+        }
+    }
+
+    /// An owner and its line of jobs: one owner does one thing at a time.
+    fn owner(&self, name: &str) -> (Owner, mpsc::UnboundedSender<Job>) {
+        let mut owners = self.owners.borrow_mut();
+        let new = || {
+            let (sender, mut jobs) = mpsc::unbounded_channel::<Job>();
+            spawn_local(async move {
+                while let Some(job) = jobs.recv().await {
+                    job.await;
+                }
+            });
+            (Owner::new(), sender)
+        };
+        owners.entry(name.to_owned()).or_insert_with(new).clone()
+    }
+
+    async fn run(self: &Rc<Self>, id: &Value, command: Command) -> Answer {
+        match command {
+            Command::Connect {
+                client,
+                hosts,
+                session_timeout,
+                connect_timeout,
+            } => {
+                self.connect(client, hosts.as_deref(), session_timeout, connect_timeout)
+                    .await
+            }
+            Command::Lock {
+                lock,
+                path,
+                client,
+                hosts,
+            } => {
+                let made = self.make_lock(client.as_deref(), hosts.as_deref(), &path)?;
+                self.locks.borrow_mut().insert(lock, Rc::new(made));
+                Ok(json!({"event": "ready"}))
+            }
+            Command::Acquire {
+                lock,
+                lease,
+                owner,
+                timeout,
+            } => {
+                let patience = match timeout {
+                    None => Patience::Forever,
+                    Some(timeout) => Patience::from_timeout(timeout, SECOND)?,
+                };
+                self.acquire(&lock, lease, &owner, patience, "timeout").await
+            }
+            Command::Try { lock, lease, owner } => {
+                self.acquire(&lock, lease, &owner, Patience::Try, "busy").await
+            }
+            Command::Release { lease, wait, .. } => {
+                let lease = self.lease(&lease)?;
+                let t0 = now();
+                release(&lease, wait).await?;
+                Ok(json!({"event": "released", "t0": t0}))
+            }
+            Command::Unlock => Ok(json!({"event": "unsupported"})),
+            Command::Owned { lock, owner } => {
+                let owned = self.lock(&lock)?.owned_by(self.owner(&owner).0)?;
+                Ok(json!({"event": "value", "value": owned}))
+            }
+            Command::Check { lease } => {
+                self.lease(&lease)?.check()?;
+                Ok(json!({"event": "value", "value": "held"}))
+            }
+            Command::State { lease } => {
+                Ok(json!({"event": "value", "value": self.lease(&lease)?.state().as_str()}))
+            }
+            Command::Cancel { target } => {
+                if let Some(cancel) = self.pending.borrow_mut().remove(&target.to_string()) {
+                    cancel.send(()).ok();
+                }
+                Ok(json!({"event": "cancelled"}))
+            }
+            Command::Contend(contend) => self.contend(id, contend).await,
+            Command::Cycles {
+                lock,
+                owner,
+                count,
+                wait,
+            } => {
+                let (lock, owner) = (self.lock(&lock)?, self.owner(&owner).0);
+                let start = now();
+                for _ in 0..count {
+                    release(&lock.acquire_as(owner, Patience::Forever).await?, wait).await?;
+                }
+                Ok(json!({"event": "done", "elapsed_ns": now() - start}))
+            }
+            Command::Close { client } => {
+                let client = self.client(&client)?;
+                client.close().await?;
+                Ok(json!({"event": "closed"}))
+            }
+            Command::Threads => Ok(json!({"event": "value", "value": threads()})),
+            Command::Exit => Ok(json!({"event": "bye"})),
+        }
+    }
+
+    async fn connect(
+        &self,
+        name: String,
+        hosts: Option<&str>,
+        session_timeout: Option<f64>,
+        connect_timeout: Option<f64>,
+    ) -> Answer {
+        let mut options = ClientOptions::new(hosts)?;
+        if let Some(timeout) = session_timeout {
+            options = options.session_timeout(zklock::duration("session_timeout", timeout, SECOND)?)?;
+        }
+        if let Some(timeout) = connect_timeout {
+            options = options.connect_timeout(zklock::duration("connect_timeout", timeout, SECOND)?)?;
+        }
+        let client = Client::new(options);
+        client.ready().await?;
+        let session = client.session_id().to_string();
+        self.clients.borrow_mut().insert(name, client);
+        Ok(json!({"event": "connected", "session": session}))
+    }
+
+    fn make_lock(&self, client: Option<&str>, hosts: Option<&str>, path: &str) -> Result<Mutex, Failure> {
+        let source = match client {
+            Some(client) => ClientSource::from(&self.client(client)?),
+            None => ClientSource::Shared(ClientOptions::new(hosts)?),
+        };
+        Ok(Mutex::new(source, path)?)
+    }
+
+    async fn acquire(
+        self: &Rc<Self>,
+        lock: &str,
+        name: String,
+        owner: &str,
+        patience: Patience,
+        refused: &str,
+    ) -> Answer {
+        let lock = self.lock(lock)?;
+        let lease = match lock.acquire_as(self.owner(owner).0, patience).await {
+            Ok(lease) => lease,
+            Err(error) if error.kind() == ErrorKind::LockTimeout => {
+                return Ok(json!({"event": refused, "message": error.to_string()}));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let t = now();
+        let lost = lease.lost();
+        let line = json!({
+            "event": "acquired", "node": lease.node(), "token": lease.fencing_token().to_string(),
+            "session": lease.session_id().to_string(), "t": t,
+        });
+        self.leases.borrow_mut().insert(name.clone(), Rc::new(lease));
+        spawn_local(async move {
+            let reason = lost.await;
+            write(json!({"event": "lost", "lease": name, "reason": reason.as_str()}));
+        });
+        Ok(line)
+    }
+
+    async fn contend(self: &Rc<Self>, id: &Value, contend: Contend) -> Answer {
+        let make = || {
+            self.make_lock(contend.client.as_deref(), contend.hosts.as_deref(), &contend.path)
+                .map(Rc::new)
+        };
+        let shared = make()?;
+        let mut contenders = Vec::new();
+        for number in 0..contend.owners {
+            let lock = if contend.objects == Objects::Shared {
+                Rc::clone(&shared)
+            } else {
+                make()?
+            };
+            contenders.push(spawn_local(hold_often(
+                id.clone(),
+                lock,
+                number,
+                contend.rounds,
+                contend.hold_ms,
+            )));
+        }
+        let mut count = 0;
+        for contender in contenders {
+            count += contender
+                .await
+                .map_err(|error| Failure::Suite(error.to_string()))??;
+        }
+        Ok(json!({"event": "done", "count": count}))
+    }
+
+    pub(crate) async fn close(&self) {
+        let clients = std::mem::take(&mut *self.clients.borrow_mut());
+        for client in clients.into_values() {
+            client.close().await.ok();
+        }
+        zklock::shutdown(Duration::from_secs(2));
+    }
+
+    fn client(&self, name: &str) -> Result<Client, Failure> {
+        self.clients
+            .borrow()
+            .get(name)
+            .cloned()
+            .ok_or_else(|| unknown("client", name))
+    }
+
+    fn lock(&self, name: &str) -> Result<Rc<Mutex>, Failure> {
+        self.locks
+            .borrow()
+            .get(name)
+            .cloned()
+            .ok_or_else(|| unknown("lock", name))
+    }
+
+    fn lease(&self, name: &str) -> Result<Rc<Lease>, Failure> {
+        self.leases
+            .borrow()
+            .get(name)
+            .cloned()
+            .ok_or_else(|| unknown("lease", name))
+    }
+}
+
+async fn release(lease: &Lease, wait: Option<bool>) -> Result<(), Error> {
+    match wait {
+        Some(false) => lease.release_in_background(),
+        _ => lease.release().await,
+    }
+}
+
+/// One contender that takes the lock again and again, and reports each hold.
+async fn hold_often(
+    id: Value,
+    lock: Rc<Mutex>,
+    number: usize,
+    rounds: usize,
+    hold_ms: [f64; 2],
+) -> Result<usize, Failure> {
+    let [low, high] = hold_ms;
+    for round in 0..rounds {
+        let t_wait = now();
+        let lease = lock.acquire_as(Owner::new(), Patience::Forever).await?;
+        let t = now();
+        let time = low + (high - low) * fastrand::f64();
+        tokio::time::sleep(Duration::from_secs_f64(time / 1000.0)).await;
+        let t_end = now();
+        lease.release().await?;
+        write(json!({
+            "id": id, "event": "held", "lease": format!("{number}.{round}"), "owner": number.to_string(), "node": lease.node(),
+            "token": lease.fencing_token().to_string(), "t_wait": t_wait, "t": t, "t_end": t_end,
+        }));
+    }
+    Ok(rounds)
+}
+
+/// The names of this process's threads.
+fn threads() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
+    tasks
+        .filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok())
+        .map(|name| name.trim().to_owned())
+        .collect()
+}
