@@ -167,10 +167,10 @@ impl Client {
     /// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if the operating system refuses a thread.
     pub fn shared(options: &ClientOptions) -> Result<Self> {
         let mut registry = runtime::process()?.state();
-        if let Some(client) = registry.shared.get(options) {
-            if client.shared.usable() {
-                return Ok(client.clone());
-            }
+        if let Some(client) = registry.shared.get(options)
+            && client.shared.usable()
+        {
+            return Ok(client.clone());
         }
         let client = Self::new(options.clone());
         registry.shared.insert(options.clone(), client.clone());
@@ -294,10 +294,10 @@ fn close(driver: &mpsc::UnboundedSender<Input>) -> Option<oneshot::Receiver<()>>
 impl Drop for Shared {
     fn drop(&mut self) {
         // A forked child leaves the parent's driver alone.
-        if self.check_process().is_ok() {
-            if let Some(driver) = self.driver.get() {
-                driver.send(Input::Command(Command::Close { done: None })).ok();
-            }
+        if self.check_process().is_ok()
+            && let Some(driver) = self.driver.get()
+        {
+            driver.send(Input::Command(Command::Close { done: None })).ok();
         }
     }
 }

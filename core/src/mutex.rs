@@ -166,10 +166,10 @@ impl Mutex {
 
     fn resolve(&self) -> Result<Arc<LockPath>> {
         // Contended or poisoned, the cache is merely not used.
-        if let Some(lock) = self.resolved.try_lock().ok().and_then(|lock| lock.clone()) {
-            if lock.client.usable() {
-                return Ok(lock);
-            }
+        if let Some(lock) = self.resolved.try_lock().ok().and_then(|lock| lock.clone())
+            && lock.client.usable()
+        {
+            return Ok(lock);
         }
         let client = match &self.source {
             ClientSource::Client(client) => client.clone(),

@@ -34,10 +34,7 @@ impl ClientOptions {
         let from_environment = std::env::var(HOSTS_VARIABLE)
             .ok()
             .filter(|hosts| !hosts.is_empty());
-        let hosts = hosts.map_or_else(
-            || from_environment.as_deref().unwrap_or(DEFAULT_HOSTS),
-            |hosts| hosts,
-        );
+        let hosts = hosts.unwrap_or_else(|| from_environment.as_deref().unwrap_or(DEFAULT_HOSTS));
         Ok(Self {
             hosts: Hosts::parse(hosts)?,
             session_timeout: DEFAULT_TIMEOUT,

@@ -78,7 +78,8 @@ fn connector(options: &ClientOptions) -> zk::Connector {
 
 /// A number between 0 and 1, different for every process and call.
 fn jitter() -> f64 {
-    f64::from(random() as u32) / f64::from(u32::MAX)
+    let bits = u32::try_from(random() >> 32).unwrap_or_default();
+    f64::from(bits) / f64::from(u32::MAX)
 }
 
 /// Sixty-four random bits.

@@ -10,6 +10,7 @@ mod slot;
 mod timers;
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,7 +132,7 @@ pub(crate) async fn drive(
         tokio::select! {
             Some(input) = receiver.recv() => {
                 let more = std::iter::from_fn(|| receiver.try_recv().ok()).take(BATCH);
-                if let Some(done) = driver.take_in(std::iter::once(input).chain(more)) {
+                if let ControlFlow::Break(done) = driver.take_in(std::iter::once(input).chain(more)) {
                     break done;
                 }
             }
@@ -158,8 +159,8 @@ struct Driver {
 }
 
 impl Driver {
-    /// Takes inputs in; returns what to tell when it is closed, if one of them says to close.
-    fn take_in(&mut self, inputs: impl Iterator<Item = Input>) -> Option<Option<oneshot::Sender<()>>> {
+    /// Takes inputs in; breaks off with whom to tell when one of them says to close.
+    fn take_in(&mut self, inputs: impl Iterator<Item = Input>) -> ControlFlow<Option<oneshot::Sender<()>>> {
         for input in inputs {
             match input {
                 Input::Queue {
@@ -175,10 +176,10 @@ impl Driver {
                 Input::Command(Command::Join(attempt)) => self.join(attempt),
                 Input::Command(Command::Leave { path, join }) => self.leave(&path, join),
                 Input::Command(Command::Release { path, join, done }) => self.release(&path, join, done),
-                Input::Command(Command::Close { done }) => return Some(done),
+                Input::Command(Command::Close { done }) => return ControlFlow::Break(done),
             }
         }
-        None
+        ControlFlow::Continue(())
     }
 
     /// Gives a queue an event.

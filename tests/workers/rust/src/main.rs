@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use crate::command::Line;
 use crate::world::World;
 
-/// CLOCK_MONOTONIC in nanoseconds.
+/// `CLOCK_MONOTONIC` in nanoseconds.
 fn now() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec * 1_000_000_000 + time.tv_nsec

@@ -1,12 +1,15 @@
-//! The state machine.
+//! The state machine: its state, and how events change it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod conclusions;
+mod listing;
+
+use std::collections::{BTreeMap, VecDeque};
 
 use uuid::Uuid;
 
-use super::name::{Mint, SEQUENCE_LIMIT, uuid_of};
+use super::name::{Mint, SEQUENCE_LIMIT};
 use super::view::View;
-use super::{Action, Event, Intent, JoinId, Kind, Names, Naming, NodeName, Outcome, Refusal, Ticket};
+use super::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Refusal, Ticket};
 
 /// How often a contender makes missing parents before it gives up: each time somebody, or the server's reaper of
 /// empty containers, deleted them in between.
@@ -26,15 +29,23 @@ pub struct Queue {
     /// What is known of the others; none until a listing on this connection (rule 10).
     view: Option<View>,
     watches: BTreeMap<NodeName, Watch>,
-    listing: Option<Ticket>,
-    /// Whether the listing in flight follows a sync.
-    listing_synced: bool,
+    /// The listing in flight.
+    listing: Option<(Ticket, Look)>,
+    /// The listing to be sent when there is none in flight.
+    wanted: Option<Look>,
     making_parents: Option<Ticket>,
-    want_listing: bool,
-    want_sync: bool,
     warned: bool,
     last_ticket: Ticket,
     actions: VecDeque<Action>,
+}
+
+/// How to look at the lock directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Look {
+    /// A listing, by whatever the server at hand knows.
+    Plain,
+    /// A listing after a sync: what the ensemble knew before is in it.
+    Synced,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -141,7 +152,8 @@ impl Queue {
             Event::SessionLost => self.session_lost(),
             Event::Connected => self.connected(),
             Event::Disconnected => self.disconnected(),
-            Event::LookAgain => self.want_listing |= !self.line.is_empty(),
+            Event::LookAgain if self.line.is_empty() => {}
+            Event::LookAgain => self.want(Look::Plain),
             Event::Created(ticket, outcome) => self.created(ticket, outcome),
             Event::ParentsMade(ticket, outcome) => self.parents_made(ticket, outcome),
             Event::Listed(ticket, outcome) => self.listed(ticket, outcome),
@@ -172,6 +184,11 @@ impl Queue {
         self.actions.pop_front()
     }
 
+    /// Asks for a listing; of two wishes the stronger counts.
+    fn want(&mut self, look: Look) {
+        self.wanted = self.wanted.max(Some(look));
+    }
+
     fn ticket(&mut self) -> Ticket {
         self.last_ticket.0 += 1;
         self.last_ticket
@@ -188,7 +205,7 @@ impl Queue {
                 return;
             }
             Intent::Try => {
-                self.want_listing = true;
+                self.want(Look::Plain);
                 Stage::Looking(self.last_ticket)
             }
         };
@@ -278,8 +295,7 @@ impl Queue {
         // sure that a lagging server does not hide a node whose create was not acknowledged (rule 8).
         let look = |join: &Join| !matches!(join.stage, Stage::Idle);
         if self.joins.values().any(look) {
-            self.want_listing = true;
-            self.want_sync = true;
+            self.want(Look::Synced);
         }
     }
 
@@ -327,8 +343,7 @@ impl Queue {
             Outcome::Done((name, czxid)) => self.placed(id, NodeName::parse(&name), czxid, ticket),
             Outcome::Lost => {
                 join.stage = Stage::Unknown(ticket);
-                self.want_listing = true;
-                self.want_sync = true;
+                self.want(Look::Synced);
             }
             // Nothing was created, whether it is still wanted or not.
             Outcome::NoNode | Outcome::Refused(_) if join.leaving => drop(self.joins.remove(&id)),
@@ -393,157 +408,14 @@ impl Queue {
     }
 
     fn listed(&mut self, ticket: Ticket, outcome: Outcome<Vec<String>>) {
-        if self.listing != Some(ticket) {
+        let Some((_, look)) = self.listing.take_if(|(sent, _)| *sent == ticket) else {
             return;
-        }
-        self.listing = None;
-        let synced = std::mem::take(&mut self.listing_synced);
+        };
         match outcome {
-            Outcome::Done(children) => self.look_at(ticket, synced, &children),
-            Outcome::NoNode => self.look_at(ticket, synced, &[]),
-            Outcome::Lost => {
-                self.want_listing = true;
-                self.want_sync |= synced;
-            }
+            Outcome::Done(children) => self.look_at(ticket, look, &children),
+            Outcome::NoNode => self.look_at(ticket, look, &[]),
+            Outcome::Lost => self.want(look),
             Outcome::Refused(refusal) => self.refuse_all(&refusal),
-        }
-    }
-
-    /// Takes in a listing, sent with `ticket`, after a sync or not.
-    fn look_at(&mut self, ticket: Ticket, synced: bool, children: &[String]) {
-        if !self.connected {
-            self.want_listing = true;
-            self.want_sync |= synced;
-            return;
-        }
-        let by_uuid: BTreeMap<Uuid, JoinId> = self
-            .joins
-            .iter()
-            .filter_map(|(id, join)| Some((join.uuid?, *id)))
-            .collect();
-        let mut others = Names::new();
-        let mut orphans = Names::new();
-        let mut found: BTreeMap<JoinId, NodeName> = BTreeMap::new();
-        for child in children {
-            let Some(name) = NodeName::parse(child) else {
-                if !std::mem::replace(&mut self.warned, true) {
-                    self.actions.push_back(Action::Ignored(child.clone()));
-                }
-                continue;
-            };
-            let uuid =
-                uuid_of(child).filter(|uuid| self.mint.as_ref().is_some_and(|mint| mint.minted(*uuid)));
-            let Some(uuid) = uuid else {
-                others.insert(name);
-                continue;
-            };
-            if self.line.contains_key(&name) || self.doomed.contains_key(&name) {
-                if let Some(id) = self.line.get(&name) {
-                    found.insert(*id, name);
-                }
-                continue;
-            }
-            match by_uuid.get(&uuid).map(|id| (*id, &self.joins[id].stage)) {
-                // Its own reply will tell.
-                Some((_, Stage::Creating(_))) => {}
-                // The lowest is kept, the others are orphans: the create was sent more than once.
-                Some((id, Stage::Unknown(_))) => match found.get(&id) {
-                    Some(lowest) if *lowest < name => drop(orphans.insert(name)),
-                    _ => orphans.extend(found.insert(id, name)),
-                },
-                _ => drop(orphans.insert(name)),
-            }
-        }
-        // A node that carries a uuid of this session and belongs to no join (rule 8).
-        for orphan in orphans {
-            self.doom(orphan, None);
-        }
-        if others.last().is_some_and(|name| name.sequence() > SEQUENCE_LIMIT) {
-            self.refuse_all(&Refusal::SequenceExhausted);
-        }
-        self.place_joins(ticket, synced, &found);
-        self.answer_lookers(ticket, others.is_empty());
-        self.view = Some(View::new(others));
-        self.refuse_blocked_tries();
-    }
-
-    /// What a listing says of each of our joins.
-    fn place_joins(&mut self, ticket: Ticket, synced: bool, found: &BTreeMap<JoinId, NodeName>) {
-        let ids: Vec<_> = self.joins.keys().copied().collect();
-        for id in ids {
-            let Some(join) = self.joins.get_mut(&id) else {
-                continue;
-            };
-            match (&mut join.stage, found.get(&id)) {
-                (Stage::Queued(place), Some(_)) => place.confirmed = true,
-                // Sent before the create: says nothing.
-                (Stage::Queued(place) | Stage::Held(place), None) if place.created < ticket => {
-                    let name = place.name.clone();
-                    self.own_node_gone(id, &name);
-                }
-                (Stage::Unknown(_), Some(name)) => {
-                    let name = name.clone();
-                    let ticket = self.ticket();
-                    self.actions.push_back(Action::Verify(ticket, name.clone()));
-                    self.line.insert(name.clone(), id);
-                    self.joins
-                        .entry(id)
-                        .and_modify(|join| join.stage = Stage::Verifying(ticket, name));
-                }
-                // Only a listing sent after a sync, and after the create, may conclude that there is no node (rule 8).
-                (Stage::Unknown(sent), None) if synced && *sent < ticket => {
-                    if join.leaving {
-                        self.joins.remove(&id);
-                    } else {
-                        join.stage = Stage::Idle;
-                    }
-                }
-                (Stage::Unknown(_), None) => {
-                    self.want_listing = true;
-                    self.want_sync = true;
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Tells those that only look whether the lock is free.
-    fn answer_lookers(&mut self, ticket: Ticket, free: bool) {
-        let looking = |join: &Join| matches!(join.stage, Stage::Looking(asked) if asked < ticket);
-        let lookers: Vec<_> = self
-            .joins
-            .iter()
-            .filter(|(_, join)| looking(join))
-            .map(|(id, _)| *id)
-            .collect();
-        for id in lookers {
-            if free && self.line.is_empty() {
-                self.joins.entry(id).and_modify(|join| join.stage = Stage::Idle);
-            } else {
-                self.refuse(id, Refusal::Busy);
-            }
-        }
-    }
-
-    /// A contender that only tries does not wait behind somebody who came in between.
-    fn refuse_blocked_tries(&mut self) {
-        let blocked: Vec<_> = self
-            .joins
-            .iter()
-            .filter_map(|(id, join)| match &join.stage {
-                Stage::Queued(place) if join.intent == Intent::Try && place.confirmed => {
-                    let behind_ours = self.line.range(..&place.name).next().is_some();
-                    let behind_others = self
-                        .view
-                        .as_ref()
-                        .is_some_and(|view| view.blocks_exclusive(&place.name));
-                    (behind_ours || behind_others).then_some(*id)
-                }
-                _ => None,
-            })
-            .collect();
-        for id in blocked {
-            self.refuse(id, Refusal::Busy);
         }
     }
 
@@ -566,13 +438,13 @@ impl Queue {
                     self.joins.remove(&id);
                 }
             }
-            Outcome::NoNode | Outcome::Lost => self.want_sync = true,
+            Outcome::NoNode | Outcome::Lost => self.want(Look::Synced),
             Outcome::Refused(refusal) => {
                 self.doom(name, None);
                 self.refuse(id, refusal);
             }
         }
-        self.want_listing = true;
+        self.want(Look::Plain);
     }
 
     fn deleted(&mut self, ticket: Ticket, outcome: &Outcome<()>) {
@@ -632,8 +504,11 @@ impl Queue {
     fn gone(&mut self, name: &NodeName) {
         if let Some(id) = self.line.get(name).copied() {
             self.own_node_gone(id, name);
-        } else if let Some(view) = &mut self.view {
-            self.want_listing |= view.subtract(name) && !self.line.is_empty();
+        } else if let Some(view) = &mut self.view
+            && view.subtract(name)
+            && !self.line.is_empty()
+        {
+            self.want(Look::Plain);
         }
     }
 
@@ -644,167 +519,12 @@ impl Queue {
         let Some(join) = self.joins.get_mut(&id) else {
             return;
         };
-        match join.stage {
-            Stage::Held(_) => {
-                self.joins.remove(&id);
-                self.actions.push_back(Action::NodeLost(id));
-            }
-            _ => {
-                join.stage = Stage::Idle;
-                join.uuid = None;
-            }
+        if matches!(join.stage, Stage::Held(_)) {
+            self.joins.remove(&id);
+            self.actions.push_back(Action::NodeLost(id));
+        } else {
+            join.stage = Stage::Idle;
+            join.uuid = None;
         }
-    }
-
-    // Conclusions.
-
-    /// Grants to the first of our line, if nobody is before it.
-    ///
-    /// Why this is safe: sequence numbers only grow, so nobody can come before a node that exists, and a listing
-    /// that shows ours shows everybody before it. What stood there is gone when the view says so: it was
-    /// taken from that listing, and only what the server said to be gone was taken out since.
-    fn grant(&mut self) {
-        let Some(view) = &mut self.view else { return };
-        // Not only the first: a contender whose place was found late may stand before a holder.
-        if self
-            .joins
-            .values()
-            .any(|join| matches!(join.stage, Stage::Held(_)))
-        {
-            return;
-        }
-        let Some((name, &id)) = self.line.first_key_value() else {
-            return;
-        };
-        let Some(join) = self.joins.get_mut(&id) else {
-            return;
-        };
-        let Stage::Queued(place) = &join.stage else { return };
-        if !place.confirmed || view.blocks_exclusive(name) {
-            return;
-        }
-        // Told by events, not by a listing: then our own node must be known to exist still, or somebody behind us may
-        // have been told the same (rule 6).
-        if view.stale_before(name) {
-            match self.watches.get(name) {
-                Some(watch) if watch.armed => view.confirm(),
-                Some(_) => return,
-                None => {
-                    self.want_listing = true;
-                    return;
-                }
-            }
-        }
-        let place = Place {
-            confirmed: false,
-            ..place.clone()
-        };
-        self.actions
-            .push_back(Action::Grant(id, place.name.clone(), place.czxid));
-        join.stage = Stage::Held(place);
-    }
-
-    /// Sets the watches that are needed and drops those that are not.
-    ///
-    /// Needed are: for each of ours whose predecessor is somebody else's, that node, the one before it if that is
-    /// somebody else's too, and our own; and our own while we hold for long.
-    fn adjust_watches(&mut self) {
-        let mut needed = BTreeSet::new();
-        let mut next: Option<&NodeName> = None;
-        for other in self.view.iter().flat_map(View::nodes).rev() {
-            // The first of ours behind `other`, if no other stands between.
-            let ours = self
-                .line
-                .range(other..)
-                .next()
-                .filter(|(name, _)| next.is_none_or(|next| *name < next));
-            next = Some(other);
-            let Some((name, id)) = ours else { continue };
-            match &self.joins[id].stage {
-                Stage::Queued(place) if place.confirmed => {}
-                _ => continue,
-            }
-            needed.extend([name.clone(), other.clone()]);
-            let before_ours = self.line.range(..other).next_back().map(|(name, _)| name);
-            let before = self.view.as_ref().and_then(|view| view.before(other));
-            needed.extend(
-                before
-                    .filter(|before| before_ours.is_none_or(|ours| ours < *before))
-                    .cloned(),
-            );
-        }
-        for join in self.joins.values() {
-            match &join.stage {
-                Stage::Held(place) if place.confirmed => drop(needed.insert(place.name.clone())),
-                _ => {}
-            }
-        }
-        // Our own nodes' watches stay: they go with the node, and dropping one would be a request.
-        let (line, doomed, actions) = (&self.line, &self.doomed, &mut self.actions);
-        self.watches.retain(|name, watch| {
-            let keep = needed.contains(name) || line.contains_key(name) || doomed.contains_key(name);
-            if !keep {
-                actions.push_back(Action::Unwatch(watch.ticket));
-            }
-            keep
-        });
-        needed.retain(|name| !self.watches.contains_key(name));
-        // What is behind a node that went may be gone too: look again instead of watching what may not exist (rule 6).
-        let stale = self.view.as_ref().is_some_and(View::stale);
-        if stale && needed.iter().any(|name| !self.line.contains_key(name)) {
-            self.want_listing = true;
-            needed.retain(|name| self.line.contains_key(name));
-        }
-        for name in needed {
-            let ticket = self.ticket();
-            self.watches.insert(name.clone(), Watch { ticket, armed: false });
-            self.actions.push_back(Action::Watch(ticket, name));
-        }
-    }
-
-    /// Sends the requests that are due: creates, then deletes, then one listing that answers all creates before it.
-    fn send(&mut self) {
-        if self.making_parents.is_none() {
-            let idle: Vec<_> = self
-                .waiting()
-                .filter(|id| self.joins[id].stage == Stage::Idle)
-                .collect();
-            for id in idle {
-                self.create(id);
-            }
-        }
-        let unsent: Vec<_> = self
-            .doomed
-            .iter()
-            .filter(|(_, doomed)| doomed.ticket.is_none())
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in unsent {
-            let ticket = self.ticket();
-            self.doomed
-                .entry(name.clone())
-                .and_modify(|doomed| doomed.ticket = Some(ticket));
-            self.actions.push_back(Action::Delete(ticket, name));
-        }
-        if self.want_listing && self.listing.is_none() {
-            self.want_listing = false;
-            let ticket = self.ticket();
-            let sync = std::mem::take(&mut self.want_sync);
-            self.listing = Some(ticket);
-            self.listing_synced = sync;
-            self.actions.push_back(Action::List { ticket, sync });
-        }
-    }
-
-    fn create(&mut self, id: JoinId) {
-        let ticket = self.ticket();
-        let (Some(join), Some(mint)) = (self.joins.get_mut(&id), self.mint.as_mut()) else {
-            return;
-        };
-        let uuid = *join.uuid.get_or_insert_with(|| mint.mint());
-        join.stage = Stage::Creating(ticket);
-        self.actions
-            .push_back(Action::Create(ticket, id, join.naming.prefix(uuid, join.kind)));
-        self.want_listing = true;
     }
 }
