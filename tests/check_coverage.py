@@ -1,0 +1,70 @@
+"""Hold the collected tests against the contract: every number on every surface, and no number that it lacks.
+
+The tests are taken from pytest's own collection, so a skipped file or a misspelt name is noticed here.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+from harness import contract
+from harness.paths import TESTS
+from harness.surfaces import SURFACES
+
+# scenarios/test_x.py::test_s07_name[rust] or [rust-further-parameters]
+_ID = re.compile(r"::(?P<name>test_\w+)(?:\[(?P<parameters>.*)\])?$")
+
+
+def collected() -> list[tuple[str, str | None]]:
+    """Name and surface of every scenario test."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "scenarios"]
+    run = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        raise SystemExit(run.stdout + run.stderr)
+    found = []
+    for line in run.stdout.splitlines():
+        if match := _ID.search(line):
+            first = (match["parameters"] or "").split("-")[0]
+            found.append((match["name"], first if first in SURFACES else None))
+    return found
+
+
+def gaps(tests: list[tuple[str, str | None]], rows: dict[int, contract.Scenario]) -> list[str]:
+    """What is missing, and what is too much."""
+    found = []
+    covered: set[tuple[int, str]] = set()
+    for name, surface in tests:
+        number = contract.number_of(name)
+        if number is None:
+            found.append(f"{name} carries no number")
+        elif number not in rows:
+            found.append(f"{name}: scenarios.md has no S{number}")
+        elif surface is None:
+            found.append(f"{name} runs on no surface")
+        elif surface in rows[number].exempt:
+            found.append(f"{name} runs on {surface}, to which S{number} does not apply")
+        else:
+            covered.add((number, surface))
+    for number, row in sorted(rows.items()):
+        missing = [name for name in SURFACES if name not in row.exempt and (number, name) not in covered]
+        if missing:
+            found.append(f"S{number} {row.name}: no test on {', '.join(missing)}")
+    return sorted(set(found), key=found.index)
+
+
+def main() -> None:
+    """Print what is wrong, and fail."""
+    rows = contract.scenarios()
+    tests = collected()
+    found = gaps(tests, rows)
+    for line in found:
+        print(line)
+    if found:
+        raise SystemExit(1)
+    print(f"{len(rows)} scenarios, {len(tests)} tests: every surface is covered")
+
+
+if __name__ == "__main__":
+    main()

@@ -37,6 +37,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
+def chosen(request: pytest.FixtureRequest) -> list[str]:
+    """The surfaces of this run."""
+    option = request.config.getoption("--surface")
+    return option.split(",") if option else list(SURFACES)
+
+
+@pytest.fixture(scope="session")
 def server() -> Iterator[Standalone]:
     """The one server that most scenarios share. Do not stop it."""
     with Standalone() as standalone:

@@ -46,8 +46,8 @@ class Hold:
 
     def __str__(self) -> str:
         end = "…" if self.ended is None else f"{self.ended / 1e9:.6f}"
-        return
-        f"{self.worker}/{self.owner} [{self.granted / 1e9:.6f}, {end}] node={self.node} token={self.token}"
+        span = f"[{self.granted / 1e9:.6f}, {end}]"
+        return f"{self.worker}/{self.owner} {span} node={self.node} token={self.token}"
 
 
 def by_path(holds: Iterable[Hold]) -> dict[str, list[Hold]]:

@@ -124,13 +124,13 @@ class Observer:
             raise AssertionError("the session had already ended: the server gave the usurper a new one")
 
 
-def watches(server: Server, under: str) -> dict[str, int]:
-    """How many sessions watch each path below ``under``, by the server's own account."""
-    found: dict[str, int] = {}
-    path = None
+def watched_by(server: Server, session: int, under: str) -> set[str]:
+    """Which paths at and below ``under`` a session watches, by the server's own account."""
+    found: set[str] = set()
+    path = ""
     for line in server.four_letter("wchp").splitlines():
         if line.startswith("/"):
             path = line
-        elif path is not None and line.strip() and (path == under or path.startswith(under + "/")):
-            found[path] = found.get(path, 0) + 1
+        elif line.strip() and (path == under or path.startswith(under + "/")) and int(line, 16) == session:
+            found.add(path)
     return found

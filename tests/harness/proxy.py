@@ -147,6 +147,7 @@ class _Connection:
                 self._answered = True
                 session_id, password = wire.session(frame)
                 self._proxy.passwords[session_id] = password
+                self._proxy.session_connections[session_id] = self.number
             else:
                 op = self._outstanding.get(wire.reply_xid(frame))
                 if op is not None and self._proxy.swallow(op):
@@ -276,6 +277,8 @@ class Proxy:
         self.port = free_port()
         # Session passwords by session id: they let a test kill a session for real, as a second client would.
         self.passwords: dict[int, bytes] = {}
+        # Which connection a session came over last.
+        self.session_connections: dict[int, int] = {}
         self.delay = delay
         # All below belongs to the loop's thread.
         self.holding = False

@@ -115,6 +115,8 @@ class Worker:
             )
         self.history: list[Line] = []
         self.killed: int | None = None
+        # Session ids by client, as of connecting.
+        self.sessions: dict[str, int] = {}
         self._commands: dict[int, Pending] = {}
         self._paths: dict[str, str] = {}
         self._ids = itertools.count(1)
@@ -226,7 +228,8 @@ class Worker:
         """Connect a client; returns its session id."""
         options = {"session_timeout": session_timeout, "connect_timeout": connect_timeout}
         given = {name: value for name, value in options.items() if value is not None}
-        return int(self.call("connect", client=client, hosts=hosts, **given)["session"])
+        self.sessions[client] = int(self.call("connect", client=client, hosts=hosts, **given)["session"])
+        return self.sessions[client]
 
     def lock(self, path: Any, *, lock: str = "m", client: str | None = "c", hosts: str | None = None) -> None:
         """Make a lock object, on a client or (with ``hosts``) on a shared one that its first use makes."""
@@ -323,6 +326,12 @@ class Worker:
     def holds(self) -> list[Hold]:
         """What this worker held for certain. Levels of re-entry are one hold."""
         return sorted(_Ledger(self).holds(), key=lambda hold: hold.granted)
+
+    def presume_lost(self, lease: str = "l") -> None:
+        """End a lease's certain hold now: the test is about to take the lock away."""
+        at = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        with self._news:
+            self.history.append({"event": "lost", "lease": lease, "reason": "the test", "t": at})
 
     def path_of(self, lock: str) -> str:
         """The path of a lock object."""

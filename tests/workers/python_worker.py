@@ -56,8 +56,15 @@ class PythonWorker(ThreadedWorker):
 
     def do_acquire(self, command: Command) -> None:
         lock = self._locks[command["lock"]]
-        with self.interrupts.armed():
-            held = lock.acquire(timeout=timeout_of(command)) if "timeout" in command else lock.acquire()
+        before = lock.lease
+        try:
+            with self.interrupts.armed():
+                held = lock.acquire(timeout=timeout_of(command)) if "timeout" in command else lock.acquire()
+        except KeyboardInterrupt:
+            # It may hit between the return of the acquire and our disarming: then the lock is ours.
+            held = lock.lease is not before
+            if not held:
+                raise
         granted = now()
         if held:
             self._granted(command, lock, granted)

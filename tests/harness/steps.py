@@ -1,0 +1,73 @@
+"""Steps that many scenarios share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from harness.observer import Observer, watched_by
+from harness.server import Server
+from harness.worker import Line, Pending, Worker, WorkerError
+
+Start = Callable[[str], Worker]
+
+POLL = 0.02
+
+
+def seconds(line: Line, since: int) -> float:
+    """How long after a stamp a line was stamped."""
+    return (int(line["t"]) - since) / 1e9
+
+
+def eventually(true: Callable[[], bool], what: str, timeout: float = 5.0) -> None:
+    """Ask again and again, for what gives no event."""
+    deadline = time.monotonic() + timeout
+    while not true():
+        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
+        time.sleep(POLL)
+
+
+def user(
+    start: Start,
+    surface: str,
+    hosts: str,
+    path: str,
+    *,
+    session_timeout: float = 10,
+) -> Worker:
+    """A worker with a connected client `c` and a lock object `m` on the path."""
+    worker = start(surface)
+    worker.connect(hosts, session_timeout=session_timeout)
+    worker.lock(path)
+    return worker
+
+
+def line_up(observer: Observer, path: str, workers: Sequence[Worker], *, owner: str = "a") -> list[Pending]:
+    """Let the workers ask for the lock one after another, each when the one before is in the queue."""
+    waiting = []
+    already = len(observer.queue(path))
+    for place, worker in enumerate(workers, start=already + 1):
+        waiting.append(worker.acquire(owner=owner))
+        observer.wait_queue(path, place)
+    return waiting
+
+
+def await_loss(worker: Worker, lease: str = "l", timeout: float = 5.0) -> None:
+    """Wait until the lease knows that it is lost, and look that it stays so."""
+
+    def lost() -> bool:
+        line = worker.check(lease).line()
+        return line["event"] == "error" and WorkerError(line).code == "LOCK_LOST"
+
+    eventually(lost, f"{worker} knows that {lease} is lost", timeout)
+    assert lost(), "a lost lease came back"
+    assert worker.call("state", lease=lease)["value"] == "lost"
+
+
+def nothing_watched(server: Server, worker: Worker, path: str, client: str = "c") -> None:
+    """The server holds no watch of the worker at or below the path (any more)."""
+    session = worker.sessions[client]
+    eventually(
+        lambda: not watched_by(server, session, path),
+        f"{worker} watches nothing under {path}, but {watched_by(server, session, path)}",
+    )

@@ -1,0 +1,58 @@
+"""What is refused, by which name, and that no request is spent on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.proxy import Proxy
+from harness.steps import Start, user
+from harness.worker import WorkerError
+
+
+def refused(error: WorkerError, argument: str) -> None:
+    """A typed refusal that names the argument."""
+    assert error.code == "BAD_ARGUMENT", error
+    assert argument in error.message, error
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["", "relative/path", "/", "/slash/at/the/end/", "/an//empty/part", "/a/./b", "/a/../b", "/nul\0inside"],
+    ids=["empty", "relative", "root", "trailing", "empty_part", "dot", "dot_dot", "nul"],
+)
+def test_s28_bad_paths(surface: str, bad: str, proxy: Proxy, start: Start) -> None:
+    worker = start(surface)
+    worker.connect(proxy.hosts)
+    proxy.reset()
+    refused(worker.send("lock", lock="m", path=bad, client="c").error(), "path")
+    assert proxy.snapshot().total == 0
+
+
+@pytest.mark.parametrize("bad", [-2.5, -1e9, "NaN"], ids=["negative", "very_negative", "nan"])
+def test_s29_bad_timeouts(surface: str, bad: Any, proxy: Proxy, path: str, start: Start) -> None:
+    worker = user(start, surface, proxy.hosts, path)
+    proxy.reset()
+    refused(worker.acquire(timeout=bad).error(), "timeout")
+    assert proxy.snapshot().total == 0
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["", ",", "127.0.0.1:port", "127.0.0.1:70000", "127.0.0.1:2181/a//b"],
+    ids=["empty", "no_host", "no_number", "no_port", "bad_chroot"],
+)
+def test_s30_bad_hosts(surface: str, bad: str, start: Start) -> None:
+    worker = start(surface)
+    refused(worker.send("connect", client="c", hosts=bad, connect_timeout=1.0).error(), "hosts")
+
+
+def test_s31_wrong_types(surface: str, proxy: Proxy, path: str, start: Start) -> None:
+    worker = user(start, surface, proxy.hosts, path)
+    proxy.reset()
+    for wrong in (5, None, ["/lock"], True):
+        assert worker.send("lock", lock="x", path=wrong, client="c").error().type == "TypeError", wrong
+    assert worker.send("connect", client="d", hosts=5).error().type == "TypeError"
+    assert worker.acquire(timeout="soon").error().type == "TypeError"
+    assert proxy.snapshot().total == 0

@@ -1,0 +1,150 @@
+"""What a lock may cost: round trips, requests, threads, and nothing at all for an import."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+from collections import Counter
+
+from harness.observer import Observer
+from harness.paths import NODE, NODE_PACKAGE, PYTHON
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import Start, eventually, nothing_watched, user
+from harness.worker import Worker
+
+# Wide enough that a busy machine's own slowness is small beside it.
+EACH_WAY = 0.02
+ROUND_TRIP = 2 * EACH_WAY
+CYCLES = 25
+
+
+def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: str, start: Start) -> None:
+    # Persistent: a parent that is reaped between two cycles would cost requests of its own.
+    observer.create(path)
+    worker = user(start, surface, proxy.hosts, path, session_timeout=30)
+    proxy.delay = EACH_WAY
+    worker.call("cycles", lock="m", owner="a", count=2)
+    proxy.reset()
+    line = worker.call("cycles", lock="m", owner="a", count=CYCLES)
+    flights = len(proxy.snapshot().flights) / CYCLES
+    elapsed = line["elapsed_ns"] / 1e9 / CYCLES / ROUND_TRIP
+    # Counted without a clock, so this is exact; the time says that nothing else is waited for.
+    assert flights <= 2.3
+    assert elapsed <= 2.3
+
+
+def test_s41_handoff(surface: str, proxy: Proxy, observer: Observer, path: str, start: Start) -> None:
+    observer.create(path)
+    pair = [user(start, surface, proxy.hosts, path, session_timeout=30) for _ in range(2)]
+    proxy.delay = EACH_WAY
+    trips = []
+    times = []
+    pair[0].hold("l0")
+    for turn in range(1, 11):
+        holder, waiter = pair[(turn - 1) % 2], pair[turn % 2]
+        waiting = waiter.acquire(f"l{turn}")
+        observer.wait_queue(path, 2)
+        eventually(lambda: all(flight.closed for flight in proxy.snapshot().flights), "the line is quiet")
+        proxy.reset()
+        released = holder.send("release", lease=f"l{turn - 1}", owner="a")
+        granted = waiting.expect("acquired")["t"] / 1e9
+        times.append((granted - released.expect("released")["t0"] / 1e9) / ROUND_TRIP)
+        counts = proxy.snapshot()
+        connection = proxy.session_connections[waiter.sessions["c"]]
+        event = min(event.at for event in counts.events if event.connection == connection)
+        # The delete and the event it causes are one round trip. What the waiter then asked and waited for
+        # before it was granted comes on top; what merely happened to be under way does not.
+        awaited = [
+            flight
+            for flight in counts.flights
+            if flight.connection == connection
+            and flight.opened >= event
+            and flight.closed is not None
+            and flight.closed <= granted
+        ]
+        trips.append(1 + len(awaited))
+    pair[0].release("l10")
+    assert statistics.mean(trips) <= 1.3
+    assert statistics.median(times) <= 1.3
+
+
+def test_s42_requests(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    worker = user(start, surface, proxy.hosts, path, session_timeout=30)
+    proxy.reset()
+    worker.call("cycles", lock="m", owner="a", count=CYCLES)
+    requests = proxy.snapshot().requests
+    assert sum(requests.values()) <= 3 * CYCLES, requests
+    nothing_watched(server, worker, path)
+
+
+def thread_names(worker: Worker) -> list[str]:
+    """The kernel's names of the worker's threads."""
+    names: list[str] = worker.call("threads")["value"]
+    return names
+
+
+def test_s43_threads(surface: str, server: Standalone, path: str, start: Start) -> None:
+    worker = start(surface)
+    # Owner `main`, and one refused command for the worker's own thread behind commands without an owner.
+    worker.send("close", client="none").error()
+    before = Counter(thread_names(worker))
+    worker.connect(server.hosts)
+    worker.lock(path)
+    worker.hold(owner="main")
+    worker.release(owner="main")
+    worker.hold(owner="main")
+    added = Counter(thread_names(worker)) - before
+    assert set(added) <= {"zklock", "zklock-deliver"}, added
+    assert max(added.values()) == 1, added
+    worker.release(owner="main")
+
+
+def test_s44_import(surface: str) -> None:
+    before, after = json.loads(imports(surface))
+    assert after == before
+
+
+PYTHON_PROBE = """
+import json, os
+def state():
+    tasks = len(os.listdir('/proc/self/task'))
+    files = (os.path.join('/proc/self/fd', name) for name in os.listdir('/proc/self/fd'))
+    links = (os.readlink(name) for name in files if os.path.islink(name))
+    return [tasks, sum(link.startswith('socket:') for link in links)]
+before = state()
+import {module}
+print(json.dumps([before, state()]))
+"""
+
+NODE_PROBE = """
+const fs = require('node:fs')
+const { createRequire } = require('node:module')
+function state() {
+  const links = fs.readdirSync('/proc/self/fd').map((name) => {
+    try { return fs.readlinkSync(`/proc/self/fd/${name}`) } catch { return '' }
+  })
+  return [fs.readdirSync('/proc/self/task').length, links.filter((link) => link.startsWith('socket:')).length]
+}
+const load = createRequire(process.env.ZKLOCK_NODE_PACKAGE + '/package.json')
+const before = state()
+load('zklock')
+console.log(JSON.stringify([before, state()]))
+"""
+
+
+def imports(surface: str) -> str:
+    """Threads and sockets of a fresh process before and after the import."""
+    if surface == "node":
+        command = [NODE, "-e", NODE_PROBE]
+    else:
+        module = {"python": "zklock", "aio": "zklock.aio"}[surface]
+        command = [PYTHON, "-c", PYTHON_PROBE.format(module=module)]
+    environment = {**os.environ, "ZKLOCK_NODE_PACKAGE": str(NODE_PACKAGE)}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=20)
+    return run.stdout

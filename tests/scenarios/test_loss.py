@@ -1,0 +1,104 @@
+"""Sessions that end and nodes that vanish, under holders and under waiters."""
+
+from __future__ import annotations
+
+from harness.history import assert_clean
+from harness.observer import Observer, sequence, watched_by
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import Start, await_loss, eventually, line_up, user
+
+
+def test_s32_session_lost_while_holding(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    holder = user(start, surface, proxy.hosts, path)
+    other = user(start, surface, server.hosts, path)
+    first = holder.hold()
+    (waiting,) = line_up(observer, path, [other])
+    session = int(first["session"])
+    holder.presume_lost()
+    observer.kill_session(session, proxy.passwords[session])
+    waiting.expect("acquired")
+    await_loss(holder)
+    # The same owner again, with the lost lease still in hand: that must not count as re-entry.
+    again = holder.acquire("again")
+    observer.wait_queue(path, 2)
+    assert not again.done
+    answer = holder.send("release", lease="l", owner="a").line()
+    assert answer["event"] == "released" or answer["code"] in ("LOCK_LOST", "NOT_HELD")
+    assert len(observer.queue(path)) == 2
+    other.release()
+    line = again.expect("acquired")
+    assert line["node"] != first["node"]
+    assert int(line["session"]) != session
+    holder.release("again")
+    assert_clean(holder.holds() + other.holds(), at_least=3)
+    assert observer.queue(path) == []
+
+
+def test_s33_the_holders_node_is_deleted(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    holder, other = (user(start, surface, server.hosts, path) for _ in range(2))
+    holder.hold()
+    (node,) = observer.queue(path)
+    (waiting,) = line_up(observer, path, [other])
+    eventually(
+        lambda: f"{path}/{node}" in watched_by(server, holder.sessions["c"], path),
+        "a long-held lease watches its own node",
+    )
+    holder.presume_lost()
+    observer.delete(f"{path}/{node}")
+    waiting.expect("acquired")
+    await_loss(holder)
+    other.release()
+    holder.hold("again")
+    holder.release("again")
+    assert_clean(holder.holds() + other.holds(), at_least=3, restarts=True)
+    assert observer.queue(path) == []
+
+
+def test_s34_a_waiters_node_is_deleted(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    holder, waiter = (user(start, surface, server.hosts, path) for _ in range(2))
+    holder.hold()
+    (waiting,) = line_up(observer, path, [waiter])
+    old = observer.queue(path)[1]
+    observer.delete(f"{path}/{old}")
+    queue = observer.wait(path, lambda nodes: len(nodes) == 2 and old not in nodes, "new node")
+    assert not waiting.done
+    holder.release()
+    assert waiting.expect("acquired")["node"].endswith(queue[1])
+    waiter.release()
+    assert_clean(holder.holds() + waiter.holds(), at_least=2)
+    assert observer.queue(path) == []
+
+
+def test_s35_session_lost_while_waiting(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    holder, last = (user(start, surface, server.hosts, path) for _ in range(2))
+    unlucky = user(start, surface, proxy.hosts, path)
+    holder.hold()
+    (waiting,) = line_up(observer, path, [unlucky])
+    (behind,) = line_up(observer, path, [last])
+    old = observer.queue(path)[1]
+    session = unlucky.sessions["c"]
+    observer.kill_session(session, proxy.passwords[session])
+    queue = observer.wait(path, lambda nodes: len(nodes) == 3 and old not in nodes, "new node")
+    assert sequence(queue[2]) > sequence(old)
+    assert not waiting.done
+    holder.release()
+    behind.expect("acquired")
+    assert not waiting.done
+    last.release()
+    line = waiting.expect("acquired")
+    assert line["node"].endswith(queue[2])
+    assert int(line["session"]) != session
+    assert observer.owner(f"{path}/{queue[2]}") == int(line["session"])
+    unlucky.release()
+    everybody = (holder, last, unlucky)
+    assert_clean([hold for worker in everybody for hold in worker.holds()], at_least=3)
+    assert observer.queue(path) == []

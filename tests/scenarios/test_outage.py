@@ -1,0 +1,185 @@
+"""Servers that restart, die, keep silent or lose a reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness.history import assert_clean
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Ensemble, NotServing, Standalone
+from harness.steps import Start, line_up, seconds, user
+
+LATE = 0.2
+
+
+@pytest.fixture(scope="module")
+def fragile() -> Iterator[Standalone]:
+    """A server that may be killed."""
+    with Standalone() as standalone:
+        yield standalone
+
+
+def test_s17_server_restart(surface: str, fragile: Standalone, path: str, start: Start) -> None:
+    holder, waiter = (user(start, surface, fragile.hosts, path) for _ in range(2))
+    holder.hold()
+    with Observer(fragile.hosts) as observer:
+        (waiting,) = line_up(observer, path, [waiter])
+        nodes = observer.queue(path)
+    fragile.restart()
+    with Observer(fragile.hosts) as observer:
+        assert observer.queue(path) == nodes
+        assert not waiting.done
+        holder.release()
+        assert waiting.expect("acquired")["node"].endswith(nodes[1])
+        waiter.release()
+        assert observer.queue(path) == []
+    assert_clean(holder.holds() + waiter.holds(), at_least=2)
+
+
+@pytest.fixture
+def whole_ensemble(ensemble: Ensemble) -> Iterator[Ensemble]:
+    """The ensemble, brought back to full strength afterwards."""
+    yield ensemble
+    for server in ensemble.servers:
+        try:
+            server.mode()
+        except NotServing:
+            server.restart()
+
+
+def test_s18_leader_kill(surface: str, whole_ensemble: Ensemble, path: str, start: Start) -> None:
+    holder, waiter = (user(start, surface, whole_ensemble.hosts, path) for _ in range(2))
+    holder.hold()
+    with Observer(whole_ensemble.hosts) as observer:
+        (waiting,) = line_up(observer, path, [waiter])
+        nodes = observer.queue(path)
+    whole_ensemble.leader().kill()
+    whole_ensemble.leader()
+    assert not waiting.done
+    holder.release()
+    assert waiting.expect("acquired")["node"].endswith(nodes[1])
+    waiter.release()
+    with Observer(whole_ensemble.hosts) as observer:
+        assert observer.queue(path) == []
+    assert_clean(holder.holds() + waiter.holds(), at_least=2)
+
+
+@pytest.mark.parametrize("how", ["refused", "silent"])
+def test_s19_unreachable_at_connect(surface: str, how: str, proxy: Proxy, start: Start) -> None:
+    worker = start(surface)
+    (proxy.refuse if how == "refused" else proxy.black_hole)()
+    worker.wait_line("ready")
+    asked = worker.send("connect", client="c", hosts=proxy.hosts, connect_timeout=1.0)
+    error = asked.error()
+    assert error.code == "CONNECTION_FAILED"
+    assert (error.t - asked.sent) / 1e9 <= 1.0 + LATE
+
+
+@pytest.mark.parametrize("how", ["refused", "silent"])
+@pytest.mark.parametrize("client", ["connected", "never"])
+def test_s20_unreachable_at_acquire(
+    surface: str, how: str, client: str, proxy: Proxy, path: str, start: Start
+) -> None:
+    if client == "connected":
+        worker = user(start, surface, proxy.hosts, path)
+    else:
+        worker = start(surface)
+        worker.lock(path, hosts=proxy.hosts)
+    (proxy.refuse if how == "refused" else proxy.black_hole)()
+    asked = worker.acquire(timeout=1.0)
+    line = asked.expect("timeout")
+    assert 1.0 <= seconds(line, asked.sent) <= 1.0 + LATE
+
+
+@pytest.mark.parametrize("lock", ["free", "taken"])
+def test_s36_lost_reply_to_the_create(
+    surface: str,
+    lock: str,
+    server: Standalone,
+    proxy: Proxy,
+    observer: Observer,
+    path: str,
+    start: Start,
+) -> None:
+    observer.create(path)
+    holder = user(start, surface, server.hosts, path)
+    worker = user(start, surface, proxy.hosts, path)
+    taken = int(lock == "taken")
+    if taken:
+        holder.hold()
+    drop = proxy.drop_reply("create2")
+    asked = worker.acquire()
+    drop.wait()
+    observer.wait_queue(path, 1 + taken)
+    if taken:
+        assert not asked.done
+        holder.release()
+    line = asked.expect("acquired")
+    (node,) = observer.queue(path)
+    assert line["node"].endswith(node)
+    assert int(line["token"]) == observer.czxid(f"{path}/{node}")
+    worker.release()
+    assert observer.queue(path) == []
+    assert_clean(holder.holds() + worker.holds())
+
+
+def test_s37_lost_reply_to_the_delete(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    worker = user(start, surface, proxy.hosts, path)
+    worker.hold()
+    drop = proxy.drop_reply("delete")
+    worker.release()
+    drop.wait()
+    assert observer.queue(path) == []
+    worker.hold("again")
+    worker.release("again")
+    assert_clean(worker.holds(), at_least=2)
+    assert observer.queue(path) == []
+
+
+@pytest.mark.parametrize("released", ["during", "after"])
+def test_s38_a_cut_while_waiting(
+    surface: str,
+    released: str,
+    server: Standalone,
+    proxy: Proxy,
+    observer: Observer,
+    path: str,
+    start: Start,
+) -> None:
+    holder = user(start, surface, server.hosts, path)
+    worker = user(start, surface, proxy.hosts, path)
+    holder.hold()
+    (waiting,) = line_up(observer, path, [worker])
+    nodes = observer.queue(path)
+    if released == "during":
+        proxy.refuse()
+        holder.release()
+        assert not waiting.done
+        proxy.accept()
+    else:
+        proxy.cut()
+        assert observer.queue(path) == nodes
+        holder.release()
+    assert waiting.expect("acquired")["node"].endswith(nodes[1])
+    worker.release()
+    assert_clean(holder.holds() + worker.holds(), at_least=2)
+    assert observer.queue(path) == []
+
+
+def test_s53_a_release_that_cannot_be_sent(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, proxy.hosts, path)
+    worker.hold()
+    proxy.refuse()
+    releasing = worker.send("release", lease="l", owner="a", wait=False)
+    assert releasing.expect("released")
+    assert len(observer.queue(path)) == 1
+    proxy.accept()
+    observer.wait_queue(path, 0)

@@ -1,0 +1,76 @@
+"""One queue with other people's clients."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.history import assert_clean
+from harness.observer import Observer
+from harness.server import Standalone
+from harness.steps import Start, line_up, seconds, user
+
+SESSION = 2.0
+
+
+def alternate(
+    surface: str, peer: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    """Ours and theirs in turn: each blocks the next, so both directions are shown."""
+    # Persistent: kazoo makes sure of its parent only once.
+    observer.create(path)
+    names = [surface, peer, surface, surface, peer, peer, surface]
+    workers = [user(start, name, server.hosts, path) for name in names]
+    waiting = line_up(observer, path, workers)
+    nodes = observer.queue(path)
+    for place, (worker, pending) in enumerate(zip(workers, waiting, strict=True)):
+        line = pending.expect("acquired")
+        assert line["node"].endswith(nodes[place])
+        assert not any(later.done for later in waiting[place + 1 :])
+        worker.release()
+    assert_clean([hold for worker in workers for hold in worker.holds()], at_least=len(names))
+    assert observer.queue(path) == []
+
+
+def crash(
+    holder_name: str, waiter_name: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    """Kill the holder; the waiter gets the lock once the session is over."""
+    observer.create(path)
+    holder = user(start, holder_name, server.hosts, path, session_timeout=SESSION)
+    waiter = user(start, waiter_name, server.hosts, path)
+    holder.hold()
+    (waiting,) = line_up(observer, path, [waiter])
+    holder.kill()
+    assert holder.killed is not None
+    assert seconds(waiting.expect("acquired"), holder.killed) <= SESSION + 2
+    waiter.release()
+    assert_clean(holder.holds() + waiter.holds(), at_least=2)
+    assert observer.queue(path) == []
+
+
+def test_s23_curator_holds(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    alternate(surface, "curator", server, observer, path, start)
+
+
+def test_s24_kazoo_holds(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    alternate(surface, "kazoo", server, observer, path, start)
+
+
+@pytest.mark.parametrize("killed", ["ours", "theirs"])
+def test_s25_curator_and_a_crash(
+    surface: str, killed: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    names = (surface, "curator") if killed == "ours" else ("curator", surface)
+    crash(*names, server, observer, path, start)
+
+
+@pytest.mark.parametrize("killed", ["ours", "theirs"])
+def test_s26_kazoo_and_a_crash(
+    surface: str, killed: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    names = (surface, "kazoo") if killed == "ours" else ("kazoo", surface)
+    crash(*names, server, observer, path, start)

@@ -1,0 +1,226 @@
+// The worker on zklock's Node API. Owners are promise chains; an owner that holds re-enters through its newest lease,
+// as a scope of `using` does.
+
+import { readFileSync, readdirSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { createInterface } from 'node:readline'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const here = dirname(fileURLToPath(import.meta.url))
+const home = process.env.ZKLOCK_NODE_PACKAGE ?? join(here, '..', '..', 'bindings-node')
+const { Client, Mutex, LockTimeoutError } = createRequire(join(home, 'package.json'))('zklock')
+
+const CONTROL = 'control'
+
+const clients = new Map()
+const locks = new Map()
+const leases = new Map()
+const owners = new Map()
+const pending = new Map()
+
+// CLOCK_MONOTONIC: that is what hrtime reads on Linux. A double holds it exactly for the first 104 days of uptime.
+const now = () => Number(process.hrtime.bigint())
+const emit = (event, fields) => process.stdout.write(`${JSON.stringify({ event, t: now(), ...fields })}\n`)
+const answer = (command, event, fields) => emit(event, { id: command.id, ...fields })
+const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds))
+
+/** Seconds to milliseconds; what is not a number passes through, for the binding has to refuse it. */
+function milliseconds(value) {
+  if (value === 'NaN') return Number.NaN
+  return typeof value === 'number' ? value * 1000 : value
+}
+
+function make(command) {
+  const client = 'client' in command ? clients.get(command.client) : command.hosts
+  return { mutex: new Mutex(client, command.path), client, path: command.path }
+}
+
+function facts(lease) {
+  const session = lease.sessionId
+  return {
+    node: lease.node,
+    token: lease.fencingToken.toString(),
+    ...(session === undefined ? {} : { session: session.toString() }),
+  }
+}
+
+/** The newest live lease of this owner on the lock's client and path. */
+function enclosing(lock, owner) {
+  return [...leases.values()].findLast(
+    (held) => !held.released && held.owner === owner && held.client === lock.client && held.path === lock.path,
+  )?.lease
+}
+
+function granted(command, lock, lease) {
+  const t = now()
+  const held = { lease, owner: command.owner, client: lock.client, path: lock.path, released: false }
+  leases.set(command.lease, held)
+  const session = lock.client instanceof Client ? { session: lock.client.sessionId.toString() } : {}
+  answer(command, 'acquired', { ...session, ...facts(lease), t })
+  lease.signal.addEventListener('abort', () => {
+    if (!held.released) emit('lost', { lease: command.lease, reason: String(lease.signal.reason) })
+  })
+}
+
+const commands = {
+  async connect(command) {
+    const options = {}
+    if ('session_timeout' in command) options.sessionTimeout = milliseconds(command.session_timeout)
+    if ('connect_timeout' in command) options.connectTimeout = milliseconds(command.connect_timeout)
+    const client = await Client.connect(command.hosts, options)
+    clients.set(command.client, client)
+    answer(command, 'connected', { session: client.sessionId.toString() })
+  },
+
+  async lock(command) {
+    locks.set(command.lock, make(command))
+    answer(command, 'ready')
+  },
+
+  async acquire(command) {
+    const lock = locks.get(command.lock)
+    const controller = new AbortController()
+    const options = { signal: controller.signal }
+    if ('timeout' in command) options.timeout = milliseconds(command.timeout)
+    const within = enclosing(lock, command.owner)
+    if (within !== undefined) options.within = within
+    pending.set(command.id, controller)
+    try {
+      granted(command, lock, await lock.mutex.acquire(options))
+    } catch (error) {
+      if (error instanceof LockTimeoutError) answer(command, 'timeout')
+      else if (controller.signal.aborted && error === controller.signal.reason) answer(command, 'cancelled')
+      else throw error
+    } finally {
+      pending.delete(command.id)
+    }
+  },
+
+  async try(command) {
+    const lock = locks.get(command.lock)
+    const lease = await lock.mutex.tryAcquire()
+    if (lease === null) answer(command, 'busy')
+    else granted(command, lock, lease)
+  },
+
+  async release(command) {
+    const held = leases.get(command.lease)
+    const t0 = now()
+    await held.lease.release({ wait: command.wait ?? true })
+    held.released = true
+    answer(command, 'released', { t0 })
+  },
+
+  async check(command) {
+    leases.get(command.lease).lease.check()
+    answer(command, 'value', { value: 'held' })
+  },
+
+  async state(command) {
+    answer(command, 'value', { value: leases.get(command.lease).lease.state })
+  },
+
+  async contend(command) {
+    const shared = command.objects === 'shared' ? make(command) : undefined
+    const [low, high] = command.hold_ms
+    const contender = async (number) => {
+      const { mutex } = shared ?? make(command)
+      for (let turn = 0; turn < command.rounds; turn += 1) {
+        const asked = now()
+        const held = await mutex.using(async (lease) => {
+          const t = now()
+          await sleep(low + Math.random() * (high - low))
+          return { t, t_wait: asked, t_end: now(), ...facts(lease) }
+        })
+        answer(command, 'held', {
+          lease: `${command.id}-${number}-${turn}`,
+          owner: `${command.id}-${number}`,
+          ...held,
+        })
+      }
+      return command.rounds
+    }
+    const counts = await Promise.all(Array.from({ length: command.owners }, (_, number) => contender(number)))
+    answer(command, 'done', { count: counts.reduce((sum, count) => sum + count, 0) })
+  },
+
+  async cycles(command) {
+    const { mutex } = locks.get(command.lock)
+    const wait = command.wait ?? true
+    const started = now()
+    for (let turn = 0; turn < command.count; turn += 1) {
+      const lease = await mutex.acquire()
+      await lease.release({ wait })
+    }
+    answer(command, 'done', { elapsed_ns: now() - started, count: command.count })
+  },
+
+  async close(command) {
+    await clients.get(command.client).close()
+    answer(command, 'closed')
+  },
+}
+
+async function perform(command) {
+  const run = commands[command.cmd]
+  if (run === undefined) return answer(command, 'unsupported')
+  try {
+    await run(command)
+  } catch (error) {
+    const code = typeof error?.code === 'string' ? { code: error.code } : {}
+    answer(command, 'error', { type: error?.constructor?.name ?? typeof error, message: String(error?.message), ...code })
+  }
+}
+
+/** The names of this process's threads; one may end while we look. */
+function threadNames() {
+  const tasks = '/proc/self/task'
+  return readdirSync(tasks).flatMap((task) => {
+    try {
+      return [readFileSync(join(tasks, task, 'comm'), 'utf8').trim()]
+    } catch {
+      return []
+    }
+  })
+}
+
+const closeAll = () => Promise.allSettled([...clients.values()].map((client) => client.close()))
+
+const input = createInterface({ input: process.stdin })
+let ending = false
+
+input.on('line', (line) => {
+  const command = JSON.parse(line)
+  switch (command.cmd) {
+    case 'exit':
+      ending = true
+      // No process.exit(): that the process ends by itself now is part of what is tested.
+      closeAll().then(() => {
+        answer(command, 'bye')
+        input.close()
+        process.stdin.destroy()
+      })
+      break
+    case 'threads':
+      answer(command, 'value', { value: threadNames() })
+      break
+    case 'cancel':
+      pending.get(command.target)?.abort()
+      answer(command, 'cancelled')
+      break
+    case 'contend':
+      perform(command)
+      break
+    default: {
+      const owner = command.owner ?? CONTROL
+      owners.set(owner, (owners.get(owner) ?? Promise.resolve()).then(() => perform(command)))
+    }
+  }
+})
+
+input.on('close', () => {
+  if (!ending) closeAll()
+})
+
+emit('ready', { surface: 'node', pid: process.pid })
