@@ -88,7 +88,7 @@ def misordered(holds: Iterable[Hold], *, restarts: bool = False) -> list[str]:
             if second.sequence > first.sequence:
                 continue
             younger = first.token is not None and second.token is not None and second.token > first.token
-            if not (restarts and younger and second.sequence != first.sequence):
+            if not (restarts and younger and second.node != first.node):
                 found.append(f"out of order on {path}: {first} before {second}")
     return found
 

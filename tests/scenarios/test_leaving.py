@@ -32,11 +32,11 @@ def test_s07_timeout_leaves_no_node(
     holder, leaver, last = (user(start, surface, server.hosts, path) for _ in range(3))
     holder.hold()
     leaving = leaver.acquire(timeout=TIMEOUT)
-    observer.wait_queue(path, 2)
+    left = observer.wait_queue(path, 2)[1]
     behind = last.acquire("l")
     line = leaving.expect("timeout")
     assert TIMEOUT <= seconds(line, leaving.sent) <= TIMEOUT + 0.2
-    observer.wait_queue(path, 2)
+    observer.wait(path, lambda nodes: len(nodes) == 2 and left not in nodes, "queue without the leaver", 2)
     nothing_watched(server, leaver, path)
     holder.release()
     behind.expect("acquired")
@@ -53,7 +53,7 @@ def test_s09_cancellation_leaves_no_node(
     leaver.cancel(leaving)
     line = leaving.expect("cancelled")
     assert seconds(line, asked) <= 0.5
-    observer.wait_queue(path, 2)
+    observer.wait_queue(path, 2, timeout=2)
     nothing_watched(server, leaver, path)
     assert not behind.done
     holder.release()
@@ -77,7 +77,7 @@ def test_s10_ctrl_c_leaves_no_node(
     leaver.interrupt()
     line = leaving.expect("cancelled")
     assert seconds(line, pressed) <= 0.2
-    observer.wait_queue(path, 1)
+    observer.wait_queue(path, 1, timeout=2)
     nothing_watched(server, leaver, path)
     holder.release()
     leaver.hold(owner="main")

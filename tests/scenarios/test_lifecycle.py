@@ -63,6 +63,7 @@ def test_s50_nothing_left_on_the_server(
     for turn in range(3):
         holder.hold()
         worker.acquire("x", owner="a", timeout=0.1).expect("timeout")
+        observer.wait_queue(path, 1)
         (waiting,) = line_up(observer, path, [worker])
         assert worker.try_acquire("y", owner="b")["event"] == "busy"
         holder.release()

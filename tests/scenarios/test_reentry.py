@@ -42,7 +42,10 @@ def test_s04_other_owners_are_excluded(
     worker.hold("inner", owner="a")
     same_client = worker.acquire("b", owner="b")
     observer.wait_queue(path, 2)
-    other_client = worker.acquire("c", lock="n", owner="a")
+    # The same owner through another client is somebody else: its node belongs to another session.
+    worker.acquire("x", lock="n", owner="a", timeout=0.1).expect("timeout")
+    observer.wait_queue(path, 2)
+    other_client = worker.acquire("c", lock="n", owner="c")
     observer.wait_queue(path, 3)
     worker.release("inner", owner="a")
     assert worker.try_acquire("d", owner="d")["event"] == "busy"
@@ -52,7 +55,7 @@ def test_s04_other_owners_are_excluded(
     assert not other_client.done
     worker.release("b", owner="b")
     other_client.expect("acquired")
-    worker.release("c", owner="a")
+    worker.release("c", owner="c")
     assert_clean(worker.holds(), at_least=3)
     assert observer.queue(path) == []
 

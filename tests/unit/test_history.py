@@ -71,7 +71,9 @@ def test_a_restarted_sequence_is_excused_where_it_can_happen() -> None:
 
 
 def test_one_node_granted_twice_is_found() -> None:
-    assert misordered([hold(1, 0, 10), hold(1, 11, 20)])
+    twice = [hold(1, 0, 10), hold(1, 11, 20, token=500)]
+    assert misordered(twice)
+    assert misordered(twice, restarts=True)
 
 
 def test_unknown_nodes_have_no_order() -> None:
