@@ -1,0 +1,186 @@
+"""Runs every suite, each test under a time-out, and ends with one line over all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = sys.executable
+
+RUST_CRATES = ["zklock", "async-io", "async-net"]
+RUST_TEST_LIMIT = 300.0
+"""Seconds for one Rust test: the property tests take the longest."""
+
+SUITE_LIMIT = 15 * 60.0
+"""Seconds for one suite of another language; its runner ends single tests much earlier."""
+
+
+@dataclass
+class Tally:
+    """What came of a suite."""
+
+    passed: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        self.passed += other.passed
+        self.failures += other.failures
+
+
+def run(command: list[str], *, cwd: Path = ROOT, limit: float, quiet: bool = False) -> tuple[int, str]:
+    """Runs a command in a process group of its own; when the time is up the whole group is killed, loudly."""
+    output = subprocess.PIPE if quiet else None
+    process = subprocess.Popen(
+        command, cwd=cwd, start_new_session=True, stdout=output, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        text, _ = process.communicate(timeout=limit)
+        return process.returncode, text or ""
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        text, _ = process.communicate()
+        print(f"KILLED after {limit:.0f} s: {' '.join(command)}", flush=True)
+        return 124, (text or "") + f"\nkilled after {limit:.0f} s"
+
+
+def rust_binaries() -> Iterator[str]:
+    """Builds the Rust tests; the executables that cargo names."""
+    crates = [argument for crate in RUST_CRATES for argument in ("-p", crate)]
+    command = ["cargo", "test", "--locked", "--no-run", "--message-format=json-render-diagnostics", *crates]
+    built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    for line in built.stdout.splitlines():
+        message = json.loads(line)
+        if message.get("executable") and message.get("profile", {}).get("test"):
+            yield message["executable"]
+
+
+def rust() -> Tally:
+    """Every Rust test in a process of its own, so that one that hangs is named and ended."""
+    tally = Tally()
+    for binary in rust_binaries():
+        listed = subprocess.run([binary, "--list", "--format=terse"], capture_output=True, text=True, check=True)
+        for line in listed.stdout.splitlines():
+            name = line.removesuffix(": test")
+            code, text = run([binary, "--exact", name, "--nocapture"], limit=RUST_TEST_LIMIT, quiet=True)
+            if code == 0 and "1 passed" in text:
+                tally.passed += 1
+            else:
+                tally.failures.append(name)
+                print(f"FAILED {name}\n{text}", flush=True)
+    code, text = run(["cargo", "test", "--locked", "--doc", "-p", "zklock"], limit=RUST_TEST_LIMIT, quiet=True)
+    if code == 0:
+        tally.passed += 1
+    else:
+        tally.failures.append("documentation examples")
+        print(text, flush=True)
+    return tally
+
+
+def junit(report: Path, code: int, suite: str) -> Tally:
+    """Reads a report; a suite that failed without a failed test counts as one failure."""
+    tally = Tally()
+    if report.exists():
+        for case in ET.parse(report).iter("testcase"):
+            name = f"{case.get('classname', '')}::{case.get('name', '')}"
+            if case.find("failure") is not None or case.find("error") is not None:
+                tally.failures.append(name)
+            elif case.find("skipped") is None:
+                tally.passed += 1
+    if code != 0 and not tally.failures:
+        tally.failures.append(f"{suite} (exit status {code})")
+    if code == 0 and tally.passed == 0:
+        tally.failures.append(f"{suite} ran no test")
+    return tally
+
+
+def pytest(directory: str, *, cwd: str) -> Tally:
+    """One directory of Python tests."""
+    with TemporaryDirectory() as scratch:
+        report = Path(scratch, "report.xml")
+        command = [PYTHON, "-m", "pytest", directory, "-q", f"--junitxml={report}"]
+        code, _ = run(command, cwd=ROOT / cwd, limit=SUITE_LIMIT)
+        return junit(report, code, directory)
+
+
+def node() -> Tally:
+    """The Node binding's own tests."""
+    with TemporaryDirectory() as scratch:
+        report = Path(scratch, "report.xml")
+        reporters = ["--test-reporter=junit", f"--test-reporter-destination={report}"]
+        reporters += ["--test-reporter=spec", "--test-reporter-destination=stdout"]
+        command = ["npm", "test", "--silent", "--", *reporters]
+        code, _ = run(command, cwd=ROOT / "bindings-node", limit=SUITE_LIMIT)
+        return junit(report, code, "node")
+
+
+def coverage() -> Tally:
+    """Every scenario has a test in every language."""
+    code, text = run([PYTHON, "check_coverage.py"], cwd=ROOT / "tests", limit=120, quiet=True)
+    if code != 0:
+        print(text, flush=True)
+    return Tally(passed=1) if code == 0 else Tally(failures=["scenario coverage"])
+
+
+def strays() -> list[str]:
+    """Processes that a suite left behind: they carry the mark that this run put into their environment."""
+    mark = f"ZKLOCK_TEST_RUN={os.environ['ZKLOCK_TEST_RUN']}".encode()
+    found = []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit() or int(process.name) == os.getpid():
+            continue
+        try:
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                found.append(f"{process.name} {command.strip()}")
+        except OSError:
+            # Ended, or another user's.
+            continue
+    return found
+
+
+SUITES = {
+    "rust": rust,
+    "harness": lambda: pytest("unit", cwd="tests"),
+    "coverage": coverage,
+    "python": lambda: pytest("tests", cwd="bindings-python"),
+    "node": node,
+    "scenarios": lambda: pytest("scenarios", cwd="tests"),
+}
+
+
+def main() -> int:
+    """Runs the suites named, or all."""
+    names = sys.argv[1:] or list(SUITES)
+    if unknown := set(names) - set(SUITES):
+        print(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}", file=sys.stderr)
+        return 2
+    os.environ["ZKLOCK_TEST_RUN"] = str(os.getpid())
+    total = Tally()
+    for number, name in enumerate(names, 1):
+        print(f"\n=== {name} ({number} of {len(names)})", flush=True)
+        start = time.monotonic()
+        tally = SUITES[name]()
+        for stray in strays():
+            tally.failures.append(f"{name} left a process behind: {stray}")
+            os.kill(int(stray.split()[0]), signal.SIGKILL)
+        total.add(tally)
+        took = time.monotonic() - start
+        print(f"=== {name}: {tally.passed} passed, {len(tally.failures)} failed in {took:.0f} s", flush=True)
+    for failure in total.failures:
+        print(f"FAILED {failure}")
+    print(f"{total.passed} passed, {len(total.failures)} failed", flush=True)
+    return 1 if total.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
