@@ -116,10 +116,10 @@ def _frame(connection: socket.socket) -> bytes:
 def close_session(host: str, port: int, session_id: int, password: bytes) -> bool:
     """Try to end somebody's session as its owner would, from a connection of our own.
 
-    Both requests go out in one write: the session moves to our connection and is closed before its owner, whom
-    the server has just hung up on, comes back and takes it over again. The owner may win that race all the
-    same, and the server does not always answer before it hangs up: then nothing is known, and the answer is
-    False. Raises `SessionGone` if there is no such session.
+    Both requests go out in one write: the session moves to our connection and is closed before its owner,
+    whom the server has just hung up on, comes back and takes it over again. The owner may win that race all
+    the same, and the server does not always answer before it hangs up: then nothing is known, and the answer
+    is False. Raises `SessionGone` if there is no such session.
     """
     greeting = struct.pack(">iqiqi", 0, 0, 10_000, session_id, len(password)) + password + b"\0"
     farewell = struct.pack(">ii", 1, -11)

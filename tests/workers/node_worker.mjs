@@ -32,7 +32,7 @@ function milliseconds(value) {
 }
 
 function make(command) {
-  const client = 'client' in command ? clients.get(command.client) : command.hosts
+  const client = clients.get(command.client)
   return { mutex: new Mutex(client, command.path), client, path: command.path }
 }
 
@@ -45,11 +45,11 @@ function facts(lease) {
   }
 }
 
-/** The newest live lease of this owner on the lock's client and path. */
+/** The newest live lease of this owner on the lock's client and path. A lost one can be entered no more. */
 function enclosing(lock, owner) {
-  return [...leases.values()].findLast(
-    (held) => !held.released && held.owner === owner && held.client === lock.client && held.path === lock.path,
-  )?.lease
+  const live = (held) => !held.released && held.lease.state !== 'lost'
+  const mine = (held) => held.owner === owner && held.client === lock.client && held.path === lock.path
+  return [...leases.values()].findLast((held) => live(held) && mine(held))?.lease
 }
 
 function granted(command, lock, lease) {
