@@ -34,13 +34,7 @@ pub enum ClientState {
 }
 
 impl ClientState {
-    const ALL: [Self; 5] = [
-        Self::Idle,
-        Self::Connecting,
-        Self::Connected,
-        Self::Suspended,
-        Self::Closed,
-    ];
+    const ALL: [Self; 5] = [Self::Idle, Self::Connecting, Self::Connected, Self::Suspended, Self::Closed];
 
     /// The state's name, the same in all languages.
     #[must_use]
@@ -144,9 +138,7 @@ impl Client {
             next_join: AtomicU64::new(1),
             paths: Mutex::default(),
         };
-        Self {
-            shared: Arc::new(shared),
-        }
+        Self { shared: Arc::new(shared) }
     }
 
     /// Connects to `hosts` (see [`ClientOptions::new`]) with default options.
@@ -230,11 +222,7 @@ impl Client {
 impl Shared {
     /// Fails in a process that inherited this handle through fork.
     pub(crate) fn check_process(&self) -> Result<()> {
-        if self.generation == runtime::generation() {
-            Ok(())
-        } else {
-            Err(Error::forked())
-        }
+        if self.generation == runtime::generation() { Ok(()) } else { Err(Error::forked()) }
     }
 
     /// Whether new work can be given to this client in this process.
@@ -259,17 +247,10 @@ impl Shared {
             let mut registry = process.state();
             registry.drivers.retain(|driver| driver.strong_count() > 0);
             registry.drivers.push(sender.downgrade());
-            drop(process.spawn(driver::drive(
-                self.options.clone(),
-                status,
-                sender.clone(),
-                receiver,
-            )));
+            drop(process.spawn(driver::drive(self.options.clone(), status, sender.clone(), receiver)));
             sender
         });
-        driver
-            .send(Input::Command(command))
-            .map_err(|_| Error::client_closed())
+        driver.send(Input::Command(command)).map_err(|_| Error::client_closed())
     }
 
     fn start_closing(&self) -> Result<Option<oneshot::Receiver<()>>> {
@@ -285,10 +266,7 @@ impl Shared {
 /// Tells a driver to close; `None` if it has ended.
 fn close(driver: &mpsc::UnboundedSender<Input>) -> Option<oneshot::Receiver<()>> {
     let (done, closed) = oneshot::channel();
-    driver
-        .send(Input::Command(Command::Close { done: Some(done) }))
-        .ok()
-        .map(|()| closed)
+    driver.send(Input::Command(Command::Close { done: Some(done) })).ok().map(|()| closed)
 }
 
 impl Drop for Shared {
@@ -310,10 +288,7 @@ pub fn shutdown(limit: Duration) {
     };
     let (shared, drivers) = {
         let mut registry = process.state();
-        (
-            std::mem::take(&mut registry.shared),
-            std::mem::take(&mut registry.drivers),
-        )
+        (std::mem::take(&mut registry.shared), std::mem::take(&mut registry.drivers))
     };
     drop(shared);
     let closing: Vec<_> = drivers

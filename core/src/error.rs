@@ -79,10 +79,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-        }
+        Self { kind, message: message.into() }
     }
 
     /// An argument out of its range; the message begins with the argument's name.
@@ -91,10 +88,7 @@ impl Error {
     }
 
     pub(crate) fn client_closed() -> Self {
-        Self::new(
-            ErrorKind::ClientClosed,
-            "the client has been closed; make a new one",
-        )
+        Self::new(ErrorKind::ClientClosed, "the client has been closed; make a new one")
     }
 
     pub(crate) fn forked() -> Self {

@@ -92,12 +92,7 @@ pub(crate) struct Hold {
 impl LockPath {
     pub(crate) fn new(client: Arc<Shared>, path: String) -> Self {
         let full_path = format!("{}{path}", client.options.hosts.chroot).into();
-        Self {
-            client,
-            path,
-            full_path,
-            hold: Mutex::new(None),
-        }
+        Self { client, path, full_path, hold: Mutex::new(None) }
     }
 
     fn hold(&self) -> MutexGuard<'_, Option<Arc<Hold>>> {
@@ -107,17 +102,13 @@ impl LockPath {
     /// One level more, without a request, if `owner` holds the lock.
     pub(crate) fn reenter(&self, owner: Owner) -> Option<Lease> {
         let hold = self.hold();
-        let hold = hold
-            .as_ref()
-            .filter(|hold| hold.owner == owner && hold.state() == LeaseState::Held)?;
+        let hold = hold.as_ref().filter(|hold| hold.owner == owner && hold.state() == LeaseState::Held)?;
         hold.levels.fetch_add(1, Ordering::Relaxed);
         Some(Lease::new(Arc::clone(hold)))
     }
 
     pub(crate) fn owned_by(&self, owner: Owner) -> bool {
-        self.hold()
-            .as_ref()
-            .is_some_and(|hold| hold.owner == owner && hold.state() == LeaseState::Held)
+        self.hold().as_ref().is_some_and(|hold| hold.owner == owner && hold.state() == LeaseState::Held)
     }
 
     /// Records a grant; its first level is the lease returned.
@@ -182,10 +173,7 @@ impl fmt::Debug for Lease {
 
 impl Lease {
     fn new(hold: Arc<Hold>) -> Self {
-        Self {
-            hold,
-            live: AtomicBool::new(true),
-        }
+        Self { hold, live: AtomicBool::new(true) }
     }
 
     /// The lock path, as given when the lock was made.
@@ -256,11 +244,7 @@ impl Lease {
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + 'static {
         let mut state = self.hold.state.subscribe();
         async move {
-            let reason = match state
-                .wait_for(|state| matches!(state, LeaseState::Lost(_)))
-                .await
-                .as_deref()
-            {
+            let reason = match state.wait_for(|state| matches!(state, LeaseState::Lost(_))).await.as_deref() {
                 Ok(LeaseState::Lost(reason)) => Some(*reason),
                 // Released: the hold is gone and can no longer be lost.
                 _ => None,
@@ -313,13 +297,7 @@ impl Lease {
         // Sent while the path is locked: a join that follows from here is behind this release.
         if hold.take_if(|hold| hold.join == *join).is_some() {
             let path = Arc::clone(&lock.full_path);
-            lock.client
-                .send(Command::Release {
-                    path,
-                    join: *join,
-                    done,
-                })
-                .ok();
+            lock.client.send(Command::Release { path, join: *join, done }).ok();
         }
         Ok(())
     }
@@ -331,7 +309,13 @@ fn released() -> Error {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Released before, or inherited through fork: nothing to do.
+        if self.hold.lock.client.check_process().is_err() {
+            // Inherited through fork. The last reference would wake tasks of the parent's runtime, of which this
+            // process has only a copy, with locks that may be held by threads which it does not have: leaked.
+            std::mem::forget(Arc::clone(&self.hold));
+            return;
+        }
+        // An error says that it was released before: nothing to do.
         self.release_level(None).ok();
     }
 }

@@ -63,9 +63,7 @@ pub struct Mutex {
 
 impl std::fmt::Debug for LockPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LockPath")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
+        f.debug_struct("LockPath").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -84,12 +82,7 @@ impl Mutex {
     /// [`BadArgument`](ErrorKind::BadArgument) for a malformed path.
     pub fn with_options(client: impl Into<ClientSource>, path: &str, options: MutexOptions) -> Result<Self> {
         check_path("path", path)?;
-        Ok(Self {
-            source: client.into(),
-            path: path.to_owned(),
-            options,
-            resolved: StdMutex::new(None),
-        })
+        Ok(Self { source: client.into(), path: path.to_owned(), options, resolved: StdMutex::new(None) })
     }
 
     /// The lock path, as given.
@@ -145,10 +138,7 @@ impl Mutex {
         }
         let (reply, outcome) = oneshot::channel();
         let join = lock.client.next_join();
-        let mut leave = LeaveOnDrop {
-            lock: &lock,
-            join: Some(join),
-        };
+        let mut leave = LeaveOnDrop { lock: &lock, join: Some(join) };
         let attempt = Attempt::new(join, Arc::clone(&lock), owner, patience, &self.options, reply);
         lock.client.send(Command::Join(attempt))?;
         let outcome = outcome.await;

@@ -31,9 +31,7 @@ impl ClientOptions {
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) if `hosts` is malformed.
     pub fn new(hosts: Option<&str>) -> Result<Self> {
-        let from_environment = std::env::var(HOSTS_VARIABLE)
-            .ok()
-            .filter(|hosts| !hosts.is_empty());
+        let from_environment = std::env::var(HOSTS_VARIABLE).ok().filter(|hosts| !hosts.is_empty());
         let hosts = hosts.unwrap_or_else(|| from_environment.as_deref().unwrap_or(DEFAULT_HOSTS));
         Ok(Self {
             hosts: Hosts::parse(hosts)?,
@@ -52,10 +50,7 @@ impl ClientOptions {
     pub fn session_timeout(mut self, timeout: Duration) -> Result<Self> {
         let longest = Duration::from_millis(i32::MAX.unsigned_abs().into());
         if !(Duration::from_millis(1)..=longest).contains(&timeout) {
-            return Err(Error::bad_argument(
-                "session_timeout",
-                "must be between 1 ms and 24 days",
-            ));
+            return Err(Error::bad_argument("session_timeout", "must be between 1 ms and 24 days"));
         }
         self.session_timeout = timeout;
         Ok(self)
@@ -108,15 +103,8 @@ impl Hosts {
         if !chroot.is_empty() {
             check_path("hosts", chroot)?;
         }
-        let servers = servers
-            .split(',')
-            .map(str::trim)
-            .map(server)
-            .collect::<Result<Vec<_>>>()?;
-        Ok(Self {
-            servers: servers.join(","),
-            chroot: chroot.to_owned(),
-        })
+        let servers = servers.split(',').map(str::trim).map(server).collect::<Result<Vec<_>>>()?;
+        Ok(Self { servers: servers.join(","), chroot: chroot.to_owned() })
     }
 }
 
@@ -126,9 +114,7 @@ fn server(text: &str) -> Result<String> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (address, rest) = rest.split_once(']').ok_or_else(|| bad("missing ']'"))?;
-            address
-                .parse::<std::net::Ipv6Addr>()
-                .map_err(|_| bad("not an IPv6 address"))?;
+            address.parse::<std::net::Ipv6Addr>().map_err(|_| bad("not an IPv6 address"))?;
             let port = match rest.strip_prefix(':') {
                 None if rest.is_empty() => None,
                 None => return Err(bad("unexpected text after ']'")),
@@ -228,11 +214,7 @@ pub fn duration(argument: &str, value: f64, unit: Duration) -> Result<Duration> 
     }
     let seconds = value * unit.as_secs_f64();
     // A time-out too small to count is still not zero, which would mean something else.
-    let smallest = if value > 0.0 {
-        Duration::from_nanos(1)
-    } else {
-        Duration::ZERO
-    };
+    let smallest = if value > 0.0 { Duration::from_nanos(1) } else { Duration::ZERO };
     Ok(Duration::try_from_secs_f64(seconds).map_or(LONGEST, |time| time.clamp(smallest, LONGEST)))
 }
 
@@ -245,10 +227,7 @@ mod tests {
         let parse = |text| Hosts::parse(text).map(|hosts| (hosts.servers, hosts.chroot));
         assert_eq!(parse("a").unwrap(), ("a:2181".into(), String::new()));
         assert_eq!(parse("a:1, b:2/x/y").unwrap(), ("a:1,b:2".into(), "/x/y".into()));
-        assert_eq!(
-            parse("[::1]:2182/").unwrap(),
-            ("[::1]:2182".into(), String::new())
-        );
+        assert_eq!(parse("[::1]:2182/").unwrap(), ("[::1]:2182".into(), String::new()));
     }
 
     #[test]
@@ -265,9 +244,7 @@ mod tests {
 
     #[test]
     fn bad_paths_are_refused_by_name() {
-        for path in [
-            "", "a", "/", "/a/", "//a", "/a//b", "/./a", "/a/..", "/a\0b", "/a\u{1f}",
-        ] {
+        for path in ["", "a", "/", "/a/", "//a", "/a//b", "/./a", "/a/..", "/a\0b", "/a\u{1f}"] {
             let error = check_path("path", path).unwrap_err();
             assert_eq!(error.code(), "BAD_ARGUMENT", "{path:?}");
             assert!(error.to_string().starts_with("path: "), "{error}");
@@ -282,23 +259,11 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(Patience::from_timeout(0.0, second).unwrap(), Patience::Try);
         assert_eq!(Patience::from_timeout(-0.0, second).unwrap(), Patience::Try);
-        assert_eq!(
-            Patience::from_timeout(f64::INFINITY, second).unwrap(),
-            Patience::Forever
-        );
-        assert_eq!(
-            Patience::from_timeout(1.5, second).unwrap(),
-            Patience::For(Duration::from_millis(1500))
-        );
-        assert_eq!(
-            Patience::from_timeout(1e-300, second).unwrap(),
-            Patience::For(Duration::from_nanos(1))
-        );
+        assert_eq!(Patience::from_timeout(f64::INFINITY, second).unwrap(), Patience::Forever);
+        assert_eq!(Patience::from_timeout(1.5, second).unwrap(), Patience::For(Duration::from_millis(1500)));
+        assert_eq!(Patience::from_timeout(1e-300, second).unwrap(), Patience::For(Duration::from_nanos(1)));
         for bad in [-1.0, -1e-9, f64::NAN, f64::NEG_INFINITY] {
-            assert_eq!(
-                Patience::from_timeout(bad, second).unwrap_err().code(),
-                "BAD_ARGUMENT"
-            );
+            assert_eq!(Patience::from_timeout(bad, second).unwrap_err().code(), "BAD_ARGUMENT");
         }
     }
 }

@@ -11,10 +11,7 @@ pub struct Owner(u64);
 impl Owner {
     /// A new owner, different from all others.
     #[must_use]
-    #[expect(
-        clippy::new_without_default,
-        reason = "two defaults would be two different values"
-    )]
+    #[expect(clippy::new_without_default, reason = "two defaults would be two different values")]
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))

@@ -121,10 +121,7 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     let task = process()?.spawn(async move { deliver(future.await) });
-    Ok(Background {
-        task: task.abort_handle(),
-        generation: generation(),
-    })
+    Ok(Background { task: task.abort_handle(), generation: generation() })
 }
 
 /// Puts the tasks that the client crate spawns on the runtime thread.
@@ -139,10 +136,7 @@ impl Spawn for OnRuntime {
 
 fn start() -> Result<Process<State>> {
     let failed = |error: std::io::Error| {
-        Error::new(
-            ErrorKind::ConnectionFailed,
-            format!("cannot start the runtime thread: {error}"),
-        )
+        Error::new(ErrorKind::ConnectionFailed, format!("cannot start the runtime thread: {error}"))
     };
     let runtime = Builder::new_current_thread()
         .enable_io()
@@ -164,11 +158,7 @@ fn start() -> Result<Process<State>> {
             runtime.block_on(stopped).ok();
         })
         .map_err(failed)?;
-    Ok(Process {
-        handle,
-        _stop: stop,
-        state: Mutex::default(),
-    })
+    Ok(Process { handle, _stop: stop, state: Mutex::default() })
 }
 
 /// Leaves all signals to the host program's threads, which expect them.

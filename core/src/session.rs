@@ -28,10 +28,7 @@ pub(crate) async fn establish(
                 previous = None;
             }
             // Each round tries every server once: the pauses between rounds are ours.
-            connector(options)
-                .with_fail_eagerly()
-                .connect(&options.hosts.servers)
-                .await
+            connector(options).with_fail_eagerly().connect(&options.hosts.servers).await
         };
         match attempt.await {
             Ok(client) => return Ok(client),
@@ -46,10 +43,8 @@ pub(crate) async fn establish(
 
 /// Closes a session of which only id and password are left. Succeeds when the server does not have it any more.
 async fn bury(options: &ClientOptions, session: zk::SessionInfo) -> Result<(), zk::Error> {
-    let restored = connector(options)
-        .with_session(session)
-        .with_fail_eagerly()
-        .connect(&options.hosts.servers);
+    let restored =
+        connector(options).with_session(session).with_fail_eagerly().connect(&options.hosts.servers);
     match restored.await {
         Ok(ghost) => {
             close(ghost, options.session_timeout).await;

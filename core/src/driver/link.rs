@@ -66,14 +66,7 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(options: ClientOptions, sender: mpsc::UnboundedSender<Input>) -> Self {
-        Self {
-            options,
-            sender,
-            state: State::Idle,
-            epoch: 0,
-            connection: 0,
-            tasks: JoinSet::new(),
-        }
+        Self { options, sender, state: State::Idle, epoch: 0, connection: 0, tasks: JoinSet::new() }
     }
 
     /// Looks for a session, unless there is one or it is looked for. Returns whether it began to.
@@ -101,9 +94,7 @@ impl Link {
         let (epoch, options, sender) = (self.epoch, self.options.clone(), self.sender.clone());
         let search = tokio::spawn(async move {
             let established = session::establish(&options, previous).await;
-            sender
-                .send(Input::Link(LinkEvent::Established(epoch, established)))
-                .ok();
+            sender.send(Input::Link(LinkEvent::Established(epoch, established))).ok();
         });
         self.state = State::Searching(search.abort_handle());
     }
@@ -174,11 +165,7 @@ impl Link {
         let mut states = client.state_watcher();
         let (epoch, sender) = (self.epoch, self.sender.clone());
         let state = client.state();
-        self.state = State::Live(Live {
-            client,
-            connected: false,
-            began: false,
-        });
+        self.state = State::Live(Live { client, connected: false, began: false });
         self.spawn(async move {
             loop {
                 let state = states.changed().await;
@@ -209,11 +196,7 @@ impl Link {
             zk::SessionState::Disconnected | zk::SessionState::ConnectedReadOnly => {
                 self.connection += 1;
                 live.connected = false;
-                if live.began {
-                    Change::Disconnected
-                } else {
-                    Change::None
-                }
+                if live.began { Change::Disconnected } else { Change::None }
             }
             zk::SessionState::AuthFailed => {
                 self.end();

@@ -49,11 +49,7 @@ pub(crate) enum Command {
     /// Nobody waits for this attempt any more.
     Leave { path: Arc<str>, join: JoinId },
     /// The last lease of a hold was released.
-    Release {
-        path: Arc<str>,
-        join: JoinId,
-        done: Option<oneshot::Sender<()>>,
-    },
+    Release { path: Arc<str>, join: JoinId, done: Option<oneshot::Sender<()>> },
     /// End the session and the driver.
     Close { done: Option<oneshot::Sender<()>> },
 }
@@ -85,16 +81,7 @@ impl Attempt {
             Patience::Try => (Intent::Try, None),
         };
         let (naming, label) = (options.naming, options.label.clone());
-        Self {
-            join,
-            lock,
-            owner,
-            intent,
-            naming,
-            label,
-            deadline,
-            reply,
-        }
+        Self { join, lock, owner, intent, naming, label, deadline, reply }
     }
 }
 
@@ -163,11 +150,7 @@ impl Driver {
     fn take_in(&mut self, inputs: impl Iterator<Item = Input>) -> ControlFlow<Option<oneshot::Sender<()>>> {
         for input in inputs {
             match input {
-                Input::Queue {
-                    path,
-                    connection,
-                    event,
-                } => {
+                Input::Queue { path, connection, event } => {
                     let event = self.link.vet(connection, event);
                     self.tell(&path, event);
                 }
@@ -204,8 +187,7 @@ impl Driver {
         }
         self.connecting.push(reply);
         self.start_link();
-        self.timers
-            .set(Instant::now() + self.options.connect_timeout, Alarm::Connect);
+        self.timers.set(Instant::now() + self.options.connect_timeout, Alarm::Connect);
     }
 
     fn start_link(&mut self) {
@@ -215,16 +197,7 @@ impl Driver {
     }
 
     fn join(&mut self, attempt: Attempt) {
-        let Attempt {
-            join,
-            lock,
-            owner,
-            intent,
-            naming,
-            label,
-            deadline,
-            reply,
-        } = attempt;
+        let Attempt { join, lock, owner, intent, naming, label, deadline, reply } = attempt;
         // Granted to the same owner since it asked.
         if let Some(lease) = lock.reenter(owner) {
             reply.send(Ok(lease)).ok();
@@ -232,39 +205,26 @@ impl Driver {
         }
         self.start_link();
         let path = Arc::clone(&lock.full_path);
+        let mut alarms = Vec::new();
         if let Some(deadline) = deadline {
-            self.timers
-                .set(deadline, Alarm::Deadline(Arc::clone(&path), join));
+            alarms.push(self.timers.set(deadline, Alarm::Deadline(Arc::clone(&path), join)));
         }
         if !self.was_connected || intent == Intent::Try {
             let unreachable = Instant::now() + self.options.connect_timeout;
-            self.timers
-                .set(unreachable, Alarm::Unreachable(Arc::clone(&path), join));
+            alarms.push(self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join)));
         }
         let data = requests::node_data(&self.options, label.as_deref());
         let connected = self.link.is_connected();
-        let slot = self
-            .slots
-            .entry(Arc::clone(&path))
-            .or_insert_with(|| Slot::new(connected));
-        slot.join(
-            join,
-            Waiter {
-                lock,
-                owner,
-                naming,
-                kind: Kind::Exclusive,
-                intent,
-                data,
-                reply,
-            },
-        );
+        let slot = self.slots.entry(Arc::clone(&path)).or_insert_with(|| Slot::new(connected));
+        slot.join(join, Waiter { lock, owner, naming, kind: Kind::Exclusive, intent, data, alarms, reply });
         self.unsettled.insert(path);
     }
 
     fn leave(&mut self, path: &Arc<str>, join: JoinId) {
         if let Some(slot) = self.slots.get_mut(path) {
-            drop(slot.leave(join));
+            if let Some(waiter) = slot.leave(join) {
+                self.timers.cancel(&waiter.alarms);
+            }
             self.unsettled.insert(Arc::clone(path));
         }
     }
@@ -378,6 +338,7 @@ impl Driver {
         }
         let error = error(slot);
         if let Some(waiter) = slot.leave(join) {
+            self.timers.cancel(&waiter.alarms);
             waiter.reply.send(Err(error)).ok();
         }
         self.unsettled.insert(Arc::clone(path));

@@ -24,13 +24,7 @@ pub(super) struct Wire {
 impl Wire {
     fn report(&self, event: Event) {
         let (path, connection) = (Arc::clone(&self.path), self.connection);
-        self.sender
-            .send(Input::Queue {
-                path,
-                connection,
-                event,
-            })
-            .ok();
+        self.sender.send(Input::Queue { path, connection, event }).ok();
     }
 
     fn child(&self, name: &str) -> String {
@@ -41,9 +35,7 @@ impl Wire {
     fn owns(&self, stat: &zk::Stat) -> bool {
         let owns = stat.ephemeral_owner == self.client.session_id().0;
         if !owns {
-            self.sender
-                .send(Input::Link(LinkEvent::Replaced(self.epoch)))
-                .ok();
+            self.sender.send(Input::Link(LinkEvent::Replaced(self.epoch))).ok();
         }
         owns
     }
@@ -103,13 +95,7 @@ impl Wire {
         };
         self.report(Event::Watched(ticket, Outcome::Done(())));
         // The watch must not keep the session alive.
-        let Self {
-            client,
-            path,
-            connection,
-            sender,
-            ..
-        } = self;
+        let Self { client, path, connection, sender, .. } = self;
         drop(client);
         let event = match watcher.changed().await.event_type {
             EventType::NodeDeleted => Event::Gone(ticket),
@@ -117,13 +103,7 @@ impl Wire {
             EventType::Session => return,
             _ => Event::Changed(ticket),
         };
-        sender
-            .send(Input::Queue {
-                path,
-                connection,
-                event,
-            })
-            .ok();
+        sender.send(Input::Queue { path, connection, event }).ok();
     }
 
     pub(super) async fn delete(self, ticket: Ticket, name: NodeName) {
@@ -165,10 +145,8 @@ impl Wire {
         let mut outcome = Outcome::Done(());
         for mode in [CreateMode::Container, CreateMode::Persistent] {
             let options = mode.with_acls(Acls::anyone_all());
-            let creates: Vec<_> = levels
-                .iter()
-                .map(|level| self.client.create(level, b"", &options))
-                .collect();
+            let creates: Vec<_> =
+                levels.iter().map(|level| self.client.create(level, b"", &options)).collect();
             let (mut forbidden, mut last) = (false, Ok(()));
             for create in creates {
                 last = create.await.map(drop);
@@ -209,10 +187,7 @@ fn failed<T>(error: &zk::Error) -> Outcome<T> {
 
 /// What operators see in a node: who contends, from where, since when.
 pub(super) fn node_data(options: &ClientOptions, label: Option<&str>) -> Vec<u8> {
-    let since = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_millis();
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
     let data = json!({
         "host": rustix::system::uname().nodename().to_string_lossy(),
         "pid": std::process::id(),

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::LONG_HOLD;
 use super::link::Link;
-use super::timers::{Alarm, Timers};
+use super::timers::{Alarm, AlarmKey, Timers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::{Grant, Lease, LockPath, LossReason};
 use crate::owner::Owner;
@@ -24,6 +24,7 @@ pub(super) struct Waiter {
     pub(super) intent: Intent,
     /// The data of its node.
     pub(super) data: Vec<u8>,
+    pub(super) alarms: Vec<AlarmKey>,
     pub(super) reply: oneshot::Sender<Result<Lease>>,
 }
 
@@ -86,9 +87,7 @@ impl Slot {
     }
 
     pub(super) fn only_tries(&self, join: JoinId) -> bool {
-        self.waiters
-            .get(&join)
-            .is_some_and(|waiter| waiter.intent == Intent::Try)
+        self.waiters.get(&join).is_some_and(|waiter| waiter.intent == Intent::Try)
     }
 
     pub(super) fn join(&mut self, join: JoinId, waiter: Waiter) {
@@ -108,10 +107,7 @@ impl Slot {
     }
 
     fn enter_queue(&mut self, join: JoinId) {
-        if let Some(Waiter {
-            naming, kind, intent, ..
-        }) = self.waiters.get(&join)
-        {
+        if let Some(Waiter { naming, kind, intent, .. }) = self.waiters.get(&join) {
             self.hear(Event::Join(join, *naming, *kind, *intent));
         }
     }
@@ -163,10 +159,7 @@ impl Slot {
 
     /// The error of a contender whose time is up: whether the lock was taken, or the server out of reach.
     pub(super) fn timeout_error(&self, join: JoinId, connected: bool) -> Error {
-        let path = self
-            .waiters
-            .get(&join)
-            .map_or("", |waiter| waiter.lock.path.as_str());
+        let path = self.waiters.get(&join).map_or("", |waiter| waiter.lock.path.as_str());
         let message = match (connected, self.queue.ahead_of(join)) {
             (false, _) => format!("no answer from the server in time while acquiring {path}"),
             (true, Some(ahead @ 1..)) => format!("{path} is taken: {ahead} still ahead in the queue"),
@@ -189,13 +182,10 @@ impl Slot {
             Action::Grant(join, node, czxid) => {
                 self.grant(join, node.as_str(), czxid, link, timers);
             }
-            Action::Refuse(join, refusal) => self.refuse(join, refusal),
+            Action::Refuse(join, refusal) => self.refuse(join, refusal, timers),
             Action::NodeLost(join) => {
-                let reason = if link.is_live() {
-                    LossReason::NodeDeleted
-                } else {
-                    LossReason::SessionExpired
-                };
+                let reason =
+                    if link.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
                 if let Some(lock) = self.holders.remove(&join).and_then(|lock| lock.upgrade()) {
                     tracing::warn!(path = %lock.path, %reason, "lock lost");
                     lock.lose(join, reason);
@@ -223,11 +213,7 @@ impl Slot {
         let Some(wire) = link.wire(path) else { return };
         match request {
             Action::Create(ticket, join, prefix) => {
-                let data = self
-                    .waiters
-                    .get(&join)
-                    .map(|waiter| waiter.data.clone())
-                    .unwrap_or_default();
+                let data = self.waiters.get(&join).map(|waiter| waiter.data.clone()).unwrap_or_default();
                 link.spawn(wire.create(ticket, prefix, data));
             }
             Action::MakeParents(ticket) => drop(link.spawn(wire.make_parents(ticket))),
@@ -247,6 +233,7 @@ impl Slot {
             self.hear(Event::Release(join));
             return;
         };
+        timers.cancel(&waiter.alarms);
         let lock = waiter.lock;
         let grant = Grant {
             join,
@@ -256,15 +243,13 @@ impl Slot {
             session_id: link.session_id(),
         };
         self.holders.insert(join, Arc::downgrade(&lock));
-        timers.set(
-            Instant::now() + LONG_HOLD,
-            Alarm::Guard(Arc::clone(&lock.full_path), join),
-        );
+        timers.set(Instant::now() + LONG_HOLD, Alarm::Guard(Arc::clone(&lock.full_path), join));
         let lease = lock.grant(grant);
         // Its owner's other waiters re-enter, before the first lease can be released.
         let others = self.lines.remove(&waiter.owner).unwrap_or_default();
         for other in others.into_iter().filter(|other| *other != join) {
             if let (Some(other), Some(lease)) = (self.waiters.remove(&other), lock.reenter(waiter.owner)) {
+                timers.cancel(&other.alarms);
                 other.reply.send(Ok(lease)).ok();
             }
         }
@@ -272,10 +257,11 @@ impl Slot {
         waiter.reply.send(Ok(lease)).ok();
     }
 
-    fn refuse(&mut self, join: JoinId, refusal: Refusal) {
+    fn refuse(&mut self, join: JoinId, refusal: Refusal, timers: &mut Timers) {
         let Some(waiter) = self.waiters.remove(&join) else {
             return;
         };
+        timers.cancel(&waiter.alarms);
         let path = &waiter.lock.path;
         let error = match refusal {
             Refusal::Busy => Error::new(ErrorKind::LockTimeout, format!("{path} is taken")),

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::queue::JoinId;
 
-/// What is due. Alarms are not taken back: who is told checks whether it still matters.
+/// What is due. Who is told checks whether it still matters: an alarm may be taken back too late.
 #[derive(Clone, Debug)]
 pub(super) enum Alarm {
     /// The caller's time is up.
@@ -22,17 +22,28 @@ pub(super) enum Alarm {
     LookAgain,
 }
 
+/// Names an alarm that was set. The number keeps alarms of the same instant apart.
+pub(super) type AlarmKey = (Instant, u64);
+
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    // The number keeps alarms of the same instant apart.
-    alarms: BTreeMap<(Instant, u64), Alarm>,
+    alarms: BTreeMap<AlarmKey, Alarm>,
     count: u64,
 }
 
 impl Timers {
-    pub(super) fn set(&mut self, at: Instant, alarm: Alarm) {
+    pub(super) fn set(&mut self, at: Instant, alarm: Alarm) -> AlarmKey {
         self.count += 1;
-        self.alarms.insert((at, self.count), alarm);
+        let key = (at, self.count);
+        self.alarms.insert(key, alarm);
+        key
+    }
+
+    /// Takes alarms back: a time-out of an hour must not be remembered for an hour when the lock came at once.
+    pub(super) fn cancel(&mut self, keys: &[AlarmKey]) {
+        for key in keys {
+            self.alarms.remove(key);
+        }
     }
 
     /// Waits until an alarm is due. Cancel safe.

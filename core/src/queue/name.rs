@@ -80,11 +80,7 @@ impl NodeName {
         } else {
             Kind::Exclusive
         };
-        Some(Self {
-            text: text.into(),
-            sequence: digits.parse().ok()?,
-            kind,
-        })
+        Some(Self { text: text.into(), sequence: digits.parse().ok()?, kind })
     }
 
     /// The whole name.
@@ -109,9 +105,7 @@ impl NodeName {
 impl Ord for NodeName {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |name: &Self| (name.sequence, name.kind == Kind::Read);
-        key(self)
-            .cmp(&key(other))
-            .then_with(|| self.text.cmp(&other.text))
+        key(self).cmp(&key(other)).then_with(|| self.text.cmp(&other.text))
     }
 }
 
@@ -139,10 +133,7 @@ impl Mint {
     /// `seed` must be random and never used for another session or path.
     pub(super) fn new(seed: u64) -> Self {
         // The version's four bits are fixed in a random (version 4) uuid.
-        Self {
-            session: (seed & !0xf000) | 0x4000,
-            next: 0,
-        }
+        Self { session: (seed & !0xf000) | 0x4000, next: 0 }
     }
 
     pub(super) fn mint(&mut self) -> Uuid {
@@ -171,33 +162,16 @@ mod tests {
         for name in ["", "locks", "x-123", "x-lock-00000001a1", "é000000001"] {
             assert_eq!(NodeName::parse(name), None, "{name}");
         }
-        for name in [
-            "0000000001",
-            "x0000000001",
-            "_c_x-lock-0000000001",
-            "y__lock__0000000001",
-        ] {
-            assert_eq!(
-                NodeName::parse(name).map(|node| node.sequence()),
-                Some(1),
-                "{name}"
-            );
+        for name in ["0000000001", "x0000000001", "_c_x-lock-0000000001", "y__lock__0000000001"] {
+            assert_eq!(NodeName::parse(name).map(|node| node.sequence()), Some(1), "{name}");
         }
     }
 
     #[test]
     fn order_is_by_number_whatever_the_names_and_a_writer_precedes_its_own_downgrade() {
         assert_eq!(
-            sorted(&[
-                "a-__READ__0000000002",
-                "z-lock-0000000001",
-                "b-__WRIT__0000000002"
-            ]),
-            [
-                "z-lock-0000000001",
-                "b-__WRIT__0000000002",
-                "a-__READ__0000000002"
-            ]
+            sorted(&["a-__READ__0000000002", "z-lock-0000000001", "b-__WRIT__0000000002"]),
+            ["z-lock-0000000001", "b-__WRIT__0000000002", "a-__READ__0000000002"]
         );
     }
 

@@ -18,11 +18,7 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn new(nodes: BTreeSet<NodeName>) -> Self {
-        Self {
-            nodes,
-            vanished: BTreeSet::new(),
-            subtracted: None,
-        }
+        Self { nodes, vanished: BTreeSet::new(), subtracted: None }
     }
 
     /// Takes out a node that went. Returns whether only a new listing can tell what that means.

@@ -15,11 +15,7 @@ impl Queue {
     pub(super) fn grant(&mut self) {
         let Some(view) = &mut self.view else { return };
         // Not only the first: a contender whose place was found late may stand before a holder.
-        if self
-            .joins
-            .values()
-            .any(|join| matches!(join.stage, Stage::Held(_)))
-        {
+        if self.joins.values().any(|join| matches!(join.stage, Stage::Held(_))) {
             return;
         }
         let Some((name, &id)) = self.line.first_key_value() else {
@@ -44,12 +40,8 @@ impl Queue {
                 }
             }
         }
-        let place = Place {
-            confirmed: false,
-            ..place.clone()
-        };
-        self.actions
-            .push_back(Action::Grant(id, place.name.clone(), place.czxid));
+        let place = Place { confirmed: false, ..place.clone() };
+        self.actions.push_back(Action::Grant(id, place.name.clone(), place.czxid));
         join.stage = Stage::Held(place);
     }
 
@@ -62,11 +54,8 @@ impl Queue {
         let mut next: Option<&NodeName> = None;
         for other in self.view.iter().flat_map(View::nodes).rev() {
             // The first of ours behind `other`, if no other stands between.
-            let ours = self
-                .line
-                .range(other..)
-                .next()
-                .filter(|(name, _)| next.is_none_or(|next| *name < next));
+            let ours =
+                self.line.range(other..).next().filter(|(name, _)| next.is_none_or(|next| *name < next));
             next = Some(other);
             let Some((name, id)) = ours else { continue };
             match &self.joins[id].stage {
@@ -76,11 +65,7 @@ impl Queue {
             needed.extend([name.clone(), other.clone()]);
             let before_ours = self.line.range(..other).next_back().map(|(name, _)| name);
             let before = self.view.as_ref().and_then(|view| view.before(other));
-            needed.extend(
-                before
-                    .filter(|before| before_ours.is_none_or(|ours| ours < *before))
-                    .cloned(),
-            );
+            needed.extend(before.filter(|before| before_ours.is_none_or(|ours| ours < *before)).cloned());
         }
         for join in self.joins.values() {
             match &join.stage {
@@ -114,10 +99,7 @@ impl Queue {
     /// Sends the requests that are due: creates, then deletes, then one listing that answers all creates before it.
     pub(super) fn send(&mut self) {
         if self.making_parents.is_none() {
-            let idle: Vec<_> = self
-                .waiting()
-                .filter(|id| self.joins[id].stage == Stage::Idle)
-                .collect();
+            let idle: Vec<_> = self.waiting().filter(|id| self.joins[id].stage == Stage::Idle).collect();
             for id in idle {
                 self.create(id);
             }
@@ -130,9 +112,7 @@ impl Queue {
             .collect();
         for name in unsent {
             let ticket = self.ticket();
-            self.doomed
-                .entry(name.clone())
-                .and_modify(|doomed| doomed.ticket = Some(ticket));
+            self.doomed.entry(name.clone()).and_modify(|doomed| doomed.ticket = Some(ticket));
             self.actions.push_back(Action::Delete(ticket, name));
         }
         if self.listing.is_none()
@@ -140,10 +120,7 @@ impl Queue {
         {
             let ticket = self.ticket();
             self.listing = Some((ticket, look));
-            self.actions.push_back(Action::List {
-                ticket,
-                sync: look == Look::Synced,
-            });
+            self.actions.push_back(Action::List { ticket, sync: look == Look::Synced });
         }
     }
 
@@ -154,8 +131,7 @@ impl Queue {
         };
         let uuid = *join.uuid.get_or_insert_with(|| mint.mint());
         join.stage = Stage::Creating(ticket);
-        self.actions
-            .push_back(Action::Create(ticket, id, join.naming.prefix(uuid, join.kind)));
+        self.actions.push_back(Action::Create(ticket, id, join.naming.prefix(uuid, join.kind)));
         self.want(Look::Plain);
     }
 }

@@ -15,11 +15,8 @@ impl Queue {
         if !self.connected {
             return self.want(look);
         }
-        let by_uuid: BTreeMap<Uuid, JoinId> = self
-            .joins
-            .iter()
-            .filter_map(|(id, join)| Some((join.uuid?, *id)))
-            .collect();
+        let by_uuid: BTreeMap<Uuid, JoinId> =
+            self.joins.iter().filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
         let mut others = Names::new();
         let mut orphans = Names::new();
         let mut found: BTreeMap<JoinId, NodeName> = BTreeMap::new();
@@ -85,9 +82,7 @@ impl Queue {
                     let ticket = self.ticket();
                     self.actions.push_back(Action::Verify(ticket, name.clone()));
                     self.line.insert(name.clone(), id);
-                    self.joins
-                        .entry(id)
-                        .and_modify(|join| join.stage = Stage::Verifying(ticket, name));
+                    self.joins.entry(id).and_modify(|join| join.stage = Stage::Verifying(ticket, name));
                 }
                 // Only a listing sent after a sync, and after the create, may conclude that there is no node (rule 8).
                 (Stage::Unknown(sent), None) if look == Look::Synced && *sent < ticket => {
@@ -108,12 +103,8 @@ impl Queue {
     /// Tells those that only look whether the lock is free.
     fn answer_lookers(&mut self, ticket: Ticket, free: bool) {
         let looking = |join: &Join| matches!(join.stage, Stage::Looking(asked) if asked < ticket);
-        let lookers: Vec<_> = self
-            .joins
-            .iter()
-            .filter(|(_, join)| looking(join))
-            .map(|(id, _)| *id)
-            .collect();
+        let lookers: Vec<_> =
+            self.joins.iter().filter(|(_, join)| looking(join)).map(|(id, _)| *id).collect();
         for id in lookers {
             if free && self.line.is_empty() {
                 self.joins.entry(id).and_modify(|join| join.stage = Stage::Idle);
@@ -131,10 +122,8 @@ impl Queue {
             .filter_map(|(id, join)| match &join.stage {
                 Stage::Queued(place) if join.intent == Intent::Try && place.confirmed => {
                     let behind_ours = self.line.range(..&place.name).next().is_some();
-                    let behind_others = self
-                        .view
-                        .as_ref()
-                        .is_some_and(|view| view.blocks_exclusive(&place.name));
+                    let behind_others =
+                        self.view.as_ref().is_some_and(|view| view.blocks_exclusive(&place.name));
                     (behind_ours || behind_others).then_some(*id)
                 }
                 _ => None,

@@ -122,10 +122,7 @@ impl Queue {
     pub fn ahead_of(&self, join: JoinId) -> Option<usize> {
         match &self.joins.get(&join)?.stage {
             Stage::Queued(place) => {
-                let others = self
-                    .view
-                    .as_ref()
-                    .map_or(0, |view| view.count_before(&place.name));
+                let others = self.view.as_ref().map_or(0, |view| view.count_before(&place.name));
                 Some(others + self.line.range(..&place.name).count())
             }
             _ => None,
@@ -140,11 +137,7 @@ impl Queue {
             Event::Leave(join) => self.leave(join),
             Event::Release(join) => self.release(join),
             Event::Guard(join) => {
-                if let Some(Join {
-                    stage: Stage::Held(place),
-                    ..
-                }) = self.joins.get_mut(&join)
-                {
+                if let Some(Join { stage: Stage::Held(place), .. }) = self.joins.get_mut(&join) {
                     place.confirmed = true;
                 }
             }
@@ -209,15 +202,7 @@ impl Queue {
                 Stage::Looking(self.last_ticket)
             }
         };
-        let join = Join {
-            naming,
-            kind,
-            intent,
-            uuid: None,
-            leaving: false,
-            parent_attempts: 0,
-            stage,
-        };
+        let join = Join { naming, kind, intent, uuid: None, leaving: false, parent_attempts: 0, stage };
         self.joins.insert(id, join);
     }
 
@@ -239,10 +224,7 @@ impl Queue {
 
     fn release(&mut self, id: JoinId) {
         match self.joins.get(&id) {
-            Some(Join {
-                stage: Stage::Held(place),
-                ..
-            }) => {
+            Some(Join { stage: Stage::Held(place), .. }) => {
                 let name = place.name.clone();
                 self.joins.remove(&id);
                 self.doom(name, Some(id));
@@ -273,18 +255,12 @@ impl Queue {
     }
 
     fn waiting(&self) -> impl Iterator<Item = JoinId> {
-        self.joins
-            .iter()
-            .filter(|(_, join)| !matches!(join.stage, Stage::Held(_)))
-            .map(|(id, _)| *id)
+        self.joins.iter().filter(|(_, join)| !matches!(join.stage, Stage::Held(_))).map(|(id, _)| *id)
     }
 
     fn doom(&mut self, name: NodeName, release: Option<JoinId>) {
         self.line.remove(&name);
-        self.doomed.entry(name).or_insert(Doomed {
-            ticket: None,
-            release,
-        });
+        self.doomed.entry(name).or_insert(Doomed { ticket: None, release });
     }
 
     // The connection and the session.
@@ -369,17 +345,10 @@ impl Queue {
             return;
         };
         let Some(name) = name else {
-            return self.refuse(
-                id,
-                Refusal::Server("the server made a node without a sequence number".to_owned()),
-            );
+            return self
+                .refuse(id, Refusal::Server("the server made a node without a sequence number".to_owned()));
         };
-        let place = Place {
-            name: name.clone(),
-            czxid,
-            created,
-            confirmed: false,
-        };
+        let place = Place { name: name.clone(), czxid, created, confirmed: false };
         join.stage = Stage::Queued(place);
         if join.leaving {
             self.joins.remove(&id);
@@ -397,10 +366,7 @@ impl Queue {
         }
         self.making_parents = None;
         if let Outcome::Refused(refusal) = outcome {
-            let idle: Vec<_> = self
-                .waiting()
-                .filter(|id| self.joins[id].stage == Stage::Idle)
-                .collect();
+            let idle: Vec<_> = self.waiting().filter(|id| self.joins[id].stage == Stage::Idle).collect();
             for id in idle {
                 self.refuse(id, refusal.clone());
             }
@@ -459,10 +425,7 @@ impl Queue {
         let name = name.clone();
         // The watch on the node, if any, went with it.
         self.watches.remove(&name);
-        if let Some(Doomed {
-            release: Some(id), ..
-        }) = self.doomed.remove(&name)
-        {
+        if let Some(Doomed { release: Some(id), .. }) = self.doomed.remove(&name) {
             self.actions.push_back(Action::Released(id));
         }
     }
@@ -491,12 +454,7 @@ impl Queue {
 
     /// Forgets a watch that fired or never was; the name that it was on.
     fn watch_used(&mut self, ticket: Ticket) -> Option<NodeName> {
-        let name = self
-            .watches
-            .iter()
-            .find(|(_, watch)| watch.ticket == ticket)?
-            .0
-            .clone();
+        let name = self.watches.iter().find(|(_, watch)| watch.ticket == ticket)?.0.clone();
         self.watches.remove(&name);
         Some(name)
     }

@@ -37,10 +37,7 @@ fn main() {
             }
         }
     });
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-    else {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_time().build() else {
         std::process::exit(1);
     };
     let local = tokio::task::LocalSet::new();
@@ -49,10 +46,7 @@ fn main() {
         let world = Rc::new(World::default());
         while let Some(line) = commands.recv().await {
             match serde_json::from_str::<Line>(&line) {
-                Ok(Line {
-                    id,
-                    command: command::Command::Exit,
-                }) => {
+                Ok(Line { id, command: command::Command::Exit }) => {
                     write(json!({"id": id, "event": "bye"}));
                     break;
                 }

@@ -111,31 +111,15 @@ impl World {
 
     async fn run(self: &Rc<Self>, id: &Value, command: Command) -> Answer {
         match command {
-            Command::Connect {
-                client,
-                hosts,
-                session_timeout,
-                connect_timeout,
-            } => {
-                self.connect(client, hosts.as_deref(), session_timeout, connect_timeout)
-                    .await
+            Command::Connect { client, hosts, session_timeout, connect_timeout } => {
+                self.connect(client, hosts.as_deref(), session_timeout, connect_timeout).await
             }
-            Command::Lock {
-                lock,
-                path,
-                client,
-                hosts,
-            } => {
+            Command::Lock { lock, path, client, hosts } => {
                 let made = self.make_lock(client.as_deref(), hosts.as_deref(), &path)?;
                 self.locks.borrow_mut().insert(lock, Rc::new(made));
                 Ok(json!({"event": "ready"}))
             }
-            Command::Acquire {
-                lock,
-                lease,
-                owner,
-                timeout,
-            } => {
+            Command::Acquire { lock, lease, owner, timeout } => {
                 let patience = match timeout {
                     None => Patience::Forever,
                     Some(timeout) => Patience::from_timeout(timeout, SECOND)?,
@@ -170,12 +154,7 @@ impl World {
                 Ok(json!({"event": "cancelled"}))
             }
             Command::Contend(contend) => self.contend(id, contend).await,
-            Command::Cycles {
-                lock,
-                owner,
-                count,
-                wait,
-            } => {
+            Command::Cycles { lock, owner, count, wait } => {
                 let (lock, owner) = (self.lock(&lock)?, self.owner(&owner).0);
                 let start = now();
                 for _ in 0..count {
@@ -254,17 +233,12 @@ impl World {
 
     async fn contend(self: &Rc<Self>, id: &Value, contend: Contend) -> Answer {
         let make = || {
-            self.make_lock(contend.client.as_deref(), contend.hosts.as_deref(), &contend.path)
-                .map(Rc::new)
+            self.make_lock(contend.client.as_deref(), contend.hosts.as_deref(), &contend.path).map(Rc::new)
         };
         let shared = make()?;
         let mut contenders = Vec::new();
         for number in 0..contend.owners {
-            let lock = if contend.objects == Objects::Shared {
-                Rc::clone(&shared)
-            } else {
-                make()?
-            };
+            let lock = if contend.objects == Objects::Shared { Rc::clone(&shared) } else { make()? };
             contenders.push(spawn_local(hold_often(
                 id.clone(),
                 lock,
@@ -275,9 +249,7 @@ impl World {
         }
         let mut count = 0;
         for contender in contenders {
-            count += contender
-                .await
-                .map_err(|error| Failure::Suite(error.to_string()))??;
+            count += contender.await.map_err(|error| Failure::Suite(error.to_string()))??;
         }
         Ok(json!({"event": "done", "count": count}))
     }
@@ -291,27 +263,15 @@ impl World {
     }
 
     fn client(&self, name: &str) -> Result<Client, Failure> {
-        self.clients
-            .borrow()
-            .get(name)
-            .cloned()
-            .ok_or_else(|| unknown("client", name))
+        self.clients.borrow().get(name).cloned().ok_or_else(|| unknown("client", name))
     }
 
     fn lock(&self, name: &str) -> Result<Rc<Mutex>, Failure> {
-        self.locks
-            .borrow()
-            .get(name)
-            .cloned()
-            .ok_or_else(|| unknown("lock", name))
+        self.locks.borrow().get(name).cloned().ok_or_else(|| unknown("lock", name))
     }
 
     fn lease(&self, name: &str) -> Result<Rc<Lease>, Failure> {
-        self.leases
-            .borrow()
-            .get(name)
-            .cloned()
-            .ok_or_else(|| unknown("lease", name))
+        self.leases.borrow().get(name).cloned().ok_or_else(|| unknown("lease", name))
     }
 }
 
@@ -349,10 +309,7 @@ async fn hold_often(
 
 /// The names of this process's threads.
 fn threads() -> Vec<String> {
-    let tasks = std::fs::read_dir("/proc/self/task")
-        .into_iter()
-        .flatten()
-        .flatten();
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     tasks
         .filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok())
         .map(|name| name.trim().to_owned())

@@ -1,0 +1,116 @@
+//! A contender of another kind, such as a service on Curator: it creates a node, lists, and waits until it is first.
+//!
+//! It talks to the leader and sees what is true at once: what it does to us matters here, not what we do to it.
+
+use zklock::queue::{Kind, NodeName};
+
+use super::server::{Server, SessionId};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Stage {
+    Away,
+    Queued(NodeName),
+    Held(NodeName),
+    /// Curator's downgrade, half done: the reader's node stands beside its writer's.
+    Downgrading(NodeName, NodeName),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Foreign {
+    number: u64,
+    session: SessionId,
+    attempts: u32,
+    stage: Stage,
+}
+
+impl Foreign {
+    pub(crate) fn new(number: u64, server: &mut Server) -> Self {
+        Self { number, session: server.begin_session(), attempts: 0, stage: Stage::Away }
+    }
+
+    /// The node that it holds through.
+    pub(crate) fn held(&self) -> Option<&NodeName> {
+        match &self.stage {
+            Stage::Held(node) | Stage::Downgrading(node, _) => Some(node),
+            Stage::Away | Stage::Queued(_) => None,
+        }
+    }
+
+    pub(crate) fn is_away(&self) -> bool {
+        self.stage == Stage::Away
+    }
+
+    /// Queues up, unless it has.
+    pub(crate) fn enter(&mut self, kind: Kind, server: &mut Server) {
+        if !self.is_away() {
+            return;
+        }
+        if !server.is_alive(self.session) {
+            self.session = server.begin_session();
+        }
+        self.attempts += 1;
+        let (number, attempt) = (self.number, self.attempts);
+        let tail = match kind {
+            Kind::Exclusive => "-lock-",
+            Kind::Write => "-__WRIT__",
+            Kind::Read => "-__READ__",
+        };
+        server.make_directory();
+        let prefix = format!("_c_f{number:07}-0000-4000-8000-{attempt:012}{tail}");
+        let (name, _) = server.create_sequential(self.session, &prefix).expect("the directory was just made");
+        self.stage = Stage::Queued(NodeName::parse(&name).expect("a sequential name"));
+    }
+
+    /// Looks whether it is first. Returns whether it holds from now on.
+    pub(crate) fn look(&mut self, server: &Server) -> bool {
+        let Stage::Queued(node) = &self.stage else {
+            return false;
+        };
+        if !server.exists(node.as_str()) {
+            self.stage = Stage::Away;
+            return false;
+        }
+        let children = server.children_at(server.now);
+        let mut others = children.iter().filter_map(|child| NodeName::parse(child));
+        let first = others.all(|other| other >= *node);
+        if first {
+            self.stage = Stage::Held(node.clone());
+        }
+        first
+    }
+
+    /// Releases, or leaves the queue.
+    pub(crate) fn leave(&mut self, server: &mut Server) {
+        let nodes = match std::mem::replace(&mut self.stage, Stage::Away) {
+            Stage::Away => Vec::new(),
+            Stage::Queued(node) | Stage::Held(node) => vec![node],
+            Stage::Downgrading(writer, reader) => vec![writer, reader],
+        };
+        for node in nodes {
+            server.delete(node.as_str()).ok();
+        }
+    }
+
+    /// One half of a downgrade: first the reader's node with the writer's number, then the end of the writer's.
+    pub(crate) fn downgrade(&mut self, server: &mut Server) {
+        match &self.stage {
+            Stage::Held(writer) if writer.kind() == Kind::Write && server.exists(writer.as_str()) => {
+                let name = writer.as_str().replace("__WRIT__", "__READ__");
+                server.create(name.clone(), Some(self.session));
+                let reader = NodeName::parse(&name).expect("a sequential name");
+                self.stage = Stage::Downgrading(writer.clone(), reader);
+            }
+            Stage::Downgrading(writer, reader) => {
+                server.delete(writer.as_str()).ok();
+                self.stage = Stage::Held(reader.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// Dies; its session expires.
+    pub(crate) fn crash(&mut self, server: &mut Server) {
+        server.expire(self.session);
+        self.stage = Stage::Away;
+    }
+}

@@ -1,0 +1,422 @@
+//! What lies between a client's driver and the ensemble: the client crate with its session, a connection, and the
+//! server at its other end, which may lag behind the leader.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use zklock::queue::{Event, Outcome, Ticket};
+
+use super::server::{Fired, Server, SessionId, Zxid};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Request {
+    Create(Ticket, String),
+    MakeParents(Ticket),
+    Sync,
+    List(Ticket),
+    Verify(Ticket, String),
+    Watch(Ticket, String),
+    Unwatch(String),
+    Delete(Ticket, String),
+}
+
+impl Request {
+    /// What the driver hears when no reply comes.
+    fn lost(&self) -> Option<Event> {
+        match self {
+            Self::Create(ticket, _) => Some(Event::Created(*ticket, Outcome::Lost)),
+            Self::MakeParents(ticket) => Some(Event::ParentsMade(*ticket, Outcome::Lost)),
+            Self::List(ticket) => Some(Event::Listed(*ticket, Outcome::Lost)),
+            Self::Verify(ticket, _) => Some(Event::Verified(*ticket, Outcome::Lost)),
+            Self::Watch(ticket, _) => Some(Event::Watched(*ticket, Outcome::Lost)),
+            Self::Delete(ticket, _) => Some(Event::Deleted(*ticket, Outcome::Lost)),
+            Self::Sync | Self::Unwatch(_) => None,
+        }
+    }
+}
+
+/// A request and the number of the connection that it was meant for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Sent {
+    pub(crate) request: Request,
+    pub(crate) connection: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Message {
+    /// The reply to the oldest request that has none, with the server's transaction number.
+    Reply(Option<Event>, Zxid),
+    Fired(String, Fired),
+    /// The server closed the connection.
+    Closed,
+}
+
+/// A connection, with the server at its other end.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Connection {
+    /// The last transaction that the server applied.
+    at: Zxid,
+    requests: VecDeque<Sent>,
+    replies: VecDeque<Message>,
+    watches: BTreeSet<String>,
+    closed: bool,
+}
+
+/// What the driver hears from its session, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum News {
+    Connected,
+    Disconnected,
+    Expired,
+    Queue { connection: u64, event: Event },
+}
+
+/// The client crate's session object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    /// Given up, by the server or by the crate itself.
+    terminated: bool,
+    /// Not yet taken by the connection. The crate keeps them over a reconnection.
+    outbox: VecDeque<Sent>,
+    /// Written, and not answered yet.
+    written: VecDeque<Sent>,
+    connection: Option<Connection>,
+    /// Requests of the connection before, which the server may still carry out until the session moves.
+    ghosts: VecDeque<Sent>,
+    /// The last transaction that a *reply* told of. The crate does not learn it from watch events, and the ensemble
+    /// only refuses to serve it from a server that is behind this.
+    seen: Zxid,
+    /// Acknowledged watches, with the connection number of the task that waits.
+    watchers: BTreeMap<Ticket, (String, u64)>,
+    /// Watches that were dropped before they were acknowledged.
+    cancelled: BTreeSet<Ticket>,
+}
+
+impl Session {
+    /// A new session with a connection.
+    pub(crate) fn begin(server: &mut Server) -> Self {
+        let mut session = Self {
+            id: server.begin_session(),
+            terminated: false,
+            outbox: VecDeque::new(),
+            written: VecDeque::new(),
+            connection: None,
+            ghosts: VecDeque::new(),
+            seen: 0,
+            watchers: BTreeMap::new(),
+            cancelled: BTreeSet::new(),
+        };
+        session.connection = Some(session.connect(server, server.now));
+        session
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.connection.is_some()
+    }
+
+    pub(crate) fn is_terminated(&self) -> bool {
+        self.terminated
+    }
+
+    /// Nothing is under way in either direction.
+    pub(crate) fn is_quiet(&self, server: &Server) -> bool {
+        let quiet = |connection: &Connection| {
+            connection.at == server.now && connection.requests.is_empty() && connection.replies.is_empty()
+        };
+        self.outbox.is_empty() && self.connection.as_ref().is_none_or(quiet)
+    }
+
+    /// Watches that the server keeps for this session.
+    pub(crate) fn server_watches(&self) -> BTreeSet<String> {
+        self.connection.iter().flat_map(|connection| &connection.watches).cloned().collect()
+    }
+
+    /// Watches that the driver asked for and did not drop, acknowledged or not.
+    pub(crate) fn wanted_watches(&self) -> Vec<&str> {
+        let pending = self.outbox.iter().chain(&self.written).filter_map(|sent| match &sent.request {
+            Request::Watch(ticket, name) if !self.cancelled.contains(ticket) => Some(name.as_str()),
+            _ => None,
+        });
+        self.watchers.values().map(|(name, _)| name.as_str()).chain(pending).collect()
+    }
+
+    /// Takes a request from the driver.
+    pub(crate) fn send(&mut self, sent: Sent, news: &mut VecDeque<News>) {
+        if self.terminated {
+            report(&sent, news);
+        } else {
+            self.outbox.push_back(sent);
+        }
+    }
+
+    /// The driver dropped a watch.
+    pub(crate) fn unwatch(&mut self, ticket: Ticket, connection: u64) {
+        if let Some((name, _)) = self.watchers.remove(&ticket) {
+            self.remove_watch(name, connection);
+        } else if self.is_pending(ticket) {
+            self.cancelled.insert(ticket);
+        }
+    }
+
+    fn is_pending(&self, ticket: Ticket) -> bool {
+        let is_it = |sent: &Sent| matches!(&sent.request, Request::Watch(other, _) if *other == ticket);
+        self.outbox.iter().chain(&self.written).any(is_it)
+    }
+
+    /// Asks the server to drop a watch, unless somebody else here wants it.
+    fn remove_watch(&mut self, name: String, connection: u64) {
+        let wanted = self.wanted_watches().contains(&name.as_str());
+        if !wanted && !self.terminated {
+            self.outbox.push_back(Sent { request: Request::Unwatch(name), connection });
+        }
+    }
+
+    /// The crate writes up to `count` requests to its connection.
+    pub(crate) fn flush(&mut self, count: usize) {
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        for sent in self.outbox.drain(..count.min(self.outbox.len())) {
+            self.written.push_back(sent.clone());
+            connection.requests.push_back(sent);
+        }
+    }
+
+    /// The server takes one request.
+    pub(crate) fn serve(&mut self, server: &mut Server) {
+        let Some(connection) = self.connection.as_mut().filter(|connection| !connection.closed) else {
+            return;
+        };
+        let Some(sent) = connection.requests.pop_front() else {
+            return;
+        };
+        if !server.is_alive(self.id) {
+            connection.apply_to(server.now, self.id, server);
+            return;
+        }
+        let reply = connection.carry_out(self.id, sent.request, server);
+        connection.replies.push_back(Message::Reply(reply, connection.at));
+    }
+
+    /// The server applies one more of the leader's transactions.
+    pub(crate) fn advance(&mut self, server: &Server) {
+        if let Some(connection) = self.connection.as_mut().filter(|connection| !connection.closed) {
+            if connection.at < server.now {
+                connection.apply_to(connection.at + 1, self.id, server);
+            }
+        }
+    }
+
+    /// The crate reads one message.
+    pub(crate) fn receive(&mut self, news: &mut VecDeque<News>) {
+        let Some(message) = self.connection.as_mut().and_then(|connection| connection.replies.pop_front())
+        else {
+            return;
+        };
+        match message {
+            Message::Reply(event, zxid) => {
+                self.seen = self.seen.max(zxid);
+                let sent = self.written.pop_front().expect("a reply answers a request");
+                let connection = sent.connection;
+                match (sent.request, &event) {
+                    (Request::Watch(ticket, name), Some(Event::Watched(_, outcome))) => {
+                        if *outcome == Outcome::Done(()) {
+                            if self.cancelled.remove(&ticket) {
+                                return self.remove_watch(name, connection);
+                            }
+                            self.watchers.insert(ticket, (name, connection));
+                        } else if self.cancelled.remove(&ticket) {
+                            return;
+                        }
+                    }
+                    _ => {}
+                }
+                news.extend(event.map(|event| News::Queue { connection, event }));
+            }
+            Message::Fired(name, fired) => {
+                let tickets: Vec<_> = self
+                    .watchers
+                    .iter()
+                    .filter(|(_, (on, _))| *on == name)
+                    .map(|(ticket, _)| *ticket)
+                    .collect();
+                for ticket in tickets {
+                    let (_, connection) = self.watchers.remove(&ticket).expect("just found");
+                    let event = match fired {
+                        Fired::Deleted => Event::Gone(ticket),
+                        Fired::Changed => Event::Changed(ticket),
+                    };
+                    news.push_back(News::Queue { connection, event });
+                }
+            }
+            Message::Closed => self.cut(news),
+        }
+    }
+
+    /// The connection breaks. What was not written is kept; what was not answered is lost.
+    pub(crate) fn cut(&mut self, news: &mut VecDeque<News>) {
+        let Some(connection) = self.connection.take() else {
+            return;
+        };
+        self.ghosts = connection.requests;
+        news.push_back(News::Disconnected);
+        for sent in std::mem::take(&mut self.written) {
+            self.lose(&sent, news);
+        }
+    }
+
+    fn lose(&mut self, sent: &Sent, news: &mut VecDeque<News>) {
+        if let Request::Watch(ticket, _) = sent.request {
+            if self.cancelled.remove(&ticket) {
+                return;
+            }
+        }
+        report(sent, news);
+    }
+
+    /// A server that the client was cut from carries out one of the requests that had reached it.
+    pub(crate) fn serve_ghost(&mut self, server: &mut Server) {
+        if let Some(sent) = self.ghosts.pop_front().filter(|_| server.is_alive(self.id)) {
+            let mut connection = Connection::new(server.now);
+            connection.carry_out(self.id, sent.request, server);
+        }
+    }
+
+    /// Connects again, to a server that may be behind by up to `lag` transactions.
+    pub(crate) fn reconnect(&mut self, server: &Server, lag: Zxid, news: &mut VecDeque<News>) {
+        if self.is_up() || self.terminated {
+            return;
+        }
+        self.ghosts.clear();
+        if server.is_alive(self.id) {
+            self.connection = Some(self.connect(server, (server.now - lag).max(self.seen)));
+            news.push_back(News::Connected);
+        } else {
+            self.terminate(news);
+        }
+    }
+
+    /// A connection with the watches set again: those whose node is gone, or has changed, fire.
+    fn connect(&self, server: &Server, at: Zxid) -> Connection {
+        let mut connection = Connection::new(at);
+        for (name, _) in self.watchers.values() {
+            match server.node_at(name, at) {
+                None => connection.replies.push_back(Message::Fired(name.clone(), Fired::Deleted)),
+                Some(node) if node.changed.is_some_and(|changed| self.seen < changed && changed <= at) => {
+                    connection.replies.push_back(Message::Fired(name.clone(), Fired::Changed));
+                }
+                Some(_) => drop(connection.watches.insert(name.clone())),
+            }
+        }
+        connection
+    }
+
+    /// The session is over, as far as the crate knows.
+    pub(crate) fn terminate(&mut self, news: &mut VecDeque<News>) {
+        self.cut(news);
+        self.terminated = true;
+        news.push_back(News::Expired);
+        for sent in std::mem::take(&mut self.outbox) {
+            self.lose(&sent, news);
+        }
+    }
+}
+
+fn report(sent: &Sent, news: &mut VecDeque<News>) {
+    news.extend(sent.request.lost().map(|event| News::Queue { connection: sent.connection, event }));
+}
+
+impl Connection {
+    fn new(at: Zxid) -> Self {
+        Self {
+            at,
+            requests: VecDeque::new(),
+            replies: VecDeque::new(),
+            watches: BTreeSet::new(),
+            closed: false,
+        }
+    }
+
+    /// Applies the leader's transactions up to one; watches fire on the way.
+    fn apply_to(&mut self, to: Zxid, session: SessionId, server: &Server) {
+        while self.at < to && !self.closed {
+            self.at += 1;
+            let fired: Vec<_> = self
+                .watches
+                .iter()
+                .filter_map(|name| Some((name.clone(), server.fired(name, self.at)?)))
+                .collect();
+            for (name, fired) in fired {
+                self.watches.remove(&name);
+                self.replies.push_back(Message::Fired(name, fired));
+            }
+            if server.expired_at(session) == Some(self.at) {
+                self.closed = true;
+                self.replies.push_back(Message::Closed);
+            }
+        }
+    }
+
+    /// Does what a request asks for. Writes and syncs are answered when the server has caught up with the leader.
+    fn carry_out(&mut self, session: SessionId, request: Request, server: &mut Server) -> Option<Event> {
+        let event = match request {
+            Request::Create(ticket, prefix) => {
+                let outcome = match server.create_sequential(session, &prefix) {
+                    Ok((name, zxid)) => Outcome::Done((name, zxid)),
+                    Err(_) => Outcome::NoNode,
+                };
+                Event::Created(ticket, outcome)
+            }
+            Request::Delete(ticket, name) => {
+                let outcome = if server.delete(&name).is_ok() { Outcome::Done(()) } else { Outcome::NoNode };
+                Event::Deleted(ticket, outcome)
+            }
+            Request::MakeParents(ticket) => {
+                server.make_directory();
+                Event::ParentsMade(ticket, Outcome::Done(()))
+            }
+            Request::Sync => {
+                self.apply_to(server.now, session, server);
+                return None;
+            }
+            read => return self.read(session, read, server),
+        };
+        self.apply_to(server.now, session, server);
+        Some(event)
+    }
+
+    fn read(&mut self, session: SessionId, request: Request, server: &Server) -> Option<Event> {
+        match request {
+            Request::List(ticket) => {
+                let outcome = if server.has_directory_at(self.at) {
+                    Outcome::Done(server.children_at(self.at))
+                } else {
+                    Outcome::NoNode
+                };
+                Some(Event::Listed(ticket, outcome))
+            }
+            Request::Verify(ticket, name) => {
+                let outcome = match server.node_at(&name, self.at) {
+                    Some(node) => Outcome::Done((node.owner == Some(session)).then_some(node.made)),
+                    None => Outcome::NoNode,
+                };
+                Some(Event::Verified(ticket, outcome))
+            }
+            Request::Watch(ticket, name) => {
+                let outcome = match server.node_at(&name, self.at) {
+                    Some(_) => {
+                        self.watches.insert(name);
+                        Outcome::Done(())
+                    }
+                    None => Outcome::NoNode,
+                };
+                Some(Event::Watched(ticket, outcome))
+            }
+            Request::Unwatch(name) => {
+                self.watches.remove(&name);
+                None
+            }
+            write => unreachable!("{write:?} is no read"),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! One lock directory on a ZooKeeper ensemble, in all its versions.
+//!
+//! The leader's transactions are the truth. A server that a client talks to may have applied only a part of them, so
+//! nodes keep the transactions that made and removed them, and everything is read *at* a transaction number.
+
+use std::collections::BTreeMap;
+
+/// A transaction number.
+pub(crate) type Zxid = i64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SessionId(pub(crate) u32);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Node {
+    /// None for a node that is not ephemeral.
+    pub(crate) owner: Option<SessionId>,
+    pub(crate) made: Zxid,
+    /// When its data was changed; at most once, which is all that a one-shot watch can tell.
+    pub(crate) changed: Option<Zxid>,
+    pub(crate) gone: Option<Zxid>,
+    /// Whether an operator deleted it.
+    pub(crate) deleted_by_operator: bool,
+}
+
+impl Node {
+    fn exists_at(&self, at: Zxid) -> bool {
+        self.made <= at && self.gone.is_none_or(|gone| at < gone)
+    }
+}
+
+/// What a watch tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fired {
+    Deleted,
+    Changed,
+}
+
+/// Why a write did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoNode;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Server {
+    pub(crate) now: Zxid,
+    /// When the directory was made and removed, oldest first.
+    directory: Vec<(Zxid, Option<Zxid>)>,
+    pub(crate) next_sequence: u32,
+    pub(crate) nodes: BTreeMap<String, Node>,
+    /// When each session expired, if it did.
+    sessions: BTreeMap<SessionId, Option<Zxid>>,
+}
+
+impl Server {
+    /// A server with an empty lock directory, or without one.
+    pub(crate) fn new(directory: bool) -> Self {
+        let directory = if directory { vec![(0, None)] } else { Vec::new() };
+        Self { now: 0, directory, next_sequence: 0, nodes: BTreeMap::new(), sessions: BTreeMap::new() }
+    }
+
+    pub(crate) fn begin_session(&mut self) -> SessionId {
+        let id = SessionId(u32::try_from(self.sessions.len()).expect("few sessions"));
+        self.sessions.insert(id, None);
+        id
+    }
+
+    pub(crate) fn is_alive(&self, session: SessionId) -> bool {
+        self.sessions[&session].is_none()
+    }
+
+    pub(crate) fn expired_at(&self, session: SessionId) -> Option<Zxid> {
+        self.sessions[&session]
+    }
+
+    /// Ends a session, and with it its nodes, in one transaction.
+    pub(crate) fn expire(&mut self, session: SessionId) {
+        if !self.is_alive(session) {
+            return;
+        }
+        self.now += 1;
+        self.sessions.insert(session, Some(self.now));
+        for node in self.nodes.values_mut().filter(|node| node.owner == Some(session)) {
+            node.gone.get_or_insert(self.now);
+        }
+    }
+
+    pub(crate) fn create_sequential(
+        &mut self,
+        owner: SessionId,
+        prefix: &str,
+    ) -> Result<(String, Zxid), NoNode> {
+        if !self.has_directory() {
+            return Err(NoNode);
+        }
+        let name = format!("{prefix}{:010}", self.next_sequence);
+        self.next_sequence += 1;
+        self.create(name.clone(), Some(owner));
+        Ok((name, self.now))
+    }
+
+    /// Creates a node with just this name.
+    pub(crate) fn create(&mut self, name: String, owner: Option<SessionId>) {
+        self.now += 1;
+        let node = Node { owner, made: self.now, changed: None, gone: None, deleted_by_operator: false };
+        self.nodes.insert(name, node);
+    }
+
+    pub(crate) fn delete(&mut self, name: &str) -> Result<(), NoNode> {
+        match self.nodes.get_mut(name) {
+            Some(node) if node.gone.is_none() => {
+                self.now += 1;
+                node.gone = Some(self.now);
+                Ok(())
+            }
+            _ => Err(NoNode),
+        }
+    }
+
+    pub(crate) fn delete_as_operator(&mut self, name: &str) {
+        if self.delete(name).is_ok() {
+            self.nodes.get_mut(name).expect("just deleted").deleted_by_operator = true;
+        }
+    }
+
+    pub(crate) fn change(&mut self, name: &str) {
+        if let Some(node) =
+            self.nodes.get_mut(name).filter(|node| node.gone.is_none() && node.changed.is_none())
+        {
+            self.now += 1;
+            node.changed = Some(self.now);
+        }
+    }
+
+    pub(crate) fn has_directory(&self) -> bool {
+        self.has_directory_at(self.now)
+    }
+
+    pub(crate) fn make_directory(&mut self) {
+        if !self.has_directory() {
+            self.now += 1;
+            self.directory.push((self.now, None));
+            self.next_sequence = 0;
+        }
+    }
+
+    /// Removes the directory if it is empty, as the server does with idle containers.
+    pub(crate) fn reap(&mut self) {
+        if self.has_directory() && self.children_at(self.now).is_empty() {
+            self.now += 1;
+            self.directory.last_mut().expect("the directory exists").1 = Some(self.now);
+        }
+    }
+
+    pub(crate) fn has_directory_at(&self, at: Zxid) -> bool {
+        self.directory.iter().any(|(made, gone)| *made <= at && gone.is_none_or(|gone| at < gone))
+    }
+
+    pub(crate) fn children_at(&self, at: Zxid) -> Vec<String> {
+        self.nodes.iter().filter(|(_, node)| node.exists_at(at)).map(|(name, _)| name.clone()).collect()
+    }
+
+    pub(crate) fn node_at(&self, name: &str, at: Zxid) -> Option<&Node> {
+        self.nodes.get(name).filter(|node| node.exists_at(at))
+    }
+
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        self.node_at(name, self.now).is_some()
+    }
+
+    /// What happened to a node in one transaction.
+    pub(crate) fn fired(&self, name: &str, at: Zxid) -> Option<Fired> {
+        let node = self.nodes.get(name)?;
+        if node.gone == Some(at) {
+            Some(Fired::Deleted)
+        } else if node.changed == Some(at) {
+            Some(Fired::Changed)
+        } else {
+            None
+        }
+    }
+}
