@@ -14,7 +14,7 @@ from harness.observer import Observer
 from harness.processes import reap_all, survivors
 from harness.proxy import Proxy
 from harness.server import Ensemble, Standalone
-from harness.surfaces import SURFACES
+from harness.surfaces import ALL, PEERS, SURFACES
 from harness.worker import Worker
 
 Start = Callable[..., Worker]
@@ -29,18 +29,31 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "surface" not in metafunc.fixturenames:
         return
     number = contract.number_of(metafunc.function.__name__)
-    chosen = metafunc.config.getoption("--surface")
-    names = chosen.split(",") if chosen else list(SURFACES)
     scenario = contract.scenarios().get(number) if number is not None else None
     exempt = scenario.exempt if scenario is not None else {}
-    metafunc.parametrize("surface", [name for name in names if name not in exempt])
+    metafunc.parametrize("surface", [name for name in surfaces_of(metafunc.config) if name not in exempt])
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Say once what is not built, rather than in hundreds of failures."""
+    if session.config.option.collectonly:
+        return
+    used = {item.callspec.params.get("surface") for item in session.items if hasattr(item, "callspec")}
+    missing = [ALL[name].missing() for name in sorted(filter(None, used)) + sorted(PEERS)]
+    if found := [what for what in missing if what is not None]:
+        raise pytest.UsageError("not built:\n" + "\n".join(found))
+
+
+def surfaces_of(config: pytest.Config) -> list[str]:
+    """The surfaces of this run."""
+    option = config.getoption("--surface")
+    return option.split(",") if option else list(SURFACES)
 
 
 @pytest.fixture(scope="session")
 def chosen(request: pytest.FixtureRequest) -> list[str]:
     """The surfaces of this run."""
-    option = request.config.getoption("--surface")
-    return option.split(",") if option else list(SURFACES)
+    return surfaces_of(request.config)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,13 +19,21 @@ class Surface:
     needs: Path
     # How a pending acquire is cancelled: by command, or by SIGINT to the owner `main`.
     cancels_by_signal: bool = False
-    # Whether SIGINT interrupts a waiting owner `main`.
-    interruptible: bool = False
+    # A module that this interpreter must be able to import.
+    module: str | None = None
 
     @property
     def cancellable_owner(self) -> str:
         """An owner whose acquire `Worker.cancel` can reach."""
         return "main" if self.cancels_by_signal else "cancelled"
+
+    def missing(self) -> str | None:
+        """What is not built, if anything."""
+        if not self.needs.exists():
+            return f"{self.name}: {self.needs} does not exist"
+        if self.module is not None and importlib.util.find_spec(self.module) is None:
+            return f"{self.name}: {PYTHON} has no module {self.module}"
+        return None
 
 
 def _java() -> tuple[str, ...]:
@@ -43,18 +52,18 @@ SURFACES = {
             (PYTHON, "-m", "workers.python_worker"),
             TESTS / "workers" / "python_worker.py",
             cancels_by_signal=True,
-            interruptible=True,
+            module="zklock",
         ),
         Surface(
             "aio",
             (PYTHON, "-m", "workers.aio_worker"),
             TESTS / "workers" / "aio_worker.py",
-            interruptible=True,
+            module="zklock",
         ),
         Surface(
             "node",
             (NODE, str(TESTS / "workers" / "node_worker.mjs")),
-            NODE_PACKAGE / "package.json",
+            NODE_PACKAGE / "dist" / "index.js",
         ),
     )
 }

@@ -109,10 +109,6 @@ class Worker:
     def __init__(self, surface: str | Surface, *, env: dict[str, str] | None = None) -> None:
         self.surface = ALL[surface] if isinstance(surface, str) else surface
         self.name = f"{self.surface.name}#{next(self._numbers)}"
-        if not self.surface.needs.exists():
-            raise AssertionError(
-                f"the {self.surface.name} worker is not built: {self.surface.needs} is missing"
-            )
         self.history: list[Line] = []
         self.killed: int | None = None
         # Session ids by client, as of connecting.
