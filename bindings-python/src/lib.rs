@@ -1,1 +1,39 @@
-//! Placeholder until the binding lands.
+//! `zklock._zklock`, the extension module behind the Python package `zklock`: it converts arguments, errors and
+//! handles, and waits in the way that Python needs. What a lock does is decided in the core.
+//!
+//! Two rules hold throughout. The core's thread never waits for the interpreter, and drops no Python object: a busy
+//! interpreter would delay heartbeats. And no lock of ours is held while waiting for anything.
+
+mod arguments;
+mod client;
+mod deliver;
+mod errors;
+mod exit;
+mod hold;
+mod lease;
+mod leases;
+mod mutex;
+mod pending;
+mod wait;
+
+#[pyo3::pymodule]
+mod _zklock {
+    #[pymodule_export]
+    use super::arguments::{Owner, Patience};
+    #[pymodule_export]
+    use super::client::{Client, lazy_client, start_close, start_connect};
+    #[pymodule_export]
+    use super::exit::shutdown;
+    #[pymodule_export]
+    use super::hold::Hold;
+    #[pymodule_export]
+    use super::lease::{Lease, is_open, start_release};
+    #[pymodule_export]
+    use super::mutex::{Mutex, owned_by, start_acquire};
+    #[pymodule_export]
+    use super::pending::Pending;
+
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "the name that Python expects")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

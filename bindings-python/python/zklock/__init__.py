@@ -1,0 +1,51 @@
+"""Distributed locks on Apache ZooKeeper: fair, reentrant, fenced, on one wire with Apache Curator.
+
+    import zklock
+
+    with zklock.Mutex("zk1:2181,zk2:2181", "/locks/report") as lease:
+        write_report(lease.fencing_token)
+
+`Client` keeps a session with an ensemble, `Mutex` is a lock at a path, and an acquire gives a `Lease`.
+For asyncio, `zklock.aio` has the same classes.
+"""
+
+import atexit as _atexit
+
+from zklock import _zklock
+from zklock._errors import (
+    AuthFailed,
+    BadArgument,
+    ClientClosed,
+    ConnectionFailed,
+    Error,
+    Forked,
+    LockLost,
+    LockTimeout,
+    NotHeld,
+    PermitsMismatch,
+    SequenceExhausted,
+    UpgradeRefused,
+)
+from zklock._zklock import Client, Lease, Mutex, __version__
+
+__all__ = [
+    "AuthFailed",
+    "BadArgument",
+    "Client",
+    "ClientClosed",
+    "ConnectionFailed",
+    "Error",
+    "Forked",
+    "Lease",
+    "LockLost",
+    "LockTimeout",
+    "Mutex",
+    "NotHeld",
+    "PermitsMismatch",
+    "SequenceExhausted",
+    "UpgradeRefused",
+    "__version__",
+]
+
+# Locks that a process leaves behind are free at once, instead of after the session time-out.
+_atexit.register(_zklock.shutdown)

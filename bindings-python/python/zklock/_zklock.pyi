@@ -1,0 +1,241 @@
+"""The extension module. What is public of it is exported by `zklock`; the rest serves `zklock.aio`."""
+
+from collections.abc import Awaitable, Generator
+from types import TracebackType
+from typing import Any, Generic, Literal, Self, TypeVar, final
+
+_T = TypeVar("_T")
+
+__all__ = [
+    "Client",
+    "Hold",
+    "Lease",
+    "Mutex",
+    "Owner",
+    "Patience",
+    "Pending",
+    "__version__",
+    "is_open",
+    "lazy_client",
+    "owned_by",
+    "shutdown",
+    "start_acquire",
+    "start_close",
+    "start_connect",
+    "start_release",
+]
+
+__version__: str
+
+@final
+class Client:
+    """A connection to a ZooKeeper ensemble, shared by the locks made on it.
+
+        with zklock.Client("zk1:2181,zk2:2181/chroot") as client:
+            lock = zklock.Mutex(client, "/locks/report")
+
+    `hosts` is `host[:port]`, separated by commas, with an optional chroot at the end. Without it the
+    environment variable `ZKLOCK_HOSTS` counts, else `127.0.0.1:2181`. Times are in seconds: after
+    `session_timeout` without hearing from this process the servers free its locks. `label` is shown to
+    operators in the data of the nodes.
+
+    Connects, or raises `ConnectionFailed` if no server answers within `connect_timeout`. Raises
+    `BadArgument` for a malformed argument, before anything is sent.
+
+    The client closes when nothing uses it any more, and at the end of the process. A child process that
+    inherits it through fork makes its own: the inherited one raises `Forked`.
+    """
+
+    def __new__(
+        cls,
+        hosts: str | None = None,
+        *,
+        session_timeout: float = 10.0,
+        connect_timeout: float = 10.0,
+        label: str | None = None,
+    ) -> Self: ...
+    @property
+    def state(self) -> str:
+        """`connecting`, `connected`, `suspended` (out of touch; the session may live on) or `closed`."""
+
+    @property
+    def session_id(self) -> int:
+        """The current ZooKeeper session."""
+
+    def close(self) -> None:
+        """Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
+
+        Waits until the server has acknowledged it, up to two seconds. Closing again does nothing.
+        """
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+@final
+class Lease:
+    """Proof of holding a lock, returned by a successful acquire.
+
+    Every acquire gives a lease of its own. Those of one owner on one path share node, token and state; the
+    last one released frees the lock. A lease that nothing refers to any more is released.
+    """
+
+    @property
+    def path(self) -> str:
+        """The lock path, as given when the lock was made."""
+
+    @property
+    def node(self) -> str:
+        """The full path of the lock's node, below the client's chroot."""
+
+    @property
+    def fencing_token(self) -> int:
+        """A number that grows from holder to holder over the life of the ensemble.
+
+        Hand it to the resource that the lock guards, and let that refuse smaller ones: a process that was
+        paused cannot know that it lost the lock.
+        """
+
+    @property
+    def session_id(self) -> int:
+        """The ZooKeeper session that owns the node."""
+
+    @property
+    def state(self) -> str:
+        """`held`, or `lost` for good. Sends nothing."""
+
+    def check(self) -> None:
+        """Return if the lock is held. Sends nothing.
+
+        Raises `LockLost`, or `NotHeld` after a release.
+        """
+
+    def release(self, wait: bool = True) -> None:
+        """Release this level, from any thread, once. The last level of a hold frees the lock.
+
+        Waits until the server has acknowledged it, or the session is over; with `wait=False` returns when
+        the release is on its way. It never fails because of the network.
+
+        Raises `NotHeld` the second time.
+        """
+
+@final
+class Mutex:
+    """A fair, reentrant, exclusive lock, queued for as Curator's `InterProcessMutex` is.
+
+        lock = zklock.Mutex(client, "/locks/report")
+        with lock as lease: ...
+        with lock.hold(timeout=5) as lease: ...
+        if lock.acquire(timeout=5):
+            try:
+                ...
+            finally:
+                lock.release()
+
+    `path` is absolute, below the client's chroot; missing directories are made when needed. Two lock
+    objects on one client and path are one lock. Making one sends nothing.
+
+    The *owner* of a lock, who may acquire it again, is the thread. An owner that acquired a lock n times
+    releases it n times. The lock object may be shared by threads. Levels that were never released are when
+    the object goes.
+
+    With a hosts string for `client` the process's one client for these hosts is used, made at the first
+    acquire and closed at the end of the process. Such a lock works after a fork, too.
+
+    `label` is shown to operators in the data of the nodes. `naming` decides who else understands them:
+    `"curator"`, or `"kazoo"` where kazoo services cannot set `extra_lock_patterns`.
+
+    Raises `BadArgument` for a malformed argument.
+    """
+
+    def __new__(
+        cls,
+        client: Client | str,
+        path: str,
+        *,
+        label: str | None = None,
+        naming: Literal["curator", "kazoo"] = "curator",
+    ) -> Self: ...
+    @property
+    def path(self) -> str:
+        """The lock path."""
+
+    @property
+    def lease(self) -> Lease | None:
+        """The calling thread's newest lease of this object that was not released, or None."""
+
+    def acquire(self, blocking: bool = True, timeout: float | None = -1) -> bool:
+        """Acquire the lock for the calling thread; False if it was not acquired in time, and only then.
+
+        `timeout` is in seconds and covers connecting, queueing and waiting together. -1 or None waits as
+        long as it takes: connection loss only lengthens the wait. 0 is the same as `blocking=False`: a lock
+        that is taken is not queued for.
+
+        Other threads run while this one waits. Ctrl-C is answered within 0.2 s and leaves the queue.
+
+        Raises `BadArgument` for another negative time-out, for NaN, and for a time-out together with
+        `blocking=False`; `ConnectionFailed` if no server was ever reached, or, without blocking, if none
+        answers within the client's `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`,
+        `Forked`.
+        """
+
+    def release(self, wait: bool = True) -> None:
+        """Undo the calling thread's newest acquire of this object. See `Lease.release`.
+
+        Raises `NotHeld` if there is none.
+        """
+
+    def owned(self) -> bool:
+        """Whether the calling thread holds the lock, through this object or another one. Sends nothing."""
+
+    def hold(self, timeout: float | None = -1) -> Hold:
+        """A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
+
+        Its message says whether the lock was taken or the servers were out of reach.
+        """
+
+    def __enter__(self) -> Lease: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+@final
+class Hold:
+    """What `Mutex.hold()` returns. May be entered again."""
+
+    def __enter__(self) -> Lease: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+@final
+class Owner:
+    """Who may re-enter a lock; `zklock.aio` keeps one for each task."""
+
+    def __new__(cls) -> Self: ...
+
+@final
+class Patience:
+    """`blocking` and `timeout` of an acquire, checked."""
+
+    def __new__(cls, blocking: bool, timeout: float | None) -> Self: ...
+
+@final
+class Pending(Awaitable[None], Generic[_T]):
+    """An operation under way. Awaiting it waits for the outcome; `take()` then gives it, once."""
+
+    def __await__(self) -> Generator[Any, Any]: ...
+    def take(self) -> _T: ...
+    def abandon(self) -> None: ...
+
+def lazy_client(
+    hosts: str | None, session_timeout: float, connect_timeout: float, label: str | None
+) -> Client: ...
+def start_connect(client: Client) -> Pending[None]: ...
+def start_close(client: Client) -> Pending[None]: ...
+def start_acquire(mutex: Mutex, owner: Owner, patience: Patience) -> Pending[Lease]: ...
+def start_release(lease: Lease) -> Pending[None]: ...
+def is_open(lease: Lease) -> bool: ...
+def owned_by(mutex: Mutex, owner: Owner) -> bool: ...
+def shutdown() -> None: ...

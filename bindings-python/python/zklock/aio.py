@@ -1,0 +1,320 @@
+"""The same locks for asyncio.
+
+    from zklock import aio
+
+    async with aio.Mutex("zk1:2181,zk2:2181", "/locks/report") as lease:
+        await write_report(lease.fencing_token)
+
+The *owner* of a lock, who may acquire it again, is the task that calls `acquire()`. `asyncio.wait_for` and
+`asyncio.create_task` may run the acquire in another task: the caller stays the owner. A child task is an
+owner of its own, and waits for its parent's lock as any other does. Threads, too, are other owners.
+
+Cancelling a task that waits leaves the queue. A lease that arrives in the same moment is released.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar, final
+from weakref import WeakKeyDictionary
+
+from zklock import _zklock
+from zklock._errors import Forked, LockTimeout, NotHeld
+
+__all__ = ["Client", "Lease", "Mutex"]
+
+_T = TypeVar("_T")
+
+# Not the tasks' ids or addresses, which are reused.
+_owners: WeakKeyDictionary[asyncio.Task[Any], _zklock.Owner] = WeakKeyDictionary()
+
+
+def _this_task() -> _zklock.Owner:
+    task = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("the owner of a lock is a task: call this from within one")
+    owner = _owners.get(task)
+    if owner is None:
+        owner = _owners[task] = _zklock.Owner()
+    return owner
+
+
+async def _outcome(pending: _zklock.Pending[_T]) -> _T:
+    try:
+        await pending
+        return pending.take()
+    finally:
+        # Cancelled: leaves the queue, and releases a lease that has just arrived.
+        pending.abandon()
+
+
+async def _nothing() -> None:
+    pass
+
+
+@final
+class Client:
+    """A connection to a ZooKeeper ensemble, shared by the locks made on it.
+
+        async with aio.Client("zk1:2181,zk2:2181/chroot") as client:
+            lock = aio.Mutex(client, "/locks/report")
+
+    Takes the arguments of `zklock.Client`, which describes them. Making one sends nothing: it connects with
+    `await client.connect()`, with `async with client`, or when a lock is first used.
+    """
+
+    __slots__ = ("__weakref__", "_client")
+
+    def __init__(
+        self,
+        hosts: str | None = None,
+        *,
+        session_timeout: float = 10.0,
+        connect_timeout: float = 10.0,
+        label: str | None = None,
+    ) -> None:
+        self._client = _zklock.lazy_client(hosts, session_timeout, connect_timeout, label)
+
+    @property
+    def state(self) -> str:
+        """`idle` before the first use, then `connecting`, `connected`, `suspended` or `closed`."""
+        return self._client.state
+
+    @property
+    def session_id(self) -> int:
+        """The current ZooKeeper session, 0 if there was none yet."""
+        return self._client.session_id
+
+    async def connect(self) -> Self:
+        """Wait until there is a session, and return the client.
+
+        Raises `ConnectionFailed` if no server answers within `connect_timeout` seconds.
+        """
+        await _outcome(_zklock.start_connect(self._client))
+        return self
+
+    def close(self) -> Coroutine[Any, Any, None]:
+        """Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
+
+        The closing is on its way when this returns; awaiting it waits until the server has acknowledged it,
+        up to two seconds. Closing again does nothing.
+        """
+        return _outcome(_zklock.start_close(self._client))
+
+    async def __aenter__(self) -> Self:
+        return await self.connect()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(Forked):
+            await self.close()
+
+    def __repr__(self) -> str:
+        return f"<zklock.aio.Client {self.state}, session {self.session_id:#x}>"
+
+
+@final
+class Lease:
+    """Proof of holding a lock, returned by a successful acquire. See `zklock.Lease`."""
+
+    __slots__ = ("__weakref__", "_lease", "_owner")
+
+    def __init__(self, lease: _zklock.Lease, owner: _zklock.Owner) -> None:
+        self._lease = lease
+        self._owner = owner
+
+    @property
+    def path(self) -> str:
+        """The lock path, as given when the lock was made."""
+        return self._lease.path
+
+    @property
+    def node(self) -> str:
+        """The full path of the lock's node, below the client's chroot."""
+        return self._lease.node
+
+    @property
+    def fencing_token(self) -> int:
+        """A number that grows from holder to holder. See `zklock.Lease.fencing_token`."""
+        return self._lease.fencing_token
+
+    @property
+    def session_id(self) -> int:
+        """The ZooKeeper session that owns the node."""
+        return self._lease.session_id
+
+    @property
+    def state(self) -> str:
+        """`held`, or `lost` for good. Sends nothing."""
+        return self._lease.state
+
+    def check(self) -> None:
+        """Return if the lock is held. Sends nothing.
+
+        Raises `LockLost`, or `NotHeld` after a release.
+        """
+        self._lease.check()
+
+    def release(self, wait: bool = True) -> Coroutine[Any, Any, None]:
+        """Release this level, from any task or thread, once. The last level of a hold frees the lock.
+
+        The release is on its way when this returns; awaiting it waits until the server has acknowledged it,
+        or not with `wait=False`. It never fails because of the network. Cancelling it does not undo it.
+
+        Raises `NotHeld` the second time.
+        """
+        if wait:
+            return _outcome(_zklock.start_release(self._lease))
+        self._lease.release(wait=False)
+        return _nothing()
+
+    def __repr__(self) -> str:
+        return repr(self._lease).replace("zklock.", "zklock.aio.", 1)
+
+
+@final
+class Mutex:
+    """A fair, reentrant, exclusive lock. See `zklock.Mutex`, which describes the arguments.
+
+        lock = aio.Mutex(client, "/locks/report")
+        async with lock as lease: ...
+        async with lock.hold(timeout=5) as lease: ...
+        if await lock.acquire(timeout=5):
+            try:
+                ...
+            finally:
+                await lock.release()
+
+    With a hosts string for `client` the process's one client for these hosts is used, made at the first
+    acquire. It is the same one that `zklock.Mutex` uses: it does not belong to an event loop.
+    """
+
+    __slots__ = ("__weakref__", "_levels", "_mutex", "_scopes")
+
+    def __init__(
+        self,
+        client: Client | str,
+        path: str,
+        *,
+        label: str | None = None,
+        naming: Literal["curator", "kazoo"] = "curator",
+    ) -> None:
+        if isinstance(client, _zklock.Client):
+            raise TypeError("client must be a zklock.aio.Client or a hosts string, not zklock.Client")
+        source = client._client if isinstance(client, Client) else client
+        self._mutex = _zklock.Mutex(source, path, label=label, naming=naming)
+        # What `release()` undoes, and what the ends of `async with` blocks undo.
+        self._levels: list[Lease] = []
+        self._scopes: list[Lease] = []
+
+    @property
+    def path(self) -> str:
+        """The lock path."""
+        return self._mutex.path
+
+    @property
+    def lease(self) -> Lease | None:
+        """The calling task's newest lease of this object that was not released, or None."""
+        return self._newest(_this_task())
+
+    def acquire(self, blocking: bool = True, timeout: float | None = -1) -> Coroutine[Any, Any, bool]:
+        """Acquire the lock for the calling task; False if it was not acquired in time.
+
+        Arguments and exceptions are those of `zklock.Mutex.acquire`.
+        """
+        return self._acquire(_this_task(), _zklock.Patience(blocking, timeout))
+
+    def release(self, wait: bool = True) -> Coroutine[Any, Any, None]:
+        """Undo the calling task's newest acquire of this object. See `Lease.release`.
+
+        Raises `NotHeld` if there is none.
+        """
+        owner = _this_task()
+        lease = self._newest(owner)
+        if lease is not None:
+            return lease.release(wait)
+        # In a forked child it is not the caller who is wrong.
+        _zklock.owned_by(self._mutex, owner)
+        raise NotHeld(f"this task has not acquired {self.path} through this object")
+
+    def owned(self) -> bool:
+        """Whether the calling task holds the lock. Sends nothing."""
+        return _zklock.owned_by(self._mutex, _this_task())
+
+    def hold(self, timeout: float | None = -1) -> _Hold:
+        """An asynchronous context manager that acquires within `timeout` seconds, or raises `LockTimeout`."""
+        return _Hold(self, _zklock.Patience(True, timeout))
+
+    def __aenter__(self) -> Coroutine[Any, Any, Lease]:
+        return self._enter(_this_task(), _zklock.Patience(True, None))
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._exit()
+
+    def __repr__(self) -> str:
+        return f"<zklock.aio.Mutex {self.path}>"
+
+    def _newest(self, owner: _zklock.Owner) -> Lease | None:
+        # One by one: another thread may add its own in the meantime.
+        for lease in [lease for lease in self._levels if not _zklock.is_open(lease._lease)]:
+            with suppress(ValueError):
+                self._levels.remove(lease)
+        return _newest(self._levels, owner)
+
+    async def _take(self, owner: _zklock.Owner, patience: _zklock.Patience) -> Lease:
+        lease = Lease(await _outcome(_zklock.start_acquire(self._mutex, owner, patience)), owner)
+        self._levels.append(lease)
+        return lease
+
+    async def _acquire(self, owner: _zklock.Owner, patience: _zklock.Patience) -> bool:
+        try:
+            await self._take(owner, patience)
+        except LockTimeout:
+            return False
+        return True
+
+    async def _enter(self, owner: _zklock.Owner, patience: _zklock.Patience) -> Lease:
+        lease = await self._take(owner, patience)
+        self._scopes.append(lease)
+        return lease
+
+    async def _exit(self) -> None:
+        # Test fixtures are known to leave a scope in another task than the one that entered it.
+        lease = _newest(self._scopes, _this_task()) or next(reversed(self._scopes), None)
+        if lease is None:
+            return
+        self._scopes.remove(lease)
+        with suppress(ValueError):
+            self._levels.remove(lease)
+        # The body may have released it, and a forked child does not own it.
+        with suppress(NotHeld, Forked):
+            await lease.release()
+
+
+def _newest(leases: list[Lease], owner: _zklock.Owner) -> Lease | None:
+    return next((lease for lease in reversed(leases) if lease._owner is owner), None)
+
+
+@final
+class _Hold:
+    """What `Mutex.hold()` returns. May be entered again."""
+
+    __slots__ = ("_mutex", "_patience")
+
+    def __init__(self, mutex: Mutex, patience: _zklock.Patience) -> None:
+        self._mutex = mutex
+        self._patience = patience
+
+    def __aenter__(self) -> Coroutine[Any, Any, Lease]:
+        return self._mutex._enter(_this_task(), self._patience)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._mutex._exit()

@@ -1,0 +1,104 @@
+//! Arguments, checked before anything is sent.
+
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use zklock::{ClientOptions, ClientSource, MutexOptions, Naming};
+
+use crate::client::Client;
+use crate::errors::Failure;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Who may re-enter a lock; `zklock.aio` keeps one for each task.
+#[pyclass(frozen, module = "zklock._zklock")]
+pub(crate) struct Owner(pub(crate) zklock::Owner);
+
+#[pymethods]
+impl Owner {
+    #[new]
+    fn new() -> Self {
+        Self(zklock::Owner::new())
+    }
+}
+
+/// The owner that the calling thread is. Thread identifiers of the system are reused; these are not.
+pub(crate) fn this_thread() -> zklock::Owner {
+    thread_local! {
+        static OWNER: zklock::Owner = zklock::Owner::new();
+    }
+    OWNER.with(|owner| *owner)
+}
+
+/// `blocking` and `timeout` of an acquire, checked.
+#[pyclass(frozen, module = "zklock._zklock")]
+pub(crate) struct Patience(pub(crate) zklock::Patience);
+
+#[pymethods]
+impl Patience {
+    #[new]
+    #[pyo3(signature = (blocking, timeout), text_signature = "(blocking, timeout)")]
+    fn new(blocking: bool, timeout: Option<f64>) -> Result<Self, Failure> {
+        patience(blocking, timeout).map(Self)
+    }
+}
+
+/// `blocking` and `timeout` with the meanings that `threading.Lock.acquire` gives them.
+pub(crate) fn patience(blocking: bool, timeout: Option<f64>) -> Result<zklock::Patience, Failure> {
+    #[expect(clippy::float_cmp, reason = "exactly -1 is a word for having no time-out")]
+    let timeout = timeout.filter(|timeout| *timeout != -1.0);
+    match (blocking, timeout) {
+        (true, None) => Ok(zklock::Patience::Forever),
+        (true, Some(timeout)) => Ok(zklock::Patience::from_timeout(timeout, SECOND)?),
+        (false, None) => Ok(zklock::Patience::Try),
+        (false, Some(_)) => {
+            Err(Failure::bad_argument("timeout: cannot be given together with blocking=False"))
+        }
+    }
+}
+
+/// How to connect, from the arguments of a client.
+pub(crate) fn client_options(
+    hosts: Option<&str>,
+    session_timeout: f64,
+    connect_timeout: f64,
+    label: Option<String>,
+) -> Result<ClientOptions, Failure> {
+    Ok(ClientOptions::new(hosts)?
+        .session_timeout(zklock::duration("session_timeout", session_timeout, SECOND)?)?
+        .connect_timeout(zklock::duration("connect_timeout", connect_timeout, SECOND)?)?
+        .label(label)
+        .language("python"))
+}
+
+/// Where a lock's client comes from: a client, or a hosts string.
+pub(crate) struct Source(pub(crate) ClientSource);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Source {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(client) = object.cast::<Client>() {
+            return Ok(Self(ClientSource::from(&client.get().inner)));
+        }
+        let Ok(hosts) = object.extract::<&str>() else {
+            let given = object.get_type().fully_qualified_name()?;
+            let message = format!("must be a zklock.Client or a hosts string, not {given}");
+            return Err(pyo3::exceptions::PyTypeError::new_err(message));
+        };
+        let options = ClientOptions::new(Some(hosts)).map_err(Failure::from)?;
+        Ok(Self(ClientSource::Shared(options.language("python"))))
+    }
+}
+
+/// How a lock behaves, from its arguments.
+pub(crate) fn mutex_options(label: Option<String>, naming: &str) -> Result<MutexOptions, Failure> {
+    let mut options = MutexOptions::default();
+    options.label = label;
+    options.naming = match naming {
+        "curator" => Naming::Curator,
+        "kazoo" => Naming::Kazoo,
+        _ => return Err(Failure::bad_argument("naming: must be \"curator\" or \"kazoo\"")),
+    };
+    Ok(options)
+}

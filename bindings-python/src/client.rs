@@ -1,0 +1,95 @@
+//! `zklock.Client`.
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::arguments::client_options;
+use crate::errors::Failure;
+use crate::pending::Pending;
+use crate::wait::block_on;
+
+/// A connection to a ZooKeeper ensemble, shared by the locks made on it.
+#[pyclass(frozen, weakref, module = "zklock")]
+pub(crate) struct Client {
+    pub(crate) inner: zklock::Client,
+}
+
+#[pymethods]
+impl Client {
+    #[new]
+    #[pyo3(
+        signature = (hosts=None, *, session_timeout=10.0, connect_timeout=10.0, label=None),
+        text_signature = "(hosts=None, *, session_timeout=10.0, connect_timeout=10.0, label=None)"
+    )]
+    fn new(
+        py: Python<'_>,
+        hosts: Option<&str>,
+        session_timeout: f64,
+        connect_timeout: f64,
+        label: Option<String>,
+    ) -> Result<Self, Failure> {
+        let client = lazy_client(hosts, session_timeout, connect_timeout, label)?;
+        block_on(py, client.inner.ready())??;
+        Ok(client)
+    }
+
+    /// Whether the client is in touch with the ensemble: connecting, connected, suspended or closed.
+    #[getter]
+    fn state(&self) -> &'static str {
+        self.inner.state().as_str()
+    }
+
+    /// The current ZooKeeper session.
+    #[getter]
+    fn session_id(&self) -> i64 {
+        self.inner.session_id()
+    }
+
+    /// Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
+    #[pyo3(text_signature = "($self)")]
+    fn close(&self, py: Python<'_>) -> Result<(), Failure> {
+        Ok(block_on(py, self.inner.close())??)
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception), text_signature = "($self, kind, value, trace, /)")]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> Result<(), Failure> {
+        // Inherited through fork, it is the parent's to close.
+        block_on(py, self.inner.close())?.ok();
+        Ok(())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<zklock.Client {}, session {:#x}>", self.inner.state().as_str(), self.inner.session_id())
+    }
+}
+
+/// A client that connects when it is first used.
+#[pyfunction]
+#[pyo3(signature = (hosts, session_timeout, connect_timeout, label))]
+pub(crate) fn lazy_client(
+    hosts: Option<&str>,
+    session_timeout: f64,
+    connect_timeout: f64,
+    label: Option<String>,
+) -> Result<Client, Failure> {
+    let options = client_options(hosts, session_timeout, connect_timeout, label)?;
+    Ok(Client { inner: zklock::Client::new(options) })
+}
+
+/// Begin to connect.
+#[pyfunction]
+pub(crate) fn start_connect(py: Python<'_>, client: &Bound<'_, Client>) -> Result<Pending, Failure> {
+    let client = client.get().inner.clone();
+    Pending::start(py, async move { client.ready().await.map(|()| None) })
+}
+
+/// Begin to close.
+#[pyfunction]
+pub(crate) fn start_close(py: Python<'_>, client: &Bound<'_, Client>) -> Result<Pending, Failure> {
+    let closed = client.get().inner.close();
+    Pending::start(py, async move { closed.await.map(|()| None) })
+}

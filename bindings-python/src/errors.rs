@@ -1,0 +1,53 @@
+//! One conversion from the core's errors to the exception classes of `zklock._errors`.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyType};
+use zklock::ErrorKind;
+
+/// What a method of the binding fails with, so that `?` takes the core's errors and Python's exceptions alike.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// One of zklock's own exceptions.
+    Zklock(ErrorKind, String),
+    /// An exception of Python itself, as from a signal handler.
+    Python(PyErr),
+}
+
+impl Failure {
+    /// An argument out of its range; the message begins with the argument's name.
+    pub(crate) fn bad_argument(message: &str) -> Self {
+        Self::Zklock(ErrorKind::BadArgument, message.to_owned())
+    }
+}
+
+impl From<zklock::Error> for Failure {
+    fn from(error: zklock::Error) -> Self {
+        Self::Zklock(error.kind(), error.to_string())
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Self::Python(error)
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Zklock(kind, message) => Python::attach(|py| match class(py, kind) {
+                Ok(class) => Self::from_type(class, message),
+                Err(error) => error,
+            }),
+            Failure::Python(error) => error,
+        }
+    }
+}
+
+/// The exception class of a kind. They are defined in Python, where a class can have two bases.
+fn class(py: Python<'_>, kind: ErrorKind) -> PyResult<Bound<'_, PyType>> {
+    static BY_CODE: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let by_code = BY_CODE.import(py, "zklock._errors", "BY_CODE")?;
+    Ok(by_code.as_any().get_item(kind.code())?.cast_into()?)
+}

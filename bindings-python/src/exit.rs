@@ -1,0 +1,38 @@
+//! The end of the process.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+
+use crate::deliver;
+use crate::wait::is_main_thread;
+
+/// How long the end of the process may wait for servers to acknowledge that its clients are closed.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// What the handlers of `atexit` that run after ours have, before daemon threads go on. Usually the interpreter is
+/// gone by then, and they with it.
+const PAUSE: Duration = Duration::from_secs(1);
+
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Closes every client of this process, and ends the delivery thread. Registered with `atexit`: from there on the
+/// interpreter goes away, and a thread that still wanted it would be killed in the middle of a call.
+#[pyfunction]
+pub(crate) fn shutdown(py: Python<'_>) {
+    ENDING.store(true, Ordering::Release);
+    py.detach(|| {
+        zklock::shutdown(LIMIT);
+        deliver::stop(LIMIT);
+    });
+}
+
+/// Holds daemon threads up while the process ends. They would report that their client is closed, which is nobody's
+/// mistake, or make new clients that nobody closes.
+pub(crate) fn pause(py: Python<'_>) -> PyResult<()> {
+    if ENDING.load(Ordering::Acquire) && !is_main_thread(py)? {
+        py.detach(|| std::thread::sleep(PAUSE));
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! `zklock.Lease`.
+
+use pyo3::prelude::*;
+use zklock::ErrorKind;
+
+use crate::errors::Failure;
+use crate::pending::Pending;
+use crate::wait::block_on;
+
+/// Proof of holding a lock, returned by a successful acquire.
+#[pyclass(frozen, weakref, module = "zklock")]
+pub(crate) struct Lease {
+    pub(crate) inner: zklock::Lease,
+}
+
+impl Lease {
+    /// Whether there is something left to release. There is when the lock was lost, and there is not for what a
+    /// forked child inherited.
+    pub(crate) fn is_open(&self) -> bool {
+        !matches!(self.refusal(), Some(ErrorKind::NotHeld | ErrorKind::Forked))
+    }
+
+    fn refusal(&self) -> Option<ErrorKind> {
+        self.inner.check().err().map(|error| error.kind())
+    }
+
+    /// Releases at the end of a scope: silent if the body did it already, or if a forked child inherited the scope.
+    pub(crate) fn release_quietly(&self, py: Python<'_>) -> PyResult<()> {
+        block_on(py, self.inner.release())?.ok();
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Lease {
+    /// The lock path.
+    #[getter]
+    fn path(&self) -> &str {
+        self.inner.path()
+    }
+
+    /// The full path of the lock's node.
+    #[getter]
+    fn node(&self) -> String {
+        self.inner.node()
+    }
+
+    /// A number that grows from holder to holder, for the resource that the lock guards.
+    #[getter]
+    fn fencing_token(&self) -> i64 {
+        self.inner.fencing_token()
+    }
+
+    /// The ZooKeeper session that owns the node.
+    #[getter]
+    fn session_id(&self) -> i64 {
+        self.inner.session_id()
+    }
+
+    /// Whether the lease still proves anything: held or lost.
+    #[getter]
+    fn state(&self) -> &'static str {
+        self.inner.state().as_str()
+    }
+
+    /// Raise `LockLost` unless the lock is still held. Sends nothing.
+    #[pyo3(text_signature = "($self)")]
+    fn check(&self) -> Result<(), Failure> {
+        Ok(self.inner.check()?)
+    }
+
+    /// Release this level, from any thread, once.
+    #[pyo3(signature = (wait=true), text_signature = "($self, wait=True)")]
+    pub(crate) fn release(&self, py: Python<'_>, wait: bool) -> Result<(), Failure> {
+        if wait {
+            Ok(block_on(py, self.inner.release())??)
+        } else {
+            Ok(self.inner.release_in_background()?)
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        let state = match self.refusal() {
+            Some(ErrorKind::NotHeld) => "released",
+            Some(ErrorKind::Forked) => "inherited through fork",
+            _ => self.inner.state().as_str(),
+        };
+        format!("<zklock.Lease {} {state}, token {}>", self.inner.node(), self.inner.fencing_token())
+    }
+}
+
+/// Release, and begin to wait for the acknowledgement.
+#[pyfunction]
+pub(crate) fn start_release(py: Python<'_>, lease: &Bound<'_, Lease>) -> Result<Pending, Failure> {
+    let released = lease.get().inner.release();
+    Pending::start(py, async move { released.await.map(|()| None) })
+}
+
+/// Whether there is something left to release.
+#[pyfunction]
+pub(crate) fn is_open(lease: &Bound<'_, Lease>) -> bool {
+    lease.get().is_open()
+}

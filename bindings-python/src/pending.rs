@@ -1,0 +1,192 @@
+//! An operation that asyncio waits for.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use zklock::Background;
+
+use crate::errors::Failure;
+use crate::lease::Lease;
+use crate::{deliver, exit};
+
+/// What an operation comes to: a lease, or nothing but success.
+type Outcome = zklock::Result<Option<zklock::Lease>>;
+
+/// An operation under way. Awaiting it waits for the outcome and returns nothing; `take()` then gives the outcome.
+///
+/// The outcome stays on this side until somebody asks for it. So a lease that arrives in the tick in which its
+/// task is cancelled, or after the end of its event loop, is still here to be released.
+#[pyclass(frozen, module = "zklock._zklock")]
+pub(crate) struct Pending {
+    shared: Arc<Shared>,
+    /// What keeps the operation going, unless it was done at once.
+    background: Mutex<Option<Background>>,
+    process: u32,
+}
+
+/// What the awaiting side, the core's thread and the delivery thread share.
+#[derive(Default)]
+pub(crate) struct Shared(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    outcome: Option<Outcome>,
+    /// Taken by whoever comes first, delivery or cancellation. Both are attached to the interpreter, as whoever
+    /// drops Python objects should be.
+    waiting: Option<Waiting>,
+}
+
+/// A future to be completed, and its event loop.
+struct Waiting {
+    event_loop: Py<PyAny>,
+    future: Py<PyAny>,
+}
+
+impl Pending {
+    /// Begins `operation`. It goes on, on the core's thread, whether it is awaited or not.
+    pub(crate) fn start<F>(py: Python<'_>, operation: F) -> Result<Self, Failure>
+    where
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        exit::pause(py)?;
+        let shared = Arc::<Shared>::default();
+        let mut operation = Box::pin(operation);
+        // What needs no answer from a server, such as re-entry, is done at once.
+        let background = match operation.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => {
+                shared.state().outcome = Some(outcome);
+                None
+            }
+            Poll::Pending => {
+                let finished = Arc::clone(&shared);
+                Some(zklock::run(operation, move |outcome| finished.finish(outcome))?)
+            }
+        };
+        Ok(Self { shared, background: Mutex::new(background), process: std::process::id() })
+    }
+}
+
+#[pymethods]
+impl Pending {
+    fn __await__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if !self.shared.is_finished() {
+            deliver::start()?;
+            let event_loop = py.import("asyncio")?.call_method0("get_running_loop")?;
+            let future = event_loop.call_method0("create_future")?;
+            let waiting = Waiting { event_loop: event_loop.unbind(), future: future.clone().unbind() };
+            if self.shared.wait(waiting) {
+                return future.call_method0("__await__");
+            }
+        }
+        // An iterator that is exhausted, for there is nothing to wait for.
+        Ok(PyTuple::empty(py).try_iter()?.into_any())
+    }
+
+    /// The outcome, or its exception.
+    fn take(&self) -> Result<Option<Lease>, Failure> {
+        let outcome = self.shared.state().outcome.take();
+        match outcome {
+            Some(outcome) => Ok(outcome?.map(|inner| Lease { inner })),
+            None => Err(PyRuntimeError::new_err("there is no outcome: await the operation, once").into()),
+        }
+    }
+
+    /// Give up what is left of the operation: leave the queue, release a lease that nobody took.
+    fn abandon(&self) {
+        // In a forked child nothing goes on, and the parent's thread may have held the lock.
+        if self.process != std::process::id() {
+            return;
+        }
+        let background = self.background.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(background);
+        self.shared.abandon();
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+impl Shared {
+    /// A panic cannot leave half a change in it.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.state().outcome.is_some()
+    }
+
+    /// Has a future completed when the outcome comes; false if it is there already.
+    fn wait(&self, waiting: Waiting) -> bool {
+        let mut state = self.state();
+        let pending = state.outcome.is_none();
+        if pending {
+            state.waiting = Some(waiting);
+        }
+        pending
+    }
+
+    /// Keeps the outcome, and has it delivered if somebody waits. Runs on the core's thread.
+    fn finish(self: Arc<Self>, outcome: Outcome) {
+        let mut state = self.state();
+        state.outcome = Some(outcome);
+        let awaited = state.waiting.is_some();
+        drop(state);
+        if awaited {
+            deliver::send(self);
+        }
+    }
+
+    /// Completes the future, through its event loop.
+    pub(crate) fn deliver(self: Arc<Self>, py: Python<'_>) {
+        let waiting = self.state().waiting.take();
+        let Some(Waiting { event_loop, future }) = waiting else { return };
+        let wake_up = WakeUp { shared: Mutex::new(Some(self)), future };
+        // Fails when the event loop is closed. The wake-up is dropped then.
+        event_loop.call_method1(py, "call_soon_threadsafe", (wake_up,)).ok();
+    }
+
+    fn abandon(&self) {
+        let state = std::mem::take(&mut *self.state());
+        drop(state);
+    }
+}
+
+/// What the event loop calls to complete a future.
+#[pyclass(frozen)]
+struct WakeUp {
+    shared: Mutex<Option<Arc<Shared>>>,
+    future: Py<PyAny>,
+}
+
+impl WakeUp {
+    fn take(&self) -> Option<Arc<Shared>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+#[pymethods]
+impl WakeUp {
+    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
+        drop(self.take());
+        if !self.future.call_method0(py, "done")?.is_truthy(py)? {
+            self.future.call_method1(py, "set_result", (py.None(),))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for WakeUp {
+    fn drop(&mut self) {
+        // Dropped without a call: the event loop is closed, and nobody will ask for the outcome any more.
+        if let Some(shared) = self.take() {
+            shared.abandon();
+        }
+    }
+}

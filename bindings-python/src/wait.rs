@@ -1,0 +1,77 @@
+//! Waiting for the core on a Python thread: detached from the interpreter, and open to signals.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use crate::exit;
+
+/// How often the main thread looks for signals while it waits. A tenth of a second is the most that Ctrl-C may
+/// take to be noticed; half of it leaves room for what the handler does.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Waits for `future` with the interpreter free for other threads. On the main thread a signal handler that raises
+/// ends the wait, as `KeyboardInterrupt` does: the future is dropped before the exception is raised, and so has left
+/// the queue.
+pub(crate) fn block_on<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
+where
+    F: Future<Output: Send> + Send,
+{
+    exit::pause(py)?;
+    let mut future = pin!(future);
+    // What needs no answer from a server, such as re-entry, is done at once.
+    if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        return Ok(output);
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let interval = is_main_thread(py)?.then_some(SIGNAL_INTERVAL);
+    loop {
+        let output = py.detach(|| poll_for(future.as_mut(), &waker, interval));
+        if let Some(output) = output {
+            exit::pause(py)?;
+            return Ok(output);
+        }
+        py.check_signals()?;
+    }
+}
+
+/// Polls until there is an output or the time is up.
+fn poll_for<F: Future>(mut future: Pin<&mut F>, waker: &Waker, time: Option<Duration>) -> Option<F::Output> {
+    let deadline = time.map(|time| Instant::now() + time);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(waker)) {
+            return Some(output);
+        }
+        match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+            None => thread::park(),
+            Some(Duration::ZERO) => return None,
+            Some(left) => thread::park_timeout(left),
+        }
+    }
+}
+
+/// Only Python's main thread runs signal handlers.
+pub(crate) fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    static MAIN_THREAD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static GET_IDENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    // Asked each time: after a fork the main thread is another one.
+    let main = MAIN_THREAD.import(py, "threading", "main_thread")?.call0()?.getattr("ident")?;
+    GET_IDENT.import(py, "threading", "get_ident")?.call0()?.eq(main)
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
