@@ -1,0 +1,57 @@
+"""Fixtures. The harness that starts ZooKeeper is the scenarios', from the repository's tests/."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+
+from harness.observer import Observer
+from harness.server import Standalone
+
+import zklock
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Standalone]:
+    """The one server that most tests share. Do not stop it."""
+    with Standalone() as standalone:
+        yield standalone
+
+
+@pytest.fixture(scope="session")
+def hosts(server: Standalone) -> str:
+    """The connect string of the shared server."""
+    return server.hosts
+
+
+@pytest.fixture(scope="session")
+def observer(hosts: str) -> Iterator[Observer]:
+    """A bystander who sees the nodes."""
+    with Observer(hosts) as bystander:
+        yield bystander
+
+
+@pytest.fixture
+def path() -> str:
+    """A lock path that nobody else uses."""
+    return f"/python/{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def client(hosts: str) -> Iterator[zklock.Client]:
+    """A client of the test's own."""
+    with zklock.Client(hosts) as made:
+        yield made
+
+
+@pytest.fixture
+def other(hosts: str) -> Iterator[zklock.Client]:
+    """A second client, as another process would have it."""
+    with zklock.Client(hosts) as made:
+        yield made

@@ -1,0 +1,144 @@
+"""However a process ends: no panic, no hang, no word on standard error, and the locks are free at once."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+import scripts
+from harness.observer import Observer
+
+import zklock
+
+ENDS = {
+    "return": ("", 0, ""),
+    "sys.exit": ("sys.exit(3)", 3, ""),
+    "exception": ("raise KeyError('on purpose')", 1, "KeyError: 'on purpose'"),
+}
+
+SCENES = {
+    "held lease": """
+        lock = zklock.Mutex(hosts, path)
+        lock.acquire()
+        """,
+    "held by a client": """
+        lock = zklock.Mutex(zklock.Client(hosts), path)
+        lock.acquire()
+        """,
+    "daemon thread waiting": """
+        lock = zklock.Mutex(zklock.Client(hosts), path + "-busy")
+        threading.Thread(target=lock.acquire, daemon=True).start()
+        time.sleep(0.2)
+        """,
+    "daemon thread trying": """
+        def work():
+            lock = zklock.Mutex(hosts, path)
+            try:
+                while True:
+                    with lock: pass
+            except zklock.Error: pass
+        for _ in range(4):
+            threading.Thread(target=work, daemon=True).start()
+        time.sleep(0.2)
+        """,
+    "pending future": """
+        async def acquire(lock):
+            return await lock.acquire()
+
+        event_loop = asyncio.new_event_loop()
+        waiting = event_loop.create_task(acquire(aio.Mutex(hosts, path + "-busy")))
+        event_loop.run_until_complete(asyncio.sleep(0.2))
+        """,
+    "outcome not taken": """
+        async def acquire(lock):
+            return await lock.acquire()
+
+        event_loop = asyncio.new_event_loop()
+        waiting = event_loop.create_task(acquire(aio.Mutex(hosts, path)))
+        event_loop.run_until_complete(asyncio.sleep(0))
+        time.sleep(0.1)
+        """,
+    "event loop in a daemon thread": """
+        async def work():
+            lock = aio.Mutex(hosts, path)
+            try:
+                while True:
+                    async with lock: pass
+            except zklock.Error: pass
+        threading.Thread(target=asyncio.run, args=(work(),), daemon=True).start()
+        time.sleep(0.2)
+        """,
+    "unreachable server": """
+        threading.Thread(target=zklock.Mutex("127.0.0.1:1", path).acquire, daemon=True).start()
+        time.sleep(0.1)
+        """,
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("scene", SCENES)
+def test_exit(client: zklock.Client, observer: Observer, hosts: str, path: str, scene: str, end: str) -> None:
+    statement, status, error = ENDS[end]
+    with zklock.Mutex(client, path + "-busy"):
+        done = scripts.run(f"{SCENES[scene]}\n        {statement}\n", hosts, path, timeout=15)
+        # At once, that is long before the session time-out.
+        observer.wait_queue(path, 0, timeout=2)
+        observer.wait_queue(path + "-busy", 1, timeout=2)
+    assert done.returncode == status, done
+    for word in ("panicked", "fatal", "Fatal", "FATAL", "abort", "thread '"):
+        assert word not in done.stderr, done
+    if error:
+        assert error in done.stderr
+    # Of tasks and loops that a program leaves behind, asyncio itself has something to say.
+    elif not scene.startswith(("pending", "outcome", "event loop")):
+        assert done.stderr == "", done
+
+
+def test_an_interrupt_that_nobody_catches(
+    client: zklock.Client, observer: Observer, hosts: str, path: str
+) -> None:
+    with zklock.Mutex(client, path):
+        waiter = scripts.start("zklock.Mutex(hosts, path).acquire()", hosts, path)
+        with waiter:
+            observer.wait_queue(path, 2)
+            waiter.send_signal(signal.SIGINT)
+            observer.wait_queue(path, 1, timeout=2)
+            _, errors = waiter.communicate(timeout=10)
+    assert waiter.returncode == -signal.SIGINT
+    assert errors.strip().endswith("KeyboardInterrupt")
+    assert "panicked" not in errors
+
+
+def test_locks_work_in_exit_handlers(hosts: str, path: str) -> None:
+    done = scripts.run(
+        """
+        import atexit
+
+        lock = zklock.Mutex(hosts, path)
+
+        @atexit.register
+        def last():
+            with lock.hold(timeout=5) as lease:
+                print(lease.state)
+        """,
+        hosts,
+        path,
+    )
+    assert (done.stdout.strip(), done.stderr, done.returncode) == ("held", "", 0)
+
+
+def test_an_unreachable_server_delays_the_end_by_a_second_at_most(path: str) -> None:
+    done = scripts.run(
+        """
+        import atexit
+        started = []
+        atexit.register(lambda: print(time.monotonic() - started[0] < 1.5))
+        threading.Thread(target=zklock.Mutex(hosts, path).acquire, daemon=True).start()
+        time.sleep(0.1)
+        atexit.unregister(zklock._zklock.shutdown)
+        atexit.register(zklock._zklock.shutdown)
+        atexit.register(lambda: started.append(time.monotonic()))
+        """,
+        path=path,
+    )
+    assert done.stdout.strip() == "True", done

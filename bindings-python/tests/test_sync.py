@@ -1,0 +1,349 @@
+"""What is particular to the blocking classes: threads, signals, scopes and finalizers."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import pytest
+import scripts
+from harness.observer import Observer
+
+import zklock
+
+T = TypeVar("T")
+
+
+def in_a_thread(work: Callable[[], T]) -> T:
+    """Do something as another owner."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result(timeout=20)
+
+
+def test_the_interpreter_is_free_while_a_thread_waits(
+    client: zklock.Client, other: zklock.Client, path: str
+) -> None:
+    counting, stop = 0, threading.Event()
+
+    def count() -> None:
+        nonlocal counting
+        while not stop.is_set():
+            counting += 1
+
+    with zklock.Mutex(other, path):
+        counter = threading.Thread(target=count)
+        counter.start()
+        before = counting
+        assert not zklock.Mutex(client, path).acquire(timeout=0.5)
+        after = counting
+        stop.set()
+        counter.join()
+    assert after - before > 10_000
+
+
+@pytest.mark.parametrize("timeout", [-1, 30])
+def test_an_interrupt_is_answered_at_once_and_leaves_no_node(
+    client: zklock.Client, observer: Observer, hosts: str, path: str, timeout: float
+) -> None:
+    with zklock.Mutex(client, path):
+        waiter = scripts.start(
+            f"""
+            try:
+                zklock.Mutex(hosts, path).acquire(timeout={timeout})
+            except KeyboardInterrupt:
+                print(time.monotonic())
+            sys.stdin.read()
+            """,
+            hosts,
+            path,
+        )
+        with waiter:
+            observer.wait_queue(path, 2)
+            sent = time.monotonic()
+            waiter.send_signal(signal.SIGINT)
+            assert waiter.stdout is not None
+            answered = float(waiter.stdout.readline())
+            # The process and its session live on: the node went because it was deleted.
+            observer.wait_queue(path, 1, timeout=2)
+            assert waiter.poll() is None
+            _, errors = waiter.communicate(timeout=10)
+    assert answered - sent < 0.2
+    assert errors == ""
+
+
+def test_an_interrupt_while_connecting(path: str) -> None:
+    waiter = scripts.start(
+        """
+        print("ready")
+        try:
+            zklock.Client(hosts, connect_timeout=30)
+        except KeyboardInterrupt:
+            print(time.monotonic())
+        """,
+        "127.0.0.1:1",
+        path,
+    )
+    with waiter:
+        assert waiter.stdout is not None
+        waiter.stdout.readline()
+        time.sleep(0.3)
+        sent = time.monotonic()
+        waiter.send_signal(signal.SIGINT)
+        assert float(waiter.stdout.readline()) - sent < 0.2
+
+
+def test_a_signal_handler_that_returns_does_not_end_the_wait(
+    client: zklock.Client, other: zklock.Client, path: str
+) -> None:
+    called = threading.Event()
+    before = signal.signal(signal.SIGUSR1, lambda *_: called.set())
+    try:
+        with zklock.Mutex(other, path):
+            sender = threading.Timer(0.2, signal.raise_signal, [signal.SIGUSR1])
+            sender.start()
+            started = time.monotonic()
+            assert not zklock.Mutex(client, path).acquire(timeout=1)
+            assert time.monotonic() - started > 0.9
+            sender.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert called.is_set()
+
+
+def test_a_signal_handler_may_release_what_it_waits_for(
+    client: zklock.Client, other: zklock.Client, path: str
+) -> None:
+    held, wanted = zklock.Mutex(other, path), zklock.Mutex(client, path)
+    assert held.acquire()
+    lease = held.lease
+    assert lease is not None
+    before = signal.signal(signal.SIGUSR1, lambda *_: lease.release())
+    try:
+        sender = threading.Timer(0.2, signal.raise_signal, [signal.SIGUSR1])
+        sender.start()
+        assert wanted.acquire(timeout=10)
+        wanted.release()
+        sender.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_the_owner_is_the_thread(client: zklock.Client, path: str) -> None:
+    lock = zklock.Mutex(client, path)
+    assert lock.acquire()
+    assert lock.acquire(blocking=False)
+    assert zklock.Mutex(client, path).owned()
+    assert not in_a_thread(lock.owned)
+    assert in_a_thread(lambda: lock.lease) is None
+    assert not in_a_thread(lambda: lock.acquire(blocking=False))
+    with pytest.raises(zklock.NotHeld):
+        in_a_thread(lock.release)
+    lock.release()
+    assert lock.owned()
+    lock.release()
+    assert not lock.owned()
+    with pytest.raises(zklock.NotHeld):
+        lock.release()
+
+
+def test_a_thread_that_ends_does_not_pass_its_lock_on(client: zklock.Client, path: str) -> None:
+    lock = zklock.Mutex(client, path)
+    assert in_a_thread(lock.acquire)
+    # The system reuses the identifiers of threads. Each of these may have the first one's.
+    for _ in range(20):
+        assert not in_a_thread(lock.owned)
+    assert not in_a_thread(lambda: lock.acquire(blocking=False))
+
+
+def test_release_undoes_the_newest_level(client: zklock.Client, path: str) -> None:
+    lock = zklock.Mutex(client, path)
+    leases = []
+    for _ in range(3):
+        assert lock.acquire()
+        assert lock.lease is not None
+        leases.append(lock.lease)
+    first, second, third = leases
+    assert len({first.node, second.node, third.node}) == 1
+    assert len({first.fencing_token, second.fencing_token, third.fencing_token}) == 1
+    in_a_thread(third.release)
+    assert lock.lease is second
+    second.release(wait=False)
+    with pytest.raises(zklock.NotHeld):
+        second.release()
+    with pytest.raises(zklock.NotHeld):
+        second.check()
+    assert lock.lease is first
+    first.check()
+    lock.release(wait=False)
+    assert lock.lease is None
+    assert not lock.owned()
+
+
+def test_levels_belong_to_the_object_that_took_them(client: zklock.Client, path: str) -> None:
+    one, two = zklock.Mutex(client, path), zklock.Mutex(client, path)
+    assert one.acquire()
+    with pytest.raises(zklock.NotHeld):
+        two.release()
+    assert one.owned()
+    one.release()
+
+
+def test_scopes(client: zklock.Client, other: zklock.Client, observer: Observer, path: str) -> None:
+    lock = zklock.Mutex(client, path)
+    with lock as outer:
+        assert lock.lease is outer
+        with lock.hold(timeout=0) as inner:
+            assert lock.lease is inner
+            assert inner.node == outer.node
+        assert lock.lease is outer
+        with pytest.raises(zklock.LockTimeout), zklock.Mutex(other, path).hold(timeout=0.2):
+            raise AssertionError("entered")
+        with pytest.raises(zklock.LockTimeout), zklock.Mutex(other, path).hold(timeout=0):
+            raise AssertionError("entered")
+    assert lock.lease is None
+    assert observer.queue(path) == []
+    with pytest.raises(KeyError), lock:
+        raise KeyError
+    assert not lock.owned()
+
+
+def test_the_end_of_a_scope_is_silent(client: zklock.Client, path: str) -> None:
+    lock = zklock.Mutex(client, path)
+    with lock as lease:
+        lease.release()
+    with lock:
+        lock.release()
+    with lock.hold() as lease:
+        lease.release()
+    with lock:
+        # Taken in the body and not released there: the scope undoes its own level, not this one.
+        assert lock.acquire()
+    assert lock.owned()
+    lock.release()
+    with lock:
+        client.close()
+
+
+def test_a_hold_may_be_entered_again(client: zklock.Client, path: str) -> None:
+    hold = zklock.Mutex(client, path).hold(timeout=1)
+    with hold as outer, hold as inner:
+        assert outer is not inner
+        assert outer.node == inner.node
+    with hold as again:
+        assert again.node != outer.node
+
+
+def test_a_scope_may_end_in_another_thread(client: zklock.Client, path: str) -> None:
+    lock = zklock.Mutex(client, path)
+    lock.__enter__()
+    in_a_thread(lambda: lock.__exit__(None, None, None))
+    assert not lock.owned()
+
+
+def test_a_lock_that_is_collected_releases(
+    client: zklock.Client, other: zklock.Client, observer: Observer, path: str
+) -> None:
+    lock = zklock.Mutex(client, path)
+    assert lock.acquire()
+    assert lock.acquire()
+    gone = weakref.ref(lock)
+    del lock
+    gc.collect()
+    assert gone() is None
+    observer.wait_queue(path, 0)
+
+
+def test_a_lease_that_is_collected_releases(client: zklock.Client, observer: Observer, path: str) -> None:
+    lock = zklock.Mutex(client, path)
+    assert lock.acquire()
+    lease = lock.lease
+    del lock
+    assert len(observer.queue(path)) == 1
+    del lease
+    gc.collect()
+    observer.wait_queue(path, 0)
+
+
+def test_a_client_that_is_collected_closes(hosts: str, observer: Observer, path: str) -> None:
+    lock = zklock.Mutex(zklock.Client(hosts), path)
+    assert lock.acquire()
+    assert len(observer.queue(path)) == 1
+    del lock
+    gc.collect()
+    observer.wait_queue(path, 0)
+
+
+def test_a_hosts_string_is_one_client(hosts: str, path: str) -> None:
+    one, two = zklock.Mutex(hosts, path), zklock.Mutex(hosts, path + "-2")
+    with one as first, two as second:
+        assert first.session_id == second.session_id != 0
+
+
+def test_a_closed_client(hosts: str, path: str) -> None:
+    with zklock.Client(hosts) as client:
+        lock = zklock.Mutex(client, path)
+        assert client.state == "connected"
+        assert client.session_id != 0
+        assert lock.acquire()
+        lease = lock.lease
+        assert lease is not None
+    assert client.state == "closed"
+    client.close()
+    assert lease.state == "lost"
+    with pytest.raises(zklock.LockLost):
+        lease.check()
+    with pytest.raises(zklock.ClientClosed):
+        lock.acquire()
+    # There is nothing left to undo.
+    lock.release()
+
+
+def test_closing_wakes_the_waiters(hosts: str, other: zklock.Client, observer: Observer, path: str) -> None:
+    client = zklock.Client(hosts)
+    with zklock.Mutex(other, path), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(zklock.Mutex(client, path).acquire)
+        observer.wait_queue(path, 2)
+        client.close()
+        with pytest.raises(zklock.ClientClosed):
+            waiting.result(timeout=10)
+
+
+def test_many_threads_on_one_object(client: zklock.Client, path: str) -> None:
+    lock = zklock.Mutex(client, path)
+    inside = 0
+
+    def work() -> int:
+        nonlocal inside
+        done = 0
+        for _ in range(10):
+            with lock:
+                inside += 1
+                assert inside == 1
+                done += 1
+                inside -= 1
+        return done
+
+    with ThreadPoolExecutor(16) as pool:
+        assert sum(pool.map(lambda _: work(), range(16))) == 160
+
+
+def test_representations(client: zklock.Client, path: str) -> None:
+    lock = zklock.Mutex(client, path)
+    assert repr(lock) == f"<zklock.Mutex {path}>"
+    assert repr(client) == f"<zklock.Client connected, session {client.session_id:#x}>"
+    with lock as lease:
+        assert repr(lease) == f"<zklock.Lease {lease.node} held, token {lease.fencing_token}>"
+        assert lease.path == path
+        assert lease.node.startswith(path + "/_c_")
+    assert "released" in repr(lease)
+
+
+def test_naming(client: zklock.Client, path: str) -> None:
+    with zklock.Mutex(client, path, naming="kazoo", label="reports") as lease:
+        assert "__lock__" in lease.node

@@ -1,0 +1,66 @@
+"""The types are complete, and the stubs tell the truth."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+USAGE = """
+import asyncio
+from typing import assert_type
+import zklock
+from zklock import aio
+
+def blocking(client: zklock.Client) -> None:
+    lock = zklock.Mutex(client, "/a", label="x", naming="kazoo")
+    assert_type(lock.acquire(timeout=None), bool)
+    with lock as lease:
+        assert_type(lease, zklock.Lease)
+        assert_type(lease.fencing_token, int)
+    with lock.hold(timeout=5) as lease:
+        assert_type(lock.lease, zklock.Lease | None)
+
+async def awaiting() -> None:
+    async with aio.Client("a") as client:
+        assert_type(client, aio.Client)
+        lock = aio.Mutex(client, "/a")
+        assert_type(await lock.acquire(timeout=1), bool)
+        assert_type(await asyncio.wait_for(lock.acquire(), 1), bool)
+        assert_type(await asyncio.create_task(lock.acquire()), bool)
+        async with lock.hold(timeout=1) as lease:
+            assert_type(lease, aio.Lease)
+        await lock.release()
+
+try:
+    zklock.Mutex("a", "/a", naming="other")  # type: ignore[arg-type]
+except zklock.Error as error:
+    assert_type(error.code, str)
+"""
+
+
+def check(*command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_mypy_strict_on_the_package(tmp_path: Path) -> None:
+    check("mypy", "--strict", "--cache-dir", str(tmp_path), "python/zklock")
+
+
+def test_mypy_strict_on_what_uses_it(tmp_path: Path) -> None:
+    usage = tmp_path / "usage.py"
+    usage.write_text(USAGE)
+    check("mypy", "--strict", "--cache-dir", str(tmp_path), "--warn-unused-ignores", str(usage))
+
+
+def test_the_stubs_match_the_module() -> None:
+    check("mypy.stubtest", "zklock")
