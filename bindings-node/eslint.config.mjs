@@ -2,6 +2,18 @@ import eslint from '@eslint/js';
 import { defineConfig } from 'eslint/config';
 import typescript from 'typescript-eslint';
 
+const NODE_GLOBALS = [
+  'AbortController',
+  'AbortSignal',
+  'Buffer',
+  'URL',
+  'clearTimeout',
+  'console',
+  'performance',
+  'process',
+  'setTimeout',
+];
+
 export default defineConfig(
   { ignores: ['dist/', 'native/', 'node_modules/', 'test/types/'] },
   eslint.configs.recommended,
@@ -14,13 +26,7 @@ export default defineConfig(
     },
   },
   {
-    files: ['test/**/*.mjs', 'test/**/*.cjs'],
-    languageOptions: {
-      globals: Object.fromEntries(
-        ['AbortController', 'AbortSignal', 'console', 'process', 'setImmediate', 'setTimeout', 'clearTimeout', 'URL', 'require', 'module', '__dirname', 'globalThis', 'WeakRef'].map(
-          (name) => [name, 'readonly'],
-        ),
-      ),
-    },
+    files: ['test/**/*.mjs'],
+    languageOptions: { globals: Object.fromEntries(NODE_GLOBALS.map((name) => [name, 'readonly'])) },
   },
 );

@@ -1,4 +1,4 @@
-import { connect, type NativeClient } from '../native';
+import { connect, NativeClient } from '../native';
 
 import { run, untilDone } from './bridge';
 import { checkOptionalNumber, checkOptionalString, checkOptions } from './check';
@@ -45,6 +45,7 @@ export class Client {
   }
 
   private constructor(native: NativeClient) {
+    if (!(native instanceof NativeClient)) throw new TypeError('a client is made by Client.connect()');
     this.#native = native;
   }
 

@@ -1,4 +1,4 @@
-import type { NativeLease } from '../native';
+import { NativeLease } from '../native';
 
 import { giveUp, run, untilDone, watch } from './bridge';
 import { checkOptionalBoolean, checkOptions } from './check';
@@ -53,6 +53,7 @@ export class Lease {
   }
 
   private constructor(native: NativeLease, client: Client) {
+    if (!(native instanceof NativeLease)) throw new TypeError('a lease is made by acquiring a lock');
     this.#native = native;
     this.#client = client;
   }
@@ -100,19 +101,22 @@ export class Lease {
     if (failure instanceof LockLostError) {
       controller.abort(failure);
     } else if (failure === undefined) {
-      // Weakly: while its loss is awaited, the lease can be collected, and thereby released.
-      const weak = new WeakRef(this);
-      this.#watch = watch(
-        (bridge) => this.#native.lost(bridge),
-        () => {
-          const lease = weak.deref();
-          const loss = lease === undefined ? undefined : lease.#failure();
-          if (loss instanceof LockLostError) controller.abort(loss);
-        },
-      );
+      this.#watch = watch((bridge) => this.#native.lost(bridge), Lease.#abortOf(new WeakRef(this), controller));
       collected.register(this, this.#watch, this);
     }
     return controller.signal;
+  }
+
+  /**
+   * What to do when the loss is heard of. It knows the lease only weakly, so that a lease can be collected, and
+   * thereby released, while its loss is awaited; and it is made here because closures share what they capture.
+   */
+  static #abortOf(weak: WeakRef<Lease>, controller: AbortController): () => void {
+    return () => {
+      const lease = weak.deref();
+      const loss = lease === undefined ? undefined : lease.#failure();
+      if (loss instanceof LockLostError) controller.abort(loss);
+    };
   }
 
   #stopWatching(): void {

@@ -1,0 +1,113 @@
+// Leases: what they say, how they end.
+
+import assert from 'node:assert/strict';
+
+import { Client, LockLostError, Lease, Mutex, NotHeldError } from 'zklock';
+
+import { connected, contenders, deleteNode, freshPath, hosts, scenario, sleep, until, untilContenders } from './support.mjs';
+
+const aborted = (signal) =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve(signal.reason);
+    signal.addEventListener('abort', () => resolve(signal.reason), { once: true });
+  });
+
+scenario('a lease tells its facts, with bigints, and as JSON with strings', async (t) => {
+  const client = await connected(t);
+  const mutex = new Mutex(client, freshPath(), { label: 'facts' });
+  const lease = await mutex.acquire();
+  assert.ok(lease instanceof Lease);
+  assert.equal(lease.path, mutex.path);
+  assert.deepEqual(await contenders(mutex.path), [lease.node]);
+  assert.equal(typeof lease.fencingToken, 'bigint');
+  assert.equal(lease.sessionId, client.sessionId);
+  assert.equal(lease.state, 'held');
+  assert.deepEqual(JSON.parse(JSON.stringify({ lease })).lease, {
+    path: lease.path,
+    node: lease.node,
+    fencingToken: String(lease.fencingToken),
+    sessionId: String(lease.sessionId),
+    state: 'held',
+  });
+  await lease.release();
+  const next = await mutex.acquire();
+  assert.ok(next.fencingToken > lease.fencingToken);
+  await next.release();
+});
+
+scenario('a second release is NotHeldError, a second disposal is nothing', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const lease = await mutex.acquire();
+  await lease.release();
+  await assert.rejects(lease.release(), NotHeldError);
+  await assert.rejects(lease.release({ wait: false }), NotHeldError);
+  assert.throws(() => lease.check(), NotHeldError);
+  await lease[Symbol.asyncDispose]();
+  const disposed = await mutex.acquire();
+  await disposed[Symbol.asyncDispose]();
+  assert.deepEqual(await contenders(mutex.path), []);
+});
+
+scenario('release without waiting is on its way at once', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const lease = await mutex.acquire();
+  await lease.release({ wait: false });
+  await untilContenders(mutex.path, 0);
+});
+
+scenario('the signal aborts with LockLostError when an operator deletes the node', async (t) => {
+  // Nothing but the loss is awaited here.
+  const client = (await connected(t)).ref();
+  const mutex = new Mutex(client, freshPath());
+  const lease = await mutex.acquire();
+  const { signal } = lease;
+  assert.equal(lease.signal, signal);
+  assert.equal(signal.aborted, false);
+  // A node that is held for long is watched.
+  await sleep(400);
+  await deleteNode(lease.node);
+  const reason = await aborted(signal);
+  assert.ok(reason instanceof LockLostError);
+  assert.match(reason.message, /node deleted/);
+  assert.equal(lease.state, 'lost');
+  assert.throws(() => lease.check(), { code: 'LOCK_LOST' });
+  await lease.release();
+});
+
+scenario('the signal aborts when the client is closed, for every handle, and for one asked later', async () => {
+  const client = await Client.connect(hosts);
+  const mutex = new Mutex(client, freshPath());
+  const outer = await mutex.acquire();
+  const inner = await mutex.acquire({ within: outer });
+  const reasons = [aborted(outer.signal), aborted(inner.signal)];
+  const late = await mutex.acquire({ within: outer });
+  await client.close();
+  for (const reason of await Promise.all(reasons)) assert.match(reason.message, /client closed/);
+  assert.equal(late.signal.aborted, true);
+  assert.equal(late.signal.reason.code, 'LOCK_LOST');
+});
+
+scenario('the signal of a released lease never aborts', async () => {
+  const client = await Client.connect(hosts);
+  const lease = await new Mutex(client, freshPath()).acquire();
+  const { signal } = lease;
+  await lease.release();
+  await client.close();
+  await sleep(50);
+  assert.equal(signal.aborted, false);
+  assert.equal(lease.signal, signal);
+});
+
+scenario('a lease that is garbage collected is released, though its signal is awaited', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  let signal;
+  await (async () => {
+    const lease = await mutex.acquire();
+    signal = lease.signal;
+  })();
+  await until('the lease is collected and released', async () => {
+    globalThis.gc();
+    return (await contenders(mutex.path)).length === 0;
+  });
+  assert.equal(signal.aborted, false);
+});

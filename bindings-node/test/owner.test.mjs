@@ -1,0 +1,162 @@
+// Who may re-enter.
+
+import assert from 'node:assert/strict';
+
+import { BadArgumentError, LockTimeoutError, Mutex, NotHeldError } from 'zklock';
+
+import { connected, contenders, freshPath, scenario, sleep } from './support.mjs';
+
+scenario('outside scopes every acquire is a new owner', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const lease = await mutex.acquire();
+  assert.equal(await mutex.tryAcquire(), null);
+  await assert.rejects(mutex.acquire({ timeout: 50 }), LockTimeoutError);
+  await lease.release();
+});
+
+scenario('an acquire inside a scope re-enters, through any object on the path, in depth', async (t) => {
+  const client = await connected(t);
+  const mutex = new Mutex(client, freshPath());
+  await mutex.using(async (outer) => {
+    const other = new Mutex(client, mutex.path);
+    const inner = await other.tryAcquire();
+    assert.equal(inner.node, outer.node);
+    await inner.release();
+    await other.using((deeper) => {
+      assert.equal(deeper.node, outer.node);
+    });
+    assert.equal((await contenders(mutex.path)).length, 1);
+    outer.check();
+  });
+  assert.deepEqual(await contenders(mutex.path), []);
+});
+
+scenario('the branches of a Promise.all inside a scope share it', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  await mutex.using(async (outer) => {
+    const nodes = await Promise.all(
+      [1, 2, 3].map((milliseconds) =>
+        mutex.using(async (inner) => {
+          await sleep(milliseconds);
+          return inner.node;
+        }),
+      ),
+    );
+    assert.deepEqual(new Set(nodes), new Set([outer.node]));
+  });
+});
+
+scenario('scopes side by side are two owners', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  let inside = 0;
+  const hold = () =>
+    mutex.using(async () => {
+      inside += 1;
+      assert.equal(inside, 1);
+      await sleep(5);
+      inside -= 1;
+    });
+  await Promise.all([hold(), hold(), hold()]);
+});
+
+scenario('callbacks that outlive the scope are new owners, each of its own', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const callbacks = [];
+  await mutex.using(() => {
+    callbacks.push(sleep(30).then(() => mutex.tryAcquire()));
+    callbacks.push(sleep(60).then(() => mutex.tryAcquire()));
+  });
+  const [first, second] = await Promise.all(callbacks);
+  assert.notEqual(first, null);
+  assert.equal(second, null);
+  await first.release();
+});
+
+scenario('a callback that outlives an inner scope belongs to the outer one', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  await mutex.using(async (outer) => {
+    let later;
+    await mutex.using(() => {
+      later = sleep(20).then(() => mutex.tryAcquire());
+    });
+    const lease = await later;
+    assert.equal(lease.node, outer.node);
+    await lease.release();
+  });
+});
+
+scenario('a scope on one path or client says nothing about another', async (t) => {
+  const client = await connected(t);
+  const first = new Mutex(client, freshPath());
+  const second = new Mutex(client, freshPath());
+  const elsewhere = new Mutex(await connected(t), first.path);
+  await first.using(async () => {
+    assert.equal(await elsewhere.tryAcquire(), null);
+    await second.using(async (lease) => {
+      const again = await first.tryAcquire();
+      assert.notEqual(again.node, lease.node);
+      await again.release();
+    });
+  });
+});
+
+scenario('within re-enters explicitly, and only with a held lease of the same lock', async (t) => {
+  const client = await connected(t);
+  const mutex = new Mutex(client, freshPath());
+  const other = new Mutex(client, freshPath());
+  const elsewhere = new Mutex(await connected(t), mutex.path);
+  const lease = await mutex.acquire();
+  const inner = await mutex.acquire({ within: lease, timeout: 0 });
+  assert.equal(inner.node, lease.node);
+  await lease.release();
+  inner.check();
+  assert.equal(await mutex.tryAcquire(), null);
+  await mutex.using({ within: inner }, (again) => {
+    assert.equal(again.node, inner.node);
+  });
+  for (const foreign of [other, elsewhere]) {
+    await assert.rejects(foreign.acquire({ within: inner }), (error) => {
+      assert.ok(error instanceof BadArgumentError);
+      assert.match(error.message, /^within: /);
+      return true;
+    });
+  }
+  await inner.release();
+  await assert.rejects(mutex.acquire({ within: inner }), NotHeldError);
+});
+
+scenario('using passes results and errors through, and releases', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  assert.equal(await mutex.using(() => 42), 42);
+  assert.equal(await mutex.using({ timeout: 1000 }, async () => 'later'), 'later');
+  const error = new Error('from the body');
+  await assert.rejects(
+    mutex.using(() => {
+      throw error;
+    }),
+    error,
+  );
+  await mutex.using((lease) => lease.release());
+  assert.deepEqual(await contenders(mutex.path), []);
+});
+
+scenario('scopes that follow each other through callbacks do not add up', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const leases = [];
+  // Each round is started inside the scope before it, and so its scope is made inside that one.
+  const last = await new Promise((resolve, reject) => {
+    const round = async () => {
+      await mutex.using((lease) => {
+        leases.push(new WeakRef(lease));
+        if (leases.length < 30) setTimeout(() => round().catch(reject), 0);
+        else resolve(setTimeout(() => undefined, 60_000));
+      });
+    };
+    round().catch(reject);
+  });
+  await sleep(20);
+  globalThis.gc();
+  // The last timer keeps the last scope.
+  assert.ok(leases.filter((lease) => lease.deref() !== undefined).length <= 3);
+  clearTimeout(last);
+});

@@ -1,0 +1,190 @@
+// What the package does to a process, and a process's end to its locks.
+
+import assert from 'node:assert/strict';
+
+import { Mutex } from 'zklock';
+
+import { connected, contenders, freshPath, run, scenario, until, untilContenders } from './support.mjs';
+
+const PRELUDE = `
+  import { Client, Mutex } from 'zklock';
+  const path = process.argv[1];
+  const client = await Client.connect();
+  const mutex = new Mutex(client, path);
+`;
+
+for (const module of [true, false]) {
+  scenario(`loading as ${module ? 'ESM' : 'CommonJS'} starts no thread and opens no socket`, async () => {
+    const load = module ? `await import('zklock')` : `require('zklock')`;
+    const { stdout, code } = await run(
+      `
+      ${module ? `import fs from 'node:fs'` : `const fs = require('node:fs')`};
+      const threads = () => fs.readdirSync('/proc/self/task').length;
+      const sockets = () => fs.readdirSync('/proc/self/fd').filter((fd) => {
+        try { return fs.readlinkSync('/proc/self/fd/' + fd).startsWith('socket:'); } catch { return false; }
+      }).length;
+      // The loader of ES modules reads files on Node's own pool: it is to be there before we count.
+      const pool = new Promise((resolve) => fs.stat('.', resolve));
+      ${module ? 'await pool' : ''};
+      const before = [threads(), sockets(), process.listenerCount('exit')];
+      ${load};
+      console.log(JSON.stringify([before, [threads(), sockets(), process.listenerCount('exit')]]));
+      `,
+      { module },
+    );
+    assert.equal(code, 0);
+    const [before, after] = JSON.parse(stdout);
+    assert.deepEqual(after, before);
+  });
+}
+
+scenario('an idle client lets the process end, also while it holds, and the lock is free then', async () => {
+  const path = freshPath();
+  const { code, stdout } = await run(
+    `${PRELUDE}
+    const lease = await mutex.acquire();
+    void lease.signal;
+    process.on('exit', () => console.log(lease.state));`,
+    { args: [path] },
+  );
+  assert.equal(code, 0);
+  assert.match(stdout, /held|lost/);
+  assert.deepEqual(await contenders(path), []);
+});
+
+scenario('a pending acquire keeps the process alive until it is granted', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const lease = await mutex.acquire();
+  const child = run(
+    `${PRELUDE}
+    const lease = await mutex.acquire();
+    console.log('granted');`,
+    { args: [mutex.path] },
+  );
+  await untilContenders(mutex.path, 2);
+  await lease.release();
+  assert.deepEqual(await child, { code: 0, signal: null, stdout: 'granted\n', stderr: '' });
+});
+
+scenario('a pending acquire of an unref()ed client does not keep the process alive', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const lease = await mutex.acquire();
+  const { code, stdout } = await run(
+    `${PRELUDE}
+    client.unref();
+    void mutex.acquire().then(() => console.log('granted'));`,
+    { args: [mutex.path] },
+  );
+  assert.equal(code, 0);
+  assert.equal(stdout, '');
+  assert.equal((await contenders(mutex.path)).length, 1);
+  await lease.release();
+});
+
+scenario('a ref()ed client keeps the process alive until it is closed', async () => {
+  const { code, stdout } = await run(
+    `${PRELUDE}
+    client.ref();
+    setTimeout(async () => { console.log('closing'); await client.close(); }, 200).unref();`,
+    { args: [freshPath()] },
+  );
+  assert.equal(code, 0);
+  assert.equal(stdout, 'closing\n');
+});
+
+scenario('release and close keep the process alive until they are done, unref()ed or not', async () => {
+  const { code, stdout, stderr } = await run(
+    `${PRELUDE}
+    const lease = await mutex.acquire();
+    client.unref();
+    await lease.release();
+    await client.close();
+    console.log('done');`,
+    { args: [freshPath()] },
+  );
+  assert.deepEqual([code, stdout, stderr], [0, 'done\n', '']);
+});
+
+const ENDINGS = {
+  'process.exit()': [`process.exit(3)`, 3],
+  'an uncaught exception': [`setImmediate(() => { throw new Error('oops'); })`, 1],
+  'an unhandled rejection': [`void Promise.reject(new Error('oops'))`, 1],
+  'process.exit() in a scope': [`await mutex.using({ within: lease }, () => process.exit(3))`, 3],
+  'process.exit() with an acquire pending': [`void mutex.acquire(); setTimeout(() => process.exit(3), 50)`, 3],
+};
+
+for (const [name, [ending, expected]] of Object.entries(ENDINGS)) {
+  scenario(`${name} frees the lock at once`, async () => {
+    const path = freshPath();
+    const { code, signal, stderr } = await run(`${PRELUDE} const lease = await mutex.acquire(); ${ending};`, {
+      args: [path],
+    });
+    assert.equal(signal, null, stderr);
+    assert.equal(code, expected, stderr);
+    assert.deepEqual(await contenders(path), []);
+  });
+}
+
+scenario('there is one exit hook however many clients', async () => {
+  const { stdout } = await run(
+    `import { Client } from 'zklock';
+    const before = process.listenerCount('exit');
+    for (let i = 0; i < 20; i++) await Client.connect();
+    console.log(process.listenerCount('exit') - before);`,
+  );
+  assert.equal(stdout, '1\n');
+});
+
+scenario('an exit while the server is silent takes about a second, not more', async (t) => {
+  // A port that takes connections and never answers stands for a server that hangs.
+  const { createServer } = await import('node:net');
+  const silent = createServer(() => undefined).listen(0, '127.0.0.1');
+  await new Promise((resolve) => silent.once('listening', resolve));
+  t.after(() => silent.close());
+  const before = performance.now();
+  const { code } = await run(
+    `import { Client } from 'zklock';
+    void Client.connect('127.0.0.1:${silent.address().port}').catch(() => undefined);
+    setTimeout(() => process.exit(0), 100);`,
+  );
+  assert.equal(code, 0);
+  assert.ok(performance.now() - before < 3000);
+});
+
+scenario('what nobody awaits rejects loudly, what is awaited leaves no stray rejection', async () => {
+  const { code, stdout, stderr } = await run(
+    `${PRELUDE}
+    process.on('unhandledRejection', (error) => { console.log('unhandled', error.code ?? error.name); });
+    const lease = await mutex.acquire();
+    void lease.signal;
+    await mutex.acquire({ timeout: 20 }).catch(() => undefined);
+    const controller = new AbortController();
+    const waiting = mutex.acquire({ signal: controller.signal }).catch(() => undefined);
+    controller.abort();
+    await waiting;
+    await mutex.acquire({ signal: AbortSignal.abort() }).catch(() => undefined);
+    await mutex.using({ timeout: 0 }, () => undefined).catch(() => undefined);
+    const last = mutex.acquire().catch(() => undefined);
+    await client.close();
+    await last;
+    await lease.release();
+    void lease.release();
+    await new Promise((resolve) => setTimeout(resolve, 20));`,
+    { args: [freshPath()] },
+  );
+  assert.equal(code, 0, stderr);
+  assert.equal(stdout, 'unhandled NOT_HELD\n');
+});
+
+scenario('kill -9 frees the lock after the session time-out', async () => {
+  const path = freshPath();
+  const { signal } = await run(
+    `import { Client, Mutex } from 'zklock';
+    const client = await Client.connect(undefined, { sessionTimeout: 1000 });
+    await new Mutex(client, process.argv[1]).acquire();
+    process.kill(process.pid, 'SIGKILL');`,
+    { args: [path] },
+  );
+  assert.equal(signal, 'SIGKILL');
+  await until('the session has expired', async () => (await contenders(path)).length === 0, 3000);
+});

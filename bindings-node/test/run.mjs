@@ -1,0 +1,37 @@
+// Starts one real ZooKeeper for all test files, runs them, and ends it.
+
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+
+const here = import.meta.dirname ?? new URL('.', import.meta.url).pathname;
+const harness = new URL('../../tests/', import.meta.url).pathname;
+const python = process.env.ZKLOCK_PYTHON ?? 'python3';
+
+// Ends when its standard input does, and so with us, however we end.
+const SERVER = `
+import sys
+from harness.server import Standalone
+with Standalone() as server:
+    print(server.hosts, flush=True)
+    sys.stdin.read()
+`;
+
+const setUp = spawnSync(python, ['-m', 'harness.setup'], { cwd: harness, stdio: 'inherit' });
+if (setUp.status !== 0) process.exit(1);
+
+const server = spawn(python, ['-c', SERVER], { cwd: harness, stdio: ['pipe', 'pipe', 'inherit'] });
+const ended = once(server, 'exit');
+const first = await createInterface(server.stdout)[Symbol.asyncIterator]().next();
+if (first.done) throw new Error('the server did not start');
+
+const named = process.argv.slice(2);
+const files = named.length > 0 ? named : readdirSync(here).filter((file) => file.endsWith('.test.mjs'));
+const env = { ...process.env, ZKLOCK_TEST_HOSTS: first.value };
+const tests = spawn(process.execPath, ['--expose-gc', '--test', ...files], { cwd: here, env, stdio: 'inherit' });
+const [code] = await once(tests, 'exit');
+
+server.stdin.end();
+await ended;
+process.exitCode = code ?? 1;

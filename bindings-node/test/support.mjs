@@ -1,0 +1,123 @@
+// What the tests share.
+
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { Client } from 'zklock';
+
+export const hosts = process.env.ZKLOCK_TEST_HOSTS;
+if (!hosts) throw new Error('run these tests with `npm test`, which starts a server');
+
+export const home = fileURLToPath(new URL('..', import.meta.url));
+
+/** A test that a hang makes fail. */
+export function scenario(name, body, timeout = 30_000) {
+  return test(name, { timeout }, body);
+}
+
+/** A client that is closed at the end of the test. */
+export async function connected(context, options) {
+  const client = await Client.connect(hosts, options);
+  context.after(() => client.close());
+  return client;
+}
+
+/** A lock path that no other test uses. */
+export const freshPath = () => `/test-${randomUUID()}`;
+
+export const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** Waits until a condition holds of something that gives no notice. */
+export async function until(what, condition, limit = 10_000) {
+  const deadline = Date.now() + limit;
+  while (!(await condition())) {
+    if (Date.now() > deadline) throw new Error(`not within ${limit} ms: ${what}`);
+    await sleep(10);
+  }
+}
+
+function open() {
+  const [host, port] = hosts.split(':');
+  return connect(Number(port), host);
+}
+
+async function fourLetterWord(word) {
+  const socket = open();
+  socket.end(word);
+  let text = '';
+  for await (const chunk of socket) text += chunk;
+  return text;
+}
+
+/** The nodes in a lock directory that a session keeps, as the server lists them. */
+export async function contenders(path) {
+  const dump = await fourLetterWord('dump');
+  return [...dump.matchAll(/^\t(\/.*)$/gm)].map(([, node]) => node).filter((node) => node.startsWith(`${path}/`));
+}
+
+/** Waits until a lock directory has so many contenders. */
+export async function untilContenders(path, count) {
+  await until(`${count} contenders on ${path}`, async () => (await contenders(path)).length === count);
+}
+
+const frame = (...parts) => {
+  const body = Buffer.concat(parts);
+  return Buffer.concat([int(body.length), body]);
+};
+const int = (value) => {
+  const buffer = Buffer.alloc(4);
+  buffer.writeInt32BE(value);
+  return buffer;
+};
+
+/** Sends one request on a session of its own, as an operator's tool would, and returns the error number. */
+async function request(opcode, ...body) {
+  const socket = open();
+  // Version, last zxid, time-out, session, password.
+  socket.write(frame(int(0), Buffer.alloc(8), int(10_000), Buffer.alloc(8), int(16), Buffer.alloc(16)));
+  socket.write(frame(int(1), int(opcode), ...body));
+  // Closes the session.
+  socket.write(frame(int(2), int(-11)));
+  let received = Buffer.alloc(0);
+  for await (const chunk of socket) received = Buffer.concat([received, chunk]);
+  const connection = received.readInt32BE(0);
+  // Length, xid, zxid, error.
+  return received.readInt32BE(4 + connection + 4 + 4 + 8);
+}
+
+const string = (text) => Buffer.concat([int(Buffer.byteLength(text)), Buffer.from(text)]);
+
+/** Deletes a node, as an operator might. */
+export async function deleteNode(path) {
+  const error = await request(2, string(path), int(-1));
+  if (error !== 0) throw new Error(`delete ${path}: error ${error}`);
+}
+
+/** Whether a node is there. */
+export async function exists(path) {
+  return (await request(3, string(path), Buffer.alloc(1))) === 0;
+}
+
+/** Runs a program of its own in the package's directory, where `zklock` is this package. */
+export async function run(source, { args = [], env = {}, module = true, onLine } = {}) {
+  const flags = module ? ['--input-type=module'] : [];
+  const child = spawn(process.execPath, [...flags, '--expose-gc', '-e', source, ...args], {
+    cwd: home,
+    env: { ...process.env, ZKLOCK_HOSTS: hosts, NODE_OPTIONS: '', NODE_TEST_CONTEXT: '', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: 25_000,
+    killSignal: 'SIGKILL',
+  });
+  const output = { stdout: '', stderr: '' };
+  child.stderr.on('data', (data) => (output.stderr += data));
+  child.stdout.on('data', (data) => {
+    output.stdout += data;
+    onLine?.(String(data), child);
+  });
+  const [code, signal] = await once(child, 'close');
+  return { code, signal, ...output };
+}

@@ -1,0 +1,17 @@
+// A consumer with CommonJS.
+
+import zklock = require('zklock');
+
+async function main(): Promise<void> {
+  await using client: zklock.Client = await zklock.Client.connect();
+  const mutex: zklock.Mutex = new zklock.Mutex(client, process.env['LOCK_PATH'] ?? '/types');
+  {
+    await using lease: zklock.Lease = await mutex.acquire();
+    console.log(lease.state);
+  }
+  const lease = await mutex.tryAcquire();
+  console.log(lease?.state === 'held' ? 'released' : 'taken');
+  await lease?.release();
+}
+
+void main();

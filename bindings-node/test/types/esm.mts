@@ -1,0 +1,67 @@
+// A consumer with ES modules: every public name, with the types that it has.
+
+import {
+  Client,
+  LockLostError,
+  LockTimeoutError,
+  Mutex,
+  ZkLockError,
+  type AcquireOptions,
+  type ClientState,
+  type ConnectOptions,
+  type ErrorCode,
+  type Lease,
+  type LeaseJson,
+  type LeaseState,
+  type MutexOptions,
+  type ReleaseOptions,
+} from 'zklock';
+
+const path = process.env['LOCK_PATH'] ?? '/types';
+const connect: ConnectOptions = { sessionTimeout: 10_000, connectTimeout: 5_000, label: 'types' };
+const options: MutexOptions = { label: 'types', naming: 'curator' };
+const waiting: AcquireOptions = { timeout: 1000, signal: AbortSignal.timeout(5000), within: undefined };
+const releasing: ReleaseOptions = { wait: true };
+
+{
+  await using client: Client = await Client.connect(undefined, connect);
+  const state: ClientState = client.state;
+  const session: bigint = client.sessionId;
+  const same: Client = client.unref().ref();
+  const mutex = new Mutex(same, path, options);
+  {
+    await using lease: Lease = await mutex.acquire(waiting);
+    const facts: [string, string, bigint, bigint, AbortSignal] = [
+      lease.path,
+      lease.node,
+      lease.fencingToken,
+      lease.sessionId,
+      lease.signal,
+    ];
+    const held: LeaseState = lease.state;
+    const json: LeaseJson = lease.toJSON();
+    lease.check();
+    console.log(held);
+    void [state, session, facts, json.fencingToken.length];
+  }
+  const lease: Lease | null = await mutex.tryAcquire();
+  if (lease !== null) await lease.release(releasing);
+  console.log(lease === null ? 'not released' : 'released');
+  const length: number = await mutex.using((held) => held.path.length);
+  const later: string = await mutex.using({ timeout: 1000 }, async (held) => Promise.resolve(held.node));
+  void [length, later];
+}
+
+const error: ZkLockError = new LockTimeoutError('late');
+const code: ErrorCode = error.code;
+void [code, error instanceof LockLostError];
+
+export async function refusedByTheCompiler(): Promise<void> {
+  // @ts-expect-error A client is made by connect().
+  new Client();
+  // @ts-expect-error Times are numbers.
+  await Client.connect('a', { sessionTimeout: '10s' });
+  // @ts-expect-error There is no such naming.
+  const wrong: MutexOptions = { naming: 'etcd' };
+  void wrong;
+}

@@ -1,0 +1,98 @@
+// Worker threads: each has its own environment; the library's thread serves them all.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+
+import { Mutex } from 'zklock';
+
+import { connected, contenders, freshPath, hosts, run, scenario, untilContenders } from './support.mjs';
+
+const SOURCE = new URL('./worker.mjs', import.meta.url);
+
+function start(path, then) {
+  return new Worker(SOURCE, { workerData: { hosts, path, then } });
+}
+
+async function message(worker) {
+  const [text] = await once(worker, 'message');
+  return text;
+}
+
+scenario('a worker takes turns with the main thread', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const lease = await mutex.acquire();
+  const worker = start(mutex.path, 'release');
+  const exited = once(worker, 'exit');
+  assert.equal(await message(worker), 'connected');
+  await untilContenders(mutex.path, 2);
+  const granted = message(worker);
+  await lease.release();
+  assert.equal(await granted, 'granted');
+  assert.deepEqual(await exited, [0]);
+  await (await mutex.acquire({ timeout: 5000 })).release();
+});
+
+scenario('a worker that is terminated while it holds frees the lock at once', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const worker = start(mutex.path, 'hold');
+  await message(worker);
+  assert.equal(await message(worker), 'granted');
+  await worker.terminate();
+  await (await mutex.acquire({ timeout: 5000 })).release();
+});
+
+scenario('a worker that is terminated while it waits leaves the queue', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const lease = await mutex.acquire();
+  const worker = start(mutex.path, 'hold');
+  await message(worker);
+  await untilContenders(mutex.path, 2);
+  await worker.terminate();
+  await untilContenders(mutex.path, 1);
+  lease.check();
+  await lease.release();
+});
+
+scenario('a worker that ends by itself while it holds frees the lock at once', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const worker = start(mutex.path, 'end');
+  const exited = once(worker, 'exit');
+  await message(worker);
+  assert.equal(await message(worker), 'granted');
+  assert.deepEqual(await exited, [0]);
+  await (await mutex.acquire({ timeout: 5000 })).release();
+});
+
+scenario('workers terminated at any moment leave nothing behind', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  for (let round = 0; round < 12; round++) {
+    const worker = start(mutex.path, 'churn');
+    await message(worker);
+    await new Promise((resolve) => setTimeout(resolve, round * 3));
+    await worker.terminate();
+  }
+  await untilContenders(mutex.path, 0);
+  await (await mutex.acquire({ timeout: 5000 })).release();
+}, 60_000);
+
+scenario('a process exits cleanly while its workers hold and wait', async () => {
+  const path = freshPath();
+  const { code, signal, stdout, stderr } = await run(
+    `import { Worker } from 'node:worker_threads';
+    import { once } from 'node:events';
+    const start = () => new Worker(${JSON.stringify(SOURCE.pathname)}, {
+      execArgv: [],
+      workerData: { hosts: ${JSON.stringify(hosts)}, path: ${JSON.stringify(path)}, then: 'hold' },
+    });
+    const workers = [start(), start(), start()];
+    await Promise.race(workers.map(async (worker) => {
+      for (;;) if ((await once(worker, 'message'))[0] === 'granted') return;
+    }));
+    console.log('exit');
+    process.exit(0);`,
+  );
+  assert.deepEqual([code, signal, stdout, stderr], [0, null, 'exit\n', '']);
+  await untilContenders(path, 0);
+  assert.deepEqual(await contenders(path), []);
+});
