@@ -14,7 +14,7 @@ mod server;
 
 use zklock::queue::{Intent, JoinId, Kind, Naming, NodeName};
 
-pub(crate) use self::client::{Client, Requests, Told};
+pub(crate) use self::client::{Client, Told};
 pub(crate) use self::foreign::Foreign;
 pub(crate) use self::server::{Server, Zxid};
 
@@ -187,8 +187,8 @@ impl World {
         let number = number % self.clients.len();
         let (server, client) = (&mut self.server, &mut self.clients[number]);
         client.on_session(|session, news| {
-            session.flush(usize::MAX);
             while session.is_up() && !session.is_quiet(server) {
+                session.flush(usize::MAX);
                 session.serve(server);
                 session.advance(server);
                 session.receive(news);
