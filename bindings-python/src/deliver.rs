@@ -1,11 +1,10 @@
-//! The delivery thread: it tells event loops about outcomes, so that the core's thread never waits for the interpreter.
+//! The delivery thread: it tells event loops of outcomes, so that the core's thread never waits for the interpreter.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use pyo3::prelude::*;
 use zklock::ErrorKind;
 
 use crate::errors::Failure;
@@ -50,11 +49,11 @@ pub(crate) fn start() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Has an outcome delivered; whoever waits has started the thread.
-pub(crate) fn send(outcome: Arc<Shared>) {
+/// Has the delivery thread look at an operation that can move on.
+pub(crate) fn send(operation: Arc<Shared>) {
     if let Some(delivery) = current() {
         // Refused after the end of the thread, which is near the end of the process.
-        delivery.sender.send(Message::Deliver(outcome)).ok();
+        delivery.sender.send(Message::Deliver(operation)).ok();
     }
 }
 
@@ -70,9 +69,8 @@ pub(crate) fn stop(limit: Duration) {
 
 fn deliver(messages: &Receiver<Message>) {
     block_signals();
-    while let Ok(Message::Deliver(outcome)) = messages.recv() {
-        // None: the interpreter is gone, and all event loops with it.
-        if Python::try_attach(|py| outcome.deliver(py)).is_none() {
+    while let Ok(Message::Deliver(operation)) = messages.recv() {
+        if !operation.deliver() {
             return;
         }
     }

@@ -91,6 +91,7 @@ impl Mutex {
     fn release(&self, py: Python<'_>, wait: bool) -> Result<(), Failure> {
         let owner = this_thread();
         if let Some(lease) = self.levels.newest(py, owner) {
+            self.levels.remove(&lease);
             return lease.get().release(py, wait);
         }
         // In a forked child it is not the caller who is wrong.

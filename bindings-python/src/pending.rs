@@ -1,12 +1,12 @@
 //! An operation that asyncio waits for.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use zklock::Background;
 
 use crate::errors::Failure;
 use crate::lease::Lease;
@@ -15,6 +15,8 @@ use crate::{deliver, exit};
 /// What an operation comes to: a lease, or nothing but success.
 type Outcome = zklock::Result<Option<zklock::Lease>>;
 
+type Operation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
 /// An operation under way. Awaiting it waits for the outcome and returns nothing; `take()` then gives the outcome.
 ///
 /// The outcome stays on this side until somebody asks for it. So a lease that arrives in the tick in which its
@@ -22,17 +24,17 @@ type Outcome = zklock::Result<Option<zklock::Lease>>;
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Pending {
     shared: Arc<Shared>,
-    /// What keeps the operation going, unless it was done at once.
-    background: Mutex<Option<Background>>,
     process: u32,
 }
 
-/// What the awaiting side, the core's thread and the delivery thread share.
+/// What the awaiting side and the delivery thread share. Also what the core wakes when there is progress.
 #[derive(Default)]
 pub(crate) struct Shared(Mutex<State>);
 
 #[derive(Default)]
 struct State {
+    /// Until it has an outcome, or is abandoned.
+    operation: Option<Operation>,
     outcome: Option<Outcome>,
     /// Taken by whoever comes first, delivery or cancellation. Both are attached to the interpreter, as whoever
     /// drops Python objects should be.
@@ -46,26 +48,21 @@ struct Waiting {
 }
 
 impl Pending {
-    /// Begins `operation`. It goes on, on the core's thread, whether it is awaited or not.
+    /// Begins `operation`.
     pub(crate) fn start<F>(py: Python<'_>, operation: F) -> Result<Self, Failure>
     where
         F: Future<Output = Outcome> + Send + 'static,
     {
         exit::pause(py)?;
         let shared = Arc::<Shared>::default();
-        let mut operation = Box::pin(operation);
+        shared.state().operation = Some(Box::pin(operation));
+        let pending = Self { shared, process: std::process::id() };
         // What needs no answer from a server, such as re-entry, is done at once.
-        let background = match operation.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(outcome) => {
-                shared.state().outcome = Some(outcome);
-                None
-            }
-            Poll::Pending => {
-                let finished = Arc::clone(&shared);
-                Some(zklock::run(operation, move |outcome| finished.finish(outcome))?)
-            }
-        };
-        Ok(Self { shared, background: Mutex::new(background), process: std::process::id() })
+        if !pending.shared.poll(Waker::noop()) {
+            deliver::start()?;
+            pending.shared.poll(&Waker::from(Arc::clone(&pending.shared)));
+        }
+        Ok(pending)
     }
 }
 
@@ -96,13 +93,10 @@ impl Pending {
 
     /// Give up what is left of the operation: leave the queue, release a lease that nobody took.
     fn abandon(&self) {
-        // In a forked child nothing goes on, and the parent's thread may have held the lock.
-        if self.process != std::process::id() {
-            return;
+        // In a forked child nothing goes on, and one of the parent's threads may have held the lock.
+        if self.process == std::process::id() {
+            self.shared.abandon();
         }
-        let background = self.background.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(background);
-        self.shared.abandon();
     }
 }
 
@@ -132,29 +126,44 @@ impl Shared {
         pending
     }
 
-    /// Keeps the outcome, and has it delivered if somebody waits. Runs on the core's thread.
-    fn finish(self: Arc<Self>, outcome: Outcome) {
+    /// Moves the operation on; true if there is an outcome now.
+    fn poll(&self, waker: &Waker) -> bool {
         let mut state = self.state();
-        state.outcome = Some(outcome);
-        let awaited = state.waiting.is_some();
-        drop(state);
-        if awaited {
-            deliver::send(self);
+        if let Some(operation) = &mut state.operation
+            && let Poll::Ready(outcome) = operation.as_mut().poll(&mut Context::from_waker(waker))
+        {
+            state.outcome = Some(outcome);
+            state.operation = None;
         }
+        state.outcome.is_some()
     }
 
-    /// Completes the future, through its event loop.
-    pub(crate) fn deliver(self: Arc<Self>, py: Python<'_>) {
-        let waiting = self.state().waiting.take();
-        let Some(Waiting { event_loop, future }) = waiting else { return };
-        let wake_up = WakeUp { shared: Mutex::new(Some(self)), future };
-        // Fails when the event loop is closed. The wake-up is dropped then.
-        event_loop.call_method1(py, "call_soon_threadsafe", (wake_up,)).ok();
+    /// Moves the operation on, and completes the future of whoever waits for it, through its event loop. Runs on the
+    /// delivery thread. False if there is no interpreter any more.
+    pub(crate) fn deliver(self: Arc<Self>) -> bool {
+        if !self.poll(&Waker::from(Arc::clone(&self))) || self.state().waiting.is_none() {
+            return true;
+        }
+        let delivered = Python::try_attach(|py| {
+            let waiting = self.state().waiting.take();
+            let Some(Waiting { event_loop, future }) = waiting else { return };
+            let wake_up = WakeUp { shared: Mutex::new(Some(Arc::clone(&self))), future };
+            // Fails when the event loop is closed. The wake-up is dropped then.
+            event_loop.call_method1(py, "call_soon_threadsafe", (wake_up,)).ok();
+        });
+        delivered.is_some()
     }
 
     fn abandon(&self) {
         let state = std::mem::take(&mut *self.state());
         drop(state);
+    }
+}
+
+impl Wake for Shared {
+    /// Called on the core's thread, which has no time for more than this.
+    fn wake(self: Arc<Self>) {
+        deliver::send(self);
     }
 }
 

@@ -236,6 +236,7 @@ class Mutex:
         owner = _this_task()
         lease = self._newest(owner)
         if lease is not None:
+            self._levels.remove(lease)
             return lease.release(wait)
         # In a forked child it is not the caller who is wrong.
         _zklock.owned_by(self._mutex, owner)
