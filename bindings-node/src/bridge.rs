@@ -66,12 +66,7 @@ impl Settled {
             Err(error) => (None, Some(error)),
         };
         let code = error.as_ref().map(zklock::Error::code);
-        Self {
-            id,
-            value,
-            code,
-            message: error.map(|error| error.to_string()),
-        }
+        Self { id, value, code, message: error.map(|error| error.to_string()) }
     }
 }
 
@@ -103,27 +98,15 @@ impl Bridge {
     /// If Node refuses.
     #[napi(constructor)]
     pub fn new(wake: Function<'_, (), ()>) -> napi::Result<Self> {
-        let wake = wake
-            .build_threadsafe_function()
-            .callee_handled::<false>()
-            .weak::<true>()
-            .build()?;
-        Ok(Self {
-            shared: Arc::new(Shared {
-                wake,
-                operations: Mutex::default(),
-            }),
-        })
+        let wake = wake.build_threadsafe_function().callee_handled::<false>().weak::<true>().build()?;
+        Ok(Self { shared: Arc::new(Shared { wake, operations: Mutex::default() }) })
     }
 
     /// The operations that ended since the last call.
     #[napi]
     pub fn take(&self) -> Vec<Settled> {
         let settled = std::mem::take(&mut self.shared.operations().settled);
-        settled
-            .into_iter()
-            .map(|(id, outcome)| Settled::new(id, outcome))
-            .collect()
+        settled.into_iter().map(|(id, outcome)| Settled::new(id, outcome)).collect()
     }
 
     /// Gives an operation up: its future is dropped, or its outcome if it has ended already.

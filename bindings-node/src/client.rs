@@ -36,18 +36,12 @@ pub fn connect(
     connect_timeout: Option<f64>,
     label: Option<String>,
 ) -> Result<i64> {
-    let mut options = ClientOptions::new(hosts.as_deref())
-        .map_err(|error| thrown(&error))?
-        .language("node");
+    let mut options = ClientOptions::new(hosts.as_deref()).map_err(|error| thrown(&error))?.language("node");
     if let Some(timeout) = session_timeout {
-        options = in_range("sessionTimeout", timeout, |timeout| {
-            options.session_timeout(timeout)
-        })?;
+        options = in_range("sessionTimeout", timeout, |timeout| options.session_timeout(timeout))?;
     }
     if let Some(timeout) = connect_timeout {
-        options = in_range("connectTimeout", timeout, |timeout| {
-            options.connect_timeout(timeout)
-        })?;
+        options = in_range("connectTimeout", timeout, |timeout| options.connect_timeout(timeout))?;
     }
     let client = Client::new(options.label(label));
     bridge.start(async move {
@@ -65,10 +59,7 @@ fn in_range(
     let timeout = duration(argument, value, MILLISECOND).map_err(|error| thrown(&error))?;
     set(timeout).map_err(|error| {
         let message = error.to_string();
-        bad_argument(
-            argument,
-            message.split_once(": ").map_or(&*message, |(_, problem)| problem),
-        )
+        bad_argument(argument, message.split_once(": ").map_or(&*message, |(_, problem)| problem))
     })
 }
 

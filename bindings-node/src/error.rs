@@ -26,8 +26,5 @@ pub fn thrown(error: &zklock::Error) -> napi::Error<Code> {
 
 /// An argument out of its range that only this binding can see.
 pub fn bad_argument(argument: &str, problem: &str) -> napi::Error<Code> {
-    napi::Error::new(
-        Code(zklock::ErrorKind::BadArgument.code().to_owned()),
-        format!("{argument}: {problem}"),
-    )
+    napi::Error::new(Code(zklock::ErrorKind::BadArgument.code().to_owned()), format!("{argument}: {problem}"))
 }

@@ -37,9 +37,7 @@ impl NativeMutex {
             Some(_) => return Err(bad_argument("naming", "must be 'curator' or 'kazoo'")),
         };
         let mutex = Mutex::with_options(&client.client, &path, options).map_err(|error| thrown(&error))?;
-        Ok(Self {
-            mutex: Arc::new(mutex),
-        })
+        Ok(Self { mutex: Arc::new(mutex) })
     }
 
     /// Starts to acquire, as the owner of `within` or as a new one; ends with a lease. No `timeout` waits for
@@ -54,9 +52,8 @@ impl NativeMutex {
         timeout: Option<f64>,
         within: Option<&NativeLease>,
     ) -> Result<i64> {
-        let patience = timeout.map_or(Ok(Patience::Forever), |timeout| {
-            Patience::from_timeout(timeout, MILLISECOND)
-        });
+        let patience =
+            timeout.map_or(Ok(Patience::Forever), |timeout| Patience::from_timeout(timeout, MILLISECOND));
         let patience = patience.map_err(|error| thrown(&error))?;
         let owner = within.map_or_else(Owner::new, |lease| lease.lease.owner());
         let mutex = Arc::clone(&self.mutex);
