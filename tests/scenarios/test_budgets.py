@@ -7,8 +7,9 @@ import os
 import statistics
 import subprocess
 from collections import Counter
+from functools import partial
 
-from harness.observer import Observer
+from harness.observer import Observer, watched_by
 from harness.paths import NODE, NODE_PACKAGE, PYTHON
 from harness.proxy import Proxy
 from harness.server import Standalone
@@ -40,7 +41,9 @@ def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: s
     assert elapsed <= 2.3
 
 
-def test_s41_handoff(surface: str, proxy: Proxy, observer: Observer, path: str, start: Start) -> None:
+def test_s41_handoff(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
     observer.create(path)
     pair = [user(start, surface, proxy.hosts, path, session_timeout=30) for _ in range(2)]
     proxy.delay = EACH_WAY
@@ -50,14 +53,19 @@ def test_s41_handoff(surface: str, proxy: Proxy, observer: Observer, path: str, 
     for turn in range(1, HANDOFFS + 1):
         holder, waiter = pair[(turn - 1) % 2], pair[turn % 2]
         waiting = waiter.acquire(f"l{turn}")
-        observer.wait_queue(path, 2)
+        ahead = observer.wait_queue(path, 2)[0]
+        session = waiter.sessions["c"]
+        eventually(
+            partial(lambda node, who: node in watched_by(server, who, path), f"{path}/{ahead}", session),
+            "the waiter watches the holder's node",
+        )
         eventually(lambda: all(flight.closed for flight in proxy.snapshot().flights), "the line is quiet")
         proxy.reset()
         released = holder.send("release", lease=f"l{turn - 1}", owner="a")
         granted = waiting.expect("acquired")["t"] / 1e9
         times.append((granted - released.expect("released")["t0"] / 1e9) / ROUND_TRIP)
         counts = proxy.snapshot()
-        connection = proxy.session_connections[waiter.sessions["c"]]
+        connection = proxy.session_connections[session]
         event = min(event.at for event in counts.events if event.connection == connection)
         # The delete and the event it causes are one round trip. What the waiter then asked and waited for
         # before it was granted comes on top; what merely happened to be under way does not.
