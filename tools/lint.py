@@ -15,7 +15,11 @@ SMOL = {"smol", "async-executor", "async-global-executor", "async-std", "polling
 
 CHECKS: list[tuple[str, list[str], str]] = [
     ("rustfmt", ["cargo", "fmt", "--all", "--check"], "."),
-    ("clippy", ["cargo", "clippy", "--locked", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"], "."),
+    (
+        "clippy",
+        ["cargo", "clippy", "--locked", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"],
+        ".",
+    ),
     ("ruff", [str(BIN / "ruff"), "check", "tests", "tools", "bindings-python"], "."),
     ("ruff format", [str(BIN / "ruff"), "format", "--check", "tests", "tools", "bindings-python"], "."),
     ("mypy: tests", [str(BIN / "mypy"), "--strict", "."], "tests"),
@@ -27,12 +31,18 @@ CHECKS: list[tuple[str, list[str], str]] = [
 
 
 def shims() -> list[str]:
-    """The two shims must replace their registry namesakes; a lock file older than the patch ignores it silently."""
+    """The two shims must replace their namesakes; a lock file older than the patch ignores it silently."""
     command = ["cargo", "metadata", "--locked", "--format-version=1"]
     metadata = json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
     sources = {package["name"]: package["source"] for package in metadata["packages"]}
-    problems = [f"{shim} is not ours: {sources.get(shim, 'missing')}" for shim in SHIMS if sources.get(shim, "") is not None]
-    problems += [f"{crate} is a dependency: the client crate must not bring a reactor" for crate in SMOL & set(sources)]
+    problems = [
+        f"{shim} is not ours: {sources.get(shim, 'missing')}"
+        for shim in SHIMS
+        if sources.get(shim, "") is not None
+    ]
+    problems += [
+        f"{crate} is a dependency: the client crate must not bring a reactor" for crate in SMOL & set(sources)
+    ]
     return problems
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -68,7 +68,9 @@ def rust() -> Tally:
     """Every Rust test in a process of its own, so that one that hangs is named and ended."""
     tally = Tally()
     for binary in rust_binaries():
-        listed = subprocess.run([binary, "--list", "--format=terse"], capture_output=True, text=True, check=True)
+        listed = subprocess.run(
+            [binary, "--list", "--format=terse"], capture_output=True, text=True, check=True
+        )
         for line in listed.stdout.splitlines():
             name = line.removesuffix(": test")
             code, text = run([binary, "--exact", name, "--nocapture"], limit=RUST_TEST_LIMIT, quiet=True)
@@ -77,7 +79,9 @@ def rust() -> Tally:
             else:
                 tally.failures.append(name)
                 print(f"FAILED {name}\n{text}", flush=True)
-    code, text = run(["cargo", "test", "--locked", "--doc", "-p", "zklock"], limit=RUST_TEST_LIMIT, quiet=True)
+    code, text = run(
+        ["cargo", "test", "--locked", "--doc", "-p", "zklock"], limit=RUST_TEST_LIMIT, quiet=True
+    )
     if code == 0:
         tally.passed += 1
     else:
@@ -148,7 +152,7 @@ def strays() -> list[str]:
     return found
 
 
-SUITES = {
+SUITES: dict[str, Callable[[], Tally]] = {
     "rust": rust,
     "harness": lambda: pytest("unit", cwd="tests"),
     "coverage": coverage,
