@@ -17,7 +17,7 @@ CHECKS: list[tuple[str, list[str], str]] = [
     ("rustfmt", ["cargo", "fmt", "--all", "--check"], "."),
     (
         "clippy",
-        ["cargo", "clippy", "--locked", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"],
+        ["cargo", "clippy", "--locked", "--workspace", "--lib", "--bins", "--tests", "--quiet", "--", "-D", "warnings"],
         ".",
     ),
     ("ruff", [str(BIN / "ruff"), "check", "tests", "tools", "bindings-python"], "."),
