@@ -34,3 +34,8 @@ pub use owner::Owner;
 pub use queue::Naming;
 #[doc(hidden)]
 pub use runtime::{Background, run};
+
+/// The README's example, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;
