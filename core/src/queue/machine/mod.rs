@@ -111,10 +111,12 @@ impl Queue {
         Self::default()
     }
 
-    /// Whether nothing is left to do, so that the queue may be dropped.
+    /// Whether nothing is left to do or under way, so that the queue may be dropped: the next queue of this path
+    /// counts its tickets from one again, and would take an answer that comes late for its own.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.joins.is_empty() && self.doomed.is_empty() && self.actions.is_empty()
+        let under_way = self.listing.is_some() || self.making_parents.is_some() || !self.watches.is_empty();
+        self.joins.is_empty() && self.doomed.is_empty() && self.actions.is_empty() && !under_way
     }
 
     /// How many stand before a contender, as far as is known.
@@ -234,17 +236,12 @@ impl Queue {
         }
     }
 
-    /// Refuses a contender, and deletes what it may have left on the server.
+    /// Refuses a contender, which leaves: what it has on the server is deleted, or will be when its fate is known.
     fn refuse(&mut self, id: JoinId, refusal: Refusal) {
-        let Some(join) = self.joins.remove(&id) else {
-            return;
-        };
-        if let Stage::Queued(place) = join.stage {
-            self.doom(place.name, None);
-        }
-        if !join.leaving {
+        if self.joins.get(&id).is_some_and(|join| !join.leaving) {
             self.actions.push_back(Action::Refuse(id, refusal));
         }
+        self.leave(id);
     }
 
     fn refuse_all(&mut self, refusal: &Refusal) {
@@ -335,7 +332,10 @@ impl Queue {
                     self.actions.push_back(Action::MakeParents(ticket));
                 }
             }
-            Outcome::Refused(refusal) => self.refuse(id, refusal),
+            Outcome::Refused(refusal) => {
+                join.stage = Stage::Idle;
+                self.refuse(id, refusal);
+            }
         }
     }
 
@@ -345,6 +345,7 @@ impl Queue {
             return;
         };
         let Some(name) = name else {
+            join.stage = Stage::Idle;
             return self
                 .refuse(id, Refusal::Server("the server made a node without a sequence number".to_owned()));
         };
@@ -406,8 +407,9 @@ impl Queue {
             }
             Outcome::NoNode | Outcome::Lost => self.want(Look::Synced),
             Outcome::Refused(refusal) => {
-                self.doom(name, None);
+                join.stage = Stage::Idle;
                 self.refuse(id, refusal);
+                self.doom(name, None);
             }
         }
         self.want(Look::Plain);
