@@ -16,7 +16,7 @@ use zklock::queue::{Intent, JoinId, Kind, Naming, NodeName};
 
 pub(crate) use self::client::{Client, Told};
 pub(crate) use self::foreign::Foreign;
-pub(crate) use self::server::{Server, Zxid};
+pub(crate) use self::server::{Permission, Server, Zxid};
 
 /// Something that happens. The first number is the client's, or the foreign contender's; a step that is not possible
 /// does nothing. Numbers of joins and nodes wrap around.
@@ -58,6 +58,8 @@ pub(crate) enum Step {
     Delete(usize),
     /// An operator changes a node's data.
     Change(usize),
+    /// An operator forbids something, or permits everything again.
+    Forbid(Option<Permission>),
     /// The server removes the directory if it is empty.
     Reap,
 }
@@ -173,6 +175,7 @@ impl World {
                     server.change(&node);
                 }
             }
+            Step::Forbid(permission) => server.forbidden = permission,
             Step::Reap => server.reap(),
         }
         self.check()
@@ -268,6 +271,7 @@ impl World {
 
     /// Ends all faults and lets everybody have their turn. Fails if somebody waits for ever, or something is left.
     pub(crate) fn finish(&mut self) -> Result<(), String> {
+        self.step(Step::Forbid(None))?;
         let mut quiet = 0;
         for _ in 0..400 {
             let before = self.clone();

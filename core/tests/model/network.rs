@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use zklock::queue::{Event, Outcome, Ticket};
+use zklock::queue::{Event, Outcome, Refusal, Ticket};
 
-use super::server::{Fired, Server, SessionId, Zxid};
+use super::server::{Fired, Permission, Server, SessionId, Zxid};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
@@ -20,6 +20,27 @@ pub(crate) enum Request {
 }
 
 impl Request {
+    fn needs(&self) -> Option<Permission> {
+        match self {
+            Self::Create(..) | Self::MakeParents(_) => Some(Permission::Create),
+            Self::List(_) => Some(Permission::List),
+            Self::Verify(..) | Self::Watch(..) => Some(Permission::Read),
+            Self::Sync | Self::Unwatch(_) | Self::Delete(..) => None,
+        }
+    }
+
+    fn refused(&self) -> Option<Event> {
+        let refusal = Refusal::NotAuthorized;
+        match self {
+            Self::Create(ticket, _) => Some(Event::Created(*ticket, Outcome::Refused(refusal))),
+            Self::MakeParents(ticket) => Some(Event::ParentsMade(*ticket, Outcome::Refused(refusal))),
+            Self::List(ticket) => Some(Event::Listed(*ticket, Outcome::Refused(refusal))),
+            Self::Verify(ticket, _) => Some(Event::Verified(*ticket, Outcome::Refused(refusal))),
+            Self::Watch(ticket, _) => Some(Event::Watched(*ticket, Outcome::Refused(refusal))),
+            Self::Sync | Self::Unwatch(_) | Self::Delete(..) => None,
+        }
+    }
+
     /// What the driver hears when no reply comes.
     fn lost(&self) -> Option<Event> {
         match self {
@@ -359,6 +380,9 @@ impl Connection {
 
     /// Does what a request asks for. Writes and syncs are answered when the server has caught up with the leader.
     fn carry_out(&mut self, session: SessionId, request: Request, server: &mut Server) -> Option<Event> {
+        if server.forbidden.is_some() && server.forbidden == request.needs() {
+            return request.refused();
+        }
         let event = match request {
             Request::Create(ticket, prefix) => {
                 let outcome = match server.create_sequential(session, &prefix) {

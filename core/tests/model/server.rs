@@ -36,6 +36,14 @@ pub(crate) enum Fired {
     Changed,
 }
 
+/// What access control lists can forbid. Not deletion: what may not be deleted can only be left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Permission {
+    Create,
+    List,
+    Read,
+}
+
 /// Why a write did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoNode;
@@ -49,13 +57,15 @@ pub(crate) struct Server {
     pub(crate) nodes: BTreeMap<String, Node>,
     /// When each session expired, if it did.
     sessions: BTreeMap<SessionId, Option<Zxid>>,
+    pub(crate) forbidden: Option<Permission>,
 }
 
 impl Server {
     /// A server with an empty lock directory, or without one.
     pub(crate) fn new(directory: bool) -> Self {
         let directory = if directory { vec![(0, None)] } else { Vec::new() };
-        Self { now: 0, directory, next_sequence: 0, nodes: BTreeMap::new(), sessions: BTreeMap::new() }
+        let (nodes, sessions) = (BTreeMap::new(), BTreeMap::new());
+        Self { now: 0, directory, next_sequence: 0, nodes, sessions, forbidden: None }
     }
 
     pub(crate) fn begin_session(&mut self) -> SessionId {
