@@ -11,7 +11,7 @@ use crate::client::Shared;
 use crate::driver::Command;
 use crate::error::{Error, ErrorKind, Result};
 use crate::owner::Owner;
-use crate::queue::JoinId;
+use crate::queue::{Intent, JoinId, Kind};
 
 /// Why a lease was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,15 @@ pub(crate) struct LockPath {
     pub(crate) path: String,
     /// From the ensemble's root.
     pub(crate) full_path: Arc<str>,
-    hold: Mutex<Option<Arc<Hold>>>,
+    holds: Mutex<Vec<Arc<Hold>>>,
+}
+
+/// What becomes of an owner's wish for a lock.
+pub(crate) enum Entry {
+    /// It holds already: one level more.
+    Reentered(Lease),
+    /// It queues, for this.
+    Queues(Intent),
 }
 
 /// One hold of one lock, shared by the leases of all its levels.
@@ -80,35 +88,52 @@ pub(crate) struct Hold {
     pub(crate) lock: Arc<LockPath>,
     pub(crate) join: JoinId,
     pub(crate) owner: Owner,
+    pub(crate) kind: Kind,
     /// The node's name within the lock path.
     pub(crate) node: String,
     pub(crate) fencing_token: i64,
     pub(crate) session_id: i64,
     state: watch::Sender<LeaseState>,
-    // Changed only while `lock.hold` is locked.
+    // Changed only while `lock.holds` is locked.
     levels: std::sync::atomic::AtomicUsize,
 }
 
 impl LockPath {
     pub(crate) fn new(client: Arc<Shared>, path: String) -> Self {
         let full_path = format!("{}{path}", client.options.hosts.chroot).into();
-        Self { client, path, full_path, hold: Mutex::new(None) }
+        Self { client, path, full_path, holds: Mutex::default() }
     }
 
-    fn hold(&self) -> MutexGuard<'_, Option<Arc<Hold>>> {
-        self.hold.lock().unwrap_or_else(PoisonError::into_inner)
+    fn holds(&self) -> MutexGuard<'_, Vec<Arc<Hold>>> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One level more, without a request, if `owner` holds the lock.
-    pub(crate) fn reenter(&self, owner: Owner) -> Option<Lease> {
-        let hold = self.hold();
-        let hold = hold.as_ref().filter(|hold| hold.owner == owner && hold.state() == LeaseState::Held)?;
-        hold.levels.fetch_add(1, Ordering::Relaxed);
-        Some(Lease::new(Arc::clone(hold)))
+    /// Re-enters without a request if `owner` holds the lock; says how to queue otherwise. A reader is refused the
+    /// write lock: it would wait for itself.
+    pub(crate) fn enter(&self, owner: Owner, kind: Kind, intent: Intent) -> Result<Entry> {
+        let holds = self.holds();
+        let held = |kind: Kind| holds.iter().find(|hold| hold.held_by(owner, kind));
+        if let Some(hold) = held(kind) {
+            hold.levels.fetch_add(1, Ordering::Relaxed);
+            return Ok(Entry::Reentered(Lease::new(Arc::clone(hold))));
+        }
+        match (kind, held(Kind::Read), held(Kind::Write)) {
+            (Kind::Read, _, Some(writer)) => Ok(Entry::Queues(Intent::Downgrade(writer.join))),
+            (Kind::Write, Some(_), _) => Err(self.upgrade_refused()),
+            _ => Ok(Entry::Queues(intent)),
+        }
     }
 
-    pub(crate) fn owned_by(&self, owner: Owner) -> bool {
-        self.hold().as_ref().is_some_and(|hold| hold.owner == owner && hold.state() == LeaseState::Held)
+    fn upgrade_refused(&self) -> Error {
+        let message = format!(
+            "{} is held for reading, and a reader that asks for the write lock would wait for itself; release the read lock first",
+            self.path
+        );
+        Error::new(ErrorKind::UpgradeRefused, message)
+    }
+
+    pub(crate) fn owned_by(&self, owner: Owner, kind: Kind) -> bool {
+        self.holds().iter().any(|hold| hold.held_by(owner, kind))
     }
 
     /// Records a grant; its first level is the lease returned.
@@ -117,19 +142,20 @@ impl LockPath {
             lock: Arc::clone(self),
             join: grant.join,
             owner: grant.owner,
+            kind: grant.kind,
             node: grant.node,
             fencing_token: grant.fencing_token,
             session_id: grant.session_id,
             state: watch::Sender::new(LeaseState::Held),
             levels: std::sync::atomic::AtomicUsize::new(1),
         });
-        *self.hold() = Some(Arc::clone(&hold));
+        self.holds().push(Arc::clone(&hold));
         Lease::new(hold)
     }
 
-    /// Declares the hold of `join` lost, if it still is the current one.
+    /// Declares the hold of `join` lost, if there still is one.
     pub(crate) fn lose(&self, join: JoinId, reason: LossReason) {
-        let lost = self.hold().take_if(|hold| hold.join == join);
+        let lost = take(&mut self.holds(), join);
         if let Some(hold) = lost {
             hold.state.send_replace(LeaseState::Lost(reason));
         }
@@ -140,12 +166,23 @@ impl LockPath {
 pub(crate) struct Grant {
     pub(crate) join: JoinId,
     pub(crate) owner: Owner,
+    pub(crate) kind: Kind,
     pub(crate) node: String,
     pub(crate) fencing_token: i64,
     pub(crate) session_id: i64,
 }
 
+/// Takes a hold out of those of its path.
+fn take(holds: &mut Vec<Arc<Hold>>, join: JoinId) -> Option<Arc<Hold>> {
+    let position = holds.iter().position(|hold| hold.join == join)?;
+    Some(holds.swap_remove(position))
+}
+
 impl Hold {
+    fn held_by(&self, owner: Owner, kind: Kind) -> bool {
+        self.owner == owner && self.kind == kind && self.state() == LeaseState::Held
+    }
+
     fn state(&self) -> LeaseState {
         *self.state.borrow()
     }
@@ -290,12 +327,12 @@ impl Lease {
         if !self.live.swap(false, Ordering::Relaxed) {
             return Err(released());
         }
-        let mut hold = lock.hold();
+        let mut holds = lock.holds();
         if self.hold.levels.fetch_sub(1, Ordering::Relaxed) > 1 {
             return Ok(());
         }
         // Sent while the path is locked: a join that follows from here is behind this release.
-        if hold.take_if(|hold| hold.join == *join).is_some() {
+        if take(&mut holds, *join).is_some() {
             let path = Arc::clone(&lock.full_path);
             lock.client.send(Command::Release { path, join: *join, done }).ok();
         }

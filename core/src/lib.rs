@@ -17,23 +17,27 @@ mod client;
 mod driver;
 mod error;
 mod lease;
+mod lock;
 mod mutex;
 mod options;
 mod owner;
 #[doc(hidden)]
 pub mod queue;
 mod runtime;
+mod rwlock;
 mod session;
 
 pub use client::{Client, ClientState, shutdown};
 pub use error::{Error, ErrorKind, Result};
 pub use lease::{Lease, LeaseState, LossReason};
-pub use mutex::{ClientSource, Mutex, MutexOptions};
+pub use lock::{ClientSource, Lock, LockOptions};
+pub use mutex::Mutex;
 pub use options::{ClientOptions, HOSTS_VARIABLE, Patience, duration};
 pub use owner::Owner;
 pub use queue::Naming;
 #[doc(hidden)]
 pub use runtime::{Background, run};
+pub use rwlock::ReadWriteLock;
 
 /// The README's example, compiled.
 #[cfg(doctest)]

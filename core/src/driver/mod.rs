@@ -22,8 +22,8 @@ use self::slot::{Slot, Waiter};
 use self::timers::{Alarm, Timers};
 use crate::client::{ClientState, Status};
 use crate::error::{Error, ErrorKind, Result};
-use crate::lease::{Lease, LockPath, LossReason};
-use crate::mutex::MutexOptions;
+use crate::lease::{Entry, Lease, LockPath, LossReason};
+use crate::lock::LockOptions;
 use crate::options::{ClientOptions, Patience};
 use crate::owner::Owner;
 use crate::queue::{Event, Intent, JoinId, Kind, Naming};
@@ -59,6 +59,7 @@ pub(crate) struct Attempt {
     pub(crate) join: JoinId,
     lock: Arc<LockPath>,
     owner: Owner,
+    kind: Kind,
     intent: Intent,
     naming: Naming,
     label: Option<String>,
@@ -71,8 +72,9 @@ impl Attempt {
         join: JoinId,
         lock: Arc<LockPath>,
         owner: Owner,
+        kind: Kind,
         patience: Patience,
-        options: &MutexOptions,
+        options: &LockOptions,
         reply: oneshot::Sender<Result<Lease>>,
     ) -> Self {
         let (intent, deadline) = match patience {
@@ -81,7 +83,7 @@ impl Attempt {
             Patience::Try => (Intent::Try, None),
         };
         let (naming, label) = (options.naming, options.label.clone());
-        Self { join, lock, owner, intent, naming, label, deadline, reply }
+        Self { join, lock, owner, kind, intent, naming, label, deadline, reply }
     }
 }
 
@@ -197,12 +199,13 @@ impl Driver {
     }
 
     fn join(&mut self, attempt: Attempt) {
-        let Attempt { join, lock, owner, intent, naming, label, deadline, reply } = attempt;
-        // Granted to the same owner since it asked.
-        if let Some(lease) = lock.reenter(owner) {
-            reply.send(Ok(lease)).ok();
-            return;
-        }
+        let Attempt { join, lock, owner, kind, intent, naming, label, deadline, reply } = attempt;
+        // What the owner holds may have changed since it asked.
+        let intent = match lock.enter(owner, kind, intent) {
+            Ok(Entry::Queues(intent)) => intent,
+            Ok(Entry::Reentered(lease)) => return drop(reply.send(Ok(lease))),
+            Err(error) => return drop(reply.send(Err(error))),
+        };
         self.start_link();
         let path = Arc::clone(&lock.full_path);
         let mut alarms = Vec::new();
@@ -216,7 +219,7 @@ impl Driver {
         let data = requests::node_data(&self.options, label.as_deref());
         let connected = self.link.is_connected();
         let slot = self.slots.entry(Arc::clone(&path)).or_insert_with(|| Slot::new(connected));
-        slot.join(join, Waiter { lock, owner, naming, kind: Kind::Exclusive, intent, data, alarms, reply });
+        slot.join(join, Waiter { lock, owner, naming, kind, intent, data, alarms, reply });
         self.unsettled.insert(path);
     }
 

@@ -52,6 +52,17 @@ impl Wire {
         self.report(Event::Created(ticket, outcome));
     }
 
+    pub(super) async fn create_in_place(self, ticket: Ticket, name: String, data: Vec<u8>) {
+        let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        let outcome = match self.client.create(&self.child(&name), &data, &options).await {
+            Ok((stat, _)) if self.owns(&stat) => Outcome::Done((name, stat.czxid)),
+            // Perhaps ours, from a try whose reply was lost.
+            Ok(_) | Err(zk::Error::NodeExists) => Outcome::Lost,
+            Err(error) => failed(&error),
+        };
+        self.report(Event::Created(ticket, outcome));
+    }
+
     pub(super) async fn list(self, ticket: Ticket, sync: bool) {
         // Sent back to back, answered in order.
         let synced = sync.then(|| self.client.sync(&self.path));

@@ -11,7 +11,7 @@ use super::LONG_HOLD;
 use super::link::Link;
 use super::timers::{Alarm, AlarmKey, Timers};
 use crate::error::{Error, ErrorKind, Result};
-use crate::lease::{Grant, Lease, LockPath, LossReason};
+use crate::lease::{Entry, Grant, Lease, LockPath, LossReason};
 use crate::owner::Owner;
 use crate::queue::{Action, Event, Intent, JoinId, Kind, Naming, Queue, Refusal, Ticket};
 
@@ -33,7 +33,7 @@ pub(super) struct Slot {
     waiters: BTreeMap<JoinId, Waiter>,
     /// Per owner its waiters that queue, oldest first. Only the first is in the queue: when it is granted, the
     /// others re-enter; in the queue they would wait for their own owner.
-    lines: HashMap<Owner, Vec<JoinId>>,
+    lines: HashMap<(Owner, Kind), Vec<JoinId>>,
     holders: HashMap<JoinId, Weak<LockPath>>,
     releasing: HashMap<JoinId, oneshot::Sender<()>>,
     watches: HashMap<Ticket, AbortHandle>,
@@ -91,12 +91,12 @@ impl Slot {
     }
 
     pub(super) fn join(&mut self, join: JoinId, waiter: Waiter) {
-        let (owner, intent) = (waiter.owner, waiter.intent);
+        let (line, intent) = ((waiter.owner, waiter.kind), waiter.intent);
         self.waiters.insert(join, waiter);
         let first = match intent {
             Intent::Try => true,
-            Intent::Wait => {
-                let line = self.lines.entry(owner).or_default();
+            Intent::Wait | Intent::Downgrade(_) => {
+                let line = self.lines.entry(line).or_default();
                 line.push(join);
                 line.len() == 1
             }
@@ -116,12 +116,12 @@ impl Slot {
     pub(super) fn leave(&mut self, join: JoinId) -> Option<Waiter> {
         let waiter = self.waiters.remove(&join)?;
         self.queue.handle(Event::Leave(join));
-        self.leave_line(waiter.owner, join);
+        self.leave_line((waiter.owner, waiter.kind), join);
         Some(waiter)
     }
 
-    fn leave_line(&mut self, owner: Owner, join: JoinId) {
-        let Some(line) = self.lines.get_mut(&owner) else {
+    fn leave_line(&mut self, key: (Owner, Kind), join: JoinId) {
+        let Some(line) = self.lines.get_mut(&key) else {
             return;
         };
         let was_first = line.first() == Some(&join);
@@ -129,7 +129,7 @@ impl Slot {
         match line.first().copied() {
             Some(next) if was_first => self.enter_queue(next),
             Some(_) => {}
-            None => drop(self.lines.remove(&owner)),
+            None => drop(self.lines.remove(&key)),
         }
     }
 
@@ -216,6 +216,10 @@ impl Slot {
                 let data = self.waiters.get(&join).map(|waiter| waiter.data.clone()).unwrap_or_default();
                 link.spawn(wire.create(ticket, prefix, data));
             }
+            Action::CreateInPlace(ticket, join, name) => {
+                let data = self.waiters.get(&join).map(|waiter| waiter.data.clone()).unwrap_or_default();
+                link.spawn(wire.create_in_place(ticket, name, data));
+            }
             Action::MakeParents(ticket) => drop(link.spawn(wire.make_parents(ticket))),
             Action::List { ticket, sync } => drop(link.spawn(wire.list(ticket, sync))),
             Action::Verify(ticket, name) => drop(link.spawn(wire.verify(ticket, name))),
@@ -238,6 +242,7 @@ impl Slot {
         let grant = Grant {
             join,
             owner: waiter.owner,
+            kind: waiter.kind,
             node: node.to_owned(),
             fencing_token: czxid,
             session_id: link.session_id(),
@@ -246,11 +251,13 @@ impl Slot {
         timers.set(Instant::now() + LONG_HOLD, Alarm::Guard(Arc::clone(&lock.full_path), join));
         let lease = lock.grant(grant);
         // Its owner's other waiters re-enter, before the first lease can be released.
-        let others = self.lines.remove(&waiter.owner).unwrap_or_default();
+        let others = self.lines.remove(&(waiter.owner, waiter.kind)).unwrap_or_default();
         for other in others.into_iter().filter(|other| *other != join) {
-            if let (Some(other), Some(lease)) = (self.waiters.remove(&other), lock.reenter(waiter.owner)) {
+            if let Some(other) = self.waiters.remove(&other) {
                 timers.cancel(&other.alarms);
-                other.reply.send(Ok(lease)).ok();
+                if let Ok(Entry::Reentered(lease)) = lock.enter(waiter.owner, waiter.kind, Intent::Wait) {
+                    other.reply.send(Ok(lease)).ok();
+                }
             }
         }
         // A lease that nobody receives is dropped, which releases it.
@@ -282,7 +289,7 @@ impl Slot {
                 format!("the server refused to queue at {path}: {problem}"),
             ),
         };
-        self.leave_line(waiter.owner, join);
+        self.leave_line((waiter.owner, waiter.kind), join);
         waiter.reply.send(Err(error)).ok();
     }
 }

@@ -34,6 +34,8 @@ pub enum Intent {
     Wait,
     /// Looks first, and queues only if the lock seems free (rule 14).
     Try,
+    /// Joins the readers in the place of this writer, which its owner holds: a downgrade, as Curator does it.
+    Downgrade(JoinId),
 }
 
 /// What came of a request.
@@ -106,6 +108,9 @@ pub enum Event {
 pub enum Action {
     /// Create an ephemeral sequential node for a contender, with this name before the sequence number.
     Create(Ticket, JoinId, String),
+    /// Create an ephemeral node of just this name for a contender. That it exists already is [`Outcome::Lost`]: it may
+    /// be ours.
+    CreateInPlace(Ticket, JoinId, String),
     /// Create the lock directory and its parents.
     MakeParents(Ticket),
     /// List the lock directory; with `sync`, after a sync on the same connection.

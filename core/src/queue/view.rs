@@ -51,14 +51,32 @@ impl View {
         self.subtracted = None;
     }
 
-    /// Whether an exclusive contender at `name` has somebody before it.
-    pub(super) fn blocks_exclusive(&self, name: &NodeName) -> bool {
+    /// Whether a contender at `name` has somebody before it that it cannot hold with.
+    pub(super) fn blocks(&self, name: &NodeName, kind: Kind) -> bool {
+        match kind {
+            Kind::Read => self.blocks_reader(name),
+            Kind::Exclusive | Kind::Write => self.blocks_exclusive(name),
+        }
+    }
+
+    fn blocks_exclusive(&self, name: &NodeName) -> bool {
         self.nodes.range(..name).next().is_some() || self.vanished.range(..name).next().is_some()
+    }
+
+    /// Whether a reader at `name` has a writer before it. One that vanished no longer blocks readers: what may have
+    /// come in its place is a reader too.
+    fn blocks_reader(&self, name: &NodeName) -> bool {
+        self.nodes.range(..name).any(|node| node.kind() != Kind::Read)
     }
 
     /// The nearest node before `name`.
     pub(super) fn before(&self, name: &NodeName) -> Option<&NodeName> {
         self.nodes.range(..name).next_back()
+    }
+
+    /// Those that block readers.
+    pub(super) fn writers(&self) -> impl DoubleEndedIterator<Item = &NodeName> {
+        self.nodes.iter().filter(|node| node.kind() != Kind::Read)
     }
 
     pub(super) fn nodes(&self) -> impl DoubleEndedIterator<Item = &NodeName> {

@@ -1,78 +1,87 @@
 //! What follows from what is known: who is granted the lock, what is to be watched and sent.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use super::super::view::View;
-use super::super::{Action, JoinId, NodeName};
-use super::{Look, Place, Queue, Stage, Watch};
+use super::super::{Action, Intent, JoinId, Kind, NodeName};
+use super::{Join, Look, Place, Queue, Stage, Watch, conflict};
 
 impl Queue {
-    /// Grants to the first of our line, if nobody is before it.
+    /// Grants to those of our line that nobody is before.
     ///
     /// Why this is safe: sequence numbers only grow, so nobody can come before a node that exists, and a listing
     /// that shows ours shows everybody before it. What stood there is gone when the view says so: it was
     /// taken from that listing, and only what the server said to be gone was taken out since.
     pub(super) fn grant(&mut self) {
-        let Some(view) = &mut self.view else { return };
-        // Not only the first: a contender whose place was found late may stand before a holder.
-        if self.joins.values().any(|join| matches!(join.stage, Stage::Held(_))) {
-            return;
-        }
-        let Some((name, &id)) = self.line.first_key_value() else {
-            return;
-        };
-        let Some(join) = self.joins.get_mut(&id) else {
-            return;
-        };
-        let Stage::Queued(place) = &join.stage else { return };
-        if !place.confirmed || view.blocks_exclusive(name) {
-            return;
-        }
-        // Told by events, not by a listing: then our own node must be known to exist still, or somebody behind us may
-        // have been told the same (rule 6).
-        if view.stale_before(name) {
-            match self.watches.get(name) {
-                Some(watch) if watch.armed => view.confirm(),
-                Some(_) => return,
-                None => {
-                    self.want(Look::Plain);
-                    return;
+        self.grant_downgrades();
+        let mut last: Option<NodeName> = None;
+        while let Some((name, id)) = self.next_in_line(last.as_ref()) {
+            let first = last.replace(name.clone()).is_none();
+            let kind = name.kind();
+            // Not only those before it: a contender whose place was found late may stand before a holder.
+            let held = |join: &Join| matches!(join.stage, Stage::Held(_)) && conflict(kind, join.kind);
+            if self.joins.values().any(held) || (kind != Kind::Read && !first) {
+                return;
+            }
+            let (Some(join), Some(view)) = (self.joins.get(&id), &mut self.view) else { return };
+            match &join.stage {
+                Stage::Queued(place) if place.confirmed => {}
+                // Holds together with those behind it, or its place is not certain yet; it is not in the readers' way.
+                _ if kind == Kind::Read => continue,
+                _ => return,
+            }
+            if view.blocks(&name, kind) {
+                return;
+            }
+            // Told by events, not by a listing: then our own node must be known to exist still, or somebody behind us
+            // may have been told the same (rule 6).
+            if view.stale_before(&name) {
+                match self.watches.get(&name) {
+                    Some(watch) if watch.armed => view.confirm(),
+                    Some(_) => return,
+                    None => return self.want(Look::Plain),
                 }
             }
+            self.hold(id, None);
         }
-        let place = Place { confirmed: false, ..place.clone() };
-        self.actions.push_back(Action::Grant(id, place.name.clone(), place.czxid));
+    }
+
+    fn next_in_line(&self, last: Option<&NodeName>) -> Option<(NodeName, JoinId)> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let (name, id) = self.line.range::<NodeName, _>((from, Bound::Unbounded)).next()?;
+        Some((name.clone(), *id))
+    }
+
+    /// A reader in the place of a writer that its owner holds needs nothing but its node. It keeps the writer's token.
+    fn grant_downgrades(&mut self) {
+        let placed = |join: &Join| match (&join.stage, join.intent) {
+            (Stage::Queued(_), Intent::Downgrade(writer)) => match &self.joins.get(&writer)?.stage {
+                Stage::Held(place) => Some(place.czxid),
+                _ => None,
+            },
+            _ => None,
+        };
+        let due: Vec<_> =
+            self.joins.iter().filter_map(|(id, join)| placed(join).map(|czxid| (*id, czxid))).collect();
+        for (id, czxid) in due {
+            self.hold(id, Some(czxid));
+        }
+    }
+
+    /// Makes a queued contender a holder.
+    fn hold(&mut self, id: JoinId, writers_czxid: Option<i64>) {
+        let Some(join) = self.joins.get_mut(&id) else { return };
+        let Stage::Queued(place) = &join.stage else { return };
+        let czxid = writers_czxid.unwrap_or(place.czxid);
+        let place = Place { confirmed: false, czxid, ..place.clone() };
+        self.actions.push_back(Action::Grant(id, place.name.clone(), czxid));
         join.stage = Stage::Held(place);
     }
 
     /// Sets the watches that are needed and drops those that are not.
-    ///
-    /// Needed are: for each of ours whose predecessor is somebody else's, that node, the one before it if that is
-    /// somebody else's too, and our own; and our own while we hold for long.
     pub(super) fn adjust_watches(&mut self) {
-        let mut needed = BTreeSet::new();
-        let mut next: Option<&NodeName> = None;
-        for other in self.view.iter().flat_map(View::nodes).rev() {
-            // The first of ours behind `other`, if no other stands between.
-            let ours =
-                self.line.range(other..).next().filter(|(name, _)| next.is_none_or(|next| *name < next));
-            next = Some(other);
-            let Some((name, id)) = ours else { continue };
-            match &self.joins[id].stage {
-                Stage::Queued(place) if place.confirmed => {}
-                _ => continue,
-            }
-            needed.extend([name.clone(), other.clone()]);
-            let before_ours = self.line.range(..other).next_back().map(|(name, _)| name);
-            let before = self.view.as_ref().and_then(|view| view.before(other));
-            needed.extend(before.filter(|before| before_ours.is_none_or(|ours| ours < *before)).cloned());
-        }
-        for join in self.joins.values() {
-            match &join.stage {
-                Stage::Held(place) if place.confirmed => drop(needed.insert(place.name.clone())),
-                _ => {}
-            }
-        }
+        let mut needed = self.needed_watches();
         // Our own nodes' watches stay: they go with the node, and dropping one would be a request.
         let (line, doomed, actions) = (&self.line, &self.doomed, &mut self.actions);
         self.watches.retain(|name, watch| {
@@ -93,6 +102,47 @@ impl Queue {
             let ticket = self.ticket();
             self.watches.insert(name.clone(), Watch { ticket, armed: false });
             self.actions.push_back(Action::Watch(ticket, name));
+        }
+    }
+
+    /// The nodes to watch: what our waiters wait for, and our own nodes where it matters that they exist.
+    fn needed_watches(&self) -> BTreeSet<NodeName> {
+        let mut needed = BTreeSet::new();
+        let Some(view) = &self.view else { return needed };
+        // For each of ours whose predecessor is somebody else's: that one, and the one before it if that is somebody
+        // else's too (rule 6).
+        let mut next: Option<&NodeName> = None;
+        for other in view.nodes().rev() {
+            let ours = self.first_waiter(other, next).filter(|ours| ours.kind() != Kind::Read);
+            next = Some(other);
+            let Some(ours) = ours else { continue };
+            needed.extend([ours.clone(), other.clone()]);
+            let before_ours = self.line.range(..other).next_back().map(|(name, _)| name);
+            let before = view.before(other);
+            needed.extend(before.filter(|before| before_ours.is_none_or(|ours| ours < *before)).cloned());
+        }
+        // For the first reader behind each writer of somebody else's: the writer, the nearest one only (rule 4).
+        let mut next: Option<&NodeName> = None;
+        for writer in view.writers().rev() {
+            let reader = self.first_waiter(writer, next).filter(|ours| ours.kind() == Kind::Read);
+            next = Some(writer);
+            needed.extend(reader.into_iter().flat_map(|reader| [reader.clone(), writer.clone()]));
+        }
+        for join in self.joins.values() {
+            match &join.stage {
+                Stage::Held(place) if place.confirmed => drop(needed.insert(place.name.clone())),
+                _ => {}
+            }
+        }
+        needed
+    }
+
+    /// The first of ours behind `other` and before `next`, if it waits and its place is certain.
+    fn first_waiter(&self, other: &NodeName, next: Option<&NodeName>) -> Option<&NodeName> {
+        let (name, id) = self.line.range(other..).next()?;
+        match &self.joins.get(id)?.stage {
+            Stage::Queued(place) if place.confirmed && next.is_none_or(|next| name < next) => Some(name),
+            _ => None,
         }
     }
 
@@ -126,12 +176,31 @@ impl Queue {
 
     fn create(&mut self, id: JoinId) {
         let ticket = self.ticket();
-        let (Some(join), Some(mint)) = (self.joins.get_mut(&id), self.mint.as_mut()) else {
-            return;
+        let writers_place = match self.joins.get(&id).map(|join| join.intent) {
+            Some(Intent::Downgrade(writer)) => self.held_place(writer),
+            _ => None,
         };
+        let (Some(join), Some(mint)) = (self.joins.get_mut(&id), self.mint.as_mut()) else { return };
         let uuid = *join.uuid.get_or_insert_with(|| mint.mint());
+        let prefix = join.naming.prefix(uuid, join.kind);
         join.stage = Stage::Creating(ticket);
-        self.actions.push_back(Action::Create(ticket, id, join.naming.prefix(uuid, join.kind)));
+        if let Some(sequence) = writers_place {
+            self.actions.push_back(Action::CreateInPlace(ticket, id, format!("{prefix}{sequence:010}")));
+            return;
+        }
+        // The writer went in the meantime: an ordinary reader.
+        if join.intent != Intent::Try {
+            join.intent = Intent::Wait;
+        }
+        self.actions.push_back(Action::Create(ticket, id, prefix));
         self.want(Look::Plain);
+    }
+
+    /// The sequence number of a holder.
+    fn held_place(&self, holder: JoinId) -> Option<u64> {
+        match &self.joins.get(&holder)?.stage {
+            Stage::Held(place) => Some(place.name.sequence()),
+            _ => None,
+        }
     }
 }

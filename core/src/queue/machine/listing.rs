@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::super::name::{SEQUENCE_LIMIT, uuid_of};
 use super::super::view::View;
-use super::super::{Action, Intent, JoinId, Names, NodeName, Refusal, Ticket};
-use super::{Join, Look, Queue, Stage};
+use super::super::{Action, Intent, JoinId, Kind, Names, NodeName, Refusal, Ticket};
+use super::{Join, Look, Place, Queue, Stage, conflict};
 
 impl Queue {
     /// Takes in a listing, sent with `ticket`.
@@ -58,7 +58,7 @@ impl Queue {
             self.refuse_all(&Refusal::SequenceExhausted);
         }
         self.place_joins(ticket, look, &found);
-        self.answer_lookers(ticket, others.is_empty());
+        self.answer_lookers(ticket, &others);
         self.view = Some(View::new(others));
         self.refuse_blocked_tries();
     }
@@ -100,36 +100,36 @@ impl Queue {
         }
     }
 
-    /// Tells those that only look whether the lock is free.
-    fn answer_lookers(&mut self, ticket: Ticket, free: bool) {
+    /// Tells those that only look whether the lock is free for them.
+    fn answer_lookers(&mut self, ticket: Ticket, others: &Names) {
         let looking = |join: &Join| matches!(join.stage, Stage::Looking(asked) if asked < ticket);
         let lookers: Vec<_> =
-            self.joins.iter().filter(|(_, join)| looking(join)).map(|(id, _)| *id).collect();
-        for id in lookers {
-            if free && self.line.is_empty() {
-                self.joins.entry(id).and_modify(|join| join.stage = Stage::Idle);
-            } else {
+            self.joins.iter().filter(|(_, join)| looking(join)).map(|(id, join)| (*id, join.kind)).collect();
+        for (id, kind) in lookers {
+            if others.iter().chain(self.line.keys()).any(|name| conflict(kind, name.kind())) {
                 self.refuse(id, Refusal::Busy);
+            } else {
+                self.joins.entry(id).and_modify(|join| join.stage = Stage::Idle);
             }
         }
     }
 
     /// A contender that only tries does not wait behind somebody who came in between.
     fn refuse_blocked_tries(&mut self) {
-        let blocked: Vec<_> = self
+        let blocked = |place: &Place, kind: Kind| {
+            let by_ours = self.line.range(..&place.name).any(|(name, _)| conflict(kind, name.kind()));
+            by_ours || self.view.as_ref().is_some_and(|view| view.blocks(&place.name, kind))
+        };
+        let due: Vec<_> = self
             .joins
             .iter()
+            .filter(|(_, join)| join.intent == Intent::Try)
             .filter_map(|(id, join)| match &join.stage {
-                Stage::Queued(place) if join.intent == Intent::Try && place.confirmed => {
-                    let behind_ours = self.line.range(..&place.name).next().is_some();
-                    let behind_others =
-                        self.view.as_ref().is_some_and(|view| view.blocks_exclusive(&place.name));
-                    (behind_ours || behind_others).then_some(*id)
-                }
+                Stage::Queued(place) if place.confirmed && blocked(place, join.kind) => Some(*id),
                 _ => None,
             })
             .collect();
-        for id in blocked {
+        for id in due {
             self.refuse(id, Refusal::Busy);
         }
     }

@@ -55,7 +55,7 @@ struct Join {
     intent: Intent,
     /// Kept over all retries within a session, never beyond it (rule 1).
     uuid: Option<Uuid>,
-    /// No longer wanted, but its node's fate is not known yet.
+    /// No longer wanted, but its node's fate is not known yet, or for a writer that of the reader in its place.
     leaving: bool,
     parent_attempts: u32,
     stage: Stage,
@@ -102,6 +102,11 @@ struct Watch {
     ticket: Ticket,
     /// Acknowledged by the server.
     armed: bool,
+}
+
+/// Whether two contenders cannot hold at the same time.
+fn conflict(one: Kind, other: Kind) -> bool {
+    one != Kind::Read || other != Kind::Read
 }
 
 impl Queue {
@@ -170,6 +175,9 @@ impl Queue {
             return;
         }
         self.grant();
+        if self.finish_releases() {
+            self.grant();
+        }
         self.adjust_watches();
         self.send();
     }
@@ -193,9 +201,9 @@ impl Queue {
 
     fn join(&mut self, id: JoinId, naming: Naming, kind: Kind, intent: Intent) {
         let stage = match intent {
-            Intent::Wait => Stage::Idle,
-            // Somebody on this client is in the queue already: taken, and no request needed to know it.
-            Intent::Try if self.joins.values().any(|join| !join.leaving) => {
+            Intent::Wait | Intent::Downgrade(_) => Stage::Idle,
+            // Somebody on this client is in the way already, and no request needed to know it.
+            Intent::Try if self.joins.values().any(|join| !join.leaving && conflict(kind, join.kind)) => {
                 self.actions.push_back(Action::Refuse(id, Refusal::Busy));
                 return;
             }
@@ -225,7 +233,10 @@ impl Queue {
     }
 
     fn release(&mut self, id: JoinId) {
-        match self.joins.get(&id) {
+        let downgrading = self.downgrading(id);
+        match self.joins.get_mut(&id) {
+            // The reader that takes its place must stand before it goes, or a writer could slip in between (rule 4).
+            Some(join @ Join { stage: Stage::Held(_), .. }) if downgrading => join.leaving = true,
             Some(Join { stage: Stage::Held(place), .. }) => {
                 let name = place.name.clone();
                 self.joins.remove(&id);
@@ -234,6 +245,23 @@ impl Queue {
             // Lost before: the node is gone already.
             _ => self.actions.push_back(Action::Released(id)),
         }
+    }
+
+    /// Whether a reader is on its way into the place of this writer.
+    fn downgrading(&self, writer: JoinId) -> bool {
+        let pending = |join: &Join| !join.leaving && !matches!(join.stage, Stage::Held(_));
+        self.joins.values().any(|join| join.intent == Intent::Downgrade(writer) && pending(join))
+    }
+
+    /// Releases the writers that waited for a reader in their place, if that stands. Returns whether there were any.
+    fn finish_releases(&mut self) -> bool {
+        let released = |join: &Join| join.leaving && matches!(join.stage, Stage::Held(_));
+        let due: Vec<_> = self.joins.iter().filter(|(_, join)| released(join)).map(|(id, _)| *id).collect();
+        let due: Vec<_> = due.into_iter().filter(|id| !self.downgrading(*id)).collect();
+        for id in &due {
+            self.release(*id);
+        }
+        !due.is_empty()
     }
 
     /// Refuses a contender, which leaves: what it has on the server is deleted, or will be when its fate is known.
@@ -296,7 +324,11 @@ impl Queue {
         let actions = &mut self.actions;
         self.joins.retain(|id, join| {
             join.uuid = None;
+            if matches!(join.intent, Intent::Downgrade(_)) {
+                join.intent = Intent::Wait;
+            }
             match join.stage {
+                Stage::Held(_) if join.leaving => actions.push_back(Action::Released(*id)),
                 Stage::Held(_) => actions.push_back(Action::NodeLost(*id)),
                 Stage::Looking(_) => join.stage = Stage::Looking(last_ticket),
                 _ => join.stage = Stage::Idle,
@@ -349,8 +381,7 @@ impl Queue {
             return self
                 .refuse(id, Refusal::Server("the server made a node without a sequence number".to_owned()));
         };
-        let place = Place { name: name.clone(), czxid, created, confirmed: false };
-        join.stage = Stage::Queued(place);
+        join.stage = Stage::Queued(Place { name: name.clone(), czxid, created, confirmed: false });
         if join.leaving {
             self.joins.remove(&id);
             self.doom(name, None);
@@ -466,7 +497,7 @@ impl Queue {
             self.own_node_gone(id, name);
         } else if let Some(view) = &mut self.view
             && view.subtract(name)
-            && !self.line.is_empty()
+            && self.line.keys().any(|ours| ours.kind() != Kind::Read)
         {
             self.want(Look::Plain);
         }
@@ -480,8 +511,9 @@ impl Queue {
             return;
         };
         if matches!(join.stage, Stage::Held(_)) {
+            let action = if join.leaving { Action::Released(id) } else { Action::NodeLost(id) };
             self.joins.remove(&id);
-            self.actions.push_back(Action::NodeLost(id));
+            self.actions.push_back(action);
         } else {
             join.stage = Stage::Idle;
             join.uuid = None;

@@ -1,0 +1,42 @@
+//! The read/write lock.
+
+use crate::error::Result;
+use crate::lock::{ClientSource, Lock, LockOptions};
+use crate::queue::Kind;
+
+/// A fair read/write lock, taken in the layout of Curator's `InterProcessReadWriteLock`.
+///
+/// A run of readers at the head of the queue holds together; a writer holds alone; a reader that comes after a
+/// waiting writer waits behind it. Each half is reentrant. An owner of the write lock may take the read lock too, and
+/// keeps that when it releases the write lock, with nobody in between; it keeps the writer's fencing token. An owner of
+/// only the read lock is refused the write lock with [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused): it
+/// would wait for itself.
+///
+/// Fencing tokens of readers that hold together are not comparable.
+#[derive(Debug)]
+pub struct ReadWriteLock {
+    /// Held together with other readers.
+    pub read_lock: Lock,
+    /// Held alone.
+    pub write_lock: Lock,
+}
+
+impl ReadWriteLock {
+    /// A lock at `path`, an absolute path below the client's chroot. Missing directories are made when needed.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
+    pub fn new(client: impl Into<ClientSource>, path: &str) -> Result<Self> {
+        Self::with_options(client, path, LockOptions::default())
+    }
+
+    /// A lock at `path` with options.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
+    pub fn with_options(client: impl Into<ClientSource>, path: &str, options: LockOptions) -> Result<Self> {
+        let source = client.into();
+        let read_lock = Lock::new(source.clone(), path, Kind::Read, options.clone())?;
+        Ok(Self { read_lock, write_lock: Lock::new(source, path, Kind::Write, options)? })
+    }
+}
