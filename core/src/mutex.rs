@@ -40,6 +40,12 @@ impl Mutex {
     }
 }
 
+impl From<Mutex> for Lock {
+    fn from(mutex: Mutex) -> Self {
+        mutex.0
+    }
+}
+
 impl Deref for Mutex {
     type Target = Lock;
 

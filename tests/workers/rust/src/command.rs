@@ -19,12 +19,7 @@ pub(crate) enum Command {
         session_timeout: Option<f64>,
         connect_timeout: Option<f64>,
     },
-    Lock {
-        lock: String,
-        path: String,
-        client: Option<String>,
-        hosts: Option<String>,
-    },
+    Lock(LockObject),
     Acquire {
         lock: String,
         lease: String,
@@ -69,10 +64,34 @@ pub(crate) enum Command {
     Exit,
 }
 
+/// A lock object to be made.
+#[derive(Deserialize)]
+pub(crate) struct LockObject {
+    pub(crate) lock: String,
+    pub(crate) path: String,
+    pub(crate) client: Option<String>,
+    pub(crate) hosts: Option<String>,
+    #[serde(default)]
+    pub(crate) kind: Kind,
+    pub(crate) reentrant: Option<bool>,
+}
+
+/// Which lock an object is, or which half of one.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    #[default]
+    Mutex,
+    Read,
+    Write,
+}
+
 #[derive(Deserialize)]
 pub(crate) struct Contend {
     pub(crate) client: Option<String>,
     pub(crate) hosts: Option<String>,
+    #[serde(default)]
+    pub(crate) kind: Kind,
     pub(crate) path: String,
     pub(crate) owners: usize,
     pub(crate) objects: Objects,

@@ -10,9 +10,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
-use zklock::{Client, ClientOptions, ClientSource, Error, ErrorKind, Lease, Mutex, Owner, Patience};
+use zklock::{
+    Client, ClientOptions, ClientSource, Error, ErrorKind, Lease, Lock, LockOptions, Mutex, Owner, Patience,
+    ReadWriteLock,
+};
 
-use crate::command::{Command, Contend, Objects};
+use crate::command::{Command, Contend, Kind, Objects};
 use crate::{now, write};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,7 +27,7 @@ type Answer = Result<Value, Failure>;
 #[derive(Default)]
 pub(crate) struct World {
     clients: RefCell<HashMap<String, Client>>,
-    locks: RefCell<HashMap<String, Rc<Mutex>>>,
+    locks: RefCell<HashMap<String, Rc<Lock>>>,
     leases: RefCell<HashMap<String, Rc<Lease>>>,
     owners: RefCell<HashMap<String, (Owner, mpsc::UnboundedSender<Job>)>>,
     pending: RefCell<HashMap<String, oneshot::Sender<()>>>,
@@ -114,9 +117,12 @@ impl World {
             Command::Connect { client, hosts, session_timeout, connect_timeout } => {
                 self.connect(client, hosts.as_deref(), session_timeout, connect_timeout).await
             }
-            Command::Lock { lock, path, client, hosts } => {
-                let made = self.make_lock(client.as_deref(), hosts.as_deref(), &path)?;
-                self.locks.borrow_mut().insert(lock, Rc::new(made));
+            Command::Lock(object) => {
+                let mut options = LockOptions::default();
+                options.reentrant = object.reentrant.unwrap_or(true);
+                let source = self.source(object.client.as_deref(), object.hosts.as_deref())?;
+                let made = make_lock(source, &object.path, object.kind, options)?;
+                self.locks.borrow_mut().insert(object.lock, Rc::new(made));
                 Ok(json!({"event": "ready"}))
             }
             Command::Acquire { lock, lease, owner, timeout } => {
@@ -193,12 +199,11 @@ impl World {
         Ok(json!({"event": "connected", "session": session}))
     }
 
-    fn make_lock(&self, client: Option<&str>, hosts: Option<&str>, path: &str) -> Result<Mutex, Failure> {
-        let source = match client {
-            Some(client) => ClientSource::from(&self.client(client)?),
-            None => ClientSource::Shared(ClientOptions::new(hosts)?),
-        };
-        Ok(Mutex::new(source, path)?)
+    fn source(&self, client: Option<&str>, hosts: Option<&str>) -> Result<ClientSource, Failure> {
+        match client {
+            Some(client) => Ok(ClientSource::from(&self.client(client)?)),
+            None => Ok(ClientSource::Shared(ClientOptions::new(hosts)?)),
+        }
     }
 
     async fn acquire(
@@ -232,9 +237,9 @@ impl World {
     }
 
     async fn contend(self: &Rc<Self>, id: &Value, contend: Contend) -> Answer {
-        let make = || {
-            self.make_lock(contend.client.as_deref(), contend.hosts.as_deref(), &contend.path).map(Rc::new)
-        };
+        let source = self.source(contend.client.as_deref(), contend.hosts.as_deref())?;
+        let make =
+            || make_lock(source.clone(), &contend.path, contend.kind, LockOptions::default()).map(Rc::new);
         let shared = make()?;
         let mut contenders = Vec::new();
         for number in 0..contend.owners {
@@ -266,12 +271,20 @@ impl World {
         self.clients.borrow().get(name).cloned().ok_or_else(|| unknown("client", name))
     }
 
-    fn lock(&self, name: &str) -> Result<Rc<Mutex>, Failure> {
+    fn lock(&self, name: &str) -> Result<Rc<Lock>, Failure> {
         self.locks.borrow().get(name).cloned().ok_or_else(|| unknown("lock", name))
     }
 
     fn lease(&self, name: &str) -> Result<Rc<Lease>, Failure> {
         self.leases.borrow().get(name).cloned().ok_or_else(|| unknown("lease", name))
+    }
+}
+
+fn make_lock(source: ClientSource, path: &str, kind: Kind, options: LockOptions) -> Result<Lock, Error> {
+    match kind {
+        Kind::Mutex => Mutex::with_options(source, path, options).map(Lock::from),
+        Kind::Read => ReadWriteLock::with_options(source, path, options).map(|lock| lock.read_lock),
+        Kind::Write => ReadWriteLock::with_options(source, path, options).map(|lock| lock.write_lock),
     }
 }
 
@@ -285,7 +298,7 @@ async fn release(lease: &Lease, wait: Option<bool>) -> Result<(), Error> {
 /// One contender that takes the lock again and again, and reports each hold.
 async fn hold_often(
     id: Value,
-    lock: Rc<Mutex>,
+    lock: Rc<Lock>,
     number: usize,
     rounds: usize,
     hold_ms: [f64; 2],
