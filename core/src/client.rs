@@ -178,9 +178,7 @@ impl Client {
     /// [`AuthFailed`](crate::ErrorKind::AuthFailed), [`ClientClosed`](crate::ErrorKind::ClientClosed),
     /// [`Forked`](crate::ErrorKind::Forked).
     pub async fn ready(&self) -> Result<()> {
-        let (reply, outcome) = oneshot::channel();
-        self.shared.send(Command::Connect { reply })?;
-        outcome.await.unwrap_or_else(|_| Err(Error::client_closed()))
+        self.shared.ready().await
     }
 
     /// Whether the client is in touch with the ensemble.
@@ -251,6 +249,13 @@ impl Shared {
             sender
         });
         driver.send(Input::Command(command)).map_err(|_| Error::client_closed())
+    }
+
+    /// Waits for a session.
+    pub(crate) async fn ready(&self) -> Result<()> {
+        let (reply, outcome) = oneshot::channel();
+        self.send(Command::Connect { reply })?;
+        outcome.await.unwrap_or_else(|_| Err(Error::client_closed()))
     }
 
     fn start_closing(&self) -> Result<Option<oneshot::Receiver<()>>> {

@@ -14,6 +14,7 @@
 //! `queue` decides, without I/O; `driver` carries out its decisions on a `session`; the handles are thin.
 
 mod client;
+mod contender;
 mod driver;
 mod error;
 mod lease;
@@ -28,6 +29,7 @@ mod rwlock;
 mod session;
 
 pub use client::{Client, ClientState, shutdown};
+pub use contender::{About, Contender};
 pub use error::{Error, ErrorKind, Result};
 pub use lease::{Lease, LeaseState, LossReason};
 pub use lock::{ClientSource, Lock, LockOptions};

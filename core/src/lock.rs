@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 
 use crate::client::Client;
+use crate::contender::Contender;
 use crate::driver::{Attempt, Command};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::{Entry, Lease, LockPath};
@@ -140,6 +141,38 @@ impl Lock {
     /// [`Forked`](ErrorKind::Forked), [`ClientClosed`](ErrorKind::ClientClosed).
     pub fn owned_by(&self, owner: Owner) -> Result<bool> {
         Ok(self.resolve()?.owned_by(owner, self.kind))
+    }
+
+    /// Who contends for the lock, in the order of the queue. Two round trips, however many there are.
+    ///
+    /// Cancel safe: nothing is left behind.
+    ///
+    /// # Errors
+    /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if there is no answer within the connect time-out,
+    /// [`AuthFailed`](ErrorKind::AuthFailed), [`ClientClosed`](ErrorKind::ClientClosed), [`Forked`](ErrorKind::Forked).
+    pub async fn contenders(&self) -> Result<Vec<Contender>> {
+        self.ask(|path, reply| Command::Inspect { path, reply }).await
+    }
+
+    /// Whether anybody has the lock, or waits for it. One round trip; as of then.
+    ///
+    /// Cancel safe: nothing is left behind.
+    ///
+    /// # Errors
+    /// As [`contenders`](Self::contenders).
+    pub async fn locked(&self) -> Result<bool> {
+        self.ask(|path, reply| Command::Locked { path, reply }).await
+    }
+
+    async fn ask<T>(
+        &self,
+        command: impl FnOnce(Arc<str>, oneshot::Sender<Result<T>>) -> Command,
+    ) -> Result<T> {
+        let lock = self.resolve()?;
+        lock.client.ready().await?;
+        let (reply, answer) = oneshot::channel();
+        lock.client.send(command(Arc::clone(&lock.full_path), reply))?;
+        answer.await.unwrap_or_else(|_| Err(Error::client_closed()))
     }
 
     fn resolve(&self) -> Result<Arc<LockPath>> {

@@ -16,11 +16,14 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
+use zookeeper_client as zk;
 
 use self::link::{Link, LinkEvent};
+use self::requests::Wire;
 use self::slot::{Slot, Waiter};
 use self::timers::{Alarm, Timers};
 use crate::client::{ClientState, Status};
+use crate::contender::Contender;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::{Entry, Lease, LockPath, LossReason};
 use crate::lock::LockOptions;
@@ -50,6 +53,10 @@ pub(crate) enum Command {
     Leave { path: Arc<str>, join: JoinId },
     /// The last lease of a hold was released.
     Release { path: Arc<str>, join: JoinId, done: Option<oneshot::Sender<()>> },
+    /// Tell who contends.
+    Inspect { path: Arc<str>, reply: oneshot::Sender<Result<Vec<Contender>>> },
+    /// Tell whether anybody contends.
+    Locked { path: Arc<str>, reply: oneshot::Sender<Result<bool>> },
     /// End the session and the driver.
     Close { done: Option<oneshot::Sender<()>> },
 }
@@ -161,6 +168,12 @@ impl Driver {
                 Input::Command(Command::Join(attempt)) => self.join(attempt),
                 Input::Command(Command::Leave { path, join }) => self.leave(&path, join),
                 Input::Command(Command::Release { path, join, done }) => self.release(&path, join, done),
+                Input::Command(Command::Inspect { path, reply }) => {
+                    self.look(&path, reply, |wire| async move { wire.contenders().await });
+                }
+                Input::Command(Command::Locked { path, reply }) => {
+                    self.look(&path, reply, |wire| async move { Ok(!wire.names().await?.is_empty()) });
+                }
                 Input::Command(Command::Close { done }) => return ControlFlow::Break(done),
             }
         }
@@ -238,6 +251,30 @@ impl Driver {
             slot.release(join, done);
             self.unsettled.insert(Arc::clone(path));
         }
+    }
+
+    /// Asks the server something that no queue needs to know, within the connect time-out.
+    fn look<T: Send + 'static, F>(
+        &mut self,
+        path: &Arc<str>,
+        reply: oneshot::Sender<Result<T>>,
+        ask: impl FnOnce(Wire) -> F,
+    ) where
+        F: Future<Output = Result<T, zk::Error>> + Send + 'static,
+    {
+        let unreachable = self.unreachable();
+        let Some(wire) = self.link.wire(path) else { return drop(reply.send(Err(unreachable))) };
+        let (limit, path, answer) = (self.options.connect_timeout, Arc::clone(path), ask(wire));
+        drop(self.link.spawn(async move {
+            let answer = match tokio::time::timeout(limit, answer).await {
+                Ok(answer) => answer.map_err(|error| match error {
+                    zk::Error::NoAuth => slot::not_authorized(&path),
+                    _ => unreachable,
+                }),
+                Err(_) => Err(unreachable),
+            };
+            reply.send(answer).ok();
+        }));
     }
 
     fn link_event(&mut self, event: LinkEvent) {

@@ -9,8 +9,12 @@ use zookeeper_client as zk;
 use zookeeper_client::{Acls, CreateMode, EventType};
 
 use super::{Input, LinkEvent};
+use crate::contender::Contender;
 use crate::options::ClientOptions;
 use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
+
+/// How many nodes are read with one request.
+const CONTENDERS_AT_ONCE: usize = 1000;
 
 /// One lock directory on one session: where requests go, and where what came of them is reported.
 pub(super) struct Wire {
@@ -123,6 +127,38 @@ impl Wire {
             Err(error) => failed(&error),
         };
         self.report(Event::Deleted(ticket, outcome));
+    }
+
+    /// Who contends, in order. Two requests however many there are, one if only names are wanted.
+    pub(super) async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
+        let names = self.names().await?;
+        let mut contenders = Vec::with_capacity(names.len());
+        // In one answer for a queue of any sane length, and within the server's limit for the size of one for any other.
+        for chunk in names.chunks(CONTENDERS_AT_ONCE) {
+            let mut reader = self.client.new_multi_reader();
+            for name in chunk {
+                reader.add_get_data(&self.child(name.as_str()))?;
+            }
+            let nodes = reader.commit().await?;
+            for (name, node) in chunk.iter().zip(nodes) {
+                // Those that left in between are left out.
+                if let zk::MultiReadResult::Data { data, stat } = node {
+                    contenders.push(Contender::new(contenders.len(), name, data, &stat));
+                }
+            }
+        }
+        Ok(contenders)
+    }
+
+    /// The names of the nodes that count, in order.
+    pub(super) async fn names(&self) -> Result<Vec<NodeName>, zk::Error> {
+        let children = match self.client.list_children(&self.path).await {
+            Err(zk::Error::NoNode) => Vec::new(),
+            children => children?,
+        };
+        let mut names: Vec<_> = children.iter().filter_map(|child| NodeName::parse(child)).collect();
+        names.sort();
+        Ok(names)
     }
 
     /// Makes the lock directory and its parents as containers, which the server removes some time after their last child.

@@ -293,3 +293,9 @@ impl Slot {
         waiter.reply.send(Err(error)).ok();
     }
 }
+
+pub(super) fn not_authorized(path: &str) -> Error {
+    let message =
+        format!("not permitted to use {path}; check the access control lists and the client's credentials");
+    Error::new(ErrorKind::AuthFailed, message)
+}

@@ -1,0 +1,89 @@
+//! Who contends for a lock, for operators.
+
+use serde_json::Value;
+
+use crate::queue::{Kind, NodeName};
+
+/// One contender in a lock's queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Contender {
+    /// Its place, from 0. The first holds; so do the readers behind it that no writer separates from it.
+    pub position: usize,
+    /// Its node's name within the lock path.
+    pub node: String,
+    /// Whether it wants to hold with other readers, or alone.
+    pub reader: bool,
+    /// The ZooKeeper session that owns the node.
+    pub session_id: i64,
+    /// The fencing token that it has, or will have.
+    pub fencing_token: i64,
+    /// What it says of itself, if it is one of zklock's.
+    pub about: Option<About>,
+    /// The node's data as it is.
+    pub data: Vec<u8>,
+}
+
+/// What zklock's contenders say of themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct About {
+    /// The name of the host.
+    pub host: String,
+    /// The process.
+    pub pid: u32,
+    /// The language of the program.
+    pub language: String,
+    /// The name that the program gave itself.
+    pub label: Option<String>,
+    /// Since when it contends: milliseconds since 1970.
+    pub since: u64,
+}
+
+impl Contender {
+    pub(crate) fn new(
+        position: usize,
+        name: &NodeName,
+        data: Vec<u8>,
+        stat: &zookeeper_client::Stat,
+    ) -> Self {
+        Self {
+            position,
+            node: name.as_str().to_owned(),
+            reader: name.kind() == Kind::Read,
+            session_id: stat.ephemeral_owner,
+            fencing_token: stat.czxid,
+            about: About::parse(&data),
+            data,
+        }
+    }
+}
+
+impl About {
+    /// What a node's data says, if it is what ours say: others write addresses, names, or nothing.
+    fn parse(data: &[u8]) -> Option<Self> {
+        let data: Value = serde_json::from_slice(data).ok()?;
+        Some(Self {
+            host: data.get("host")?.as_str()?.to_owned(),
+            pid: data.get("pid")?.as_u64()?.try_into().ok()?,
+            language: data.get("language")?.as_str()?.to_owned(),
+            label: data.get("label")?.as_str().map(str::to_owned),
+            since: data.get("since")?.as_u64()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_ours_write_is_understood() {
+        let ours = br#"{"host":"h","pid":7,"language":"rust","label":null,"since":1}"#;
+        let about = About { host: "h".into(), pid: 7, language: "rust".into(), label: None, since: 1 };
+        assert_eq!(About::parse(ours), Some(about));
+        for other in [&b""[..], b"10.0.0.1", b"{}", b"\xff", br#"{"host":1}"#, b"[1]"] {
+            assert_eq!(About::parse(other), None);
+        }
+    }
+}
