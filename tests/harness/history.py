@@ -10,7 +10,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 
 SEQUENCED = re.compile(r"\d{10}$")
 NEVER = 1 << 62
@@ -19,6 +18,8 @@ NEVER = 1 << 62
 @dataclass(frozen=True)
 class Hold:
     """One owner's certain hold of one lock, from its outermost acquire to its last release.
+
+    A downgrade is two: the writer's, and the reader's that begins within it.
 
     Stamps in nanoseconds.
     """
@@ -29,6 +30,8 @@ class Hold:
     granted: int
     # Just before the last release, or the moment that the holder was killed; None while it holds.
     ended: int | None
+    # A reader's: others may hold with it.
+    shared: bool = False
     node: str | None = None
     token: int | None = None
     asked: int | None = None
@@ -47,7 +50,8 @@ class Hold:
     def __str__(self) -> str:
         end = "…" if self.ended is None else f"{self.ended / 1e9:.6f}"
         span = f"[{self.granted / 1e9:.6f}, {end}]"
-        return f"{self.worker}/{self.owner} {span} node={self.node} token={self.token}"
+        kind = "reader" if self.shared else "writer"
+        return f"{kind} {self.worker}/{self.owner} {span} node={self.node} token={self.token}"
 
 
 def by_path(holds: Iterable[Hold]) -> dict[str, list[Hold]]:
@@ -60,49 +64,130 @@ def by_path(holds: Iterable[Hold]) -> dict[str, list[Hold]]:
     return paths
 
 
+def downgrades(ordered: Iterable[Hold]) -> dict[Hold, Hold]:
+    """The reader's hold of each owner that took it while it held the writer's, and that writer's hold.
+
+    The reader's node carries the writer's own number. It was put there without a place in the queue of its
+    own, so its czxid (Curator's token here; ours keeps the writer's) says nothing of the queue's order.
+    """
+    writers: dict[tuple[str, str], Hold] = {}
+    found = {}
+    for hold in ordered:
+        owner = (hold.worker, hold.owner)
+        if not hold.shared:
+            writers[owner] = hold
+            continue
+        writer = writers.get(owner)
+        if writer is not None and hold.granted < writer.until and hold.sequence == writer.sequence:
+            found[hold] = writer
+    return found
+
+
 def overlaps(holds: Iterable[Hold]) -> list[str]:
-    """Every pair of neighbours that certainly held one exclusive lock at the same time."""
+    """Every pair, not both readers, that certainly held one lock at the same time."""
     found = []
     for path, ordered in by_path(holds).items():
-        current: Hold | None = None
+        downgraded = downgrades(ordered)
+        current: list[Hold] = []
         for hold in ordered:
-            if current is not None and hold.granted < current.until:
-                found.append(f"overlap on {path}: {current} and {hold}")
-            if current is None or hold.until > current.until:
-                current = hold
+            current = [earlier for earlier in current if hold.granted < earlier.until]
+            for earlier in current:
+                if not (earlier.shared and hold.shared) and downgraded.get(hold) is not earlier:
+                    found.append(f"overlap on {path}: {earlier} and {hold}")
+            current.append(hold)
     return found
+
+
+class _Foremost:
+    """The youngest node granted so far, of readers or of writers."""
+
+    def __init__(self) -> None:
+        self.hold: Hold | None = None
+
+    def note(self, hold: Hold, *, restarts: bool) -> None:
+        """Take a grant into account."""
+        if self.hold is None or _before(self.hold, hold) or (restarts and _younger(hold, self.hold)):
+            self.hold = hold
+
+    def overtook(self, hold: Hold, *, restarts: bool) -> Hold | None:
+        """Who was granted before this one, and has no smaller number."""
+        if self.hold is None or _before(self.hold, hold):
+            return None
+        if restarts and _younger(hold, self.hold) and hold.node != self.hold.node:
+            self.hold = None
+            return None
+        return self.hold
+
+
+def _before(first: Hold, second: Hold) -> bool:
+    assert first.sequence is not None
+    assert second.sequence is not None
+    return first.sequence < second.sequence
+
+
+def _younger(hold: Hold, than: Hold) -> bool:
+    return hold.token is not None and than.token is not None and hold.token > than.token
 
 
 def misordered(holds: Iterable[Hold], *, restarts: bool = False) -> list[str]:
     """Every grant that overtook an earlier contender.
+
+    A writer is never granted before an earlier contender, a reader never before an earlier writer. Readers
+    that hold together have no order.
 
     Sequence numbers restart when an idle parent was reaped. Where a test cannot rule that out
     (``restarts``), a smaller number is forgiven if the token says that the node is the younger one.
     """
     found = []
     for path, ordered in by_path(holds).items():
-        known = [hold for hold in ordered if hold.sequence is not None]
-        for first, second in pairwise(known):
-            assert first.sequence is not None
-            assert second.sequence is not None
-            if second.sequence > first.sequence:
+        downgraded = downgrades(ordered)
+        readers, writers = _Foremost(), _Foremost()
+        for hold in ordered:
+            if hold.sequence is None or hold in downgraded:
                 continue
-            younger = first.token is not None and second.token is not None and second.token > first.token
-            if not (restarts and younger and second.node != first.node):
-                found.append(f"out of order on {path}: {first} before {second}")
+            for foremost in (writers,) if hold.shared else (writers, readers):
+                if first := foremost.overtook(hold, restarts=restarts):
+                    found.append(f"out of order on {path}: {first} before {hold}")
+            (readers if hold.shared else writers).note(hold, restarts=restarts)
     return found
 
 
 def shrinking_tokens(holds: Iterable[Hold]) -> list[str]:
-    """Every fencing token that did not grow from one node to the next."""
+    """Every fencing token that did not grow from one node to the next.
+
+    Tokens of readers that hold together are not comparable. A writer's token is greater than all before it, a
+    reader's is greater than those of all writers before it.
+    """
     found = []
     for path, ordered in by_path(holds).items():
-        known = [hold for hold in ordered if hold.token is not None]
-        for first, second in pairwise(known):
-            assert first.token is not None
-            assert second.token is not None
-            if second.token <= first.token:
-                found.append(f"token did not grow on {path}: {first} before {second}")
+        downgraded = downgrades(ordered)
+        writer: Hold | None = None
+        reader: Hold | None = None
+        for hold in ordered:
+            if hold.token is None:
+                continue
+            if hold in downgraded:
+                if hold.token < (downgraded[hold].token or 0):
+                    found.append(f"token fell on {path}: {downgraded[hold]} before its downgrade {hold}")
+                continue
+            for first in (writer,) if hold.shared else (writer, reader):
+                if first is not None and hold.token <= (first.token or 0):
+                    found.append(f"token did not grow on {path}: {first} before {hold}")
+            if not hold.shared:
+                writer = hold
+            elif reader is None or hold.token > (reader.token or 0):
+                reader = hold
+    return found
+
+
+def shared_nodes(holds: Iterable[Hold]) -> list[str]:
+    """Every reader's node that two owners took for theirs: one of them has none."""
+    found = []
+    for path, ordered in by_path(holds).items():
+        known: dict[str, Hold] = {}
+        for hold in ordered:
+            if hold.shared and hold.node is not None and known.setdefault(hold.node, hold) is not hold:
+                found.append(f"one node for two on {path}: {known[hold.node]} and {hold}")
     return found
 
 
@@ -112,9 +197,10 @@ def unanswered(holds: Iterable[Hold]) -> list[str]:
 
 
 def problems(holds: Iterable[Hold], *, restarts: bool = False, open_holds: bool = False) -> list[str]:
-    """Everything that is wrong with a history of exclusive locks."""
+    """Everything that is wrong with a history of mutexes and read/write locks."""
     holds = list(holds)
-    found = overlaps(holds) + misordered(holds, restarts=restarts) + shrinking_tokens(holds)
+    found = overlaps(holds) + misordered(holds, restarts=restarts)
+    found += shrinking_tokens(holds) + shared_nodes(holds)
     return found if open_holds else found + unanswered(holds)
 
 

@@ -10,7 +10,7 @@ TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = TESTS.parent
 TARGET = TESTS / "target"
 JARS = TARGET / "lib"
-CLASSES = TARGET / "classes"
+CLASSES = Path(os.environ.get("ZKLOCK_JAVA_CLASSES", str(TARGET / "classes")))
 
 JAVA = os.environ.get("ZKLOCK_JAVA", "java")
 NODE = os.environ.get("ZKLOCK_NODE", "node")

@@ -15,7 +15,7 @@ from harness.paths import CLASSES, JARS, TARGET, TESTS
 POM = TESTS / "pom.xml"
 SOURCES = TESTS / "peers" / "java"
 JARS_STAMP = TARGET / "jars.stamp"
-CLASSES_STAMP = TARGET / "classes.stamp"
+CLASSES_STAMP = CLASSES.with_suffix(".stamp")
 
 # Pinned, for the version bound to Maven's own default changes with the Maven that happens to be installed.
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"

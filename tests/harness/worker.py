@@ -115,6 +115,7 @@ class Worker:
         self.sessions: dict[str, int] = {}
         self._commands: dict[int, Pending] = {}
         self._paths: dict[str, str] = {}
+        self._kinds: dict[str, str] = {}
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
         self._errors: deque[str] = deque(maxlen=40)
@@ -227,11 +228,23 @@ class Worker:
         self.sessions[client] = int(self.call("connect", client=client, hosts=hosts, **given)["session"])
         return self.sessions[client]
 
-    def lock(self, path: Any, *, lock: str = "m", client: str | None = "c", hosts: str | None = None) -> None:
+    def lock(
+        self,
+        path: Any,
+        *,
+        lock: str = "m",
+        kind: str = "mutex",
+        reentrant: bool = True,
+        client: str | None = "c",
+        hosts: str | None = None,
+    ) -> None:
         """Make a lock object, on a client or (with ``hosts``) on a shared one that its first use makes."""
         self._paths[lock] = path
-        where = {"hosts": hosts} if hosts is not None else {"client": client}
-        self.call("lock", lock=lock, path=path, kind="mutex", **where)
+        self._kinds[lock] = kind
+        fields: Line = {"hosts": hosts} if hosts is not None else {"client": client}
+        if not reentrant:
+            fields["reentrant"] = False
+        self.call("lock", lock=lock, path=path, kind=kind, **fields)
 
     def acquire(self, lease: str = "l", *, lock: str = "m", owner: str = "a", timeout: Any = None) -> Pending:
         """Ask for the lock."""
@@ -268,6 +281,7 @@ class Worker:
         *,
         owners: int,
         rounds: int,
+        kind: str = "mutex",
         objects: str = "each",
         hold_ms: tuple[float, float] = (0, 0),
         client: str = "c",
@@ -277,6 +291,7 @@ class Worker:
             "contend",
             client=client,
             path=path,
+            kind=kind,
             owners=owners,
             rounds=rounds,
             objects=objects,
@@ -333,6 +348,10 @@ class Worker:
         """The path of a lock object."""
         return self._paths[lock]
 
+    def kind_of(self, lock: str) -> str:
+        """Mutex, or a half of a read/write lock."""
+        return self._kinds[lock]
+
     def command(self, number: int) -> Line:
         """The command with this id."""
         return self._commands[number].command
@@ -341,8 +360,9 @@ class Worker:
 class _Level:
     """One lease: a level of an owner's hold."""
 
-    def __init__(self, path: str, owner: str, lock: str, line: Line) -> None:
+    def __init__(self, path: str, kind: str, owner: str, lock: str, line: Line) -> None:
         self.path = path
+        self.kind = kind
         self.owner = owner
         self.lock = lock
         self.line = line
@@ -376,8 +396,9 @@ class _Ledger:
             self._holds.append(self._held(line))
         elif event == "acquired":
             command = self._worker.command(line["id"])
-            path = self._worker.path_of(command["lock"])
-            level = _Level(path, command["owner"], command["lock"], line)
+            lock = command["lock"]
+            path, kind = self._worker.path_of(lock), self._worker.kind_of(lock)
+            level = _Level(path, kind, command["owner"], lock, line)
             self._levels.append(level)
             self._leases[command["lease"]] = level
         elif event == "released":
@@ -399,8 +420,10 @@ class _Ledger:
             level.ended = at
 
     def _held(self, line: Line) -> Hold:
+        command = self._worker.command(line["id"])
         return Hold(
-            path=self._worker.command(line["id"])["path"],
+            path=command["path"],
+            shared=command.get("kind") == "read",
             worker=self._worker.name,
             owner=line["owner"],
             granted=line["t"],
@@ -423,6 +446,7 @@ class _Ledger:
                     path=path,
                     worker=self._worker.name,
                     owner=owner,
+                    shared=levels[0].kind == "read",
                     granted=min(level.line["t"] for level in levels),
                     ended=None if None in ends else max(end for end in ends if end is not None),
                     **_node(levels[0].line),

@@ -1,4 +1,4 @@
-"""The kazoo worker: kazoo's own `Lock`, told to see Curator's nodes as well."""
+"""The kazoo worker: kazoo's own locks, told to see Curator's nodes as well."""
 
 from __future__ import annotations
 
@@ -38,7 +38,13 @@ class KazooWorker(ThreadedWorker):
 
     def make(self, command: Command) -> Any:
         client = self._clients[command["client"]]
-        return client.Lock(command["path"], "kazoo", extra_lock_patterns=["-lock-"])
+        recipe, seen = {
+            "mutex": (client.Lock, ["-lock-"]),
+            # Whom a reader waits for. Curator's readers are not named, so it does not.
+            "read": (client.ReadLock, ["-lock-", "__WRIT__"]),
+            "write": (client.WriteLock, ["-lock-", "__WRIT__", "__READ__"]),
+        }[command.get("kind", "mutex")]
+        return recipe(command["path"], "kazoo", extra_lock_patterns=seen)
 
     def do_lock(self, command: Command) -> None:
         self._locks[command["lock"]] = self.make(command)

@@ -94,3 +94,120 @@ def test_a_missing_release_is_found() -> None:
 def test_an_empty_history_proves_nothing() -> None:
     with pytest.raises(AssertionError, match="expected"):
         assert_clean([])
+
+
+# Readers and writers. The default hold above is a writer's: alone, like a mutex's.
+
+
+def reader(number: int, granted: int, ended: int | None, **other: object) -> Hold:
+    node = f"_c_00000000-0000-0000-0000-00000000000{number}-__READ__{number:010}"
+    return hold(number, granted, ended, **{"shared": True, "node": node, **other})
+
+
+def downgraded(number: int, granted: int, ended: int, **other: object) -> Hold:
+    """The reader's hold of the owner whose writer's hold has this number."""
+    return reader(number, granted, ended, **{"token": 100 + number, **other})
+
+
+SHARED = [
+    hold(0, 0, 10),
+    # In any order, and together.
+    reader(3, 11, 20),
+    reader(1, 12, 40),
+    reader(2, 13, 14),
+    hold(4, 41, 50),
+    downgraded(4, 45, 60),
+    reader(5, 51, 70),
+    hold(6, 71, 80),
+]
+
+
+def test_readers_may_overlap_readers() -> None:
+    assert problems(SHARED) == []
+
+
+def test_a_reader_within_a_writer_is_found() -> None:
+    assert len(overlaps([hold(0, 0, 10), reader(1, 9, 20)])) == 1
+
+
+def test_a_writer_within_a_reader_is_found() -> None:
+    assert len(overlaps([reader(0, 0, 10), hold(1, 9, 20)])) == 1
+
+
+def test_a_writer_within_a_reader_is_found_behind_other_readers() -> None:
+    assert len(overlaps([reader(0, 0, 100), reader(1, 5, 6), reader(2, 7, 8), hold(3, 50, 60)])) == 1
+
+
+def test_a_writer_within_every_reader_is_found() -> None:
+    assert len(overlaps([reader(0, 0, 100), reader(1, 5, 90), hold(2, 50, 60)])) == 2
+
+
+def test_a_writer_within_a_downgraded_hold_is_found() -> None:
+    assert len(overlaps([hold(0, 0, 10), downgraded(0, 5, 20), hold(1, 15, 30)])) == 1
+
+
+def test_a_writer_between_the_halves_of_a_downgrade_is_found() -> None:
+    # It had let go of the writer's half before it had the reader's.
+    assert overlaps([hold(0, 0, 10), hold(1, 11, 20), downgraded(0, 12, 30)])
+
+
+def test_somebody_elses_reader_is_no_downgrade() -> None:
+    assert overlaps([hold(0, 0, 10), reader(0, 5, 20, owner="thief")])
+
+
+def test_a_reader_behind_its_own_writer_in_the_queue_is_no_downgrade() -> None:
+    assert overlaps([hold(0, 0, 10), reader(1, 5, 20, owner="o0")])
+
+
+def test_one_node_for_two_readers_is_found() -> None:
+    assert problems([reader(0, 0, 10), reader(0, 5, 20, owner="thief")])
+
+
+def test_a_reader_that_never_ended_keeps_writers_out() -> None:
+    assert overlaps([reader(0, 0, None), hold(1, 5, 20)])
+
+
+def test_readers_have_no_order() -> None:
+    assert misordered([reader(2, 0, 10), reader(0, 1, 11), reader(1, 2, 12)]) == []
+
+
+def test_a_writer_before_an_earlier_reader_is_found() -> None:
+    assert misordered([hold(1, 0, 10), reader(0, 11, 20)])
+
+
+def test_a_writer_before_an_earlier_reader_is_found_behind_other_readers() -> None:
+    assert misordered([hold(2, 0, 10), reader(4, 11, 20), reader(3, 12, 20), reader(1, 13, 20)])
+
+
+def test_a_reader_before_an_earlier_writer_is_found() -> None:
+    found = misordered([reader(1, 0, 10), hold(0, 11, 20)])
+    assert len(found) == 1
+    assert "reader" in found[0]
+
+
+def test_a_reader_before_an_earlier_writer_is_found_behind_other_readers() -> None:
+    assert misordered([reader(3, 0, 10), reader(0, 1, 10), reader(1, 2, 10), hold(2, 11, 20)])
+
+
+def test_a_reader_before_an_earlier_writer_is_not_excused_by_restarts() -> None:
+    assert misordered([reader(1, 0, 10), hold(0, 11, 20)], restarts=True)
+
+
+def test_restarts_excuse_the_numbers_of_another_parent_only() -> None:
+    # Two parents: numbers 0 to 5, then again 0 to 3. In the second the reader overtook the writer.
+    first = [reader(4, 0, 10), reader(5, 1, 10)]
+    second = [reader(0, 20, 30, token=201), reader(2, 21, 30, token=203)]
+    assert misordered([*first, *second, hold(3, 31, 40, token=204)], restarts=True) == []
+    assert misordered([*first, *second, hold(1, 31, 40, token=202)], restarts=True)
+
+
+def test_a_downgrade_keeps_its_token_or_has_a_later_one() -> None:
+    assert shrinking_tokens([hold(0, 0, 10), downgraded(0, 5, 20, token=99)])
+    # Curator's node is made anew, after those of the writers that wait.
+    assert shrinking_tokens([hold(0, 0, 10), downgraded(0, 5, 20, token=150), hold(1, 21, 30)]) == []
+
+
+def test_tokens_of_readers_are_compared_with_those_of_writers() -> None:
+    assert shrinking_tokens([hold(0, 0, 10), reader(1, 11, 20, token=99)])
+    assert shrinking_tokens([reader(1, 0, 10), reader(0, 1, 10), hold(2, 11, 20, token=101)])
+    assert shrinking_tokens([reader(1, 0, 10), reader(0, 1, 10)]) == []

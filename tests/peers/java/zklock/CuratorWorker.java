@@ -20,10 +20,12 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import org.apache.curator.RetryPolicy;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.retry.RetryForever;
 import org.apache.zookeeper.data.Stat;
 
@@ -31,15 +33,23 @@ import org.apache.zookeeper.data.Stat;
 public final class CuratorWorker {
     private static final String CONTROL = "control";
 
-    /** Curator tells the name of its node only to subclasses. */
-    private static final class Mutex extends InterProcessMutex {
+    /** A mutex or a half of a read/write lock. */
+    private static final class Lock {
         final CuratorFramework client;
-        final String directory;
+        final InterProcessMutex mutex;
+        final Supplier<String> node;
 
+        Lock(CuratorFramework client, InterProcessMutex mutex, Supplier<String> node) {
+            this.client = client;
+            this.mutex = mutex;
+            this.node = node;
+        }
+    }
+
+    /** Curator tells the name of a mutex's node only to subclasses. */
+    private static final class Mutex extends InterProcessMutex {
         Mutex(CuratorFramework client, String directory) {
             super(client, directory);
-            this.client = client;
-            this.directory = directory;
         }
 
         String node() {
@@ -49,8 +59,9 @@ public final class CuratorWorker {
 
     private final PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
     private final Map<String, CuratorFramework> clients = new ConcurrentHashMap<>();
-    private final Map<String, Mutex> locks = new ConcurrentHashMap<>();
-    private final Map<String, Mutex> leases = new ConcurrentHashMap<>();
+    private final Map<String, Lock> locks = new ConcurrentHashMap<>();
+    private final Map<String, Lock> leases = new ConcurrentHashMap<>();
+    private final Map<String, InterProcessReadWriteLock> readWrites = new ConcurrentHashMap<>();
     private final Map<String, ExecutorService> owners = new ConcurrentHashMap<>();
     private final Map<JsonPrimitive, Future<?>> pending = new ConcurrentHashMap<>();
 
@@ -124,7 +135,7 @@ public final class CuratorWorker {
                 connect(command);
                 break;
             case "lock":
-                locks.put(text(command, "lock"), make(command));
+                locks.put(text(command, "lock"), shared(command));
                 answer(command, event("ready", now()));
                 break;
             case "acquire":
@@ -140,7 +151,7 @@ public final class CuratorWorker {
                 release(command, locks.get(text(command, "lock")));
                 break;
             case "owned":
-                value(command, new JsonPrimitive(locks.get(text(command, "lock")).isOwnedByCurrentThread()));
+                value(command, new JsonPrimitive(locks.get(text(command, "lock")).mutex.isOwnedByCurrentThread()));
                 break;
             case "contend":
                 contend(command);
@@ -178,17 +189,50 @@ public final class CuratorWorker {
         answer(command, connected);
     }
 
-    private Mutex make(JsonObject command) {
-        return new Mutex(clients.get(text(command, "client")), text(command, "path"));
+    /** A lock object of its own. */
+    private Lock make(JsonObject command) {
+        CuratorFramework client = clients.get(text(command, "client"));
+        String path = text(command, "path");
+        String kind = kind(command);
+        if (kind.equals("mutex")) {
+            Mutex mutex = new Mutex(client, path);
+            return new Lock(client, mutex, mutex::node);
+        }
+        return half(client, new InterProcessReadWriteLock(client, path), kind);
+    }
+
+    /** The same, but halves made on one client and path belong to one read/write lock. */
+    private Lock shared(JsonObject command) {
+        if (command.has("reentrant") && !command.get("reentrant").getAsBoolean()) {
+            throw new UnsupportedOperationException("Curator's InterProcessSemaphoreMutex has another layout");
+        }
+        String kind = kind(command);
+        if (kind.equals("mutex")) {
+            return make(command);
+        }
+        String path = text(command, "path");
+        CuratorFramework client = clients.get(text(command, "client"));
+        String name = text(command, "client") + path;
+        return half(client, readWrites.computeIfAbsent(name, unused -> new InterProcessReadWriteLock(client, path)), kind);
+    }
+
+    private static Lock half(CuratorFramework client, InterProcessReadWriteLock lock, String kind) {
+        return kind.equals("read")
+                ? new Lock(client, lock.readLock(), lock.readLock()::getLockPath)
+                : new Lock(client, lock.writeLock(), lock.writeLock()::getLockPath);
+    }
+
+    private static String kind(JsonObject command) {
+        return command.has("kind") ? text(command, "kind") : "mutex";
     }
 
     private void acquire(JsonObject command, Double timeout, String otherwise) throws Exception {
-        Mutex lock = locks.get(text(command, "lock"));
+        Lock lock = locks.get(text(command, "lock"));
         boolean held = true;
         if (timeout == null) {
-            lock.acquire();
+            lock.mutex.acquire();
         } else {
-            held = lock.acquire((long) (timeout * 1000), TimeUnit.MILLISECONDS);
+            held = lock.mutex.acquire((long) (timeout * 1000), TimeUnit.MILLISECONDS);
         }
         long granted = now();
         pending.remove(command.getAsJsonPrimitive("id"));
@@ -202,8 +246,8 @@ public final class CuratorWorker {
         answer(command, acquired);
     }
 
-    private static void describe(JsonObject line, Mutex lock) throws Exception {
-        String path = lock.node();
+    private static void describe(JsonObject line, Lock lock) throws Exception {
+        String path = lock.node.get();
         line.addProperty("node", path.substring(path.lastIndexOf('/') + 1));
         Stat stat = lock.client.checkExists().forPath(path);
         if (stat != null) {
@@ -212,16 +256,16 @@ public final class CuratorWorker {
         }
     }
 
-    private void release(JsonObject command, Mutex lock) throws Exception {
+    private void release(JsonObject command, Lock lock) throws Exception {
         long started = now();
-        lock.release();
+        lock.mutex.release();
         JsonObject released = event("released", now());
         released.addProperty("t0", started);
         answer(command, released);
     }
 
     private void contend(JsonObject command) throws Exception {
-        Mutex shared = text(command, "objects").equals("shared") ? make(command) : null;
+        Lock shared = text(command, "objects").equals("shared") ? make(command) : null;
         int count = command.get("owners").getAsInt();
         int rounds = command.get("rounds").getAsInt();
         double low = command.getAsJsonArray("hold_ms").get(0).getAsDouble();
@@ -230,7 +274,7 @@ public final class CuratorWorker {
         List<Future<?>> all = new ArrayList<>();
         for (int index = 0; index < count; index++) {
             int number = index;
-            Mutex lock = shared != null ? shared : make(command);
+            Lock lock = shared != null ? shared : make(command);
             all.add(pool.submit(() -> {
                 for (int turn = 0; turn < rounds; turn++) {
                     hold(command, lock, number, turn, low, high);
@@ -247,10 +291,10 @@ public final class CuratorWorker {
         answer(command, done);
     }
 
-    private void hold(JsonObject command, Mutex lock, int number, int turn, double low, double high)
+    private void hold(JsonObject command, Lock lock, int number, int turn, double low, double high)
             throws Exception {
         long asked = now();
-        lock.acquire();
+        lock.mutex.acquire();
         JsonObject held = event("held", now());
         String id = command.get("id").getAsString();
         held.addProperty("lease", id + "-" + number + "-" + turn);
@@ -260,17 +304,17 @@ public final class CuratorWorker {
         double work = low == high ? low : ThreadLocalRandom.current().nextDouble(low, high);
         TimeUnit.NANOSECONDS.sleep((long) (work * 1e6));
         held.addProperty("t_end", now());
-        lock.release();
+        lock.mutex.release();
         answer(command, held);
     }
 
     private void cycles(JsonObject command) throws Exception {
-        Mutex lock = locks.get(text(command, "lock"));
+        Lock lock = locks.get(text(command, "lock"));
         int count = command.get("count").getAsInt();
         long started = now();
         for (int index = 0; index < count; index++) {
-            lock.acquire();
-            lock.release();
+            lock.mutex.acquire();
+            lock.mutex.release();
         }
         JsonObject done = event("done", now());
         done.addProperty("elapsed_ns", now() - started);
