@@ -26,6 +26,7 @@ mod owner;
 pub mod queue;
 mod runtime;
 mod rwlock;
+mod semaphore;
 mod session;
 
 pub use client::{Client, ClientState, shutdown};
@@ -40,6 +41,7 @@ pub use queue::Naming;
 #[doc(hidden)]
 pub use runtime::{Background, run};
 pub use rwlock::ReadWriteLock;
+pub use semaphore::Semaphore;
 
 /// The README's example, compiled.
 #[cfg(doctest)]

@@ -119,20 +119,22 @@ impl Lock {
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
     pub async fn acquire_as(&self, owner: Owner, patience: Patience) -> Result<Lease> {
+        self.request(owner, patience)?.granted().await
+    }
+
+    /// Asks for the lock; what comes of it is to be awaited.
+    pub(crate) fn request(&self, owner: Owner, patience: Patience) -> Result<Request> {
         let lock = self.resolve()?;
         // Without this option every acquire is somebody else's, and waits.
         let owner = if self.options.reentrant { owner } else { Owner::new() };
         if let Entry::Reentered(lease) = lock.enter(owner, self.kind, Intent::Wait)? {
-            return Ok(lease);
+            return Ok(Request::Granted(lease));
         }
         let (reply, outcome) = oneshot::channel();
         let join = lock.client.next_join();
-        let mut leave = LeaveOnDrop { lock: &lock, join: Some(join) };
         let attempt = Attempt::new(join, Arc::clone(&lock), owner, self.kind, patience, &self.options, reply);
         lock.client.send(Command::Join(attempt))?;
-        let outcome = outcome.await;
-        leave.join = None;
-        outcome.unwrap_or_else(|_| Err(Error::client_closed()))
+        Ok(Request::Pending { outcome, leave: LeaveOnDrop { lock, join: Some(join) } })
     }
 
     /// Whether `owner` holds the lock. Sends nothing.
@@ -151,7 +153,7 @@ impl Lock {
     /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if there is no answer within the connect time-out,
     /// [`AuthFailed`](ErrorKind::AuthFailed), [`ClientClosed`](ErrorKind::ClientClosed), [`Forked`](ErrorKind::Forked).
     pub async fn contenders(&self) -> Result<Vec<Contender>> {
-        self.ask(|path, reply| Command::Inspect { path, reply }).await
+        self.inquire(|path, reply| Command::Inspect { path, reply }).await
     }
 
     /// Whether anybody has the lock, or waits for it. One round trip; as of then.
@@ -161,10 +163,15 @@ impl Lock {
     /// # Errors
     /// As [`contenders`](Self::contenders).
     pub async fn locked(&self) -> Result<bool> {
-        self.ask(|path, reply| Command::Locked { path, reply }).await
+        Ok(self.count().await? > 0)
     }
 
-    async fn ask<T>(
+    /// How many contend. One round trip.
+    pub(crate) async fn count(&self) -> Result<usize> {
+        self.inquire(|path, reply| Command::Count { path, reply }).await
+    }
+
+    async fn inquire<T>(
         &self,
         command: impl FnOnce(Arc<str>, oneshot::Sender<Result<T>>) -> Command,
     ) -> Result<T> {
@@ -203,13 +210,32 @@ pub(crate) fn busy_is_none(result: Result<Lease>) -> Result<Option<Lease>> {
     }
 }
 
-/// Leaves the queue when the future that waits in it is dropped.
-struct LeaveOnDrop<'a> {
-    lock: &'a LockPath,
+/// An acquire that was asked for. Dropping it leaves the queue.
+pub(crate) enum Request {
+    Granted(Lease),
+    Pending { outcome: oneshot::Receiver<Result<Lease>>, leave: LeaveOnDrop },
+}
+
+impl Request {
+    pub(crate) async fn granted(self) -> Result<Lease> {
+        match self {
+            Self::Granted(lease) => Ok(lease),
+            Self::Pending { outcome, mut leave } => {
+                let outcome = outcome.await;
+                leave.join = None;
+                outcome.unwrap_or_else(|_| Err(Error::client_closed()))
+            }
+        }
+    }
+}
+
+/// Leaves the queue when what waits in it is dropped.
+pub(crate) struct LeaveOnDrop {
+    lock: Arc<LockPath>,
     join: Option<JoinId>,
 }
 
-impl Drop for LeaveOnDrop<'_> {
+impl Drop for LeaveOnDrop {
     fn drop(&mut self) {
         if let Some(join) = self.join {
             let path = Arc::clone(&self.lock.full_path);

@@ -55,8 +55,8 @@ pub(crate) enum Command {
     Release { path: Arc<str>, join: JoinId, done: Option<oneshot::Sender<()>> },
     /// Tell who contends.
     Inspect { path: Arc<str>, reply: oneshot::Sender<Result<Vec<Contender>>> },
-    /// Tell whether anybody contends.
-    Locked { path: Arc<str>, reply: oneshot::Sender<Result<bool>> },
+    /// Tell how many contend.
+    Count { path: Arc<str>, reply: oneshot::Sender<Result<usize>> },
     /// End the session and the driver.
     Close { done: Option<oneshot::Sender<()>> },
 }
@@ -171,8 +171,8 @@ impl Driver {
                 Input::Command(Command::Inspect { path, reply }) => {
                     self.look(&path, reply, |wire| async move { wire.contenders().await });
                 }
-                Input::Command(Command::Locked { path, reply }) => {
-                    self.look(&path, reply, |wire| async move { Ok(!wire.names().await?.is_empty()) });
+                Input::Command(Command::Count { path, reply }) => {
+                    self.look(&path, reply, |wire| async move { Ok(wire.names().await?.len()) });
                 }
                 Input::Command(Command::Close { done }) => return ControlFlow::Break(done),
             }

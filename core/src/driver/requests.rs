@@ -82,6 +82,26 @@ impl Wire {
         self.report(Event::Listed(ticket, outcome));
     }
 
+    /// Lists, and watches the children until the watch fires; dropping the future drops the watch on the server.
+    pub(super) async fn list_and_watch(self, ticket: Ticket, sync: bool) {
+        let outcome = {
+            let synced = sync.then(|| self.client.sync(&self.path));
+            let listed = self.client.list_and_watch_children(&self.path);
+            let synced = match synced {
+                Some(synced) => synced.await,
+                None => Ok(()),
+            };
+            listed.await.and_then(|listed| synced.map(|()| listed))
+        };
+        match outcome {
+            Ok((children, watcher)) => {
+                self.report(Event::Listed(ticket, Outcome::Done(children)));
+                self.await_change(ticket, watcher).await;
+            }
+            Err(error) => self.report(Event::Listed(ticket, failed(&error))),
+        }
+    }
+
     pub(super) async fn verify(self, ticket: Ticket, name: NodeName) {
         let outcome = match self.client.check_stat(&self.child(name.as_str())).await {
             Ok(Some(stat)) => Outcome::Done(self.owns(&stat).then_some(stat.czxid)),
@@ -109,6 +129,10 @@ impl Wire {
             Err(error) => return self.report(Event::Watched(ticket, failed(&error))),
         };
         self.report(Event::Watched(ticket, Outcome::Done(())));
+        self.await_change(ticket, watcher).await;
+    }
+
+    async fn await_change(self, ticket: Ticket, watcher: zk::OneshotWatcher) {
         // The watch must not keep the session alive.
         let Self { client, path, connection, sender, .. } = self;
         drop(client);

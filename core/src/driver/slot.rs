@@ -222,6 +222,9 @@ impl Slot {
             }
             Action::MakeParents(ticket) => drop(link.spawn(wire.make_parents(ticket))),
             Action::List { ticket, sync } => drop(link.spawn(wire.list(ticket, sync))),
+            Action::ListAndWatch { ticket, sync } => {
+                self.watches.insert(ticket, link.spawn(wire.list_and_watch(ticket, sync)));
+            }
             Action::Verify(ticket, name) => drop(link.spawn(wire.verify(ticket, name))),
             Action::Watch(ticket, name) => {
                 self.watches.insert(ticket, link.spawn(wire.watch(ticket, name)));

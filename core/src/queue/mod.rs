@@ -97,7 +97,7 @@ pub enum Event {
     Watched(Ticket, Outcome<()>),
     /// A watched node went.
     Gone(Ticket),
-    /// A watched node's data changed, which used up the watch.
+    /// A watched node's data, or the watched children, changed, which used up the watch.
     Changed(Ticket),
     /// The outcome of [`Action::Delete`].
     Deleted(Ticket, Outcome<()>),
@@ -116,6 +116,13 @@ pub enum Action {
     /// List the lock directory; with `sync`, after a sync on the same connection.
     List {
         /// Comes back with the outcome.
+        ticket: Ticket,
+        /// Whether to send a sync before.
+        sync: bool,
+    },
+    /// Like [`List`](Self::List), and watch the children: a change is [`Event::Changed`] with this ticket.
+    ListAndWatch {
+        /// Comes back with the outcome, and with the change.
         ticket: Ticket,
         /// Whether to send a sync before.
         sync: bool,

@@ -29,6 +29,9 @@ pub enum Kind {
     Write,
     /// To hold together with other readers.
     Read,
+    /// To hold one of so many permits together with all others, whatever their order. One at a time asks for them,
+    /// because a semaphore's contenders take a mutex first.
+    Permit(u32),
 }
 
 impl Naming {
@@ -38,6 +41,8 @@ impl Naming {
             (Self::Curator, Kind::Exclusive) => format!("_c_{uuid}-lock-"),
             (Self::Curator, Kind::Write) => format!("_c_{uuid}-__WRIT__"),
             (Self::Curator, Kind::Read) => format!("_c_{uuid}-__READ__"),
+            // kazoo's semaphore has another layout: there is nothing of its to look like.
+            (_, Kind::Permit(_)) => format!("_c_{uuid}-lease-"),
             (Self::Kazoo, Kind::Read) => format!("{}__rlock__", uuid.simple()),
             (Self::Kazoo, _) => format!("{}__lock__", uuid.simple()),
         }

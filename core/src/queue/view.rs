@@ -55,6 +55,8 @@ impl View {
     pub(super) fn blocks(&self, name: &NodeName, kind: Kind) -> bool {
         match kind {
             Kind::Read => self.blocks_reader(name),
+            // Counted, not ordered.
+            Kind::Permit(_) => false,
             Kind::Exclusive | Kind::Write => self.blocks_exclusive(name),
         }
     }
@@ -81,6 +83,11 @@ impl View {
 
     pub(super) fn nodes(&self) -> impl DoubleEndedIterator<Item = &NodeName> {
         self.nodes.iter()
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
     }
 
     /// How many stand before `name`, as far as is known.

@@ -15,6 +15,9 @@ impl Queue {
     /// taken from that listing, and only what the server said to be gone was taken out since.
     pub(super) fn grant(&mut self) {
         self.grant_downgrades();
+        if self.grant_permits() {
+            return;
+        }
         let mut last: Option<NodeName> = None;
         while let Some((name, id)) = self.next_in_line(last.as_ref()) {
             let first = last.replace(name.clone()).is_none();
@@ -70,7 +73,7 @@ impl Queue {
     }
 
     /// Makes a queued contender a holder.
-    fn hold(&mut self, id: JoinId, writers_czxid: Option<i64>) {
+    pub(super) fn hold(&mut self, id: JoinId, writers_czxid: Option<i64>) {
         let Some(join) = self.joins.get_mut(&id) else { return };
         let Stage::Queued(place) = &join.stage else { return };
         let czxid = writers_czxid.unwrap_or(place.czxid);
@@ -107,8 +110,13 @@ impl Queue {
 
     /// The nodes to watch: what our waiters wait for, and our own nodes where it matters that they exist.
     fn needed_watches(&self) -> BTreeSet<NodeName> {
-        let mut needed = BTreeSet::new();
-        let Some(view) = &self.view else { return needed };
+        let held = self.joins.values().filter_map(|join| match &join.stage {
+            Stage::Held(place) if place.confirmed => Some(place.name.clone()),
+            _ => None,
+        });
+        let mut needed: BTreeSet<_> = held.collect();
+        // Those that wait for permits watch the children.
+        let Some(view) = self.view.as_ref().filter(|_| self.permits().is_none()) else { return needed };
         // For each of ours whose predecessor is somebody else's: that one, and the one before it if that is somebody
         // else's too (rule 6).
         let mut next: Option<&NodeName> = None;
@@ -127,12 +135,6 @@ impl Queue {
             let reader = self.first_waiter(writer, next).filter(|ours| ours.kind() == Kind::Read);
             next = Some(writer);
             needed.extend(reader.into_iter().flat_map(|reader| [reader.clone(), writer.clone()]));
-        }
-        for join in self.joins.values() {
-            match &join.stage {
-                Stage::Held(place) if place.confirmed => drop(needed.insert(place.name.clone())),
-                _ => {}
-            }
         }
         needed
     }
@@ -170,7 +172,13 @@ impl Queue {
         {
             let ticket = self.ticket();
             self.listing = Some((ticket, look));
-            self.actions.push_back(Action::List { ticket, sync: look == Look::Synced });
+            let sync = look == Look::Synced;
+            self.actions.push_back(if self.awaits_permits() && self.child_watch.is_none() {
+                self.child_watch = Some(ticket);
+                Action::ListAndWatch { ticket, sync }
+            } else {
+                Action::List { ticket, sync }
+            });
         }
     }
 

@@ -106,7 +106,11 @@ impl Queue {
         let lookers: Vec<_> =
             self.joins.iter().filter(|(_, join)| looking(join)).map(|(id, join)| (*id, join.kind)).collect();
         for (id, kind) in lookers {
-            if others.iter().chain(self.line.keys()).any(|name| conflict(kind, name.kind())) {
+            let taken = match kind {
+                Kind::Permit(permits) => others.len() + self.line.len() >= permits as usize,
+                kind => others.iter().chain(self.line.keys()).any(|name| conflict(kind, name.kind())),
+            };
+            if taken {
                 self.refuse(id, Refusal::Busy);
             } else {
                 self.joins.entry(id).and_modify(|join| join.stage = Stage::Idle);
@@ -118,7 +122,8 @@ impl Queue {
     fn refuse_blocked_tries(&mut self) {
         let blocked = |place: &Place, kind: Kind| {
             let by_ours = self.line.range(..&place.name).any(|(name, _)| conflict(kind, name.kind()));
-            by_ours || self.view.as_ref().is_some_and(|view| view.blocks(&place.name, kind))
+            let by_others = self.view.as_ref().is_some_and(|view| view.blocks(&place.name, kind));
+            by_ours || by_others || self.exhausted(kind)
         };
         let due: Vec<_> = self
             .joins

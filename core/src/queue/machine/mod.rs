@@ -2,6 +2,7 @@
 
 mod conclusions;
 mod listing;
+mod permits;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -33,6 +34,8 @@ pub struct Queue {
     listing: Option<(Ticket, Look)>,
     /// The listing to be sent when there is none in flight.
     wanted: Option<Look>,
+    /// The listing that watches the children, while it is under way and as long as the watch may fire.
+    child_watch: Option<Ticket>,
     making_parents: Option<Ticket>,
     warned: bool,
     last_ticket: Ticket,
@@ -106,7 +109,7 @@ struct Watch {
 
 /// Whether two contenders cannot hold at the same time.
 fn conflict(one: Kind, other: Kind) -> bool {
-    one != Kind::Read || other != Kind::Read
+    !matches!((one, other), (Kind::Read, Kind::Read) | (Kind::Permit(_), _) | (_, Kind::Permit(_)))
 }
 
 impl Queue {
@@ -120,7 +123,8 @@ impl Queue {
     /// counts its tickets from one again, and would take an answer that comes late for its own.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        let under_way = self.listing.is_some() || self.making_parents.is_some() || !self.watches.is_empty();
+        let watching = self.child_watch.is_some() || !self.watches.is_empty();
+        let under_way = self.listing.is_some() || self.making_parents.is_some() || watching;
         self.joins.is_empty() && self.doomed.is_empty() && self.actions.is_empty() && !under_way
     }
 
@@ -159,11 +163,13 @@ impl Queue {
             Event::Listed(ticket, outcome) => self.listed(ticket, outcome),
             Event::Verified(ticket, outcome) => self.verified(ticket, outcome),
             Event::Watched(ticket, outcome) => self.watched(ticket, &outcome),
+            Event::Gone(ticket) if self.child_watch == Some(ticket) => self.children_changed(),
             Event::Gone(ticket) => {
                 if let Some(name) = self.watch_used(ticket) {
                     self.gone(&name);
                 }
             }
+            Event::Changed(ticket) if self.child_watch == Some(ticket) => self.children_changed(),
             Event::Changed(ticket) => drop(self.watch_used(ticket)),
             Event::Deleted(ticket, outcome) => self.deleted(ticket, &outcome),
         }
@@ -179,6 +185,7 @@ impl Queue {
             self.grant();
         }
         self.adjust_watches();
+        self.adjust_child_watch();
         self.send();
     }
 
@@ -316,6 +323,7 @@ impl Queue {
         self.line.clear();
         self.watches.clear();
         self.listing = None;
+        self.child_watch = None;
         self.making_parents = None;
         for (_, doomed) in std::mem::take(&mut self.doomed) {
             self.actions.extend(doomed.release.map(Action::Released));
@@ -412,7 +420,10 @@ impl Queue {
         match outcome {
             Outcome::Done(children) => self.look_at(ticket, look, &children),
             Outcome::NoNode => self.look_at(ticket, look, &[]),
-            Outcome::Lost => self.want(look),
+            Outcome::Lost => {
+                self.drop_child_watch(ticket);
+                self.want(look);
+            }
             Outcome::Refused(refusal) => self.refuse_all(&refusal),
         }
     }

@@ -25,6 +25,7 @@ pub(crate) enum Command {
         lease: String,
         owner: String,
         timeout: Option<f64>,
+        count: Option<u32>,
     },
     Try {
         lock: String,
@@ -74,6 +75,7 @@ pub(crate) struct LockObject {
     #[serde(default)]
     pub(crate) kind: Kind,
     pub(crate) reentrant: Option<bool>,
+    pub(crate) permits: Option<u32>,
 }
 
 /// Which lock an object is, or which half of one.
@@ -84,6 +86,7 @@ pub(crate) enum Kind {
     Mutex,
     Read,
     Write,
+    Semaphore,
 }
 
 #[derive(Deserialize)]
@@ -92,6 +95,7 @@ pub(crate) struct Contend {
     pub(crate) hosts: Option<String>,
     #[serde(default)]
     pub(crate) kind: Kind,
+    pub(crate) permits: Option<u32>,
     pub(crate) path: String,
     pub(crate) owners: usize,
     pub(crate) objects: Objects,

@@ -1,6 +1,7 @@
 //! The Rust worker of the scenario suite: does to locks what it is told (see `tests/worker-protocol.md`).
 
 mod command;
+mod lockable;
 mod world;
 
 use std::io::{BufRead, Write};

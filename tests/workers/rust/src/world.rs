@@ -10,12 +10,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
-use zklock::{
-    Client, ClientOptions, ClientSource, Error, ErrorKind, Lease, Lock, LockOptions, Mutex, Owner, Patience,
-    ReadWriteLock,
-};
+use zklock::{Client, ClientOptions, ClientSource, Error, ErrorKind, Lease, LockOptions, Owner, Patience};
 
-use crate::command::{Command, Contend, Kind, Objects};
+use crate::command::{Command, Contend, Objects};
+use crate::lockable::Lockable;
 use crate::{now, write};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -27,7 +25,7 @@ type Answer = Result<Value, Failure>;
 #[derive(Default)]
 pub(crate) struct World {
     clients: RefCell<HashMap<String, Client>>,
-    locks: RefCell<HashMap<String, Rc<Lock>>>,
+    locks: RefCell<HashMap<String, Rc<Lockable>>>,
     leases: RefCell<HashMap<String, Rc<Lease>>>,
     owners: RefCell<HashMap<String, (Owner, mpsc::UnboundedSender<Job>)>>,
     pending: RefCell<HashMap<String, oneshot::Sender<()>>>,
@@ -121,19 +119,19 @@ impl World {
                 let mut options = LockOptions::default();
                 options.reentrant = object.reentrant.unwrap_or(true);
                 let source = self.source(object.client.as_deref(), object.hosts.as_deref())?;
-                let made = make_lock(source, &object.path, object.kind, options)?;
+                let made = Lockable::new(source, &object.path, object.kind, object.permits, options)?;
                 self.locks.borrow_mut().insert(object.lock, Rc::new(made));
                 Ok(json!({"event": "ready"}))
             }
-            Command::Acquire { lock, lease, owner, timeout } => {
+            Command::Acquire { lock, lease, owner, timeout, count } => {
                 let patience = match timeout {
                     None => Patience::Forever,
                     Some(timeout) => Patience::from_timeout(timeout, SECOND)?,
                 };
-                self.acquire(&lock, lease, &owner, patience, "timeout").await
+                self.acquire(&lock, &lease, &owner, patience, count.unwrap_or(1), "timeout").await
             }
             Command::Try { lock, lease, owner } => {
-                self.acquire(&lock, lease, &owner, Patience::Try, "busy").await
+                self.acquire(&lock, &lease, &owner, Patience::Try, 1, "busy").await
             }
             Command::Release { lease, wait, .. } => {
                 let lease = self.lease(&lease)?;
@@ -142,10 +140,10 @@ impl World {
                 Ok(json!({"event": "released", "t0": t0}))
             }
             Command::Unlock => Ok(json!({"event": "unsupported"})),
-            Command::Owned { lock, owner } => {
-                let owned = self.lock(&lock)?.owned_by(self.owner(&owner).0)?;
-                Ok(json!({"event": "value", "value": owned}))
-            }
+            Command::Owned { lock, owner } => Ok(match self.lock(&lock)?.owned_by(self.owner(&owner).0)? {
+                Some(owned) => json!({"event": "value", "value": owned}),
+                None => json!({"event": "unsupported"}),
+            }),
             Command::Check { lease } => {
                 self.lease(&lease)?.check()?;
                 Ok(json!({"event": "value", "value": "held"}))
@@ -164,7 +162,9 @@ impl World {
                 let (lock, owner) = (self.lock(&lock)?, self.owner(&owner).0);
                 let start = now();
                 for _ in 0..count {
-                    release(&lock.acquire_as(owner, Patience::Forever).await?, wait).await?;
+                    for lease in lock.acquire(owner, Patience::Forever, 1).await? {
+                        release(&lease, wait).await?;
+                    }
                 }
                 Ok(json!({"event": "done", "elapsed_ns": now() - start}))
             }
@@ -209,37 +209,52 @@ impl World {
     async fn acquire(
         self: &Rc<Self>,
         lock: &str,
-        name: String,
+        name: &str,
         owner: &str,
         patience: Patience,
+        count: u32,
         refused: &str,
     ) -> Answer {
         let lock = self.lock(lock)?;
-        let lease = match lock.acquire_as(self.owner(owner).0, patience).await {
-            Ok(lease) => lease,
+        let leases = match lock.acquire(self.owner(owner).0, patience, count).await {
+            Ok(leases) => leases,
             Err(error) if error.kind() == ErrorKind::LockTimeout => {
                 return Ok(json!({"event": refused, "message": error.to_string()}));
             }
             Err(error) => return Err(error.into()),
         };
         let t = now();
-        let lost = lease.lost();
-        let line = json!({
-            "event": "acquired", "node": lease.node(), "token": lease.fencing_token().to_string(),
-            "session": lease.session_id().to_string(), "t": t,
-        });
-        self.leases.borrow_mut().insert(name.clone(), Rc::new(lease));
-        spawn_local(async move {
-            let reason = lost.await;
-            write(json!({"event": "lost", "lease": name, "reason": reason.as_str()}));
-        });
+        let mut line = json!({"event": "acquired", "t": t});
+        // The first lease has the name that was asked for; others of one acquire are numbered.
+        for (number, lease) in leases.into_iter().enumerate() {
+            let name = if number == 0 { name.to_owned() } else { format!("{name}.{number}") };
+            if number == 0 {
+                line["node"] = lease.node().into();
+                line["token"] = lease.fencing_token().to_string().into();
+                line["session"] = lease.session_id().to_string().into();
+            }
+            let lost = lease.lost();
+            self.leases.borrow_mut().insert(name.clone(), Rc::new(lease));
+            spawn_local(async move {
+                let reason = lost.await;
+                write(json!({"event": "lost", "lease": name, "reason": reason.as_str()}));
+            });
+        }
         Ok(line)
     }
 
     async fn contend(self: &Rc<Self>, id: &Value, contend: Contend) -> Answer {
         let source = self.source(contend.client.as_deref(), contend.hosts.as_deref())?;
-        let make =
-            || make_lock(source.clone(), &contend.path, contend.kind, LockOptions::default()).map(Rc::new);
+        let make = || {
+            Lockable::new(
+                source.clone(),
+                &contend.path,
+                contend.kind,
+                contend.permits,
+                LockOptions::default(),
+            )
+            .map(Rc::new)
+        };
         let shared = make()?;
         let mut contenders = Vec::new();
         for number in 0..contend.owners {
@@ -271,20 +286,12 @@ impl World {
         self.clients.borrow().get(name).cloned().ok_or_else(|| unknown("client", name))
     }
 
-    fn lock(&self, name: &str) -> Result<Rc<Lock>, Failure> {
+    fn lock(&self, name: &str) -> Result<Rc<Lockable>, Failure> {
         self.locks.borrow().get(name).cloned().ok_or_else(|| unknown("lock", name))
     }
 
     fn lease(&self, name: &str) -> Result<Rc<Lease>, Failure> {
         self.leases.borrow().get(name).cloned().ok_or_else(|| unknown("lease", name))
-    }
-}
-
-fn make_lock(source: ClientSource, path: &str, kind: Kind, options: LockOptions) -> Result<Lock, Error> {
-    match kind {
-        Kind::Mutex => Mutex::with_options(source, path, options).map(Lock::from),
-        Kind::Read => ReadWriteLock::with_options(source, path, options).map(|lock| lock.read_lock),
-        Kind::Write => ReadWriteLock::with_options(source, path, options).map(|lock| lock.write_lock),
     }
 }
 
@@ -298,7 +305,7 @@ async fn release(lease: &Lease, wait: Option<bool>) -> Result<(), Error> {
 /// One contender that takes the lock again and again, and reports each hold.
 async fn hold_often(
     id: Value,
-    lock: Rc<Lock>,
+    lock: Rc<Lockable>,
     number: usize,
     rounds: usize,
     hold_ms: [f64; 2],
@@ -306,8 +313,9 @@ async fn hold_often(
     let [low, high] = hold_ms;
     for round in 0..rounds {
         let t_wait = now();
-        let lease = lock.acquire_as(Owner::new(), Patience::Forever).await?;
+        let leases = lock.acquire(Owner::new(), Patience::Forever, 1).await?;
         let t = now();
+        let Some(lease) = leases.first() else { continue };
         let time = low + (high - low) * fastrand::f64();
         tokio::time::sleep(Duration::from_secs_f64(time / 1000.0)).await;
         let t_end = now();

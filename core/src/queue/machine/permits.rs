@@ -1,0 +1,80 @@
+//! Permits: so many hold together, whatever their order (rule 17).
+//!
+//! Whoever asks for permits holds the semaphore's mutex meanwhile, so at most one client at a time waits here, and
+//! watching the children wakes nobody else.
+
+use super::super::{Action, Kind, Ticket};
+use super::{Look, Queue, Stage};
+
+impl Queue {
+    /// How many permits there are, if this is a directory of permits.
+    pub(super) fn permits(&self) -> Option<usize> {
+        self.joins.values().find_map(|join| match join.kind {
+            Kind::Permit(permits) => Some(permits as usize),
+            _ => None,
+        })
+    }
+
+    /// Grants to all that wait if there are permits for all. Returns whether this is a directory of permits.
+    ///
+    /// Why this is safe: nobody else adds a node while we hold the semaphore's mutex, so a listing that shows all of
+    /// ours counts everybody. Ours that are being deleted were released; the others count them all the same.
+    pub(super) fn grant_permits(&mut self) -> bool {
+        let Some(permits) = self.permits() else { return false };
+        if self.view.is_some() && !self.exhausted_by(permits) {
+            let confirmed = |stage: &Stage| matches!(stage, Stage::Queued(place) if place.confirmed);
+            let due: Vec<_> =
+                self.joins.iter().filter(|(_, join)| confirmed(&join.stage)).map(|(id, _)| *id).collect();
+            for id in due {
+                self.hold(id, None);
+            }
+        }
+        true
+    }
+
+    /// Whether there are more contenders than permits of this kind.
+    pub(super) fn exhausted(&self, kind: Kind) -> bool {
+        matches!(kind, Kind::Permit(permits) if self.exhausted_by(permits as usize))
+    }
+
+    fn exhausted_by(&self, permits: usize) -> bool {
+        let others = self.view.as_ref().map_or(0, super::View::len);
+        others + self.line.len() > permits
+    }
+
+    /// Whether somebody of ours was seen to wait for a permit.
+    pub(super) fn awaits_permits(&self) -> bool {
+        let waits = |stage: &Stage| matches!(stage, Stage::Queued(place) if place.confirmed);
+        self.permits().is_some() && self.joins.values().any(|join| waits(&join.stage))
+    }
+
+    /// Sets the watch on the children when somebody waits for a permit, and drops it when nobody does.
+    pub(super) fn adjust_child_watch(&mut self) {
+        match self.child_watch {
+            None if self.awaits_permits() => self.want(Look::Plain),
+            // While its listing is under way the outcome is waited for.
+            Some(ticket) if !self.awaits_permits() && !self.is_listing(ticket) => {
+                self.drop_child_watch(ticket);
+            }
+            _ => {}
+        }
+    }
+
+    fn is_listing(&self, ticket: Ticket) -> bool {
+        self.listing.is_some_and(|(listing, _)| listing == ticket)
+    }
+
+    pub(super) fn drop_child_watch(&mut self, ticket: Ticket) {
+        if self.child_watch == Some(ticket) {
+            self.child_watch = None;
+            self.actions.push_back(Action::Unwatch(ticket));
+        }
+    }
+
+    pub(super) fn children_changed(&mut self) {
+        self.child_watch = None;
+        if self.awaits_permits() {
+            self.want(Look::Plain);
+        }
+    }
+}
