@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::driver::{self, Command, Input};
 use crate::error::{Error, Result};
 use crate::lease::LockPath;
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, Hosts};
 use crate::queue::JoinId;
 use crate::runtime;
 
@@ -208,6 +208,15 @@ impl Client {
             }
             Ok(())
         }
+    }
+
+    pub(crate) fn hosts(&self) -> &Hosts {
+        &self.shared.options.hosts
+    }
+
+    /// Whether two handles are of one client.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     pub(crate) fn lock_path(&self, path: &str) -> Result<Arc<LockPath>> {

@@ -137,6 +137,29 @@ impl Lock {
         Ok(Request::Pending { outcome, leave: LeaveOnDrop { lock, join: Some(join) } })
     }
 
+    /// Where this lock comes in the order that all programs share: by ensemble, then by path from its root; of
+    /// one path the writer before the reader.
+    pub(crate) fn order(&self) -> ((String, String), bool) {
+        let hosts = match &self.source {
+            ClientSource::Client(client) => client.hosts(),
+            ClientSource::Shared(options) => &options.hosts,
+        };
+        ((hosts.servers.clone(), format!("{}{}", hosts.chroot, self.path)), self.kind == Kind::Read)
+    }
+
+    /// Whether two locks are made on the same client.
+    pub(crate) fn same_client(&self, other: &Self) -> bool {
+        match (&self.source, &other.source) {
+            (ClientSource::Client(one), ClientSource::Client(other)) => one.is(other),
+            (ClientSource::Shared(one), ClientSource::Shared(other)) => one == other,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn reentrant(&self) -> bool {
+        self.options.reentrant
+    }
+
     /// Whether `owner` holds the lock. Sends nothing.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! What callers pass in, checked before anything is sent.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
@@ -197,6 +197,30 @@ impl Patience {
             Duration::ZERO => Self::Try,
             LONGEST => Self::Forever,
             patience => Self::For(patience),
+        })
+    }
+}
+
+/// Patience that wears out: one deadline over several steps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    patience: Patience,
+    deadline: Option<Instant>,
+}
+
+impl Clock {
+    pub(crate) fn start(patience: Patience) -> Self {
+        let deadline = match patience {
+            Patience::For(time) => Instant::now().checked_add(time),
+            Patience::Forever | Patience::Try => None,
+        };
+        Self { patience, deadline }
+    }
+
+    /// What is left for the next step.
+    pub(crate) fn left(self) -> Patience {
+        self.deadline.map_or(self.patience, |deadline| {
+            Patience::For(deadline.saturating_duration_since(Instant::now()))
         })
     }
 }

@@ -1,11 +1,11 @@
 //! The counting semaphore.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::lock::{ClientSource, Lock, LockOptions, busy_is_none};
-use crate::options::{Patience, check_path};
+use crate::options::{Clock, Patience, check_path};
 use crate::owner::Owner;
 use crate::queue::Kind;
 
@@ -104,19 +104,18 @@ impl Semaphore {
             let problem = format!("must be between 1 and the {} permits", self.permits);
             return Err(Error::bad_argument("count", problem));
         }
-        let deadline = match patience {
-            Patience::For(time) => Instant::now().checked_add(time),
+        let clock = match patience {
             Patience::Try => {
                 self.expect_free(count).await?;
-                Instant::now().checked_add(TRY_LIMIT)
+                Clock::start(Patience::For(TRY_LIMIT))
             }
-            Patience::Forever => None,
+            patience => Clock::start(patience),
         };
-        let turn = self.turns.acquire_as(Owner::new(), left(deadline)).await?;
+        let turn = self.turns.acquire_as(Owner::new(), clock.left()).await?;
         // Asked for together, so that they are in one flight. On leaving they go before the turn does.
         let mut requests = Vec::new();
         for _ in 0..count {
-            let patience = if patience == Patience::Try { Patience::Try } else { left(deadline) };
+            let patience = if patience == Patience::Try { Patience::Try } else { clock.left() };
             requests.push(self.leases.request(Owner::new(), patience)?);
         }
         let mut leases = Vec::new();
@@ -135,12 +134,5 @@ impl Semaphore {
         }
         let message = format!("{taken} of {} permits of {} are taken", self.permits, self.leases.path());
         Err(Error::new(ErrorKind::LockTimeout, message))
-    }
-}
-
-fn left(deadline: Option<Instant>) -> Patience {
-    match deadline {
-        None => Patience::Forever,
-        Some(deadline) => Patience::For(deadline.saturating_duration_since(Instant::now())),
     }
 }
