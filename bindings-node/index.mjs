@@ -14,6 +14,7 @@ export const {
   Mutex,
   NotHeldError,
   PermitsMismatchError,
+  ReadWriteLock,
   SequenceExhaustedError,
   UpgradeRefusedError,
   ZkLockError,

@@ -25,4 +25,6 @@ export {
   type ErrorCode,
 } from './errors';
 export { Lease, type LeaseJson, type LeaseState, type ReleaseOptions } from './lease';
-export { Mutex, type AcquireOptions, type MutexOptions } from './mutex';
+export type { AcquireOptions, Lock, LockOptions, MutexOptions } from './lock';
+export { Mutex } from './mutex';
+export { ReadWriteLock } from './rwlock';

@@ -10,4 +10,4 @@ mod bridge;
 mod client;
 mod error;
 mod lease;
-mod mutex;
+mod lock;

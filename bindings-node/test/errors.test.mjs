@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 
 import * as zklock from 'zklock';
-import { Client, ConnectionFailedError, Mutex, ZkLockError } from 'zklock';
+import { Client, ConnectionFailedError, Mutex, ReadWriteLock, ZkLockError } from 'zklock';
 
 import { connected, freshPath, hosts, scenario } from './support.mjs';
 
@@ -75,7 +75,7 @@ scenario('connect refuses bad arguments by name', async () => {
   }
 });
 
-scenario('a mutex refuses bad arguments by name', async (t) => {
+scenario('mutexes and read/write locks refuse bad arguments by name', async (t) => {
   const client = await connected(t);
   const cases = [
     ['TypeError', 'client', undefined, '/a'],
@@ -91,7 +91,9 @@ scenario('a mutex refuses bad arguments by name', async (t) => {
   ];
   for (const [code, name, ...args] of cases) {
     assert.throws(() => new Mutex(...args), refused(code, name));
+    assert.throws(() => new ReadWriteLock(...args), refused(code, name));
   }
+  assert.throws(() => new Mutex(client, '/a', { reentrant: 1 }), refused('TypeError', 'reentrant'));
 });
 
 scenario('acquire, using and release refuse bad arguments by name', async (t) => {

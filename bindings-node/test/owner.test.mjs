@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 
 import { BadArgumentError, LockTimeoutError, Mutex, NotHeldError } from 'zklock';
 
-import { connected, contenders, freshPath, scenario, sleep } from './support.mjs';
+import { connected, contenders, freshPath, scenario, sleep, untilContenders } from './support.mjs';
 
 scenario('outside scopes every acquire is a new owner', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
@@ -123,6 +123,30 @@ scenario('within re-enters explicitly, and only with a held lease of the same lo
   }
   await inner.release();
   await assert.rejects(mutex.acquire({ within: inner }), NotHeldError);
+});
+
+scenario('a mutex that does not re-enter waits inside its own scope', async (t) => {
+  const client = await connected(t);
+  const mutex = new Mutex(client, freshPath(), { reentrant: false });
+  const reentrant = new Mutex(client, mutex.path);
+  let later;
+  await mutex.using(async (lease) => {
+    await assert.rejects(mutex.acquire({ timeout: 50 }), LockTimeoutError);
+    assert.equal(await mutex.tryAcquire(), null);
+    // Nor does another object enter what was not held to be entered.
+    assert.equal(await reentrant.tryAcquire(), null);
+    await assert.rejects(mutex.acquire({ within: lease }), (error) => {
+      assert.ok(error instanceof BadArgumentError);
+      assert.match(error.message, /^within: /);
+      return true;
+    });
+    later = mutex.acquire();
+    await untilContenders(mutex.path, 2);
+  });
+  // Released by somebody else than who acquired it.
+  await Promise.resolve(await later).then((lease) => lease.release());
+  await reentrant.using(async () => assert.equal(await mutex.tryAcquire(), null));
+  assert.deepEqual(await contenders(mutex.path), []);
 });
 
 scenario('using passes results and errors through, and releases', async (t) => {

@@ -5,6 +5,7 @@ import {
   LockLostError,
   LockTimeoutError,
   Mutex,
+  ReadWriteLock,
   ZkLockError,
   type AcquireOptions,
   type ClientState,
@@ -13,13 +14,16 @@ import {
   type Lease,
   type LeaseJson,
   type LeaseState,
+  type Lock,
+  type LockOptions,
   type MutexOptions,
   type ReleaseOptions,
 } from 'zklock';
 
 const path = process.env['LOCK_PATH'] ?? '/types';
 const connect: ConnectOptions = { sessionTimeout: 10_000, connectTimeout: 5_000, label: 'types' };
-const options: MutexOptions = { label: 'types', naming: 'curator' };
+const options: MutexOptions = { label: 'types', naming: 'curator', reentrant: true };
+const sides: LockOptions = { label: 'types', naming: 'curator' };
 const waiting: AcquireOptions = { timeout: 1000, signal: AbortSignal.timeout(5000), within: undefined };
 const releasing: ReleaseOptions = { wait: true };
 
@@ -50,6 +54,11 @@ const releasing: ReleaseOptions = { wait: true };
   const length: number = await mutex.using((held) => held.path.length);
   const later: string = await mutex.using({ timeout: 1000 }, async (held) => Promise.resolve(held.node));
   void [length, later];
+  const both = new ReadWriteLock(client, `${path}-both`, sides);
+  const locks: Lock[] = [mutex, both.readLock, both.writeLock];
+  const tokens: bigint[] = [];
+  for (const lock of locks) tokens.push(await lock.using(waiting, (held) => held.fencingToken));
+  void [tokens, both.path];
 }
 
 const error: ZkLockError = new LockTimeoutError('late');
@@ -64,4 +73,7 @@ export async function refusedByTheCompiler(): Promise<void> {
   // @ts-expect-error There is no such naming.
   const wrong: MutexOptions = { naming: 'etcd' };
   void wrong;
+  // @ts-expect-error A read/write lock is always reentrant.
+  const rigid: LockOptions = { reentrant: false };
+  void rigid;
 }
