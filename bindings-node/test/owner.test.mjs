@@ -72,6 +72,20 @@ scenario('callbacks that outlive the scope are new owners, each of its own', asy
   await first.release();
 });
 
+scenario('an acquire that was asked for in a scope re-enters, also when the scope ends at once', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  for (let round = 0; round < 50; round += 1) {
+    let asked;
+    const node = await mutex.using((outer) => {
+      asked = mutex.acquire();
+      return outer.node;
+    });
+    const lease = await asked;
+    assert.equal(lease.node, node);
+    await lease.release();
+  }
+});
+
 scenario('a callback that outlives an inner scope belongs to the outer one', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   await mutex.using(async (outer) => {
