@@ -1,5 +1,5 @@
-// The worker on zklock's Node API. Owners are promise chains; an owner that holds re-enters through its newest lease,
-// as a scope of `using` does.
+// The worker on zklock's Node API. Owners are promise chains; an owner that holds acquires within its newest lease, as
+// in a scope of `using`. For a read/write lock that is a lease of either half.
 
 import { readFileSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const home = process.env.ZKLOCK_NODE_PACKAGE ?? join(here, '..', '..', 'bindings-node')
-const { Client, Mutex, LockTimeoutError } = createRequire(join(home, 'package.json'))('zklock')
+const { Client, Mutex, ReadWriteLock, LockTimeoutError } = createRequire(join(home, 'package.json'))('zklock')
 
 const CONTROL = 'control'
 
@@ -32,8 +32,15 @@ function milliseconds(value) {
 }
 
 function make(command) {
+  const { path, kind = 'mutex', reentrant = true } = command
   const client = clients.get(command.client)
-  return { mutex: new Mutex(client, command.path), client, path: command.path }
+  const halves = () => new ReadWriteLock(client, path)
+  const object = {
+    mutex: () => new Mutex(client, path, { reentrant }),
+    read: () => halves().readLock,
+    write: () => halves().writeLock,
+  }[kind]()
+  return { object, client, path, reentrant }
 }
 
 function facts(lease) {
@@ -47,6 +54,7 @@ function facts(lease) {
 
 /** The newest live lease of this owner on the lock's client and path. A lost one can be entered no more. */
 function enclosing(lock, owner) {
+  if (!lock.reentrant) return undefined
   const live = (held) => !held.released && held.lease.state !== 'lost'
   const mine = (held) => held.owner === owner && held.client === lock.client && held.path === lock.path
   return [...leases.values()].findLast((held) => live(held) && mine(held))?.lease
@@ -54,13 +62,24 @@ function enclosing(lock, owner) {
 
 function granted(command, lock, lease) {
   const t = now()
-  const held = { lease, owner: command.owner, client: lock.client, path: lock.path, released: false }
+  // What is not held to be entered lends its owner to nobody.
+  const owner = lock.reentrant ? command.owner : undefined
+  const held = { lease, owner, client: lock.client, path: lock.path, released: false }
   leases.set(command.lease, held)
   const session = lock.client instanceof Client ? { session: lock.client.sessionId.toString() } : {}
   answer(command, 'acquired', { ...session, ...facts(lease), t })
   lease.signal.addEventListener('abort', () => {
     if (!held.released) emit('lost', { lease: command.lease, reason: String(lease.signal.reason) })
   })
+}
+
+async function tryWithin(lock, within) {
+  try {
+    return await lock.object.acquire({ within, timeout: 0 })
+  } catch (error) {
+    if (error instanceof LockTimeoutError) return null
+    throw error
+  }
 }
 
 const commands = {
@@ -87,7 +106,7 @@ const commands = {
     if (within !== undefined) options.within = within
     pending.set(command.id, controller)
     try {
-      granted(command, lock, await lock.mutex.acquire(options))
+      granted(command, lock, await lock.object.acquire(options))
     } catch (error) {
       if (error instanceof LockTimeoutError) answer(command, 'timeout')
       else if (controller.signal.aborted && error === controller.signal.reason) answer(command, 'cancelled')
@@ -99,7 +118,8 @@ const commands = {
 
   async try(command) {
     const lock = locks.get(command.lock)
-    const lease = await lock.mutex.tryAcquire()
+    const within = enclosing(lock, command.owner)
+    const lease = await (within === undefined ? lock.object.tryAcquire() : tryWithin(lock, within))
     if (lease === null) answer(command, 'busy')
     else granted(command, lock, lease)
   },
@@ -125,10 +145,10 @@ const commands = {
     const shared = command.objects === 'shared' ? make(command) : undefined
     const [low, high] = command.hold_ms
     const contender = async (number) => {
-      const { mutex } = shared ?? make(command)
+      const { object } = shared ?? make(command)
       for (let turn = 0; turn < command.rounds; turn += 1) {
         const asked = now()
-        const held = await mutex.using(async (lease) => {
+        const held = await object.using(async (lease) => {
           const t = now()
           await sleep(low + Math.random() * (high - low))
           return { t, t_wait: asked, t_end: now(), ...facts(lease) }
@@ -146,11 +166,11 @@ const commands = {
   },
 
   async cycles(command) {
-    const { mutex } = locks.get(command.lock)
+    const { object } = locks.get(command.lock)
     const wait = command.wait ?? true
     const started = now()
     for (let turn = 0; turn < command.count; turn += 1) {
-      const lease = await mutex.acquire()
+      const lease = await object.acquire()
       await lease.release({ wait })
     }
     answer(command, 'done', { elapsed_ns: now() - started, count: command.count })
