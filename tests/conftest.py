@@ -22,6 +22,17 @@ Start = Callable[..., Worker]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--surface", help="run the scenarios on these surfaces only (comma separated)")
+    parser.addoption("--soak", action="store_true", help="run the long variants too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the long variants out, unless they were asked for."""
+    if config.getoption("--soak"):
+        return
+    long = [item for item in items if item.get_closest_marker("soak")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -42,6 +42,34 @@ def user(
     return worker
 
 
+def readwriter(
+    start: Start,
+    surface: str,
+    hosts: str,
+    path: str,
+    *,
+    session_timeout: float = 10,
+) -> Worker:
+    """A worker with a connected client `c` and the halves `r` and `w` of a read/write lock on the path."""
+    worker = start(surface)
+    worker.connect(hosts, session_timeout=session_timeout)
+    worker.lock(path, lock="r", kind="read")
+    worker.lock(path, lock="w", kind="write")
+    return worker
+
+
+def queue_up(
+    observer: Observer, path: str, contenders: Sequence[tuple[Worker, str]], *, owner: str = "a"
+) -> list[Pending]:
+    """Let the workers ask for their halves of the lock, each when the one before is in the queue."""
+    asked = []
+    already = len(observer.queue(path))
+    for place, (worker, half) in enumerate(contenders, start=already + 1):
+        asked.append(worker.acquire(lock=half, owner=owner))
+        observer.wait_queue(path, place)
+    return asked
+
+
 def line_up(observer: Observer, path: str, workers: Sequence[Worker], *, owner: str = "a") -> list[Pending]:
     """Let the workers ask for the lock one after another, each when the one before is in the queue."""
     waiting = []

@@ -13,7 +13,7 @@ from harness.observer import Observer, watched_by
 from harness.paths import NODE, NODE_PACKAGE, PYTHON
 from harness.proxy import Proxy
 from harness.server import Standalone
-from harness.steps import Start, eventually, nothing_watched, user
+from harness.steps import Start, eventually, nothing_watched, readwriter, user
 from harness.worker import Worker
 
 # Wide enough that a busy machine's own slowness is small beside it.
@@ -93,6 +93,28 @@ def test_s42_requests(
     requests = proxy.snapshot().requests
     assert requests.total() <= 3 * REQUESTED, requests
     nothing_watched(server, worker, path)
+
+
+def test_s81_a_read_locks_cost(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    # Another reader makes no difference.
+    other = readwriter(start, surface, server.hosts, path)
+    other.hold(lock="r")
+    worker = readwriter(start, surface, proxy.hosts, path, session_timeout=30)
+    proxy.delay = EACH_WAY
+    worker.call("cycles", lock="r", owner="a", count=2)
+    proxy.reset()
+    worker.call("cycles", lock="r", owner="a", count=CYCLES)
+    counts = proxy.snapshot()
+    # The heartbeat is the session's, not the lock's.
+    flights = [flight for flight in counts.flights if set(flight.requests) - {"multi", "ping"}]
+    assert len(flights) <= 2 * CYCLES, flights
+    asked = counts.requests.total() - counts.requests["multi"] - counts.requests["ping"]
+    assert asked <= 3 * CYCLES, counts.requests
+    nothing_watched(server, worker, path)
+    other.release()
 
 
 def thread_names(worker: Worker) -> list[str]:

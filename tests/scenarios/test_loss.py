@@ -103,3 +103,25 @@ def test_s35_session_lost_while_waiting(
     everybody = (holder, last, unlucky)
     assert_clean([hold for worker in everybody for hold in worker.holds()], at_least=3)
     assert observer.queue(path) == []
+
+
+def test_s82_session_lost_with_holder_and_waiter(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, proxy.hosts, path)
+    worker.hold(owner="a")
+    waiting = worker.acquire("next", owner="b")
+    old = observer.wait_queue(path, 2)
+    session = worker.sessions["c"]
+    worker.presume_lost()
+    observer.kill_session(session, proxy.passwords[session])
+    # Nobody releases anything: the holder's node went with the waiter's.
+    line = waiting.expect("acquired")
+    await_loss(worker)
+    (node,) = observer.queue(path)
+    assert node not in old
+    assert line["node"].endswith(node)
+    assert int(line["session"]) != session
+    worker.release("next", owner="b")
+    assert_clean(worker.holds(), at_least=2, restarts=True)
+    assert observer.queue(path) == []

@@ -1,0 +1,69 @@
+"""Locks made with `reentrant=False`: an owner that holds is like anybody else."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.history import assert_clean
+from harness.observer import Observer
+from harness.server import Standalone
+from harness.steps import Start
+from harness.worker import Worker
+
+TIMEOUT = 0.3
+
+
+def plain(start: Start, surface: str, server: Standalone, path: str, kind: str = "mutex") -> Worker:
+    """A worker with a lock `n` that is not reentrant."""
+    worker = start(surface)
+    worker.connect(server.hosts)
+    worker.lock(path, lock="n", kind=kind, reentrant=False)
+    return worker
+
+
+@pytest.mark.parametrize("kind", ["mutex", "write"])
+def test_s78_no_reentry(
+    surface: str, kind: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker = plain(start, surface, server, path, kind)
+    worker.hold(lock="n")
+    line = worker.acquire("x", lock="n", timeout=TIMEOUT).expect("timeout")
+    assert line["event"] == "timeout"
+    assert worker.try_acquire("x", lock="n")["event"] == "busy"
+    observer.wait_queue(path, 1, timeout=2)
+    worker.check().expect("value")
+    worker.release()
+    assert worker.try_acquire("again", lock="n")["event"] == "acquired"
+    worker.release("again")
+    assert_clean(worker.holds(), at_least=2, restarts=True)
+    assert observer.queue(path) == []
+
+
+def test_s79_a_second_read_is_another(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker = plain(start, surface, server, path, "read")
+    first = worker.hold("first", lock="n")
+    second = worker.hold("second", lock="n")
+    assert first["node"] != second["node"]
+    assert len(observer.queue(path)) == 2
+    worker.release("first")
+    worker.check("second").expect("value")
+    assert len(observer.queue(path)) == 1
+    worker.release("second")
+    assert_clean(worker.holds(), at_least=2)
+    assert observer.queue(path) == []
+
+
+def test_s80_released_by_another_owner(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker = plain(start, surface, server, path)
+    worker.hold(lock="n", owner="a")
+    waiting = worker.acquire("next", lock="n", owner="a")
+    observer.wait_queue(path, 2)
+    worker.release(owner="b")
+    waiting.expect("acquired")
+    worker.release("next", owner="b")
+    assert_clean(worker.holds(), at_least=2)
+    assert observer.queue(path) == []

@@ -1,0 +1,158 @@
+"""Read/write locks shared with other people's clients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import pytest
+
+from harness.history import Hold, assert_clean
+from harness.observer import Observer
+from harness.server import Standalone
+from harness.steps import Start, queue_up, readwriter
+from harness.worker import Pending, Worker
+
+ROUNDS = [
+    pytest.param(30, id="short"),
+    pytest.param(1000, id="long", marks=[pytest.mark.soak, pytest.mark.timeout(600)]),
+]
+
+
+def in_turn(
+    contenders: Sequence[tuple[str, str]], server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    """Contenders by client and half queue up, and go through in runs of readers and single writers."""
+    # Persistent: kazoo makes sure of its parent only once.
+    observer.create(path)
+    workers = [readwriter(start, name, server.hosts, path) for name, _ in contenders]
+    halves = [half for _, half in contenders]
+    # At the head and in the way of everybody, so that all of them queue.
+    first = readwriter(start, "rust", server.hosts, path)
+    first.hold(lock="w")
+    waiting = queue_up(observer, path, list(zip(workers, halves, strict=True)))
+    nodes = observer.queue(path)[1:]
+    first.release()
+    place = 0
+    for key, run in groupby(range(len(halves)), key=lambda at: "r" if halves[at] == "r" else at):
+        together = list(run)
+        for at in together:
+            assert waiting[at].expect("acquired")["node"].endswith(nodes[at])
+        place += len(together)
+        assert not any(later.done for later in waiting[place:]), f"behind {key}"
+        # The last of the run first, so that the one behind it cannot watch that one alone.
+        for at in reversed(together):
+            assert not any(later.done for later in waiting[place:])
+            workers[at].release()
+    assert_clean([hold for worker in [first, *workers] for hold in worker.holds()], at_least=1 + len(workers))
+    assert observer.queue(path) == []
+
+
+def test_s73_curators_readers_and_writers(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    ours, theirs = surface, "curator"
+    contenders = [
+        *((ours, "w"), (theirs, "r"), (ours, "r"), (theirs, "r")),
+        *((theirs, "w"), (ours, "r"), (theirs, "r"), (ours, "w")),
+        *((theirs, "w"), (ours, "r"), (theirs, "w"), (theirs, "r")),
+    ]
+    in_turn(contenders, server, observer, path, start)
+
+
+def test_s74_kazoos_readers_and_writers(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    ours, theirs = surface, "kazoo"
+    contenders = [
+        *((ours, "w"), (theirs, "r"), (ours, "r"), (theirs, "r")),
+        *((theirs, "w"), (ours, "r"), (theirs, "r"), (ours, "w")),
+        *((theirs, "w"), (ours, "r"), (theirs, "w"), (theirs, "r")),
+    ]
+    in_turn(contenders, server, observer, path, start)
+
+
+def downgrades(worker: Worker, rounds: int) -> list[Pending]:
+    """Read as well, write no more, read no more, write again: as often and as fast as the owner can."""
+    sent = []
+    for turn in range(rounds):
+        if turn > 0:
+            sent.append(worker.acquire(f"w{turn}", lock="w"))
+        sent.append(worker.acquire(f"r{turn}", lock="r"))
+        sent.append(worker.send("release", lease=f"w{turn}", owner="a"))
+        sent.append(worker.send("release", lease=f"r{turn}", owner="a"))
+    return sent
+
+
+def downgraded_in_their_face(
+    downgrader: Worker, others: Worker, rounds: int, observer: Observer, path: str
+) -> None:
+    """One downgrades round after round, while writers and a reader of the other wait for it."""
+    # The first round begins when everybody waits: a Java worker needs its time to warm up.
+    downgrader.hold("w0", lock="w")
+    contending = [
+        others.contend(path, kind="write", owners=2, rounds=rounds + rounds // 10, hold_ms=(0, 1)),
+        others.contend(path, kind="read", owners=1, rounds=rounds, hold_ms=(0, 1)),
+    ]
+    observer.wait_queue(path, 4)
+    time = 30 + rounds / 4
+    for pending in downgrades(downgrader, rounds):
+        pending.expect("acquired" if pending.command["cmd"] == "acquire" else "released", time)
+    for pending in contending:
+        pending.expect("done", time)
+    mine, theirs = downgrader.holds(), others.holds()
+    assert_clean(mine + theirs, at_least=2 * rounds)
+    assert observer.queue(path) == []
+    waited = [read for read in mine if read.shared and any(waits(other, read) for other in theirs)]
+    assert len(waited) >= 0.8 * rounds, "somebody wants to write while it downgrades"
+
+
+def waits(other: Hold, read: Hold) -> bool:
+    """Whether a writer waited while the downgraded lock was read."""
+    return not other.shared and other.asked is not None and other.asked < read.granted < other.granted
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_s75_curator_downgrades(
+    surface: str, rounds: int, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    ours, theirs = (readwriter(start, name, server.hosts, path) for name in (surface, "curator"))
+    downgraded_in_their_face(theirs, ours, rounds, observer, path)
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_s76_we_downgrade(
+    surface: str, rounds: int, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    ours, theirs = (readwriter(start, name, server.hosts, path) for name in (surface, "curator"))
+    downgraded_in_their_face(ours, theirs, rounds, observer, path)
+
+
+@pytest.mark.parametrize("peer", ["curator", "kazoo"])
+def test_s77_a_downgrade_keeps_peers_out(
+    surface: str, peer: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    owner = readwriter(start, surface, server.hosts, path)
+    reader, writer, late = (readwriter(start, peer, server.hosts, path) for _ in range(3))
+    owner.hold("write", lock="w")
+    reading, writing, last = queue_up(observer, path, [(reader, "r"), (writer, "w"), (late, "r")])
+    owner.hold("read", lock="r")
+    assert not any(pending.done for pending in (reading, writing, last))
+    owner.release("write")
+    reading.expect("acquired")
+    reader.release()
+    # The peer's writer has seen the writer go, and must have found the reader that came in its place.
+    assert writer.try_acquire("x", lock="w", owner="b")["event"] == "busy"
+    assert not writing.done
+    owner.release("read")
+    writing.expect("acquired")
+    assert not last.done
+    writer.release()
+    last.expect("acquired")
+    late.release()
+    everybody = (owner, reader, writer, late)
+    assert_clean([hold for worker in everybody for hold in worker.holds()], at_least=5)
+    assert observer.queue(path) == []
