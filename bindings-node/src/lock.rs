@@ -39,7 +39,7 @@ impl NativeLock {
             Some("kazoo") => Naming::Kazoo,
             Some(_) => return Err(bad_argument("naming", "must be 'curator' or 'kazoo'")),
         };
-        let client = &client.client;
+        let client = &*client.client;
         let lock = match &*kind {
             "mutex" => Mutex::with_options(client, &path, options).map(Lock::from),
             "read" => ReadWriteLock::with_options(client, &path, options).map(|lock| lock.read_lock),
