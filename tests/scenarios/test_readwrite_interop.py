@@ -28,7 +28,7 @@ def in_turn(
     workers = [readwriter(start, name, server.hosts, path) for name, _ in contenders]
     halves = [half for _, half in contenders]
     # At the head and in the way of everybody, so that all of them queue.
-    first = readwriter(start, "rust", server.hosts, path)
+    first = readwriter(start, contenders[0][0], server.hosts, path)
     first.hold(lock="w")
     waiting = queue_up(observer, path, list(zip(workers, halves, strict=True)))
     nodes = observer.queue(path)[1:]
