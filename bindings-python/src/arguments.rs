@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use zklock::{ClientOptions, ClientSource, MutexOptions, Naming};
+use zklock::{ClientOptions, ClientSource, LockOptions, Naming};
 
 use crate::client::Client;
 use crate::errors::Failure;
@@ -92,8 +92,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Source {
 }
 
 /// How a lock behaves, from its arguments.
-pub(crate) fn mutex_options(label: Option<String>, naming: &str) -> Result<MutexOptions, Failure> {
-    let mut options = MutexOptions::default();
+pub(crate) fn lock_options(label: Option<String>, naming: &str) -> Result<LockOptions, Failure> {
+    let mut options = LockOptions::default();
     options.label = label;
     options.naming = match naming {
         "curator" => Naming::Curator,

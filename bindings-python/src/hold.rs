@@ -1,33 +1,33 @@
-//! What `Mutex.hold()` returns.
+//! What `Lock.hold()` returns.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::errors::Failure;
 use crate::lease::Lease;
-use crate::mutex::Mutex;
+use crate::lock::Lock;
 
 /// A context manager that acquires on entry and releases on exit. May be entered again.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Hold {
-    mutex: Py<Mutex>,
+    lock: Py<Lock>,
     patience: zklock::Patience,
 }
 
 impl Hold {
-    pub(crate) fn new(mutex: Py<Mutex>, patience: zklock::Patience) -> Self {
-        Self { mutex, patience }
+    pub(crate) fn new(lock: Py<Lock>, patience: zklock::Patience) -> Self {
+        Self { lock, patience }
     }
 }
 
 #[pymethods]
 impl Hold {
     fn __enter__(&self, py: Python<'_>) -> Result<Py<Lease>, Failure> {
-        self.mutex.get().enter(py, self.patience)
+        self.lock.get().enter(py, self.patience)
     }
 
     #[pyo3(signature = (*_exception), text_signature = "($self, kind, value, trace, /)")]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.mutex.get().exit(py)
+        self.lock.get().exit(py)
     }
 }

@@ -20,6 +20,11 @@ impl Lease {
         !matches!(self.refusal(), Some(ErrorKind::NotHeld | ErrorKind::Forked))
     }
 
+    /// Whether the lock is held, through this lease.
+    pub(crate) fn is_held(&self) -> bool {
+        self.refusal().is_none()
+    }
+
     fn refusal(&self) -> Option<ErrorKind> {
         self.inner.check().err().map(|error| error.kind())
     }
@@ -100,4 +105,10 @@ pub(crate) fn start_release(py: Python<'_>, lease: &Bound<'_, Lease>) -> Result<
 #[pyfunction]
 pub(crate) fn is_open(lease: &Bound<'_, Lease>) -> bool {
     lease.get().is_open()
+}
+
+/// Whether the lock is held, through this lease.
+#[pyfunction]
+pub(crate) fn is_held(lease: &Bound<'_, Lease>) -> bool {
+    lease.get().is_held()
 }

@@ -12,8 +12,10 @@ mod exit;
 mod hold;
 mod lease;
 mod leases;
+mod lock;
 mod mutex;
 mod pending;
+mod rwlock;
 mod wait;
 
 #[pyo3::pymodule]
@@ -27,11 +29,15 @@ mod _zklock {
     #[pymodule_export]
     use super::hold::Hold;
     #[pymodule_export]
-    use super::lease::{Lease, is_open, start_release};
+    use super::lease::{Lease, is_held, is_open, start_release};
     #[pymodule_export]
-    use super::mutex::{Mutex, owned_by, start_acquire};
+    use super::lock::{Lock, owned_by, start_acquire};
+    #[pymodule_export]
+    use super::mutex::Mutex;
     #[pymodule_export]
     use super::pending::Pending;
+    #[pymodule_export]
+    use super::rwlock::ReadWriteLock;
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the name that Python expects")]

@@ -19,9 +19,17 @@ Make = Callable[..., Any]
 CLIENTS: list[Make] = [zklock.Client, aio.Client]
 
 
-@pytest.fixture(params=[zklock.Mutex, aio.Mutex], ids=["sync", "aio"])
+@pytest.fixture(
+    params=[
+        zklock.Mutex,
+        aio.Mutex,
+        lambda *arguments, **options: zklock.ReadWriteLock(*arguments, **options).write_lock,
+        lambda *arguments, **options: aio.ReadWriteLock(*arguments, **options).read_lock,
+    ],
+    ids=["sync", "aio", "sync-write", "aio-read"],
+)
 def make(request: pytest.FixtureRequest) -> Make:
-    """Makes a lock of either kind."""
+    """Makes a lock of any kind."""
     factory: Make = request.param
     return factory
 
@@ -99,6 +107,23 @@ def test_wrong_types(make: Make) -> None:
 def test_a_client_of_the_other_kind() -> None:
     with pytest.raises(TypeError, match=r"zklock\.aio\.Client"):
         zklock.Mutex(aio.Client(NOWHERE), "/a")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"zklock\.aio\.Client"):
+        zklock.ReadWriteLock(aio.Client(NOWHERE), "/a")  # type: ignore[arg-type]
+
+
+def test_whether_to_re_enter_is_a_bool() -> None:
+    for mutex in (zklock.Mutex, aio.Mutex):
+        for wrong in (None, 0, "no"):
+            with pytest.raises(TypeError):
+                mutex(NOWHERE, "/a", reentrant=wrong)  # type: ignore[arg-type]
+
+
+def test_locks_are_made_by_their_kinds() -> None:
+    with pytest.raises(TypeError):
+        zklock.Lock()
+    for kind in (zklock.Mutex, aio.Mutex):
+        with pytest.raises(TypeError):
+            type("Subclass", (kind,), {})(5, "/a")
 
 
 def test_bad_arguments_start_nothing() -> None:

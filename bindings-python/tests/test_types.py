@@ -21,6 +21,11 @@ def blocking(client: zklock.Client) -> None:
         assert_type(lease.fencing_token, int)
     with lock.hold(timeout=5) as lease:
         assert_type(lock.lease, zklock.Lease | None)
+    both = zklock.ReadWriteLock(client, "/b", label="x", naming="kazoo")
+    locks: list[zklock.Lock] = [zklock.Mutex(client, "/a", reentrant=False), both.read_lock, both.write_lock]
+    with both.write_lock as lease:
+        assert_type(lease, zklock.Lease)
+        assert_type(both.read_lock.acquire(), bool)
 
 async def awaiting() -> None:
     async with aio.Client("a") as client:
@@ -32,6 +37,10 @@ async def awaiting() -> None:
         async with lock.hold(timeout=1) as lease:
             assert_type(lease, aio.Lease)
         await lock.release()
+        both = aio.ReadWriteLock(client, "/b")
+        locks: list[aio.Lock] = [aio.Mutex(client, "/a", reentrant=False), both.read_lock, both.write_lock]
+        async with both.read_lock as lease:
+            assert_type(lease, aio.Lease)
 
 try:
     zklock.Mutex("a", "/a", naming="other")  # type: ignore[arg-type]

@@ -5,7 +5,8 @@
     with zklock.Mutex("zk1:2181,zk2:2181", "/locks/report") as lease:
         write_report(lease.fencing_token)
 
-`Client` keeps a session with an ensemble, `Mutex` is a lock at a path, and an acquire gives a `Lease`.
+`Client` keeps a session with an ensemble, `Mutex` and `ReadWriteLock` are locks at a path, and an acquire
+gives a `Lease`.
 For asyncio, `zklock.aio` has the same classes.
 """
 
@@ -26,7 +27,7 @@ from zklock._errors import (
     SequenceExhausted,
     UpgradeRefused,
 )
-from zklock._zklock import Client, Lease, Mutex, __version__
+from zklock._zklock import Client, Lease, Lock, Mutex, ReadWriteLock, __version__
 
 __all__ = [
     "AuthFailed",
@@ -37,11 +38,13 @@ __all__ = [
     "Error",
     "Forked",
     "Lease",
+    "Lock",
     "LockLost",
     "LockTimeout",
     "Mutex",
     "NotHeld",
     "PermitsMismatch",
+    "ReadWriteLock",
     "SequenceExhausted",
     "UpgradeRefused",
     "__version__",

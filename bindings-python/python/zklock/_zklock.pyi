@@ -4,17 +4,22 @@ from collections.abc import Awaitable, Generator
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, final
 
+from typing_extensions import disjoint_base
+
 _T = TypeVar("_T")
 
 __all__ = [
     "Client",
     "Hold",
     "Lease",
+    "Lock",
     "Mutex",
     "Owner",
     "Patience",
     "Pending",
+    "ReadWriteLock",
     "__version__",
+    "is_held",
     "is_open",
     "lazy_client",
     "owned_by",
@@ -120,11 +125,10 @@ class Lease:
         Raises `NotHeld` the second time.
         """
 
-@final
-class Mutex:
-    """A fair, reentrant, exclusive lock, queued for as Curator's `InterProcessMutex` is.
+@disjoint_base
+class Lock:
+    """Something that can be acquired: a `Mutex`, or a half of a `ReadWriteLock`.
 
-        lock = zklock.Mutex(client, "/locks/report")
         with lock as lease: ...
         with lock.hold(timeout=5) as lease: ...
         if lock.acquire(timeout=5):
@@ -133,20 +137,126 @@ class Mutex:
             finally:
                 lock.release()
 
-    `path` is absolute, below the client's chroot; missing directories are made when needed. Two lock
-    objects on one client and path are one lock. Making one sends nothing.
-
     The *owner* of a lock, who may acquire it again, is the thread. An owner that acquired a lock n times
     releases it n times. The lock object may be shared by threads. Levels that were never released are when
     the object goes.
+    """
+
+    @property
+    def path(self) -> str:
+        """The lock path."""
+
+    @property
+    def lease(self) -> Lease | None:
+        """The calling thread's newest lease of this object that was not released, or None.
+
+        With `reentrant=False`: the object's, whoever acquired it.
+        """
+
+    def acquire(self, blocking: bool = True, timeout: float | None = -1) -> bool:
+        """Acquire the lock for the calling thread; False if it was not acquired in time, and only then.
+
+        `timeout` is in seconds and covers connecting, queueing and waiting together. -1 or None waits as
+        long as it takes: connection loss only lengthens the wait. 0 is the same as `blocking=False`: a lock
+        that is taken is not queued for.
+
+        Other threads run while this one waits. Ctrl-C is answered within 0.2 s and leaves the queue.
+
+        Raises `BadArgument` for another negative time-out, for NaN, and for a time-out together with
+        `blocking=False`; `UpgradeRefused` for a write lock whose read lock the caller holds;
+        `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within the
+        client's `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, `Forked`.
+        """
+
+    def release(self, wait: bool = True) -> None:
+        """Undo the calling thread's newest acquire of this object. See `Lease.release`.
+
+        With `reentrant=False`: the object's newest acquire, whoever calls.
+
+        Raises `NotHeld` if there is none.
+        """
+
+    def owned(self) -> bool:
+        """Whether the calling thread holds the lock, through this object or another one. Sends nothing.
+
+        With `reentrant=False`: whether this object holds it, whoever acquired it.
+        """
+
+    def hold(self, timeout: float | None = -1) -> Hold:
+        """A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
+
+        Its message says whether the lock was taken or the servers were out of reach.
+        """
+
+    def __enter__(self) -> Lease: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+@final
+class Mutex(Lock):
+    """A fair, exclusive lock, queued for as Curator's `InterProcessMutex` is.
+
+        lock = zklock.Mutex(client, "/locks/report")
+        with lock as lease:
+            write_report(lease.fencing_token)
+
+    `path` is absolute, below the client's chroot; missing directories are made when needed. Two lock
+    objects on one client and path are one lock. Making one sends nothing.
 
     With a hosts string for `client` the process's one client for these hosts is used, made at the first
     acquire and closed at the end of the process. Such a lock works after a fork, too.
+
+    With `reentrant=False` it is to `threading.Lock` what it is to `threading.RLock` otherwise: an acquire by
+    the thread that holds it waits, or times out, and any thread may release it:
+
+        lock = zklock.Mutex(client, "/locks/report", reentrant=False)
+        lock.acquire()
+        threading.Thread(target=lock.release).start()
 
     `label` is shown to operators in the data of the nodes. `naming` decides who else understands them:
     `"curator"`, or `"kazoo"` where kazoo services cannot set `extra_lock_patterns`.
 
     Raises `BadArgument` for a malformed argument.
+    """
+
+    def __new__(
+        cls,
+        client: Client | str,
+        path: str,
+        *,
+        reentrant: bool = True,
+        label: str | None = None,
+        naming: Literal["curator", "kazoo"] = "curator",
+    ) -> Self: ...
+
+@final
+class ReadWriteLock:
+    """A fair, reentrant read/write lock, queued for as Curator's `InterProcessReadWriteLock` is.
+
+        lock = zklock.ReadWriteLock(client, "/locks/catalogue")
+        with lock.read_lock:
+            read()
+        with lock.write_lock as lease:
+            write(lease.fencing_token)
+
+    Readers hold it together, a writer holds it alone. A reader that comes after a waiting writer waits
+    behind it.
+
+    A writer may take the read lock as well, and keeps that when it releases the write lock, with no other
+    writer in between:
+
+        with lock.write_lock:
+            write()
+            lock.read_lock.acquire()
+        read()
+        lock.read_lock.release()
+
+    The other way round would have it wait for itself: a reader that asks for the write lock gets
+    `UpgradeRefused` at once.
+
+    The arguments are those of `Mutex`. Fencing tokens of readers that hold together are not comparable. A
+    mutex and a read/write lock on one path are not one lock; give them different paths.
     """
 
     def __new__(
@@ -162,47 +272,16 @@ class Mutex:
         """The lock path."""
 
     @property
-    def lease(self) -> Lease | None:
-        """The calling thread's newest lease of this object that was not released, or None."""
+    def read_lock(self) -> Lock:
+        """The half that is held together with other readers."""
 
-    def acquire(self, blocking: bool = True, timeout: float | None = -1) -> bool:
-        """Acquire the lock for the calling thread; False if it was not acquired in time, and only then.
-
-        `timeout` is in seconds and covers connecting, queueing and waiting together. -1 or None waits as
-        long as it takes: connection loss only lengthens the wait. 0 is the same as `blocking=False`: a lock
-        that is taken is not queued for.
-
-        Other threads run while this one waits. Ctrl-C is answered within 0.2 s and leaves the queue.
-
-        Raises `BadArgument` for another negative time-out, for NaN, and for a time-out together with
-        `blocking=False`; `ConnectionFailed` if no server was ever reached, or, without blocking, if none
-        answers within the client's `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`,
-        `Forked`.
-        """
-
-    def release(self, wait: bool = True) -> None:
-        """Undo the calling thread's newest acquire of this object. See `Lease.release`.
-
-        Raises `NotHeld` if there is none.
-        """
-
-    def owned(self) -> bool:
-        """Whether the calling thread holds the lock, through this object or another one. Sends nothing."""
-
-    def hold(self, timeout: float | None = -1) -> Hold:
-        """A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
-
-        Its message says whether the lock was taken or the servers were out of reach.
-        """
-
-    def __enter__(self) -> Lease: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+    @property
+    def write_lock(self) -> Lock:
+        """The half that is held alone."""
 
 @final
 class Hold:
-    """What `Mutex.hold()` returns. May be entered again."""
+    """What `Lock.hold()` returns. May be entered again."""
 
     def __enter__(self) -> Lease: ...
     def __exit__(
@@ -234,8 +313,9 @@ def lazy_client(
 ) -> Client: ...
 def start_connect(client: Client) -> Pending[None]: ...
 def start_close(client: Client) -> Pending[None]: ...
-def start_acquire(mutex: Mutex, owner: Owner, patience: Patience) -> Pending[Lease]: ...
+def start_acquire(lock: Lock, owner: Owner, patience: Patience) -> Pending[Lease]: ...
 def start_release(lease: Lease) -> Pending[None]: ...
+def is_held(lease: Lease) -> bool: ...
 def is_open(lease: Lease) -> bool: ...
-def owned_by(mutex: Mutex, owner: Owner) -> bool: ...
+def owned_by(lock: Lock, owner: Owner | None) -> bool: ...
 def shutdown() -> None: ...

@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 from zklock import _zklock
 from zklock._errors import Forked, LockTimeout, NotHeld
 
-__all__ = ["Client", "Lease", "Mutex"]
+__all__ = ["Client", "Lease", "Lock", "Mutex", "ReadWriteLock"]
 
 _T = TypeVar("_T")
 
@@ -176,37 +176,23 @@ class Lease:
         return repr(self._lease).replace("zklock.", "zklock.aio.", 1)
 
 
-@final
-class Mutex:
-    """A fair, reentrant, exclusive lock. See `zklock.Mutex`, which describes the arguments.
+class Lock:
+    """Something that can be acquired: a `Mutex`, or a half of a `ReadWriteLock`. See `zklock.Lock`.
 
-        lock = aio.Mutex(client, "/locks/report")
-        async with lock as lease: ...
-        async with lock.hold(timeout=5) as lease: ...
-        if await lock.acquire(timeout=5):
-            try:
-                ...
-            finally:
-                await lock.release()
-
-    With a hosts string for `client` the process's one client for these hosts is used, made at the first
-    acquire. It is the same one that `zklock.Mutex` uses: it does not belong to an event loop.
+    async with lock as lease: ...
+    async with lock.hold(timeout=5) as lease: ...
+    if await lock.acquire(timeout=5):
+        try:
+            ...
+        finally:
+            await lock.release()
     """
 
-    __slots__ = ("__weakref__", "_levels", "_mutex", "_scopes")
+    __slots__ = ("__weakref__", "_levels", "_lock", "_reentrant", "_scopes")
 
-    def __init__(
-        self,
-        client: Client | str,
-        path: str,
-        *,
-        label: str | None = None,
-        naming: Literal["curator", "kazoo"] = "curator",
-    ) -> None:
-        if isinstance(client, _zklock.Client):
-            raise TypeError("client must be a zklock.aio.Client or a hosts string, not zklock.Client")
-        source = client._client if isinstance(client, Client) else client
-        self._mutex = _zklock.Mutex(source, path, label=label, naming=naming)
+    def __init__(self, lock: _zklock.Lock, reentrant: bool = True) -> None:
+        self._lock = lock
+        self._reentrant = reentrant
         # What `release()` undoes, and what the ends of `async with` blocks undo.
         self._levels: list[Lease] = []
         self._scopes: list[Lease] = []
@@ -214,37 +200,48 @@ class Mutex:
     @property
     def path(self) -> str:
         """The lock path."""
-        return self._mutex.path
+        return self._lock.path
 
     @property
     def lease(self) -> Lease | None:
-        """The calling task's newest lease of this object that was not released, or None."""
-        return self._newest(_this_task())
+        """The calling task's newest lease of this object that was not released, or None.
+
+        With `reentrant=False`: the object's, whoever acquired it.
+        """
+        return self._newest()
 
     def acquire(self, blocking: bool = True, timeout: float | None = -1) -> Coroutine[Any, Any, bool]:
         """Acquire the lock for the calling task; False if it was not acquired in time.
 
-        Arguments and exceptions are those of `zklock.Mutex.acquire`.
+        Arguments and exceptions are those of `zklock.Lock.acquire`.
         """
         return self._acquire(_this_task(), _zklock.Patience(blocking, timeout))
 
     def release(self, wait: bool = True) -> Coroutine[Any, Any, None]:
         """Undo the calling task's newest acquire of this object. See `Lease.release`.
 
+        With `reentrant=False`: the object's newest acquire, whoever calls, a callback or a thread too.
+
         Raises `NotHeld` if there is none.
         """
-        owner = _this_task()
-        lease = self._newest(owner)
+        lease = self._newest()
         if lease is not None:
-            self._levels.remove(lease)
+            # Without re-entry another thread may be faster.
+            with suppress(ValueError):
+                self._levels.remove(lease)
             return lease.release(wait)
         # In a forked child it is not the caller who is wrong.
-        _zklock.owned_by(self._mutex, owner)
-        raise NotHeld(f"this task has not acquired {self.path} through this object")
+        _zklock.owned_by(self._lock, self._caller())
+        who = "this task has" if self._reentrant else "nobody has"
+        raise NotHeld(f"{who} not acquired {self.path} through this object")
 
     def owned(self) -> bool:
-        """Whether the calling task holds the lock. Sends nothing."""
-        return _zklock.owned_by(self._mutex, _this_task())
+        """Whether the calling task holds the lock, through this object or another one. Sends nothing.
+
+        With `reentrant=False`: whether this object holds it, whoever acquired it.
+        """
+        owned = _zklock.owned_by(self._lock, self._caller())
+        return owned if self._reentrant else any(_zklock.is_held(lease._lease) for lease in self._levels)
 
     def hold(self, timeout: float | None = -1) -> _Hold:
         """An asynchronous context manager that acquires within `timeout` seconds, or raises `LockTimeout`."""
@@ -259,9 +256,14 @@ class Mutex:
         await self._exit()
 
     def __repr__(self) -> str:
-        return f"<zklock.aio.Mutex {self.path}>"
+        return repr(self._lock).replace("zklock.", "zklock.aio.", 1)
 
-    def _newest(self, owner: _zklock.Owner) -> Lease | None:
+    def _caller(self) -> _zklock.Owner | None:
+        """Whose levels a call is about: the calling task's, or without re-entry all."""
+        return _this_task() if self._reentrant else None
+
+    def _newest(self) -> Lease | None:
+        owner = self._caller()
         # One by one: another thread may add its own in the meantime.
         for lease in [lease for lease in self._levels if not _zklock.is_open(lease._lease)]:
             with suppress(ValueError):
@@ -269,7 +271,7 @@ class Mutex:
         return _newest(self._levels, owner)
 
     async def _take(self, owner: _zklock.Owner, patience: _zklock.Patience) -> Lease:
-        lease = Lease(await _outcome(_zklock.start_acquire(self._mutex, owner, patience)), owner)
+        lease = Lease(await _outcome(_zklock.start_acquire(self._lock, owner, patience)), owner)
         self._levels.append(lease)
         return lease
 
@@ -298,24 +300,107 @@ class Mutex:
             await lease.release()
 
 
-def _newest(leases: list[Lease], owner: _zklock.Owner) -> Lease | None:
-    return next((lease for lease in reversed(leases) if lease._owner is owner), None)
+@final
+class Mutex(Lock):
+    """A fair, exclusive lock. See `zklock.Mutex`, which describes the arguments.
+
+        lock = aio.Mutex(client, "/locks/report")
+        async with lock as lease:
+            await write_report(lease.fencing_token)
+
+    With a hosts string for `client` the process's one client for these hosts is used, made at the first
+    acquire. It is the same one that `zklock.Mutex` uses: it does not belong to an event loop.
+
+    With `reentrant=False` an acquire by the task that holds it waits, or times out, and any task may release
+    it, as with `asyncio.Lock`.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        client: Client | str,
+        path: str,
+        *,
+        reentrant: bool = True,
+        label: str | None = None,
+        naming: Literal["curator", "kazoo"] = "curator",
+    ) -> None:
+        lock = _zklock.Mutex(_source(client), path, reentrant=reentrant, label=label, naming=naming)
+        super().__init__(lock, reentrant)
+
+
+@final
+class ReadWriteLock:
+    """A fair, reentrant read/write lock. See `zklock.ReadWriteLock`, which says more.
+
+        lock = aio.ReadWriteLock(client, "/locks/catalogue")
+        async with lock.read_lock:
+            await read()
+        async with lock.write_lock as lease:
+            await write(lease.fencing_token)
+
+    A task that holds the write lock may take the read lock as well, and keeps that when it releases the
+    write lock. The other way round is refused with `UpgradeRefused`.
+    """
+
+    __slots__ = ("__weakref__", "_lock", "_read_lock", "_write_lock")
+
+    def __init__(
+        self,
+        client: Client | str,
+        path: str,
+        *,
+        label: str | None = None,
+        naming: Literal["curator", "kazoo"] = "curator",
+    ) -> None:
+        self._lock = _zklock.ReadWriteLock(_source(client), path, label=label, naming=naming)
+        self._read_lock = Lock(self._lock.read_lock)
+        self._write_lock = Lock(self._lock.write_lock)
+
+    @property
+    def path(self) -> str:
+        """The lock path."""
+        return self._lock.path
+
+    @property
+    def read_lock(self) -> Lock:
+        """The half that is held together with other readers."""
+        return self._read_lock
+
+    @property
+    def write_lock(self) -> Lock:
+        """The half that is held alone."""
+        return self._write_lock
+
+    def __repr__(self) -> str:
+        return repr(self._lock).replace("zklock.", "zklock.aio.", 1)
+
+
+def _source(client: Client | str) -> _zklock.Client | str:
+    if isinstance(client, _zklock.Client):
+        raise TypeError("client must be a zklock.aio.Client or a hosts string, not zklock.Client")
+    return client._client if isinstance(client, Client) else client
+
+
+def _newest(leases: list[Lease], owner: _zklock.Owner | None) -> Lease | None:
+    return next((lease for lease in reversed(leases) if owner is None or lease._owner is owner), None)
 
 
 @final
 class _Hold:
-    """What `Mutex.hold()` returns. May be entered again."""
+    """What `Lock.hold()` returns. May be entered again."""
 
-    __slots__ = ("_mutex", "_patience")
+    __slots__ = ("_lock", "_patience")
 
-    def __init__(self, mutex: Mutex, patience: _zklock.Patience) -> None:
-        self._mutex = mutex
+    def __init__(self, lock: Lock, patience: _zklock.Patience) -> None:
+        self._lock = lock
         self._patience = patience
 
     def __aenter__(self) -> Coroutine[Any, Any, Lease]:
-        return self._mutex._enter(_this_task(), self._patience)
+        return self._lock._enter(_this_task(), self._patience)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._mutex._exit()
+        await self._lock._exit()

@@ -1,0 +1,158 @@
+//! `zklock.Lock`: all that mutexes and the halves of read/write locks can do; they differ in how they are made.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use zklock::ErrorKind;
+
+use crate::arguments::{Owner, Patience, patience, this_thread};
+use crate::errors::Failure;
+use crate::hold::Hold;
+use crate::lease::Lease;
+use crate::leases::Leases;
+use crate::pending::Pending;
+use crate::wait::block_on;
+
+/// Something that can be acquired: a `Mutex`, or a half of a `ReadWriteLock`.
+#[pyclass(frozen, subclass, weakref, module = "zklock")]
+pub(crate) struct Lock {
+    // Shared with the acquires of asyncio, which outlive the call that starts them.
+    inner: Arc<zklock::Lock>,
+    /// What it is called in Python.
+    name: &'static str,
+    reentrant: bool,
+    /// What `release()` undoes.
+    levels: Leases,
+    /// What the ends of `with` blocks undo.
+    scopes: Leases,
+}
+
+impl Lock {
+    pub(crate) fn new(inner: impl Into<zklock::Lock>, name: &'static str) -> Self {
+        let inner = Arc::new(inner.into());
+        Self { inner, name, reentrant: true, levels: Leases::default(), scopes: Leases::default() }
+    }
+
+    /// Of a lock that does not re-enter no caller is more its owner than another.
+    pub(crate) fn reentrant(self, reentrant: bool) -> Self {
+        Self { reentrant, ..self }
+    }
+
+    /// Whose levels a call is about: those of the calling thread, or all.
+    fn caller(&self) -> Option<zklock::Owner> {
+        self.reentrant.then(this_thread)
+    }
+
+    /// Acquires a level for the calling thread.
+    fn take(&self, py: Python<'_>, patience: zklock::Patience) -> Result<Py<Lease>, Failure> {
+        let owner = this_thread();
+        let inner = block_on(py, self.inner.acquire_as(owner, patience))??;
+        let lease = Py::new(py, Lease { inner })?;
+        self.levels.push(owner, lease.clone_ref(py));
+        Ok(lease)
+    }
+
+    /// Begins a scope.
+    pub(crate) fn enter(&self, py: Python<'_>, patience: zklock::Patience) -> Result<Py<Lease>, Failure> {
+        let lease = self.take(py, patience)?;
+        self.scopes.push(this_thread(), lease.clone_ref(py));
+        Ok(lease)
+    }
+
+    /// Ends a scope: the newest of the calling thread.
+    pub(crate) fn exit(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(lease) = self.scopes.pop(this_thread()) else { return Ok(()) };
+        self.levels.remove(&lease);
+        lease.get().release_quietly(py)
+    }
+}
+
+#[pymethods]
+impl Lock {
+    /// The lock path.
+    #[getter]
+    pub(crate) fn path(&self) -> &str {
+        self.inner.path()
+    }
+
+    /// The calling thread's newest lease of this object, or None. Without re-entry: the object's.
+    #[getter]
+    fn lease(&self, py: Python<'_>) -> Option<Py<Lease>> {
+        self.levels.newest(py, self.caller())
+    }
+
+    /// Acquire the lock; False if it was not acquired in time.
+    #[pyo3(
+        signature = (blocking=true, timeout=-1.0),
+        text_signature = "($self, blocking=True, timeout=-1)"
+    )]
+    fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> Result<bool, Failure> {
+        match self.take(py, patience(blocking, timeout)?) {
+            Ok(_) => Ok(true),
+            Err(Failure::Zklock(ErrorKind::LockTimeout, _)) => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Undo the calling thread's newest acquire. Without re-entry: the object's, whoever calls.
+    #[pyo3(signature = (wait=true), text_signature = "($self, wait=True)")]
+    fn release(&self, py: Python<'_>, wait: bool) -> Result<(), Failure> {
+        if let Some(lease) = self.levels.newest(py, self.caller()) {
+            self.levels.remove(&lease);
+            return lease.get().release(py, wait);
+        }
+        // In a forked child it is not the caller who is wrong.
+        self.inner.owned_by(this_thread())?;
+        let who = if self.reentrant { "this thread has" } else { "nobody has" };
+        let message = format!("{who} not acquired {} through this object", self.inner.path());
+        Err(Failure::Zklock(ErrorKind::NotHeld, message))
+    }
+
+    /// Whether the calling thread holds the lock. Without re-entry: whether this object does. Sends nothing.
+    #[pyo3(text_signature = "($self)")]
+    fn owned(&self) -> Result<bool, Failure> {
+        let owned = self.inner.owned_by(this_thread())?;
+        Ok(if self.reentrant { owned } else { self.levels.any_held() })
+    }
+
+    /// A context manager that acquires within a time-out, or raises `LockTimeout`.
+    #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
+    fn hold(slf: Py<Self>, timeout: Option<f64>) -> Result<Hold, Failure> {
+        Ok(Hold::new(slf, patience(true, timeout)?))
+    }
+
+    fn __enter__(&self, py: Python<'_>) -> Result<Py<Lease>, Failure> {
+        self.enter(py, zklock::Patience::Forever)
+    }
+
+    #[pyo3(signature = (*_exception), text_signature = "($self, kind, value, trace, /)")]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.exit(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<zklock.{} {}>", self.name, self.inner.path())
+    }
+}
+
+/// Begin to acquire for `owner`.
+#[pyfunction]
+pub(crate) fn start_acquire(
+    py: Python<'_>,
+    lock: &Bound<'_, Lock>,
+    owner: &Bound<'_, Owner>,
+    patience: &Bound<'_, Patience>,
+) -> Result<Pending, Failure> {
+    let lock = Arc::clone(&lock.get().inner);
+    let (owner, patience) = (owner.get().0, patience.get().0);
+    Pending::start(py, async move { lock.acquire_as(owner, patience).await.map(Some) })
+}
+
+/// Whether `owner` holds the lock. Nobody does not, but hears of a client that is closed or was inherited.
+#[pyfunction]
+#[pyo3(signature = (lock, owner))]
+pub(crate) fn owned_by(lock: &Bound<'_, Lock>, owner: Option<&Bound<'_, Owner>>) -> Result<bool, Failure> {
+    let owner = owner.map_or_else(zklock::Owner::new, |owner| owner.get().0);
+    Ok(lock.get().inner.owned_by(owner)?)
+}
