@@ -12,7 +12,7 @@ from typing import Any
 from zklock import aio
 
 from workers.line import Command, answer, emit, fail, now, ready, thread_names, timeout_of
-from workers.python_worker import facts
+from workers.python_worker import facts, make_lock
 
 MAIN = "main"
 CONTROL = "control"
@@ -110,7 +110,7 @@ class AioWorker:
 
     def _make(self, command: Command) -> Any:
         client = self._clients[command["client"]] if "client" in command else command["hosts"]
-        return aio.Mutex(client, command["path"])
+        return make_lock(aio, client, command)
 
     async def do_lock(self, command: Command) -> None:
         self._locks[command["lock"]] = self._make(command)

@@ -21,6 +21,14 @@ def facts(lease: Any) -> dict[str, str]:
     }
 
 
+def make_lock(api: Any, client: Any, command: Command) -> Any:
+    """A lock of `zklock` or of `zklock.aio`, as the command describes it."""
+    kind = command.get("kind", "mutex")
+    if kind == "mutex":
+        return api.Mutex(client, command["path"], reentrant=command.get("reentrant", True))
+    return getattr(api.ReadWriteLock(client, command["path"]), f"{kind}_lock")
+
+
 class PythonWorker(ThreadedWorker):
     """Does what the commands say, with the names that they bring."""
 
@@ -40,7 +48,7 @@ class PythonWorker(ThreadedWorker):
 
     def make(self, command: Command) -> Any:
         client = self._clients[command["client"]] if "client" in command else command["hosts"]
-        return zklock.Mutex(client, command["path"])
+        return make_lock(zklock, client, command)
 
     def do_lock(self, command: Command) -> None:
         self._locks[command["lock"]] = self.make(command)
@@ -62,7 +70,7 @@ class PythonWorker(ThreadedWorker):
                 held = lock.acquire(timeout=timeout_of(command)) if "timeout" in command else lock.acquire()
         except KeyboardInterrupt:
             # It may hit between the return of the acquire and our disarming: then the lock is ours.
-            held = lock.lease is not before
+            held = lock.lease is not None and lock.lease is not before
             if not held:
                 raise
         granted = now()
