@@ -38,7 +38,7 @@ def test_the_holder_waits_for_itself(client: zklock.Client, observer: Observer, 
         assert not zklock.Mutex(client, path, reentrant=False).acquire(blocking=False)
         assert not zklock.Mutex(client, path).acquire(blocking=False)
         assert lock.lease is lease
-        assert len(observer.queue(path)) == 1
+        observer.wait_queue(path, 1)
     with zklock.Mutex(client, path):
         assert not lock.acquire(blocking=False)
     assert observer.queue(path) == []

@@ -175,8 +175,8 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
     asyncio.run(main(), debug=True)
 
 
-def test_both_ways_in_one_task_at_once(hosts: str, observer: Observer, path: str) -> None:
-    """Branches of one task are one owner: whatever comes first, neither waits for itself."""
+def test_downgrades_of_one_task_at_once(hosts: str, observer: Observer, path: str) -> None:
+    """They are of one owner, and share one hold."""
 
     async def main() -> None:
         async with aio.Client(hosts) as client, asyncio.timeout(10):
@@ -188,11 +188,15 @@ def test_both_ways_in_one_task_at_once(hosts: str, observer: Observer, path: str
                 await lock.read_lock.release()
             assert await asyncio.to_thread(observer.queue, path) == []
             # The write lock goes while the downgrade is under way.
-            await lock.write_lock.acquire()
-            downgrade, release = lock.read_lock.acquire(), lock.write_lock.release()
-            assert (await asyncio.gather(downgrade, release))[0]
-            assert await asyncio.to_thread(kinds, observer, path) == ["READ"]
-            await lock.read_lock.release()
+            for wait in (True, False):
+                await lock.write_lock.acquire()
+                downgrade = asyncio.create_task(lock.read_lock.acquire())
+                await asyncio.sleep(0)
+                await lock.write_lock.release(wait)
+                assert await downgrade
+                await asyncio.to_thread(observer.wait_queue, path, 1)
+                assert await asyncio.to_thread(kinds, observer, path) == ["READ"]
+                await lock.read_lock.release()
 
     asyncio.run(main())
 
