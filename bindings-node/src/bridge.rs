@@ -6,17 +6,21 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
-use napi::Status;
 use napi::bindgen_prelude::{Either, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
+use napi::{Env, Status};
 use napi_derive::napi;
 use zklock::Background;
 
-use crate::client::NativeClient;
+use crate::client::{NativeClient, close_all};
 use crate::error::{Result, thrown};
 use crate::lease::NativeLease;
+
+/// How long the end of an environment waits for its clients to close.
+const CLOSING: Duration = Duration::from_secs(1);
 
 /// Weak, so that it does not keep the process alive: TypeScript decides that.
 type Wake = ThreadsafeFunction<(), (), (), Status, false, true>;
@@ -58,10 +62,15 @@ pub struct Settled {
 }
 
 impl Settled {
-    fn new(id: i64, outcome: Outcome) -> Self {
+    fn new(id: i64, outcome: Outcome, clients: &mut Vec<Weak<zklock::Client>>) -> Self {
         let (value, error) = match outcome {
             Ok(Value::Nothing) => (None, None),
-            Ok(Value::Client(client)) => (Some(Either::A(NativeClient::new(client))), None),
+            Ok(Value::Client(client)) => {
+                let client = Arc::new(client);
+                clients.retain(|client| client.strong_count() > 0);
+                clients.push(Arc::downgrade(&client));
+                (Some(Either::A(NativeClient::new(client))), None)
+            }
             Ok(Value::Lease(lease)) => (Some(Either::B(NativeLease::new(lease))), None),
             Err(error) => (None, Some(error)),
         };
@@ -79,6 +88,8 @@ pub struct Bridge {
 struct Shared {
     wake: Wake,
     operations: Mutex<Operations>,
+    /// The clients of this environment, to be closed with it.
+    clients: Mutex<Vec<Weak<zklock::Client>>>,
 }
 
 #[derive(Default)]
@@ -94,19 +105,25 @@ struct Operations {
 impl Bridge {
     /// A bridge that calls `wake` when there are outcomes to take.
     ///
+    /// When the environment ends, its clients are closed: its handles are dropped then, but that only sends the
+    /// closing on its way, and if the process ends with a worker, nothing would wait for it to arrive.
+    ///
     /// # Errors
     /// If Node refuses.
     #[napi(constructor)]
-    pub fn new(wake: Function<'_, (), ()>) -> napi::Result<Self> {
+    pub fn new(env: Env, wake: Function<'_, (), ()>) -> napi::Result<Self> {
         let wake = wake.build_threadsafe_function().callee_handled::<false>().weak::<true>().build()?;
-        Ok(Self { shared: Arc::new(Shared { wake, operations: Mutex::default() }) })
+        let shared = Arc::new(Shared { wake, operations: Mutex::default(), clients: Mutex::default() });
+        env.add_env_cleanup_hook(Arc::clone(&shared), |shared| shared.end())?;
+        Ok(Self { shared })
     }
 
     /// The operations that ended since the last call.
     #[napi]
     pub fn take(&self) -> Vec<Settled> {
         let settled = std::mem::take(&mut self.shared.operations().settled);
-        settled.into_iter().map(|(id, outcome)| Settled::new(id, outcome)).collect()
+        let mut clients = self.shared.clients();
+        settled.into_iter().map(|(id, outcome)| Settled::new(id, outcome, &mut clients)).collect()
     }
 
     /// Gives an operation up: its future is dropped, or its outcome if it has ended already.
@@ -151,17 +168,21 @@ impl Bridge {
     }
 }
 
-impl Drop for Bridge {
-    fn drop(&mut self) {
-        // The environment ends. Outcomes from here on find that their operation is gone, and are dropped.
-        let operations = std::mem::take(&mut *self.shared.operations());
-        drop(operations);
-    }
-}
-
 impl Shared {
     fn operations(&self) -> MutexGuard<'_, Operations> {
         self.operations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn clients(&self) -> MutexGuard<'_, Vec<Weak<zklock::Client>>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends with the environment. Outcomes from here on find that their operation is gone, and are dropped.
+    fn end(&self) {
+        let operations = std::mem::take(&mut *self.operations());
+        drop(operations);
+        let clients: Vec<_> = self.clients().drain(..).filter_map(|client| client.upgrade()).collect();
+        close_all(&clients, CLOSING);
     }
 
     /// Runs on the library's thread.

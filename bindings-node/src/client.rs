@@ -1,5 +1,6 @@
 //! Clients.
 
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use napi::bindgen_prelude::BigInt;
@@ -15,11 +16,11 @@ pub const MILLISECOND: Duration = Duration::from_millis(1);
 /// A connected client.
 #[napi]
 pub struct NativeClient {
-    pub(crate) client: Client,
+    pub(crate) client: Arc<Client>,
 }
 
 impl NativeClient {
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Arc<Client>) -> Self {
         Self { client }
     }
 }
@@ -82,6 +83,25 @@ impl NativeClient {
     #[napi]
     pub fn close(&self, bridge: &Bridge) -> Result<i64> {
         bridge.start(self.client.close())
+    }
+}
+
+/// Closes clients, and waits for up to `limit`.
+pub fn close_all(clients: &[Arc<Client>], limit: Duration) {
+    if clients.is_empty() {
+        return;
+    }
+    // The closings are on their way with this line; only waiting is left.
+    let closing: Vec<_> = clients.iter().map(|client| client.close()).collect();
+    let (done, closed) = mpsc::channel();
+    let wait = async move {
+        for closed in closing {
+            closed.await.ok();
+        }
+    };
+    if let Ok(waiting) = zklock::run(wait, move |()| done.send(()).unwrap_or_default()) {
+        closed.recv_timeout(limit).ok();
+        drop(waiting);
     }
 }
 

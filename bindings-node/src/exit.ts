@@ -11,7 +11,8 @@ let hooked = false;
 /**
  * Has every client closed on the process's exit event, in at most a second, so that its locks are free at once.
  *
- * A worker's exit is not the process's: there the clients close in the background when their handles go.
+ * Only the main thread needs it: it alone can exit without its environment being torn down. The end of a worker's
+ * environment closes the worker's clients, and no others.
  */
 export function closeClientsAtExit(): void {
   if (hooked || !isMainThread) return;

@@ -36,7 +36,7 @@ impl NativeMutex {
             Some("kazoo") => Naming::Kazoo,
             Some(_) => return Err(bad_argument("naming", "must be 'curator' or 'kazoo'")),
         };
-        let mutex = Mutex::with_options(&client.client, &path, options).map_err(|error| thrown(&error))?;
+        let mutex = Mutex::with_options(&*client.client, &path, options).map_err(|error| thrown(&error))?;
         Ok(Self { mutex: Arc::new(mutex) })
     }
 
