@@ -51,6 +51,8 @@ pub enum LeaseState {
     Held,
     /// The lock is lost, for good.
     Lost(LossReason),
+    /// This lease was released. Others of the same hold may still be held.
+    Released,
 }
 
 impl LeaseState {
@@ -60,6 +62,7 @@ impl LeaseState {
         match self {
             Self::Held => "held",
             Self::Lost(_) => "lost",
+            Self::Released => "released",
         }
     }
 }
@@ -211,7 +214,7 @@ impl Lease {
     /// Whether the lease still proves anything. Sends nothing.
     #[must_use]
     pub fn state(&self) -> LeaseState {
-        self.hold.state()
+        if self.live.load(Ordering::Relaxed) { self.hold.state() } else { LeaseState::Released }
     }
 
     /// Succeeds while the lock is held. Sends nothing.
@@ -221,12 +224,10 @@ impl Lease {
     /// [`Forked`](ErrorKind::Forked).
     pub fn check(&self) -> Result<()> {
         self.hold.lock.client.check_process()?;
-        if !self.live.load(Ordering::Relaxed) {
-            return Err(released());
-        }
         match self.state() {
             LeaseState::Held => Ok(()),
             LeaseState::Lost(reason) => Err(self.lost_error(reason)),
+            LeaseState::Released => Err(released()),
         }
     }
 

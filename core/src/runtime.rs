@@ -103,13 +103,6 @@ impl Drop for Background {
     }
 }
 
-impl Background {
-    /// Lets the future run to its end.
-    pub fn detach(self) {
-        std::mem::forget(self);
-    }
-}
-
 /// Runs `future` on the library's own thread, for bindings that have no executor, and hands its result to
 /// `deliver` there. `deliver` must not block: it shares the thread with the heartbeats.
 ///
