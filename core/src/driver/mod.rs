@@ -214,8 +214,8 @@ impl Driver {
             alarms.push(self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join)));
         }
         let data = requests::node_data(&self.options, label.as_deref());
-        let connected = self.link.is_connected();
-        let slot = self.slots.entry(Arc::clone(&path)).or_insert_with(|| Slot::new(connected));
+        let (live, connected) = (self.link.is_live(), self.link.is_connected());
+        let slot = self.slots.entry(Arc::clone(&path)).or_insert_with(|| Slot::new(live, connected));
         slot.join(join, Waiter { lock, owner, naming, kind: Kind::Exclusive, intent, data, alarms, reply });
         self.unsettled.insert(path);
     }

@@ -13,7 +13,7 @@ use super::timers::{Alarm, AlarmKey, Timers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::{Grant, Lease, LockPath, LossReason};
 use crate::owner::Owner;
-use crate::queue::{Action, Event, Intent, JoinId, Kind, Naming, Queue, Refusal, Ticket};
+use crate::queue::{Action, Event, Intent, JoinId, Kind, Naming, Outcome, Queue, Refusal, Ticket};
 
 /// Somebody who waits for the lock.
 pub(super) struct Waiter {
@@ -39,13 +39,19 @@ pub(super) struct Slot {
     watches: HashMap<Ticket, AbortHandle>,
     /// Whether anything was heard since the last look at the clock.
     heard: bool,
+    /// Whether the queue was told something since it last drew conclusions.
+    unsettled: bool,
 }
 
 impl Slot {
-    pub(super) fn new(connected: bool) -> Self {
+    /// `live`: there is a session; `connected`: it has a connection. A session without one may get it back, and
+    /// is not announced again then.
+    pub(super) fn new(live: bool, connected: bool) -> Self {
         let mut queue = Queue::new();
-        if connected {
+        if live {
             queue.handle(Event::SessionBegan(crate::session::random()));
+        }
+        if connected {
             queue.handle(Event::Connected);
         }
         Self {
@@ -56,13 +62,18 @@ impl Slot {
             releasing: HashMap::new(),
             watches: HashMap::new(),
             heard: true,
+            unsettled: true,
         }
     }
 
     pub(super) fn hear(&mut self, event: Event) {
         self.heard = true;
+        self.unsettled = true;
         match &event {
             Event::Gone(ticket) | Event::Changed(ticket) => drop(self.watches.remove(ticket)),
+            Event::Watched(ticket, outcome) if *outcome != Outcome::Done(()) => {
+                drop(self.watches.remove(ticket))
+            }
             Event::SessionLost => self.watches.clear(),
             _ => {}
         }
@@ -170,10 +181,17 @@ impl Slot {
 
     /// Draws the queue's conclusions and carries them out.
     pub(super) fn settle(&mut self, path: &Arc<str>, link: &mut Link, timers: &mut Timers) {
-        self.queue.settle();
-        while let Some(action) = self.queue.next_action() {
-            tracing::trace!(%path, ?action, "queue");
-            self.act(action, path, link, timers);
+        // Carrying out an action may tell the queue something: a refusal lets its owner's next in.
+        loop {
+            self.unsettled = false;
+            self.queue.settle();
+            while let Some(action) = self.queue.next_action() {
+                tracing::trace!(%path, ?action, "queue");
+                self.act(action, path, link, timers);
+            }
+            if !self.unsettled {
+                break;
+            }
         }
     }
 
