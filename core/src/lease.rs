@@ -23,6 +23,8 @@ pub enum LossReason {
     NodeDeleted,
     /// The client was closed while it held the lock.
     ClientClosed,
+    /// This process inherited the lease through fork. The parent may hold the lock still.
+    Forked,
 }
 
 impl LossReason {
@@ -33,6 +35,7 @@ impl LossReason {
             Self::SessionExpired => "session expired",
             Self::NodeDeleted => "node deleted",
             Self::ClientClosed => "client closed",
+            Self::Forked => "inherited through fork",
         }
     }
 }
@@ -214,7 +217,13 @@ impl Lease {
     /// Whether the lease still proves anything. Sends nothing.
     #[must_use]
     pub fn state(&self) -> LeaseState {
-        if self.live.load(Ordering::Relaxed) { self.hold.state() } else { LeaseState::Released }
+        if self.hold.lock.client.check_process().is_err() {
+            return LeaseState::Lost(LossReason::Forked);
+        }
+        match self.hold.state() {
+            LeaseState::Held if !self.live.load(Ordering::Relaxed) => LeaseState::Released,
+            state => state,
+        }
     }
 
     /// Succeeds while the lock is held. Sends nothing.

@@ -149,7 +149,7 @@ impl Mutex {
     /// Whether `owner` holds the lock. Sends nothing.
     ///
     /// # Errors
-    /// [`Forked`](ErrorKind::Forked), [`ClientClosed`](ErrorKind::ClientClosed).
+    /// [`Forked`](ErrorKind::Forked).
     pub fn owned_by(&self, owner: Owner) -> Result<bool> {
         Ok(self.resolve()?.owned_by(owner))
     }
