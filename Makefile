@@ -32,7 +32,7 @@ build: $(STAMPS)/worker $(STAMPS)/python $(STAMPS)/node $(STAMPS)/java ## Build 
 .PHONY: clean
 clean: ## Remove everything that was built or installed
 	rm -rf $(STAMPS) $(VENV) target dist tests/target
-	rm -rf bindings-node/node_modules bindings-node/dist bindings-node/*.node
+	rm -rf bindings-node/node_modules bindings-node/dist bindings-node/native
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(STAMPS)/toolchains: tools/check_toolchains.sh

@@ -6,7 +6,7 @@ import type { Client } from './client';
 import { LockLostError, native, NotHeldError } from './errors';
 
 /** Whether a lease still proves anything. `lost` is final. */
-export type LeaseState = 'held' | 'lost';
+export type LeaseState = 'held' | 'lost' | 'released';
 
 /** A lease as JSON. Numbers that a double cannot hold are decimal strings. */
 export interface LeaseJson {

@@ -62,7 +62,7 @@ impl Lease {
         self.inner.session_id()
     }
 
-    /// Whether the lease still proves anything: held or lost.
+    /// Whether the lease still proves anything: held, lost, or released.
     #[getter]
     fn state(&self) -> &'static str {
         self.inner.state().as_str()

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -62,6 +62,7 @@ pub(crate) struct Shared {
     generation: u64,
     driver: OnceLock<mpsc::UnboundedSender<Input>>,
     status: Arc<Status>,
+    closed: AtomicBool,
     next_join: AtomicU64,
     paths: Mutex<Paths>,
 }
@@ -135,6 +136,7 @@ impl Client {
             generation: runtime::generation(),
             driver: OnceLock::new(),
             status: Arc::default(),
+            closed: AtomicBool::new(false),
             next_join: AtomicU64::new(1),
             paths: Mutex::default(),
         };
@@ -257,6 +259,11 @@ impl Shared {
             drop(process.spawn(driver::drive(self.options.clone(), status, sender.clone(), receiver)));
             sender
         });
+        // Closed before there was a driver to tell.
+        if self.closed.load(Ordering::Acquire) {
+            drop(close(driver));
+            return Err(Error::client_closed());
+        }
         driver.send(Input::Command(command)).map_err(|_| Error::client_closed())
     }
 
@@ -269,6 +276,7 @@ impl Shared {
 
     fn start_closing(&self) -> Result<Option<oneshot::Receiver<()>>> {
         self.check_process()?;
+        self.closed.store(true, Ordering::Release);
         let Some(driver) = self.driver.get() else {
             self.status.set(ClientState::Closed);
             return Ok(None);

@@ -23,6 +23,8 @@ pub enum LossReason {
     NodeDeleted,
     /// The client was closed while it held the lock.
     ClientClosed,
+    /// This process inherited the lease through fork. The parent may hold the lock still.
+    Forked,
 }
 
 impl LossReason {
@@ -33,6 +35,7 @@ impl LossReason {
             Self::SessionExpired => "session expired",
             Self::NodeDeleted => "node deleted",
             Self::ClientClosed => "client closed",
+            Self::Forked => "inherited through fork",
         }
     }
 }
@@ -51,6 +54,8 @@ pub enum LeaseState {
     Held,
     /// The lock is lost, for good.
     Lost(LossReason),
+    /// This lease was released. Others of the same hold may still be held.
+    Released,
 }
 
 impl LeaseState {
@@ -60,6 +65,7 @@ impl LeaseState {
         match self {
             Self::Held => "held",
             Self::Lost(_) => "lost",
+            Self::Released => "released",
         }
     }
 }
@@ -248,7 +254,13 @@ impl Lease {
     /// Whether the lease still proves anything. Sends nothing.
     #[must_use]
     pub fn state(&self) -> LeaseState {
-        self.hold.state()
+        if self.hold.lock.client.check_process().is_err() {
+            return LeaseState::Lost(LossReason::Forked);
+        }
+        match self.hold.state() {
+            LeaseState::Held if !self.live.load(Ordering::Relaxed) => LeaseState::Released,
+            state => state,
+        }
     }
 
     /// Succeeds while the lock is held. Sends nothing.
@@ -258,12 +270,10 @@ impl Lease {
     /// [`Forked`](ErrorKind::Forked).
     pub fn check(&self) -> Result<()> {
         self.hold.lock.client.check_process()?;
-        if !self.live.load(Ordering::Relaxed) {
-            return Err(released());
-        }
         match self.state() {
             LeaseState::Held => Ok(()),
             LeaseState::Lost(reason) => Err(self.lost_error(reason)),
+            LeaseState::Released => Err(released()),
         }
     }
 

@@ -163,7 +163,7 @@ impl Lock {
     /// Whether `owner` holds the lock. Sends nothing.
     ///
     /// # Errors
-    /// [`Forked`](ErrorKind::Forked), [`ClientClosed`](ErrorKind::ClientClosed).
+    /// [`Forked`](ErrorKind::Forked).
     pub fn owned_by(&self, owner: Owner) -> Result<bool> {
         Ok(self.resolve()?.owned_by(owner, self.kind))
     }

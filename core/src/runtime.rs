@@ -103,13 +103,6 @@ impl Drop for Background {
     }
 }
 
-impl Background {
-    /// Lets the future run to its end.
-    pub fn detach(self) {
-        std::mem::forget(self);
-    }
-}
-
 /// Runs `future` on the library's own thread, for bindings that have no executor, and hands its result to
 /// `deliver` there. `deliver` must not block: it shares the thread with the heartbeats.
 ///
@@ -141,10 +134,11 @@ fn start() -> Result<Process<State>> {
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        // Blocking threads serve one purpose, to resolve host names, and go as soon as they are idle.
+        // Blocking threads serve one purpose, to resolve host names, and go as soon as they are idle. A lookup that hangs
+        // keeps its thread, so there are enough for others.
         .thread_name("zklock-resolve")
         .thread_keep_alive(Duration::from_millis(1))
-        .max_blocking_threads(4)
+        .max_blocking_threads(64)
         .build()
         .map_err(failed)?;
     let handle = runtime.handle().clone();

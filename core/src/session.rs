@@ -47,24 +47,26 @@ async fn bury(options: &ClientOptions, session: zk::SessionInfo) -> Result<(), z
         connector(options).with_session(session).with_fail_eagerly().connect(&options.hosts.servers);
     match restored.await {
         Ok(ghost) => {
-            close(ghost, options.session_timeout).await;
-            Ok(())
+            let acknowledged = close(ghost, options.session_timeout).await;
+            // If not, perhaps it lives and perhaps not: the next round will know.
+            if acknowledged { Ok(()) } else { Err(zk::Error::Timeout) }
         }
         Err(zk::Error::SessionExpired) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Ends a session, and with it all its nodes. Waits for the acknowledgement for up to `limit`.
-pub(crate) async fn close(client: zk::Client, limit: Duration) {
+/// Ends a session, and with it all its nodes. Returns whether the server has acknowledged it within `limit`.
+pub(crate) async fn close(client: zk::Client, limit: Duration) -> bool {
     let mut state = client.state_watcher();
-    if client.state().is_terminated() {
-        return;
+    let ended = client.state();
+    if ended.is_terminated() {
+        return ended != zk::SessionState::Closed;
     }
     // The crate closes the session when its last handle goes.
     drop(client);
     let closed = async { while !state.changed().await.is_terminated() {} };
-    timeout(limit, closed).await.ok();
+    timeout(limit, closed).await.is_ok()
 }
 
 fn connector(options: &ClientOptions) -> zk::Connector {

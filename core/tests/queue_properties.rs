@@ -191,7 +191,7 @@ const REFUSING: Scene = Scene {
 const BUSY: Scene = Scene { clients: 3, foreign: 2, steps: 160, weights: CALM };
 
 proptest! {
-    #![proptest_config(config(1_500))]
+    #![proptest_config(config(800))]
 
     #[test]
     fn whatever_happens(steps in steps(EVERYTHING), directory: bool) {

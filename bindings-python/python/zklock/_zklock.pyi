@@ -108,7 +108,7 @@ class Lease:
 
     @property
     def state(self) -> str:
-        """`held`, or `lost` for good. Sends nothing."""
+        """`held`, `lost` for good, or `released`. Sends nothing."""
 
     def check(self) -> None:
         """Return if the lock is held. Sends nothing.

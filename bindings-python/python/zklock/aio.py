@@ -149,7 +149,7 @@ class Lease:
 
     @property
     def state(self) -> str:
-        """`held`, or `lost` for good. Sends nothing."""
+        """`held`, `lost` for good, or `released`. Sends nothing."""
         return self._lease.state
 
     def check(self) -> None:

@@ -14,6 +14,11 @@ use crate::options::ClientOptions;
 use crate::queue::{Event, Outcome};
 use crate::session;
 
+/// How many bytes of paths may be watched. After a reconnection the client crate sets all watches again, above 128 KiB
+/// in several requests that have one number, and takes the second answer for a broken protocol: the connection is
+/// lost again, and in the end the session.
+const WATCH_LIMIT: usize = 120 * 1024;
+
 /// News of a session, with the session's number: late news of an earlier one is ignored.
 pub(crate) enum LinkEvent {
     /// The search for a session is over.
@@ -25,6 +30,7 @@ pub(crate) enum LinkEvent {
 }
 
 /// What news means.
+#[derive(Clone, Copy)]
 pub(super) enum Change {
     None,
     /// A session began, with a connection.
@@ -60,13 +66,23 @@ pub(super) struct Link {
     epoch: u64,
     /// The connection's number. Grows when one is lost, so that a late reply is told from a timely one.
     connection: u64,
+    /// The paths of the nodes that are watched, in bytes.
+    watched: usize,
     /// Everything that runs on the session.
     tasks: JoinSet<()>,
 }
 
 impl Link {
     pub(super) fn new(options: ClientOptions, sender: mpsc::UnboundedSender<Input>) -> Self {
-        Self { options, sender, state: State::Idle, epoch: 0, connection: 0, tasks: JoinSet::new() }
+        Self {
+            options,
+            sender,
+            state: State::Idle,
+            epoch: 0,
+            connection: 0,
+            watched: 0,
+            tasks: JoinSet::new(),
+        }
     }
 
     /// Looks for a session, unless there is one or it is looked for. Returns whether it began to.
@@ -134,9 +150,32 @@ impl Link {
         self.tasks.spawn(task)
     }
 
-    /// Forgets the tasks that ended.
-    pub(super) fn reap(&mut self) {
-        while self.tasks.try_join_next().is_some() {}
+    /// Takes room for a watch on a path, if there is any.
+    pub(super) fn reserve_watch(&mut self, bytes: usize) -> bool {
+        let fits = self.watched + bytes <= WATCH_LIMIT;
+        if fits {
+            self.watched += bytes;
+        }
+        fits
+    }
+
+    /// Gives the room of watches back.
+    pub(super) fn free_watches(&mut self, bytes: usize) {
+        self.watched = self.watched.saturating_sub(bytes);
+    }
+
+    /// Forgets the tasks that ended. Returns whether one of them panicked.
+    pub(super) fn reap(&mut self) -> bool {
+        let mut panicked = false;
+        while let Some(ended) = self.tasks.try_join_next() {
+            panicked |= ended.is_err_and(|error| error.is_panic());
+        }
+        panicked
+    }
+
+    /// Whether this is the number of the connection that stands.
+    pub(super) fn is_current(&self, connection: u64) -> bool {
+        self.is_connected() && connection == self.connection
     }
 
     /// A listing that was asked for on another connection than it was answered on is torn from the create that was
@@ -207,7 +246,7 @@ impl Link {
     }
 
     /// Gives the session up and looks for another.
-    fn lose(&mut self) -> Change {
+    pub(super) fn lose(&mut self) -> Change {
         let previous = self.end();
         self.search(previous);
         Change::Lost
@@ -216,6 +255,7 @@ impl Link {
     /// Ends everything that runs on the session.
     fn end(&mut self) -> Option<zk::SessionInfo> {
         self.connection += 1;
+        self.watched = 0;
         self.tasks = JoinSet::new();
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Live(live) => Some(live.client.into_session()),
@@ -231,7 +271,7 @@ impl Link {
     pub(super) async fn close(mut self, limit: Duration) {
         self.tasks.shutdown().await;
         match self.state {
-            State::Live(live) => session::close(live.client, limit).await,
+            State::Live(live) => drop(session::close(live.client, limit).await),
             State::Searching(search) => search.abort(),
             State::Idle => {}
         }

@@ -10,7 +10,7 @@ mod slot;
 mod timers;
 
 use std::collections::{BTreeSet, HashMap};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use crate::lease::{Entry, Lease, LockPath, LossReason};
 use crate::lock::LockOptions;
 use crate::options::{ClientOptions, Patience};
 use crate::owner::Owner;
-use crate::queue::{Event, Intent, JoinId, Kind, Naming};
+use crate::queue::{Event, Intent, JoinId, Kind, Naming, Ticket};
 
 /// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
 const LONG_HOLD: Duration = Duration::from_millis(200);
@@ -39,6 +39,9 @@ const LONG_SILENCE: Duration = Duration::from_secs(20);
 
 /// How long closing waits for the server's acknowledgement.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long a request waits that the server neither carried out nor refused, as when it throttles.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// How many inputs are taken in before conclusions are drawn: joins that come together share a listing.
 const BATCH: usize = 256;
@@ -116,10 +119,11 @@ pub(crate) async fn drive(
     let mut driver = Driver {
         link: Link::new(options.clone(), sender),
         options,
+        slots: Slots { status: Arc::clone(&status), slots: HashMap::new() },
         status,
-        slots: HashMap::new(),
         timers: Timers::default(),
         connecting: Vec::new(),
+        last_ticket: Ticket::default(),
         unsettled: BTreeSet::new(),
         was_connected: false,
     };
@@ -139,15 +143,46 @@ pub(crate) async fn drive(
     driver.close(done, receiver).await;
 }
 
+/// The lock directories of a client. However the driver ends, its leases end with it: the session does too.
+struct Slots {
+    status: Arc<Status>,
+    slots: HashMap<Arc<str>, Slot>,
+}
+
+impl Deref for Slots {
+    type Target = HashMap<Arc<str>, Slot>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.slots
+    }
+}
+
+impl DerefMut for Slots {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.slots
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        self.status.set(ClientState::Closed);
+        for slot in self.slots.values_mut() {
+            slot.lose_all(LossReason::ClientClosed);
+        }
+    }
+}
+
 /// Everything of one client.
 struct Driver {
     options: ClientOptions,
     status: Arc<Status>,
     link: Link,
-    slots: HashMap<Arc<str>, Slot>,
+    slots: Slots,
     timers: Timers,
-    /// Those that wait for the first session.
-    connecting: Vec<oneshot::Sender<Result<()>>>,
+    /// Those that wait for a connection, and until when.
+    connecting: Vec<(Instant, oneshot::Sender<Result<()>>)>,
+    /// The last ticket of the queues that were dropped: late answers to them must not fit those that follow.
+    last_ticket: Ticket,
     /// The paths whose queues have something to conclude.
     unsettled: BTreeSet<Arc<str>>,
     /// Whether there ever was a session: from then on connection loss only lengthens waits.
@@ -160,8 +195,13 @@ impl Driver {
         for input in inputs {
             match input {
                 Input::Queue { path, connection, event } => {
-                    let event = self.link.vet(connection, event);
-                    self.tell(&path, event);
+                    // An answer that leaves everything open, on a connection that stands: the server asks for patience.
+                    if event.is_lost() && self.link.is_current(connection) {
+                        self.timers.set(Instant::now() + PAUSE, Alarm::Tell(path, event));
+                    } else {
+                        let event = self.link.vet(connection, event);
+                        self.tell(&path, event);
+                    }
                 }
                 Input::Link(event) => self.link_event(event),
                 Input::Command(Command::Connect { reply }) => self.connect(reply),
@@ -189,7 +229,7 @@ impl Driver {
     }
 
     fn tell_all(&mut self, event: &Event) {
-        for (path, slot) in &mut self.slots {
+        for (path, slot) in self.slots.iter_mut() {
             slot.hear(event.clone());
             self.unsettled.insert(Arc::clone(path));
         }
@@ -200,9 +240,20 @@ impl Driver {
             reply.send(Ok(())).ok();
             return;
         }
-        self.connecting.push(reply);
+        let deadline = Instant::now() + self.options.connect_timeout;
+        self.connecting.retain(|(_, reply)| !reply.is_closed());
+        self.connecting.push((deadline, reply));
         self.start_link();
-        self.timers.set(Instant::now() + self.options.connect_timeout, Alarm::Connect);
+        self.timers.set(deadline, Alarm::Connect);
+    }
+
+    /// Tells those that wait for a connection.
+    fn connected(&mut self) {
+        self.status.set(ClientState::Connected);
+        self.tell_all(&Event::Connected);
+        for (_, reply) in self.connecting.drain(..) {
+            reply.send(Ok(())).ok();
+        }
     }
 
     fn start_link(&mut self) {
@@ -230,8 +281,9 @@ impl Driver {
             alarms.push(self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join)));
         }
         let data = requests::node_data(&self.options, label.as_deref());
-        let connected = self.link.is_connected();
-        let slot = self.slots.entry(Arc::clone(&path)).or_insert_with(|| Slot::new(connected));
+        let (live, connected) = (self.link.is_live(), self.link.is_connected());
+        let new = || Slot::new(self.last_ticket, live, connected);
+        let slot = self.slots.entry(Arc::clone(&path)).or_insert_with(new);
         slot.join(join, Waiter { lock, owner, naming, kind, intent, data, alarms, reply });
         self.unsettled.insert(path);
     }
@@ -243,6 +295,7 @@ impl Driver {
             }
             self.unsettled.insert(Arc::clone(path));
         }
+        self.stop_unless_wanted();
     }
 
     fn release(&mut self, path: &Arc<str>, join: JoinId, done: Option<oneshot::Sender<()>>) {
@@ -278,28 +331,26 @@ impl Driver {
     }
 
     fn link_event(&mut self, event: LinkEvent) {
-        match self.link.handle(event) {
+        let change = self.link.handle(event);
+        self.follow(change);
+    }
+
+    fn follow(&mut self, change: link::Change) {
+        match change {
             link::Change::None => {}
             link::Change::Began { session_id } => {
                 self.was_connected = true;
                 self.status.set_session(session_id);
-                self.status.set(ClientState::Connected);
                 for slot in self.slots.values_mut() {
                     slot.hear(Event::SessionBegan(crate::session::random()));
                 }
-                self.tell_all(&Event::Connected);
-                for reply in self.connecting.drain(..) {
-                    reply.send(Ok(())).ok();
-                }
+                self.connected();
             }
             link::Change::Disconnected => {
                 self.status.set(ClientState::Suspended);
                 self.tell_all(&Event::Disconnected);
             }
-            link::Change::Reconnected => {
-                self.status.set(ClientState::Connected);
-                self.tell_all(&Event::Connected);
-            }
+            link::Change::Reconnected => self.connected(),
             link::Change::Lost => {
                 self.status.set(ClientState::Connecting);
                 self.tell_all(&Event::SessionLost);
@@ -321,7 +372,7 @@ impl Driver {
 
     /// Fails everybody who waits.
     fn fail_all(&mut self, error: &Error) {
-        for reply in self.connecting.drain(..) {
+        for (_, reply) in self.connecting.drain(..) {
             reply.send(Err(error.clone())).ok();
         }
         for slot in self.slots.values_mut() {
@@ -335,6 +386,7 @@ impl Driver {
                 Alarm::Deadline(path, join) => {
                     let connected = self.link.is_connected();
                     self.give_up(&path, join, |slot| slot.timeout_error(join, connected));
+                    self.stop_unless_wanted();
                 }
                 Alarm::Unreachable(path, join) => {
                     let unreachable = self.unreachable();
@@ -347,19 +399,25 @@ impl Driver {
                     self.stop_unless_wanted();
                 }
                 Alarm::Connect => {
-                    if !self.was_connected {
-                        let unreachable = self.unreachable();
-                        for reply in self.connecting.drain(..) {
-                            reply.send(Err(unreachable.clone())).ok();
-                        }
+                    let (now, unreachable) = (Instant::now(), self.unreachable());
+                    let due = |(deadline, _): &mut (Instant, _)| *deadline <= now;
+                    for (_, reply) in self.connecting.extract_if(.., due) {
+                        reply.send(Err(unreachable.clone())).ok();
                     }
                     self.stop_unless_wanted();
                 }
+                Alarm::Tell(path, event) => self.tell(&path, event),
                 Alarm::Guard(path, join) => self.tell(&path, Event::Guard(join)),
+                Alarm::Poll(path) => {
+                    if let Some(slot) = self.slots.get_mut(&path) {
+                        slot.poll();
+                        self.unsettled.insert(path);
+                    }
+                }
                 Alarm::LookAgain => {
-                    for (path, slot) in &mut self.slots {
+                    for (path, slot) in self.slots.iter_mut() {
                         if slot.silent() {
-                            slot.hear(Event::LookAgain);
+                            slot.look_again();
                             self.unsettled.insert(Arc::clone(path));
                         }
                     }
@@ -386,8 +444,11 @@ impl Driver {
 
     /// A client that never had a session looks for one only while somebody waits for it.
     fn stop_unless_wanted(&mut self) {
+        if self.was_connected {
+            return;
+        }
         let wanted = !self.connecting.is_empty() || self.slots.values().any(Slot::has_waiters);
-        if !self.was_connected && !wanted && self.link.stop() {
+        if !wanted && self.link.stop() {
             self.status.set(ClientState::Idle);
         }
     }
@@ -409,10 +470,16 @@ impl Driver {
             };
             slot.settle(&path, &mut self.link, &mut self.timers);
             if slot.is_idle() {
+                self.last_ticket = self.last_ticket.max(slot.last_ticket());
+                self.link.free_watches(slot.watched());
                 self.slots.remove(&path);
             }
         }
-        self.link.reap();
+        if self.link.reap() {
+            // A request that panicked has no outcome, and its queue would wait for it for ever.
+            let change = self.link.lose();
+            self.follow(change);
+        }
     }
 
     async fn close(

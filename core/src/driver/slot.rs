@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -13,7 +14,10 @@ use super::timers::{Alarm, AlarmKey, Timers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::{Entry, Grant, Lease, LockPath, LossReason};
 use crate::owner::Owner;
-use crate::queue::{Action, Event, Intent, JoinId, Kind, Naming, Queue, Refusal, Ticket};
+use crate::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Refusal, Ticket};
+
+/// How often a queue looks for itself that cannot watch.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Somebody who waits for the lock.
 pub(super) struct Waiter {
@@ -28,6 +32,13 @@ pub(super) struct Waiter {
     pub(super) reply: oneshot::Sender<Result<Lease>>,
 }
 
+/// A watch on the server.
+struct Watch {
+    task: AbortHandle,
+    /// The length of its path.
+    bytes: usize,
+}
+
 pub(super) struct Slot {
     queue: Queue,
     waiters: BTreeMap<JoinId, Waiter>,
@@ -36,16 +47,28 @@ pub(super) struct Slot {
     lines: HashMap<(Owner, Kind), Vec<JoinId>>,
     holders: HashMap<JoinId, Weak<LockPath>>,
     releasing: HashMap<JoinId, oneshot::Sender<()>>,
-    watches: HashMap<Ticket, AbortHandle>,
+    watches: HashMap<Ticket, Watch>,
+    /// Watches for which there is no room.
+    parked: Vec<(Ticket, NodeName)>,
+    /// Whether it will look for itself, because watches are parked.
+    polling: bool,
+    /// The room of watches that ended, in bytes.
+    freed: usize,
     /// Whether anything was heard since the last look at the clock.
     heard: bool,
+    /// Whether the queue was told something since it last drew conclusions.
+    unsettled: bool,
 }
 
 impl Slot {
-    pub(super) fn new(connected: bool) -> Self {
-        let mut queue = Queue::new();
-        if connected {
+    /// `last_ticket`: what tickets come after; `live`: there is a session; `connected`: it has a connection. A session without one may get it back, and
+    /// is not announced again then.
+    pub(super) fn new(last_ticket: Ticket, live: bool, connected: bool) -> Self {
+        let mut queue = Queue::after(last_ticket);
+        if live {
             queue.handle(Event::SessionBegan(crate::session::random()));
+        }
+        if connected {
             queue.handle(Event::Connected);
         }
         Self {
@@ -55,23 +78,60 @@ impl Slot {
             holders: HashMap::new(),
             releasing: HashMap::new(),
             watches: HashMap::new(),
+            parked: Vec::new(),
+            polling: false,
+            freed: 0,
             heard: true,
+            unsettled: true,
         }
     }
 
     pub(super) fn hear(&mut self, event: Event) {
         self.heard = true;
+        self.unsettled = true;
         match &event {
-            Event::Gone(ticket) | Event::Changed(ticket) => drop(self.watches.remove(ticket)),
-            Event::SessionLost => self.watches.clear(),
+            Event::Gone(ticket) | Event::Changed(ticket) => self.watch_ended(*ticket),
+            Event::Watched(ticket, outcome) if *outcome != Outcome::Done(()) => self.watch_ended(*ticket),
+            Event::SessionLost => {
+                self.watches.clear();
+                self.parked.clear();
+                self.freed = 0;
+                self.lose_all(LossReason::SessionExpired);
+            }
             _ => {}
         }
         self.queue.handle(event);
     }
 
-    /// Whether waiters have heard nothing since the last time that this was asked.
+    fn watch_ended(&mut self, ticket: Ticket) {
+        if let Some(watch) = self.watches.remove(&ticket) {
+            self.freed += watch.bytes;
+        }
+    }
+
+    /// Whether nothing was heard since the last time that this was asked.
     pub(super) fn silent(&mut self) -> bool {
-        !std::mem::take(&mut self.heard) && self.has_waiters()
+        !std::mem::take(&mut self.heard)
+    }
+
+    /// Has a queue that cannot watch look for itself.
+    pub(super) fn poll(&mut self) {
+        self.polling = false;
+        self.look_again();
+    }
+
+    /// The room that its watches take, in bytes.
+    pub(super) fn watched(&self) -> usize {
+        self.watches.values().map(|watch| watch.bytes).sum()
+    }
+
+    pub(super) fn last_ticket(&self) -> Ticket {
+        self.queue.last_ticket()
+    }
+
+    /// Has the queue look at the server again. No news, so the silence goes on.
+    pub(super) fn look_again(&mut self) {
+        self.queue.handle(Event::LookAgain);
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -170,10 +230,39 @@ impl Slot {
 
     /// Draws the queue's conclusions and carries them out.
     pub(super) fn settle(&mut self, path: &Arc<str>, link: &mut Link, timers: &mut Timers) {
-        self.queue.settle();
-        while let Some(action) = self.queue.next_action() {
-            tracing::trace!(%path, ?action, "queue");
-            self.act(action, path, link, timers);
+        // Carrying out an action may tell the queue something: a refusal lets its owner's next in.
+        loop {
+            self.unsettled = false;
+            self.queue.settle();
+            while let Some(action) = self.queue.next_action() {
+                tracing::trace!(%path, ?action, "queue");
+                self.act(action, path, link, timers);
+            }
+            if !self.unsettled {
+                break;
+            }
+        }
+        link.free_watches(std::mem::take(&mut self.freed));
+        for (ticket, name) in std::mem::take(&mut self.parked) {
+            self.watch(ticket, name, path, link);
+        }
+        if !self.parked.is_empty() && !self.polling {
+            self.polling = true;
+            timers.set(Instant::now() + POLL_INTERVAL, Alarm::Poll(Arc::clone(path)));
+        }
+    }
+
+    /// Sets a watch, or parks it until there is room.
+    fn watch(&mut self, ticket: Ticket, name: NodeName, path: &Arc<str>, link: &mut Link) {
+        let bytes = path.len() + 1 + name.as_str().len();
+        match link.wire(path) {
+            Some(wire) if link.reserve_watch(bytes) => {
+                let task = link.spawn(wire.watch(ticket, name));
+                self.watches.insert(ticket, Watch { task, bytes });
+            }
+            Some(_) => self.parked.push((ticket, name)),
+            // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
+            None => {}
         }
     }
 
@@ -197,13 +286,16 @@ impl Slot {
                 }
             }
             Action::Unwatch(ticket) => {
-                if let Some(watch) = self.watches.remove(&ticket) {
-                    watch.abort();
+                self.parked.retain(|(parked, _)| *parked != ticket);
+                if let Some(watch) = self.watches.get(&ticket) {
+                    watch.task.abort();
                 }
+                self.watch_ended(ticket);
             }
             Action::Ignored(child) => {
                 tracing::warn!(%path, %child, "a child without a sequence number does not count as a contender");
             }
+            Action::Watch(ticket, name) => self.watch(ticket, name, path, link),
             request => self.send(request, path, link),
         }
     }
@@ -223,12 +315,11 @@ impl Slot {
             Action::MakeParents(ticket) => drop(link.spawn(wire.make_parents(ticket))),
             Action::List { ticket, sync } => drop(link.spawn(wire.list(ticket, sync))),
             Action::ListAndWatch { ticket, sync } => {
-                self.watches.insert(ticket, link.spawn(wire.list_and_watch(ticket, sync)));
+                // One at a time in a directory: not worth counting.
+                let task = link.spawn(wire.list_and_watch(ticket, sync));
+                self.watches.insert(ticket, Watch { task, bytes: 0 });
             }
             Action::Verify(ticket, name) => drop(link.spawn(wire.verify(ticket, name))),
-            Action::Watch(ticket, name) => {
-                self.watches.insert(ticket, link.spawn(wire.watch(ticket, name)));
-            }
             Action::Delete(ticket, name) => drop(link.spawn(wire.delete(ticket, name))),
             other => unreachable!("{other:?} is no request"),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::queue::JoinId;
+use crate::queue::{Event, JoinId};
 
 /// What is due. Who is told checks whether it still matters: an alarm may be taken back too late.
 #[derive(Clone, Debug)]
@@ -16,8 +16,12 @@ pub(super) enum Alarm {
     Unreachable(Arc<str>, JoinId),
     /// The client's time to reach a server is up, for those that wait for just that.
     Connect,
+    /// An event that was held back is told.
+    Tell(Arc<str>, Event),
     /// A hold has lasted for long.
     Guard(Arc<str>, JoinId),
+    /// A queue that cannot watch looks for itself.
+    Poll(Arc<str>),
     /// It is time to look for silent queues.
     LookAgain,
 }

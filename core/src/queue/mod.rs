@@ -103,6 +103,21 @@ pub enum Event {
     Deleted(Ticket, Outcome<()>),
 }
 
+impl Event {
+    /// Whether this is an outcome that says nothing.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(
+            self,
+            Self::Created(_, Outcome::Lost)
+                | Self::ParentsMade(_, Outcome::Lost)
+                | Self::Listed(_, Outcome::Lost)
+                | Self::Verified(_, Outcome::Lost)
+                | Self::Watched(_, Outcome::Lost)
+                | Self::Deleted(_, Outcome::Lost)
+        )
+    }
+}
+
 /// What a queue wants done.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {

@@ -1,6 +1,6 @@
 //! A client: the real queue, driven as the crate's driver does it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Refusal};
 
@@ -165,14 +165,18 @@ impl Client {
         !self.live
     }
 
-    pub(crate) fn has_input(&self) -> bool {
-        !self.inbox.is_empty()
+    /// Whether the driver is connected, and has drawn its conclusions from all that happened.
+    pub(crate) fn has_settled(&self) -> bool {
+        self.connected && self.inbox.is_empty()
     }
 
     // The driver.
 
     /// The driver takes up to `count` inputs and draws conclusions.
     pub(crate) fn drive(&mut self, count: usize) {
+        if self.inbox.is_empty() {
+            return;
+        }
         for _ in 0..count {
             let Some(input) = self.inbox.pop_front() else {
                 break;
@@ -327,10 +331,5 @@ impl Client {
             let sent = Sent { request, connection: self.connection };
             self.on_session(|session, news| session.send(sent, news));
         }
-    }
-
-    /// Watches asked for and not dropped.
-    pub(crate) fn wanted_watches(&self) -> BTreeSet<&str> {
-        self.session.iter().flat_map(Session::wanted_watches).collect()
     }
 }

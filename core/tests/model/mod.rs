@@ -12,10 +12,15 @@ mod foreign;
 mod network;
 mod server;
 
+use std::collections::BTreeSet;
+
 use zklock::queue::{Intent, JoinId, Kind, Naming, NodeName};
 
-pub(crate) use self::client::{Client, Told};
+#[allow(unused_imports)]
+pub(crate) use self::client::{Client, Requests, Told};
 pub(crate) use self::foreign::Foreign;
+#[allow(unused_imports)]
+pub(crate) use self::network::Session;
 pub(crate) use self::server::{Permission, Server, Zxid};
 
 /// Something that happens. The first number is the client's, or the foreign contender's; a step that is not possible
@@ -37,7 +42,7 @@ pub(crate) enum Step {
     Receive(usize),
     /// The driver takes so many inputs.
     Drive(usize, usize),
-    /// All of these once, with all there is.
+    /// All of these until nothing moves, with a server that does not lag; then the driver takes all inputs.
     Pump(usize),
     Cut(usize),
     /// A request that had reached the server before the cut is carried out after all.
@@ -114,8 +119,14 @@ impl World {
                 self.clients[client].on_session(|session, _| session.advance(server));
             }
             Step::Receive(client) => self.client(client).on_session(|session, news| session.receive(news)),
-            Step::Drive(client, count) => self.client(client).drive(count),
-            Step::Pump(client) => self.pump(client),
+            Step::Drive(client, count) => {
+                self.client(client).drive(count);
+                self.check_watches(client)?;
+            }
+            Step::Pump(client) => {
+                self.pump(client);
+                self.check_watches(client)?;
+            }
             Step::Cut(client) => self.client(client).on_session(|session, news| session.cut(news)),
             Step::ServeGhost(client) => {
                 let client = client % self.clients.len();
@@ -192,8 +203,8 @@ impl World {
         client.on_session(|session, news| {
             while session.is_up() && !session.is_quiet(server) {
                 session.flush(usize::MAX);
+                session.catch_up(server);
                 session.serve(server);
-                session.advance(server);
                 session.receive(news);
             }
         });
@@ -265,6 +276,20 @@ impl World {
             if other != node && self.server.exists(other.as_str()) {
                 return Err(format!("{who}, while {other:?} is held"));
             }
+        }
+        Ok(())
+    }
+
+    /// No node is watched twice, and at most three watches are kept for each contender in the queue.
+    fn check_watches(&self, number: usize) -> Result<(), String> {
+        let client = &self.clients[number % self.clients.len()];
+        let Some(session) = client.session.as_ref().filter(|_| client.has_settled()) else { return Ok(()) };
+        let watches = session.wanted_watches();
+        let distinct: BTreeSet<_> = watches.iter().collect();
+        let ours = |name: &str| client.prefixes.contains_key(&name[..name.len() - 10]);
+        let others = watches.iter().filter(|name| !ours(name)).count();
+        if distinct.len() < watches.len() || others > 2 * client.waiting.len() {
+            return Err(format!("client {number} watches {watches:?} for {:?}", client.waiting));
         }
         Ok(())
     }

@@ -228,6 +228,13 @@ impl Session {
         }
     }
 
+    /// The server applies all of the leader's transactions.
+    pub(crate) fn catch_up(&mut self, server: &Server) {
+        if let Some(connection) = self.connection.as_mut().filter(|connection| !connection.closed) {
+            connection.apply_to(server.now, self.id, server);
+        }
+    }
+
     /// The crate reads one message.
     pub(crate) fn receive(&mut self, news: &mut VecDeque<News>) {
         let Some(message) = self.connection.as_mut().and_then(|connection| connection.replies.pop_front())

@@ -24,13 +24,24 @@ impl TcpStream {
     /// # Errors
     /// The last address's error, or the resolver's.
     pub async fn connect((host, port): (&str, u16)) -> Result<Self> {
-        // An address needs no resolver, and a resolver needs a thread.
-        let stream = match host.parse::<IpAddr>() {
-            Ok(ip) => tokio::net::TcpStream::connect(SocketAddr::new(ip, port)).await?,
-            Err(_) => tokio::net::TcpStream::connect((host, port)).await?,
+        let connected = match host.parse::<IpAddr>() {
+            // An address needs no resolver, and a resolver needs a thread.
+            Ok(ip) => tokio::net::TcpStream::connect(SocketAddr::new(ip, port)).await,
+            Err(_) => tokio::net::TcpStream::connect((host, port)).await,
         };
-        stream.set_nodelay(true)?;
-        Ok(Self(stream))
+        match connected {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                Ok(Self(stream))
+            }
+            Err(error) => {
+                // Some failures, such as a lack of file descriptors, are there at once. The client crate tries again
+                // at once when its time is up, and looks at its clock only while a connection is awaited: without
+                // this it would never let go of the thread.
+                tokio::task::yield_now().await;
+                Err(error)
+            }
+        }
     }
 }
 
@@ -60,5 +71,26 @@ impl AsyncWrite for TcpStream {
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::TcpStream;
+
+    #[test]
+    fn a_failure_that_is_there_at_once_is_told_a_moment_later() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async {
+            // Nobody may connect to the broadcast address: the system says so without waiting.
+            let mut connecting = pin!(TcpStream::connect(("255.255.255.255", 1)));
+            let poll = connecting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(poll, Poll::Pending));
+            connecting.await.unwrap_err();
+        });
     }
 }

@@ -159,7 +159,7 @@ impl Queue {
         let unsent: Vec<_> = self
             .doomed
             .iter()
-            .filter(|(_, doomed)| doomed.ticket.is_none())
+            .filter(|(_, doomed)| doomed.ticket.is_none() && !doomed.refused)
             .map(|(name, _)| name.clone())
             .collect();
         for name in unsent {

@@ -98,6 +98,8 @@ struct Doomed {
     ticket: Option<Ticket>,
     /// The hold that ends with it.
     release: Option<JoinId>,
+    /// The server refused: tried again at the next look.
+    refused: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -117,6 +119,18 @@ impl Queue {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same, with tickets after this one.
+    #[must_use]
+    pub fn after(last_ticket: Ticket) -> Self {
+        Self { last_ticket, ..Self::default() }
+    }
+
+    /// The last ticket that was given to a request.
+    #[must_use]
+    pub fn last_ticket(&self) -> Ticket {
+        self.last_ticket
     }
 
     /// Whether nothing is left to do or under way, so that the queue may be dropped: the next queue of this path
@@ -156,8 +170,7 @@ impl Queue {
             Event::SessionLost => self.session_lost(),
             Event::Connected => self.connected(),
             Event::Disconnected => self.disconnected(),
-            Event::LookAgain if self.line.is_empty() => {}
-            Event::LookAgain => self.want(Look::Plain),
+            Event::LookAgain => self.look_again(),
             Event::Created(ticket, outcome) => self.created(ticket, outcome),
             Event::ParentsMade(ticket, outcome) => self.parents_made(ticket, outcome),
             Event::Listed(ticket, outcome) => self.listed(ticket, outcome),
@@ -172,6 +185,19 @@ impl Queue {
             Event::Changed(ticket) if self.child_watch == Some(ticket) => self.children_changed(),
             Event::Changed(ticket) => drop(self.watch_used(ticket)),
             Event::Deleted(ticket, outcome) => self.deleted(ticket, &outcome),
+        }
+    }
+
+    fn look_again(&mut self) {
+        self.retry_refused_deletes();
+        if !self.line.is_empty() {
+            self.want(Look::Plain);
+        }
+    }
+
+    fn retry_refused_deletes(&mut self) {
+        for doomed in self.doomed.values_mut() {
+            doomed.refused = false;
         }
     }
 
@@ -292,13 +318,14 @@ impl Queue {
 
     fn doom(&mut self, name: NodeName, release: Option<JoinId>) {
         self.line.remove(&name);
-        self.doomed.entry(name).or_insert(Doomed { ticket: None, release });
+        self.doomed.entry(name).or_insert(Doomed { ticket: None, release, refused: false });
     }
 
     // The connection and the session.
 
     fn connected(&mut self) {
         self.connected = true;
+        self.retry_refused_deletes();
         // Everything known is from the old connection. What has a place, or may have one, is looked for; the sync makes
         // sure that a lagging server does not hide a node whose create was not acknowledged (rule 8).
         let look = |join: &Join| !matches!(join.stage, Stage::Idle);
@@ -462,9 +489,19 @@ impl Queue {
         let Some((name, doomed)) = self.doomed.iter_mut().find(|(_, doomed)| sent(doomed)) else {
             return;
         };
-        if *outcome == Outcome::Lost {
-            doomed.ticket = None;
-            return;
+        match outcome {
+            Outcome::Lost => {
+                doomed.ticket = None;
+                return;
+            }
+            // Its owner need not wait, but it stands in everybody's way until it can be deleted or the session ends.
+            Outcome::Refused(_) => {
+                doomed.ticket = None;
+                doomed.refused = true;
+                self.actions.extend(doomed.release.take().map(Action::Released));
+                return;
+            }
+            Outcome::Done(()) | Outcome::NoNode => {}
         }
         let name = name.clone();
         // The watch on the node, if any, went with it.

@@ -1,0 +1,202 @@
+//! What the queue may cost, in requests; whoever adds a request to a budget makes a test fail here.
+
+mod model;
+
+use proptest::prelude::*;
+use zklock::queue::{Intent, JoinId, Kind, Naming};
+
+use self::model::{Requests, Step, Told, World};
+
+fn join(client: usize) -> Step {
+    Step::Join(client, Naming::Curator, Intent::Wait)
+}
+
+fn attempt(client: usize) -> Step {
+    Step::Join(client, Naming::Curator, Intent::Try)
+}
+
+/// The client asks, is answered, and hears the answers: one round trip.
+fn round_trip(client: usize) -> [Step; 2] {
+    [Step::Drive(client, usize::MAX), Step::Pump(client)]
+}
+
+fn play(world: &mut World, steps: impl IntoIterator<Item = Step>) -> Vec<(usize, Told)> {
+    let told =
+        steps.into_iter().map(|step| world.step(step).unwrap_or_else(|wrong| panic!("{step:?}: {wrong}")));
+    told.collect::<Vec<_>>().concat()
+}
+
+fn granted(client: usize, join: u64) -> (usize, Told) {
+    (client, Told::Granted(JoinId(join)))
+}
+
+fn requests(world: &World, client: usize) -> &Requests {
+    &world.clients[client].requests
+}
+
+#[test]
+fn a_free_lock_costs_a_create_and_a_listing_in_one_round_trip_and_a_delete() {
+    let mut world = World::new(1, 0, true);
+    play(&mut world, [join(0), Step::Drive(0, usize::MAX)]);
+    let sent = Requests { creates: 1, lists: 1, ..Requests::default() };
+    assert_eq!(*requests(&world, 0), sent);
+    assert_eq!(play(&mut world, [Step::Pump(0)]), [granted(0, 1)]);
+    assert_eq!(*requests(&world, 0), sent);
+    play(&mut world, [Step::Release(0, 0)].into_iter().chain(round_trip(0)));
+    assert_eq!(*requests(&world, 0), Requests { deletes: 1, ..sent });
+    world.finish().unwrap();
+    assert_eq!(requests(&world, 0).all(), 3);
+}
+
+#[test]
+fn the_first_use_of_a_path_costs_five_requests() {
+    let mut world = World::new(1, 0, false);
+    play(&mut world, [join(0)]);
+    let told = play(&mut world, [round_trip(0), round_trip(0), round_trip(0)].concat());
+    assert_eq!(told, [granted(0, 1)]);
+    assert_eq!(*requests(&world, 0), Requests { creates: 2, lists: 2, parents: 1, ..Requests::default() });
+}
+
+#[test]
+fn a_failed_try_costs_one_read() {
+    let mut world = World::new(1, 1, true);
+    play(&mut world, [Step::Enter(0, Kind::Exclusive), Step::Look(0), attempt(0)]);
+    let told = play(&mut world, round_trip(0));
+    assert!(matches!(&told[..], [(0, Told::Refused(..))]), "{told:?}");
+    assert_eq!(*requests(&world, 0), Requests { lists: 1, ..Requests::default() });
+    world.finish().unwrap();
+    assert_eq!(requests(&world, 0).all(), 1);
+}
+
+#[test]
+fn a_waiter_sets_three_watches_and_its_hand_off_costs_no_request() {
+    let mut world = World::new(1, 3, true);
+    let queue_up = (0..3).flat_map(|other| [Step::Enter(other, Kind::Exclusive), Step::Look(other)]);
+    play(&mut world, queue_up.chain([join(0)]));
+    play(&mut world, [round_trip(0), round_trip(0)].concat());
+    let waiting = Requests { creates: 1, lists: 1, watches: 3, ..Requests::default() };
+    assert_eq!(*requests(&world, 0), waiting);
+    // The first is two away from the nearest: its end is nobody's business.
+    play(&mut world, [Step::Exit(0)].into_iter().chain(round_trip(0)));
+    assert_eq!(*requests(&world, 0), waiting);
+    // The second was the second-nearest: one listing, while the nearest still waits or holds.
+    play(&mut world, [Step::Exit(1)].into_iter().chain(round_trip(0)));
+    play(&mut world, round_trip(0));
+    let looked = Requests { lists: 2, ..waiting };
+    assert_eq!(*requests(&world, 0), looked);
+    // The nearest: the event is enough.
+    let told = play(&mut world, [Step::Exit(2), Step::Advance(0), Step::Receive(0), Step::Drive(0, 1)]);
+    assert_eq!(told, [granted(0, 1)]);
+    assert_eq!(*requests(&world, 0), looked);
+    world.finish().unwrap();
+}
+
+#[test]
+fn a_release_wakes_at_most_two_waiters() {
+    const CLIENTS: usize = 6;
+    let mut world = World::new(CLIENTS as u64, 0, true);
+    for client in 0..CLIENTS {
+        play(&mut world, [join(client)].into_iter().chain(round_trip(client)).chain(round_trip(client)));
+    }
+    for holder in 0..CLIENTS {
+        assert!(world.clients[holder].holds.len() == 1, "{holder} holds");
+        play(&mut world, [Step::Release(holder, 0)].into_iter().chain(round_trip(holder)));
+        let hears = |client: &usize| {
+            let mut probe = world.clone();
+            let before = probe.clients[*client].session.clone();
+            play(&mut probe, [Step::Advance(*client), Step::Receive(*client)]);
+            let wanted = |session: Option<_>| session.map_or(0, watches);
+            wanted(before) != wanted(probe.clients[*client].session.clone())
+        };
+        let woken = (0..CLIENTS).filter(hears).count();
+        assert!(woken <= 2, "{woken} woken");
+        for client in 0..CLIENTS {
+            play(&mut world, round_trip(client));
+            play(&mut world, round_trip(client));
+        }
+    }
+    world.finish().unwrap();
+}
+
+fn watches(session: model::Session) -> usize {
+    session.wanted_watches().len()
+}
+
+#[test]
+fn local_waiters_behind_somebody_else_share_three_watches() {
+    let mut world = World::new(1, 2, true);
+    let queue_up = (0..2).flat_map(|other| [Step::Enter(other, Kind::Exclusive), Step::Look(other)]);
+    play(&mut world, queue_up.chain(vec![join(0); 5]));
+    play(&mut world, [round_trip(0), round_trip(0)].concat());
+    assert_eq!(*requests(&world, 0), Requests { creates: 5, lists: 1, watches: 3, ..Requests::default() });
+    world.finish().unwrap();
+    // Five deletes; no watch for whoever comes to stand behind its own client; one listing behind the first's end.
+    assert!(requests(&world, 0).all() <= 16, "{:?}", requests(&world, 0));
+}
+
+#[test]
+fn a_holder_and_six_local_waiters_are_drained_with_at_most_24_requests() {
+    for at_once in [true, false] {
+        let mut world = World::new(1, 0, true);
+        for _ in 0..7 {
+            play(&mut world, [join(0)]);
+            if !at_once {
+                play(&mut world, round_trip(0));
+            }
+        }
+        world.finish().unwrap();
+        let requests = requests(&world, 0);
+        assert_eq!((requests.creates, requests.deletes, requests.watches), (7, 7, 0));
+        assert!(requests.all() <= 24, "{requests:?}");
+    }
+}
+
+#[test]
+fn an_adjacent_hand_off_takes_no_round_trip() {
+    let mut world = World::new(1, 0, true);
+    play(&mut world, [join(0), join(0)].into_iter().chain(round_trip(0)));
+    let told = play(&mut world, [Step::Release(0, 0), Step::Drive(0, 1)]);
+    assert_eq!(told, [granted(0, 2)]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// However they fall into the first one's round trip.
+    #[test]
+    fn joins_at_once_cost_a_create_each_and_at_most_two_listings(
+        moves in prop::collection::vec(0..4u8, 0..40),
+        count in 2..8usize,
+    ) {
+        let mut world = World::new(1, 0, true);
+        play(&mut world, [join(0), Step::Drive(0, 1)]);
+        let mut joins = 1;
+        for step in moves {
+            match step {
+                0 if joins < count => {
+                    joins += 1;
+                    play(&mut world, [join(0), Step::Drive(0, 1)]);
+                }
+                1 => drop(play(&mut world, [Step::Flush(0, 1)])),
+                2 => drop(play(&mut world, [Step::Serve(0)])),
+                _ => {
+                    // The first answer may be heard; the second, the listing's, ends the round trip.
+                    let mut next = world.clone();
+                    play(&mut next, [Step::Receive(0), Step::Drive(0, 1)]);
+                    if next.clients[0].holds.is_empty() {
+                        world = next;
+                    }
+                }
+            }
+        }
+        while joins < count {
+            joins += 1;
+            play(&mut world, [join(0), Step::Drive(0, 1)]);
+        }
+        play(&mut world, [round_trip(0), round_trip(0)].concat());
+        prop_assert_eq!(requests(&world, 0).creates as usize, count);
+        prop_assert!(requests(&world, 0).lists <= 2);
+        prop_assert_eq!(requests(&world, 0).all() as usize, count + requests(&world, 0).lists as usize);
+        world.finish().map_err(TestCaseError::fail)?;
+    }
+}
