@@ -130,7 +130,7 @@ impl LockPath {
         }
     }
 
-    fn upgrade_refused(&self) -> Error {
+    pub(crate) fn upgrade_refused(&self) -> Error {
         let message = format!(
             "{} is held for reading, and a reader that asks for the write lock would wait for itself; release the read lock first",
             self.path

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::lease::{Entry, Lease, LockPath};
 use crate::options::{ClientOptions, Patience, check_path};
 use crate::owner::Owner;
-use crate::queue::{Intent, JoinId, Kind, Naming};
+use crate::queue::{JoinId, Kind, Naming};
 
 /// Where a lock's client comes from.
 #[derive(Clone, Debug)]
@@ -127,12 +127,16 @@ impl Lock {
         let lock = self.resolve()?;
         // Without this option every acquire is somebody else's, and waits.
         let owner = if self.options.reentrant { owner } else { Owner::new() };
-        if let Entry::Reentered(lease) = lock.enter(owner, self.kind, Intent::Wait)? {
-            return Ok(Request::Granted(lease));
-        }
+        // What the owner holds now decides, not what it holds when the driver hears of it: a writer that asks to read
+        // and then releases keeps the lock.
+        let intent = match lock.enter(owner, self.kind, patience.intent())? {
+            Entry::Reentered(lease) => return Ok(Request::Granted(lease)),
+            Entry::Queues(intent) => intent,
+        };
         let (reply, outcome) = oneshot::channel();
         let join = lock.client.next_join();
-        let attempt = Attempt::new(join, Arc::clone(&lock), owner, self.kind, patience, &self.options, reply);
+        let attempt =
+            Attempt::new(join, Arc::clone(&lock), (owner, self.kind), intent, patience, &self.options, reply);
         lock.client.send(Command::Join(attempt))?;
         Ok(Request::Pending { outcome, leave: LeaveOnDrop { lock, join: Some(join) } })
     }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::queue::Intent;
 
 /// The environment variable that names the default servers.
 pub const HOSTS_VARIABLE: &str = "ZKLOCK_HOSTS";
@@ -187,6 +188,13 @@ pub enum Patience {
 }
 
 impl Patience {
+    pub(crate) fn intent(self) -> Intent {
+        match self {
+            Self::Forever | Self::For(_) => Intent::Wait,
+            Self::Try => Intent::Try,
+        }
+    }
+
     /// From a time-out in `unit`s as the bindings take it: zero tries, infinity waits for ever.
     ///
     /// # Errors

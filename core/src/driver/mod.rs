@@ -81,16 +81,15 @@ impl Attempt {
     pub(crate) fn new(
         join: JoinId,
         lock: Arc<LockPath>,
-        owner: Owner,
-        kind: Kind,
+        (owner, kind): (Owner, Kind),
+        intent: Intent,
         patience: Patience,
         options: &LockOptions,
         reply: oneshot::Sender<Result<Lease>>,
     ) -> Self {
-        let (intent, deadline) = match patience {
-            Patience::Forever => (Intent::Wait, None),
-            Patience::For(time) => (Intent::Wait, Instant::now().checked_add(time)),
-            Patience::Try => (Intent::Try, None),
+        let deadline = match patience {
+            Patience::For(time) => Instant::now().checked_add(time),
+            Patience::Forever | Patience::Try => None,
         };
         let (naming, label) = (options.naming, options.label.clone());
         Self { join, lock, owner, kind, intent, naming, label, deadline, reply }

@@ -354,8 +354,39 @@ impl Slot {
                 }
             }
         }
+        self.settle_other_half(&lock, waiter.owner, waiter.kind, join, timers);
         // A lease that nobody receives is dropped, which releases it.
         waiter.reply.send(Ok(lease)).ok();
+    }
+
+    /// An owner that asked for both halves of a read/write lock at once has one of them now, and must not wait for
+    /// itself with the other.
+    fn settle_other_half(
+        &mut self,
+        lock: &LockPath,
+        owner: Owner,
+        granted: Kind,
+        join: JoinId,
+        timers: &mut Timers,
+    ) {
+        match granted {
+            Kind::Read => {
+                for writer in self.lines.remove(&(owner, Kind::Write)).unwrap_or_default() {
+                    self.queue.handle(Event::Leave(writer));
+                    self.unsettled = true;
+                    if let Some(waiter) = self.waiters.remove(&writer) {
+                        timers.cancel(&waiter.alarms);
+                        waiter.reply.send(Err(lock.upgrade_refused())).ok();
+                    }
+                }
+            }
+            Kind::Write => {
+                if let Some(reader) = self.lines.get(&(owner, Kind::Read)).and_then(|line| line.first()) {
+                    self.hear(Event::Downgrade(*reader, join));
+                }
+            }
+            Kind::Exclusive | Kind::Permit(_) => {}
+        }
     }
 
     fn refuse(&mut self, join: JoinId, refusal: Refusal, timers: &mut Timers) {

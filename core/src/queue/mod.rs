@@ -69,6 +69,8 @@ pub enum Refusal {
 pub enum Event {
     /// A local contender wants the lock.
     Join(JoinId, Naming, Kind, Intent),
+    /// A reader's owner holds as this writer now: the reader takes its place instead of waiting for it.
+    Downgrade(JoinId, JoinId),
     /// A contender no longer wants it. Ignored once it holds: then only a release ends it.
     Leave(JoinId),
     /// A holder is done.

@@ -205,7 +205,7 @@ impl Queue {
     }
 
     /// The sequence number of a holder.
-    fn held_place(&self, holder: JoinId) -> Option<u64> {
+    pub(super) fn held_place(&self, holder: JoinId) -> Option<u64> {
         match &self.joins.get(&holder)?.stage {
             Stage::Held(place) => Some(place.name.sequence()),
             _ => None,

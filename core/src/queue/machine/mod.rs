@@ -159,6 +159,7 @@ impl Queue {
     pub fn handle(&mut self, event: Event) {
         match event {
             Event::Join(join, naming, kind, intent) => self.join(join, naming, kind, intent),
+            Event::Downgrade(reader, writer) => self.downgrade(reader, writer),
             Event::Leave(join) => self.leave(join),
             Event::Release(join) => self.release(join),
             Event::Guard(join) => {
@@ -247,6 +248,24 @@ impl Queue {
         };
         let join = Join { naming, kind, intent, uuid: None, leaving: false, parent_attempts: 0, stage };
         self.joins.insert(id, join);
+    }
+
+    fn downgrade(&mut self, reader: JoinId, writer: JoinId) {
+        let Some(join) = self.joins.get_mut(&reader) else { return };
+        join.intent = Intent::Downgrade(writer);
+        if let Stage::Queued(place) = &join.stage {
+            let name = place.name.clone();
+            self.begin_anew(reader, &name);
+        }
+    }
+
+    /// Gives a place in the queue up for another.
+    fn begin_anew(&mut self, id: JoinId, name: &NodeName) {
+        self.doom(name.clone(), None);
+        if let Some(join) = self.joins.get_mut(&id) {
+            join.stage = Stage::Idle;
+            join.uuid = None;
+        }
     }
 
     fn leave(&mut self, id: JoinId) {
@@ -422,8 +441,20 @@ impl Queue {
             self.doom(name, None);
         } else if name.sequence() > SEQUENCE_LIMIT {
             self.refuse(id, Refusal::SequenceExhausted);
+        } else if self.out_of_place(id, &name) {
+            self.begin_anew(id, &name);
         } else {
             self.line.insert(name, id);
+        }
+    }
+
+    /// Whether a reader that belongs in a writer's place stands elsewhere: it was asked for before the writer held.
+    fn out_of_place(&self, id: JoinId, name: &NodeName) -> bool {
+        match self.joins.get(&id).map(|join| join.intent) {
+            Some(Intent::Downgrade(writer)) => {
+                self.held_place(writer).is_some_and(|place| place != name.sequence())
+            }
+            _ => false,
         }
     }
 
