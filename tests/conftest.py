@@ -50,7 +50,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly:
         return
     used = {item.callspec.params.get("surface") for item in session.items if hasattr(item, "callspec")}
-    missing = [ALL[name].missing() for name in sorted(name for name in used if isinstance(name, str)) + sorted(PEERS)]
+    names = sorted(name for name in used if isinstance(name, str)) + sorted(PEERS)
+    missing = [ALL[name].missing() for name in names]
     if found := [what for what in missing if what is not None]:
         raise pytest.UsageError("not built:\n" + "\n".join(found))
 

@@ -136,13 +136,20 @@ def test_s59_whom_a_writers_release_wakes(
 @pytest.mark.parametrize("first_released", ["inner", "outer"])
 @pytest.mark.parametrize("half", ["r", "w"])
 def test_s60_reentry_on_each_side(
-    surface: str, half: str, first_released: str, proxy: Proxy, observer: Observer, path: str, start: Start
+    surface: str,
+    half: str,
+    first_released: str,
+    server: Standalone,
+    proxy: Proxy,
+    observer: Observer,
+    path: str,
+    start: Start,
 ) -> None:
     worker = readwriter(start, surface, proxy.hosts, path)
+    other = readwriter(start, surface, server.hosts, path)
     outer = worker.hold("outer", lock=half)
     # Behind us, and that must not hold up an owner that re-enters.
-    waiting = worker.acquire("behind", lock="w", owner="b")
-    observer.wait_queue(path, 2)
+    (waiting,) = queue_up(observer, path, [(other, "w")])
     quiet(proxy)
     proxy.reset()
     inner = worker.hold("inner", lock=half)
@@ -153,8 +160,8 @@ def test_s60_reentry_on_each_side(
     assert not waiting.done
     worker.release("outer" if first_released == "inner" else "inner")
     waiting.expect("acquired")
-    worker.release("behind", owner="b")
-    clean(worker, at_least=2)
+    other.release()
+    clean(worker, other, at_least=2)
     assert observer.queue(path) == []
 
 
@@ -231,6 +238,7 @@ def test_s63_a_downgrade_is_its_owners(
     observer.wait_queue(path, 3)
     assert worker.try_acquire("x", lock="r", owner="c")["event"] == "busy"
     # With both halves in hand each is re-entered.
+    quiet(proxy)
     proxy.reset()
     for half in ("w", "r"):
         worker.hold(f"inner-{half}", lock=half)
