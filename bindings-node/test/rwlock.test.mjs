@@ -82,6 +82,21 @@ scenario('nobody comes in between a downgrade', async (t) => {
   await (await rival).release();
 });
 
+scenario('a read that was asked for in a scope of the write lock downgrades, also when the scope ends at once', async (t) => {
+  const { path, readLock, writeLock } = await fresh(t);
+  for (let round = 0; round < 50; round += 1) {
+    let asked;
+    const token = await writeLock.using((written) => {
+      asked = readLock.acquire();
+      return written.fencingToken;
+    });
+    const read = await asked;
+    assert.equal(read.fencingToken, token);
+    await read.release();
+  }
+  assert.deepEqual(await contenders(path), []);
+});
+
 scenario('branches inside a scope of the write lock share one downgrade', async (t) => {
   const { path, readLock, writeLock } = await fresh(t);
   const leases = await writeLock.using(() => Promise.all([1, 2, 3].map(() => readLock.acquire())));
