@@ -36,7 +36,27 @@ struct Scene {
 }
 
 fn steps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
-    prop::collection::vec(step(scene), 0..scene.steps)
+    prop::collection::vec(scraps(scene), 0..scene.steps).prop_map(|scraps| scraps.concat())
+}
+
+/// A step, or a few that together lead to where it becomes interesting.
+fn scraps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
+    let Scene { clients, foreign, .. } = scene;
+    let queue_up = (0..clients).prop_map(|c| {
+        vec![Step::Join(c, Naming::Curator, Intent::Wait), Step::Pump(c), Step::Pump(c), Step::Pump(c)]
+    });
+    let all = Just((0..clients).flat_map(|c| [Step::Pump(c), Step::Pump(c)]).collect::<Vec<_>>());
+    let kind = prop_oneof![Just(Kind::Exclusive), Just(Kind::Write)];
+    let enter = (0..foreign.max(1), kind).prop_map(|(f, k)| vec![Step::Enter(f, k), Step::Look(f)]);
+    let downgrade = (0..foreign.max(1)).prop_map(|f| vec![Step::Downgrade(f), Step::Downgrade(f)]);
+    let others = u32::from(foreign > 0) * scene.weights.others;
+    prop_oneof![
+        60 => step(scene).prop_map(|step| vec![step]),
+        5 => queue_up,
+        3 => all,
+        others => enter,
+        others => downgrade,
+    ]
 }
 
 fn step(scene: Scene) -> impl Strategy<Value = Step> {

@@ -180,6 +180,7 @@ fn rule_01_a_uuid_never_crosses_sessions() {
     let mut desk = Desk::new(1);
     let (ghost, _) = desk.queue_up(A, 5, &[other(4)]);
     let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected]);
+    assert!(matches!(&again[..], [Action::Create(..), Action::List { .. }]), "{again:?}");
     let (ticket, name) = create(&again);
     assert_ne!(name, ghost[..ghost.len() - 10], "the uuid of the old session");
     // The server still shows the old node: it is somebody else's, and stands before the new one.
@@ -278,6 +279,19 @@ fn rule_03_a_listing_sent_before_the_create_says_nothing_of_it() {
     assert_eq!(grants(&early), [A]);
     let late = desk.tell([created(create(&second).0, &nodes[1]), listed(list(&early).0, &nodes)]);
     assert_eq!(late, []);
+}
+
+#[test]
+fn rule_03_a_listing_sent_before_the_create_and_heard_after_it_says_nothing_either() {
+    let mut desk = Desk::new(1);
+    let first = desk.tell([waits(A)]);
+    let second = desk.tell([waits(B)]);
+    let nodes = [format!("{}0000000000", create(&first).1), format!("{}0000000001", create(&second).1)];
+    let both = [created(create(&first).0, &nodes[0]), created(create(&second).0, &nodes[1])];
+    desk.tell(both);
+    let actions = desk.tell([listed(list(&first).0, &nodes[..1])]);
+    assert_eq!(grants(&actions), [A]);
+    assert!(matches!(&actions[..], [Action::Grant(..), Action::List { .. }]), "{actions:?}");
 }
 
 #[test]
@@ -491,6 +505,26 @@ fn rule_08_lost_create_reply_only_a_listing_after_a_sync_concludes_that_there_is
 }
 
 #[test]
+fn rule_08_lost_create_reply_the_next_listing_follows_a_sync() {
+    let mut desk = Desk::new(1);
+    let first = desk.tell([waits(A)]);
+    assert_eq!(desk.tell([Event::Created(create(&first).0, Outcome::Lost)]), []);
+    let look = desk.tell([Event::Listed(list(&first).0, Outcome::Lost)]);
+    assert!(matches!(&look[..], [Action::List { sync: true, .. }]), "{look:?}");
+}
+
+#[test]
+fn rule_08_lost_create_reply_a_listing_from_before_the_create_concludes_nothing() {
+    let mut desk = Desk::new(1);
+    let (look, _) = lost_reply(&mut desk, A);
+    let second = desk.tell([waits(B)]);
+    desk.tell([Event::Created(create(&second).0, Outcome::Lost)]);
+    let next = desk.tell([listed(look, &[])]);
+    assert!(create(&next).1.ends_with("-lock-"));
+    assert!(matches!(&next[..], [Action::Create(_, A, _), Action::List { sync: true, .. }]), "{next:?}");
+}
+
+#[test]
 fn rule_08_lost_create_reply_the_node_appears_late() {
     let mut desk = Desk::new(1);
     let first = desk.tell([waits(A)]);
@@ -498,6 +532,24 @@ fn rule_08_lost_create_reply_the_node_appears_late() {
     let look = desk.tell([Event::Created(create(&first).0, Outcome::Lost), listed(list(&first).0, &[])]);
     let actions = desk.tell([listed(list(&look).0, [&node])]);
     assert_eq!(verify(&actions).1, node);
+}
+
+#[test]
+fn rule_08_a_place_found_late_before_a_holder_waits_for_it() {
+    let mut desk = Desk::new(1);
+    let first = desk.tell([waits(A)]);
+    let name = create(&first).1;
+    let second = desk.tell([waits(B), Event::Created(create(&first).0, Outcome::Lost)]);
+    let (a, b) = (format!("{name}0000000003"), format!("{}0000000004", create(&second).1));
+    let look = desk.tell([created(create(&second).0, &b), listed(list(&first).0, &[])]);
+    let found = desk.tell([listed(list(&look).0, [&a, &b])]);
+    assert_eq!(grants(&found), [], "it may be A's turn");
+    let late = desk.tell([Event::Verified(verify(&found).0, Outcome::Lost)]);
+    assert_eq!(grants(&late), [B]);
+    let again = desk.tell([listed(list(&late).0, [&a, &b])]);
+    let look = desk.tell([Event::Verified(verify(&again).0, Outcome::Done(Some(9)))]);
+    assert_eq!(grants(&desk.tell([listed(list(&look).0, [&a, &b])])), []);
+    assert_eq!(grants(&desk.tell([Event::Release(B)])), [A]);
 }
 
 #[test]
@@ -627,6 +679,20 @@ fn rule_11_session_lost_forgets_everything_that_was_under_way() {
 }
 
 #[test]
+fn rule_11_session_lost_parents_are_made_again_in_the_new_one() {
+    let mut desk = Desk::new(1);
+    let sent = desk.tell([waits(A)]);
+    desk.tell([
+        Event::Created(create(&sent).0, Outcome::NoNode),
+        Event::Listed(list(&sent).0, Outcome::NoNode),
+    ]);
+    // The parents were under way; what came of it is never heard.
+    let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected]);
+    let made = desk.tell([Event::Created(create(&again).0, Outcome::NoNode)]);
+    assert!(matches!(&made[..], [Action::MakeParents(_)]), "{made:?}");
+}
+
+#[test]
 fn rule_11_session_lost_ends_the_wait_of_those_that_leave() {
     let mut desk = Desk::new(1);
     desk.tell([waits(A), waits(B)]);
@@ -694,6 +760,15 @@ fn rule_14_busy_try_behind_the_own_client_costs_nothing() {
     let mut desk = Desk::new(1);
     desk.hold(A, 5);
     assert_eq!(desk.tell([tries(B)]), [Action::Refuse(B, Refusal::Busy)]);
+}
+
+#[test]
+fn rule_14_a_try_whose_listing_was_lost_looks_again() {
+    let mut desk = Desk::new(1);
+    let look = desk.tell([tries(A)]);
+    let again = desk.tell([Event::Listed(list(&look).0, Outcome::Lost)]);
+    assert_eq!(again.len(), 1, "{again:?}");
+    assert_eq!(refusals(&desk.tell([listed(list(&again).0, [&other(4)])])), [(A, Refusal::Busy)]);
 }
 
 #[test]

@@ -40,6 +40,17 @@ impl Foreign {
         self.stage == Stage::Away
     }
 
+    pub(crate) fn is_queued(&self) -> bool {
+        matches!(self.stage, Stage::Queued(_))
+    }
+
+    /// Whether looking would change nothing, and nothing is to be released.
+    pub(crate) fn is_at_rest(&self, server: &Server) -> bool {
+        let mut next = self.clone();
+        next.look(server);
+        self.held().is_none() && next == *self
+    }
+
     /// Queues up, unless it has.
     pub(crate) fn enter(&mut self, kind: Kind, server: &mut Server) {
         if !self.is_away() {

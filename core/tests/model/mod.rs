@@ -16,10 +16,8 @@ use std::collections::BTreeSet;
 
 use zklock::queue::{Intent, JoinId, Kind, Naming, NodeName};
 
-#[allow(unused_imports)]
 pub(crate) use self::client::{Client, Requests, Told};
 pub(crate) use self::foreign::Foreign;
-#[allow(unused_imports)]
 pub(crate) use self::network::Session;
 pub(crate) use self::server::{Permission, Server, Zxid};
 
@@ -142,11 +140,7 @@ impl World {
                     server.expire(session.id);
                 }
             }
-            Step::GiveUp(client) => self.client(client).on_session(|session, news| {
-                if !session.is_up() && !session.is_terminated() {
-                    session.terminate(news);
-                }
-            }),
+            Step::GiveUp(client) => self.client(client).on_session(|session, news| session.give_up(news)),
             Step::Establish(client) => {
                 let client = client % self.clients.len();
                 self.clients[client].establish(server);
@@ -294,12 +288,18 @@ impl World {
         Ok(())
     }
 
+    /// Forgets what only counts: states that differ in nothing else are the same.
+    pub(crate) fn forget_costs(&mut self) {
+        for client in &mut self.clients {
+            client.requests = Requests::default();
+        }
+    }
+
     /// Ends all faults and lets everybody have their turn. Fails if somebody waits for ever, or something is left.
     pub(crate) fn finish(&mut self) -> Result<(), String> {
         self.step(Step::Forbid(None))?;
-        let mut quiet = 0;
+        let mut rested = false;
         for _ in 0..400 {
-            let before = self.clone();
             for client in 0..self.clients.len() {
                 self.step(Step::Reconnect(client, 0))?;
                 self.step(Step::Drive(client, usize::MAX))?;
@@ -313,12 +313,22 @@ impl World {
                     self.step(Step::Exit(foreign))?;
                 }
             }
-            quiet = if *self == before { quiet + 1 } else { 0 };
-            if quiet == 2 {
+            // Twice, for those that were at rest before the last one moved.
+            let rests = self.is_at_rest();
+            if rested && rests {
                 return self.check_end();
             }
+            rested = rests;
         }
         Err("it never comes to rest".to_owned())
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let rests = |client: &Client| {
+            let quiet = |session: &Session| session.is_up() && session.is_quiet(&self.server);
+            client.has_settled() && client.holds.is_empty() && client.session.as_ref().is_some_and(quiet)
+        };
+        self.clients.iter().all(rests) && self.foreign.iter().all(|foreign| foreign.is_at_rest(&self.server))
     }
 
     fn check_end(&self) -> Result<(), String> {

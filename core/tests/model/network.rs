@@ -135,16 +135,32 @@ impl Session {
         self.connection.is_some()
     }
 
-    pub(crate) fn is_terminated(&self) -> bool {
-        self.terminated
-    }
-
     /// Nothing is under way in either direction.
     pub(crate) fn is_quiet(&self, server: &Server) -> bool {
         let quiet = |connection: &Connection| {
             connection.at == server.now && connection.requests.is_empty() && connection.replies.is_empty()
         };
         self.outbox.is_empty() && self.connection.as_ref().is_none_or(quiet)
+    }
+
+    pub(crate) fn has_unwritten(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    pub(crate) fn has_unserved(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| !connection.requests.is_empty())
+    }
+
+    pub(crate) fn has_unread(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| !connection.replies.is_empty())
+    }
+
+    pub(crate) fn has_ghosts(&self) -> bool {
+        !self.ghosts.is_empty()
+    }
+
+    pub(crate) fn lags(&self, server: &Server) -> bool {
+        self.connection.as_ref().is_some_and(|connection| !connection.closed && connection.at < server.now)
     }
 
     /// Watches that the server keeps for this session.
@@ -320,7 +336,7 @@ impl Session {
             self.connection = Some(self.connect(server, (server.now - lag).max(self.seen)));
             news.push_back(News::Connected);
         } else {
-            self.terminate(news);
+            self.expire(news);
         }
     }
 
@@ -339,13 +355,22 @@ impl Session {
         connection
     }
 
-    /// The session is over, as far as the crate knows.
-    pub(crate) fn terminate(&mut self, news: &mut VecDeque<News>) {
-        self.cut(news);
+    /// The server told that the session is over. What was not written is lost, and the driver may hear of that.
+    fn expire(&mut self, news: &mut VecDeque<News>) {
         self.terminated = true;
         news.push_back(News::Expired);
         for sent in std::mem::take(&mut self.outbox) {
             self.lose(&sent, news);
+        }
+    }
+
+    /// The crate gives the session up by itself, while it has no connection. What was not written is forgotten, and the
+    /// driver does not hear of it: it aborts its tasks when a session ends.
+    pub(crate) fn give_up(&mut self, news: &mut VecDeque<News>) {
+        if !self.is_up() && !self.terminated {
+            self.terminated = true;
+            self.outbox.clear();
+            news.push_back(News::Expired);
         }
     }
 }
