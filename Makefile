@@ -22,6 +22,11 @@ demo: build ## Python, Node and Java contend for one lock, and one is killed whi
 test: build lint ## Set everything up and run every test
 	@$(PYTHON) tools/test.py
 
+.PHONY: soak
+soak: build ## The long versions: every order of events in larger worlds, a thousand downgrades under contention
+	cargo test --locked --release -p zklock --test queue_explorer -- --ignored --nocapture
+	cd tests && ../$(PYTHON) -m pytest scenarios --soak -k soak
+
 .PHONY: lint
 lint: build ## Format, lints, types, generated files
 	@$(PYTHON) tools/lint.py

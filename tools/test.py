@@ -64,6 +64,13 @@ def rust_binaries() -> Iterator[str]:
             yield message["executable"]
 
 
+def rust_tests(binary: str, *options: str) -> set[str]:
+    """The names of the tests in an executable."""
+    command = [binary, "--list", "--format=terse", *options]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {line.removesuffix(": test") for line in listed.stdout.splitlines()}
+
+
 def rust() -> Tally:
     """Every Rust test in a process of its own, so that one that hangs is named and ended."""
     tally = Tally()

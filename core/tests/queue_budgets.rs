@@ -105,7 +105,7 @@ fn a_release_wakes_at_most_two_waiters() {
             let mut probe = world.clone();
             let before = probe.clients[*client].session.clone();
             play(&mut probe, [Step::Advance(*client), Step::Receive(*client)]);
-            let wanted = |session: Option<_>| session.map_or(0, watches);
+            let wanted = |session: Option<model::Session>| session.map_or(0, |session| watches(&session));
             wanted(before) != wanted(probe.clients[*client].session.clone())
         };
         let woken = (0..CLIENTS).filter(hears).count();
@@ -118,7 +118,7 @@ fn a_release_wakes_at_most_two_waiters() {
     world.finish().unwrap();
 }
 
-fn watches(session: model::Session) -> usize {
+fn watches(session: &model::Session) -> usize {
     session.wanted_watches().len()
 }
 

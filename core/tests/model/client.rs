@@ -318,6 +318,9 @@ impl Client {
                 self.requests.watches += 1;
                 self.send(Request::Watch(ticket, node.as_str().to_owned()));
             }
+            Action::CreateInPlace(..) | Action::ListAndWatch { .. } => {
+                unreachable!("the model's contenders want a mutex")
+            }
             Action::Delete(ticket, node) => {
                 self.requests.deletes += 1;
                 self.send(Request::Delete(ticket, node.as_str().to_owned()));

@@ -65,6 +65,7 @@ impl Foreign {
             Kind::Exclusive => "-lock-",
             Kind::Write => "-__WRIT__",
             Kind::Read => "-__READ__",
+            Kind::Permit(_) => "-lease-",
         };
         server.make_directory();
         let prefix = format!("_c_f{number:07}-0000-4000-8000-{attempt:012}{tail}");

@@ -237,10 +237,10 @@ impl Session {
 
     /// The server applies one more of the leader's transactions.
     pub(crate) fn advance(&mut self, server: &Server) {
-        if let Some(connection) = self.connection.as_mut().filter(|connection| !connection.closed) {
-            if connection.at < server.now {
-                connection.apply_to(connection.at + 1, self.id, server);
-            }
+        if let Some(connection) = self.connection.as_mut().filter(|connection| !connection.closed)
+            && connection.at < server.now
+        {
+            connection.apply_to(connection.at + 1, self.id, server);
         }
     }
 
@@ -262,18 +262,17 @@ impl Session {
                 self.seen = self.seen.max(zxid);
                 let sent = self.written.pop_front().expect("a reply answers a request");
                 let connection = sent.connection;
-                match (sent.request, &event) {
-                    (Request::Watch(ticket, name), Some(Event::Watched(_, outcome))) => {
-                        if *outcome == Outcome::Done(()) {
-                            if self.cancelled.remove(&ticket) {
-                                return self.remove_watch(name, connection);
-                            }
-                            self.watchers.insert(ticket, (name, connection));
-                        } else if self.cancelled.remove(&ticket) {
-                            return;
+                if let (Request::Watch(ticket, name), Some(Event::Watched(_, outcome))) =
+                    (sent.request, &event)
+                {
+                    if *outcome == Outcome::Done(()) {
+                        if self.cancelled.remove(&ticket) {
+                            return self.remove_watch(name, connection);
                         }
+                        self.watchers.insert(ticket, (name, connection));
+                    } else if self.cancelled.remove(&ticket) {
+                        return;
                     }
-                    _ => {}
                 }
                 news.extend(event.map(|event| News::Queue { connection, event }));
             }
@@ -310,10 +309,10 @@ impl Session {
     }
 
     fn lose(&mut self, sent: &Sent, news: &mut VecDeque<News>) {
-        if let Request::Watch(ticket, _) = sent.request {
-            if self.cancelled.remove(&ticket) {
-                return;
-            }
+        if let Request::Watch(ticket, _) = sent.request
+            && self.cancelled.remove(&ticket)
+        {
+            return;
         }
         report(sent, news);
     }

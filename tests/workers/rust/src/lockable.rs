@@ -9,7 +9,7 @@ use crate::command::Kind;
 /// Something that can be acquired.
 pub(crate) enum Lockable {
     Lock(Lock),
-    Semaphore(Semaphore),
+    Semaphore(Box<Semaphore>),
 }
 
 impl Lockable {
@@ -24,9 +24,12 @@ impl Lockable {
             Kind::Mutex => Self::Lock(Mutex::with_options(source, path, options)?.into()),
             Kind::Read => Self::Lock(ReadWriteLock::with_options(source, path, options)?.read_lock),
             Kind::Write => Self::Lock(ReadWriteLock::with_options(source, path, options)?.write_lock),
-            Kind::Semaphore => {
-                Self::Semaphore(Semaphore::with_options(source, path, permits.unwrap_or(1), options)?)
-            }
+            Kind::Semaphore => Self::Semaphore(Box::new(Semaphore::with_options(
+                source,
+                path,
+                permits.unwrap_or(1),
+                options,
+            )?)),
         })
     }
 
