@@ -162,10 +162,10 @@ fn explore(world: World, budget: Budget, sample: u64) -> usize {
     let mut queue = VecDeque::from([first.clone()]);
     while let Some(state) = queue.pop_front() {
         let from = state.fingerprint();
-        if from % sample == 0 {
-            if let Err(problem) = state.world.clone().finish() {
-                panic!("{problem}, after {:#?}", history(&first, &parents, from));
-            }
+        if from % sample == 0
+            && let Err(problem) = state.world.clone().finish()
+        {
+            panic!("{problem}, after {:#?}", history(&first, &parents, from));
         }
         for (number, (steps, left)) in (0..).zip(state.moves()) {
             match state.apply(&steps, left) {

@@ -237,10 +237,9 @@ impl Session {
 
     /// The server applies one more of the leader's transactions.
     pub(crate) fn advance(&mut self, server: &Server) {
-        if let Some(connection) = self.connection.as_mut().filter(|connection| !connection.closed) {
-            if connection.at < server.now {
-                connection.apply_to(connection.at + 1, self.id, server);
-            }
+        let open = |connection: &&mut Connection| !connection.closed && connection.at < server.now;
+        if let Some(connection) = self.connection.as_mut().filter(open) {
+            connection.apply_to(connection.at + 1, self.id, server);
         }
     }
 
@@ -262,18 +261,16 @@ impl Session {
                 self.seen = self.seen.max(zxid);
                 let sent = self.written.pop_front().expect("a reply answers a request");
                 let connection = sent.connection;
-                match (sent.request, &event) {
-                    (Request::Watch(ticket, name), Some(Event::Watched(_, outcome))) => {
-                        if *outcome == Outcome::Done(()) {
-                            if self.cancelled.remove(&ticket) {
-                                return self.remove_watch(name, connection);
-                            }
-                            self.watchers.insert(ticket, (name, connection));
-                        } else if self.cancelled.remove(&ticket) {
-                            return;
-                        }
+                if let (Request::Watch(ticket, name), Some(Event::Watched(_, outcome))) =
+                    (sent.request, &event)
+                {
+                    let cancelled = self.cancelled.remove(&ticket);
+                    match (outcome, cancelled) {
+                        (Outcome::Done(()), true) => return self.remove_watch(name, connection),
+                        (Outcome::Done(()), false) => drop(self.watchers.insert(ticket, (name, connection))),
+                        (_, true) => return,
+                        (_, false) => {}
                     }
-                    _ => {}
                 }
                 news.extend(event.map(|event| News::Queue { connection, event }));
             }
@@ -310,12 +307,10 @@ impl Session {
     }
 
     fn lose(&mut self, sent: &Sent, news: &mut VecDeque<News>) {
-        if let Request::Watch(ticket, _) = sent.request {
-            if self.cancelled.remove(&ticket) {
-                return;
-            }
+        let cancelled = matches!(sent.request, Request::Watch(ticket, _) if self.cancelled.remove(&ticket));
+        if !cancelled {
+            report(sent, news);
         }
-        report(sent, news);
     }
 
     /// A server that the client was cut from carries out one of the requests that had reached it.
