@@ -101,12 +101,13 @@ fn a_release_wakes_at_most_two_waiters() {
     for holder in 0..CLIENTS {
         assert!(world.clients[holder].holds.len() == 1, "{holder} holds");
         play(&mut world, [Step::Release(holder, 0)].into_iter().chain(round_trip(holder)));
+        let watches = |world: &World, client: usize| {
+            world.clients[client].session.as_ref().map_or(0, |session| session.wanted_watches().len())
+        };
         let hears = |client: &usize| {
             let mut probe = world.clone();
-            let before = probe.clients[*client].session.clone();
             play(&mut probe, [Step::Advance(*client), Step::Receive(*client)]);
-            let wanted = |session: Option<model::Session>| session.map_or(0, |session| watches(&session));
-            wanted(before) != wanted(probe.clients[*client].session.clone())
+            watches(&probe, *client) != watches(&world, *client)
         };
         let woken = (0..CLIENTS).filter(hears).count();
         assert!(woken <= 2, "{woken} woken");
@@ -116,10 +117,6 @@ fn a_release_wakes_at_most_two_waiters() {
         }
     }
     world.finish().unwrap();
-}
-
-fn watches(session: &model::Session) -> usize {
-    session.wanted_watches().len()
 }
 
 #[test]

@@ -116,7 +116,7 @@ impl World {
                 let client = client % self.clients.len();
                 self.clients[client].on_session(|session, _| session.advance(server));
             }
-            Step::Receive(client) => self.client(client).on_session(network::Session::receive),
+            Step::Receive(client) => self.client(client).on_session(Session::receive),
             Step::Drive(client, count) => {
                 self.client(client).drive(count);
                 self.check_watches(client)?;
@@ -125,7 +125,7 @@ impl World {
                 self.pump(client);
                 self.check_watches(client)?;
             }
-            Step::Cut(client) => self.client(client).on_session(network::Session::cut),
+            Step::Cut(client) => self.client(client).on_session(Session::cut),
             Step::ServeGhost(client) => {
                 let client = client % self.clients.len();
                 self.clients[client].on_session(|session, _| session.serve_ghost(server));
@@ -140,7 +140,7 @@ impl World {
                     server.expire(session.id);
                 }
             }
-            Step::GiveUp(client) => self.client(client).on_session(network::Session::give_up),
+            Step::GiveUp(client) => self.client(client).on_session(Session::give_up),
             Step::Establish(client) => {
                 let client = client % self.clients.len();
                 self.clients[client].establish(server);

@@ -237,9 +237,8 @@ impl Session {
 
     /// The server applies one more of the leader's transactions.
     pub(crate) fn advance(&mut self, server: &Server) {
-        if let Some(connection) = self.connection.as_mut().filter(|connection| !connection.closed)
-            && connection.at < server.now
-        {
+        let open = |connection: &&mut Connection| !connection.closed && connection.at < server.now;
+        if let Some(connection) = self.connection.as_mut().filter(open) {
             connection.apply_to(connection.at + 1, self.id, server);
         }
     }
@@ -265,13 +264,12 @@ impl Session {
                 if let (Request::Watch(ticket, name), Some(Event::Watched(_, outcome))) =
                     (sent.request, &event)
                 {
-                    if *outcome == Outcome::Done(()) {
-                        if self.cancelled.remove(&ticket) {
-                            return self.remove_watch(name, connection);
-                        }
-                        self.watchers.insert(ticket, (name, connection));
-                    } else if self.cancelled.remove(&ticket) {
-                        return;
+                    let cancelled = self.cancelled.remove(&ticket);
+                    match (outcome, cancelled) {
+                        (Outcome::Done(()), true) => return self.remove_watch(name, connection),
+                        (Outcome::Done(()), false) => drop(self.watchers.insert(ticket, (name, connection))),
+                        (_, true) => return,
+                        (_, false) => {}
                     }
                 }
                 news.extend(event.map(|event| News::Queue { connection, event }));
@@ -309,12 +307,10 @@ impl Session {
     }
 
     fn lose(&mut self, sent: &Sent, news: &mut VecDeque<News>) {
-        if let Request::Watch(ticket, _) = sent.request
-            && self.cancelled.remove(&ticket)
-        {
-            return;
+        let cancelled = matches!(sent.request, Request::Watch(ticket, _) if self.cancelled.remove(&ticket));
+        if !cancelled {
+            report(sent, news);
         }
-        report(sent, news);
     }
 
     /// A server that the client was cut from carries out one of the requests that had reached it.
