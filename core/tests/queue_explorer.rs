@@ -276,7 +276,7 @@ fn a_directory_that_is_not_there_and_is_reaped() {
 #[test]
 #[ignore = "takes a minute in a release build"]
 fn three_clients() {
-    scene(3, 0, Budget { joins: 3, ..NOTHING }, 1);
+    scene(3, 0, Budget { joins: 3, ..NOTHING }, 890_000);
 }
 
 #[test]
