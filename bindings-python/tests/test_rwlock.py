@@ -220,3 +220,22 @@ def test_a_cancelled_downgrade_leaves_the_writer(hosts: str, observer: Observer,
                 await asyncio.to_thread(observer.wait_queue, path, 0)
 
     asyncio.run(main())
+
+
+def test_one_task_that_asks_for_both_halves_at_once_does_not_wait_for_itself(hosts: str, path: str) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30), aio.Client(hosts) as client:
+            lock = aio.ReadWriteLock(client, path)
+            reading, writing = lock.read_lock, lock.write_lock
+            first = await asyncio.gather(reading.acquire(), writing.acquire(), return_exceptions=True)
+            assert first[0] is True
+            assert isinstance(first[1], zklock.UpgradeRefused)
+            await reading.release()
+            assert await asyncio.gather(writing.acquire(), reading.acquire()) == [True, True]
+            assert writing.lease is not None
+            assert reading.lease is not None
+            assert reading.lease.fencing_token == writing.lease.fencing_token
+            await writing.release()
+            await reading.release()
+
+    asyncio.run(main())

@@ -746,6 +746,31 @@ fn rule_13_a_release_is_over_when_the_session_is() {
 }
 
 #[test]
+fn rule_13_a_refused_delete_is_answered_and_tried_again_at_the_next_look() {
+    let mut desk = Desk::new(1);
+    desk.hold(A, 5);
+    let release = desk.tell([Event::Release(A)]);
+    let (ticket, node) = deletes(&release)[0].clone();
+    let refused = Outcome::Refused(Refusal::NotAuthorized);
+    assert_eq!(desk.tell([Event::Deleted(ticket, refused)]), [Action::Released(A)]);
+    // Not dropped: whoever joins here next must know the node for ours.
+    assert!(!desk.0.is_idle());
+    assert_eq!(deleted(&desk.tell([Event::LookAgain])), [node]);
+}
+
+#[test]
+fn a_queue_that_follows_another_does_not_take_its_answers() {
+    let mut first = Desk::new(1);
+    let sent = first.tell([waits(A)]);
+    let mut second = Desk(Queue::after(first.0.last_ticket()));
+    second.tell([Event::SessionBegan(2), Event::Connected]);
+    let own = second.tell([waits(B)]);
+    assert!(create(&own).0 > create(&sent).0);
+    let late = format!("{}0000000005", create(&sent).1);
+    assert_eq!(second.tell([created(create(&sent).0, &late), listed(list(&sent).0, [&late])]), []);
+}
+
+#[test]
 fn rule_14_busy_try_costs_one_read_and_no_write() {
     let mut desk = Desk::new(1);
     let look = desk.tell([tries(A)]);

@@ -190,3 +190,20 @@ def test_s53_a_release_that_cannot_be_sent(
     assert len(observer.queue(path)) == 1
     proxy.accept()
     observer.wait_queue(path, 0)
+
+
+def test_s84_a_new_path_during_an_outage(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, proxy.hosts, f"{path}-old")
+    worker.hold()
+    worker.release()
+    worker.lock(path)
+    proxy.refuse()
+    # Long enough for the client to have noticed that its connection is gone.
+    worker.acquire(timeout=0.3).expect("timeout")
+    waiting = worker.acquire("new")
+    proxy.accept()
+    waiting.expect("acquired")
+    worker.release("new")
+    assert observer.queue(path) == []
