@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from types import TracebackType
 
 
 def environment(hosts: str, path: str) -> dict[str, str]:
@@ -34,9 +35,20 @@ def run(
     )
 
 
-def start(code: str, hosts: str, path: str) -> subprocess.Popen[str]:
+class Program(subprocess.Popen[str]):
+    """A program that does not outlive a test that fails: left to itself it may wait for ever."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, value, trace)
+
+
+def start(code: str, hosts: str, path: str) -> Program:
     """Start a program; it is talked to through its standard streams."""
-    return subprocess.Popen(
+    return Program(
         program(code),
         env=environment(hosts, path),
         stdin=subprocess.PIPE,
