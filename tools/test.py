@@ -173,8 +173,9 @@ def main() -> int:
         print(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}", file=sys.stderr)
         return 2
     os.environ["ZKLOCK_TEST_RUN"] = str(os.getpid())
-    # A shell that starts us in the background has SIGINT ignored, and everything below would inherit that: the tests
-    # of Ctrl-C would wait for nothing. A signal with a handler is back to its default in what we start.
+    # A shell that starts us in the background has SIGINT ignored, and what we start would inherit
+    # that: the tests of Ctrl-C would wait for nothing. A signal that has a handler here is back to
+    # its default there.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     total = Tally()
     for number, name in enumerate(names, 1):
