@@ -53,7 +53,7 @@ $(STAMPS)/worker: $(RUST_SOURCES) $(shell find tests/workers/rust -name '*.rs' -
 	cargo build --locked -p zklock-worker
 	@touch $@
 
-$(STAMPS)/python: $(STAMPS)/venv $(RUST_SOURCES) $(shell find bindings-python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.toml')
+$(STAMPS)/python: $(STAMPS)/venv $(RUST_SOURCES) bindings-python/Cargo.toml bindings-python/pyproject.toml $(shell find bindings-python/src bindings-python/python -type f -not -path '*/__pycache__/*')
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps ./bindings-python
 	@touch $@
 

@@ -126,6 +126,7 @@ def node() -> Tally:
         report = Path(scratch, "report.xml")
         reporters = ["--test-reporter=junit", f"--test-reporter-destination={report}"]
         reporters += ["--test-reporter=spec", "--test-reporter-destination=stdout"]
+        os.environ["ZKLOCK_PYTHON"] = PYTHON
         command = ["npm", "test", "--silent", "--", *reporters]
         code, _ = run(command, cwd=ROOT / "bindings-node", limit=SUITE_LIMIT)
         return junit(report, code, "node")

@@ -26,10 +26,11 @@ const ended = once(server, 'exit');
 const first = await createInterface(server.stdout)[Symbol.asyncIterator]().next();
 if (first.done) throw new Error('the server did not start');
 
-const named = process.argv.slice(2);
+const options = process.argv.slice(2).filter((argument) => argument.startsWith('-'));
+const named = process.argv.slice(2).filter((argument) => !argument.startsWith('-'));
 const files = named.length > 0 ? named : readdirSync(here).filter((file) => file.endsWith('.test.mjs'));
 const env = { ...process.env, ZKLOCK_TEST_HOSTS: first.value };
-const tests = spawn(process.execPath, ['--expose-gc', '--test', ...files], { cwd: here, env, stdio: 'inherit' });
+const tests = spawn(process.execPath, ['--expose-gc', '--test', ...options, ...files], { cwd: here, env, stdio: 'inherit' });
 const [code] = await once(tests, 'exit');
 
 server.stdin.end();

@@ -35,13 +35,13 @@ def test_connect_is_answered_during_an_outage_and_after_it(hosts: str) -> None:
 def test_a_cancelled_connect_does_not_fail_the_next_one(hosts: str) -> None:
     async def main(proxy: Proxy) -> None:
         async with asyncio.timeout(30):
-            client = aio.Client(proxy.hosts, connect_timeout=1.0)
+            client = aio.Client(proxy.hosts, connect_timeout=4.0)
             proxy.refuse()
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(client.connect(), 0.8)
+                await asyncio.wait_for(client.connect(), 3.5)
             connecting = asyncio.create_task(client.connect())
-            # Beyond the first call's time, within the second's.
-            await asyncio.wait({connecting}, timeout=0.5)
+            # Beyond the first call's time; within the second's, and early enough for the client to look once more.
+            await asyncio.wait({connecting}, timeout=1.0)
             proxy.accept()
             await connecting
             await client.close()
