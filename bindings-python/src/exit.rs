@@ -32,7 +32,19 @@ pub(crate) fn shutdown(py: Python<'_>) {
 /// mistake, or make new clients that nobody closes.
 pub(crate) fn pause(py: Python<'_>) -> PyResult<()> {
     if ENDING.load(Ordering::Acquire) && !is_main_thread(py)? {
-        py.detach(|| std::thread::sleep(PAUSE));
+        py.detach(|| {
+            std::thread::sleep(PAUSE);
+            stay_out_of_a_dying_interpreter();
+        });
     }
     Ok(())
+}
+
+/// Does not return once the interpreter is going away. A thread that wants it back then is ended by it in the middle
+/// of our frames, which Rust answers by aborting the process. Callable without being attached.
+pub(crate) fn stay_out_of_a_dying_interpreter() {
+    // SAFETY: reads a flag, as it may be read at any time from any thread.
+    while unsafe { pyo3::ffi::Py_IsInitialized() } == 0 {
+        std::thread::park();
+    }
 }

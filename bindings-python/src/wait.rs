@@ -31,7 +31,11 @@ where
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let interval = is_main_thread(py)?.then_some(SIGNAL_INTERVAL);
     loop {
-        let output = py.detach(|| poll_for(future.as_mut(), &waker, interval));
+        let output = py.detach(|| {
+            let output = poll_for(future.as_mut(), &waker, interval);
+            exit::stay_out_of_a_dying_interpreter();
+            output
+        });
         if let Some(output) = output {
             exit::pause(py)?;
             return Ok(output);
