@@ -15,6 +15,10 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// gone by then, and they with it.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// What daemon threads have to come out of our functions, before the interpreter goes away under them. Each that comes
+/// back is held up at the door.
+const GRACE: Duration = Duration::from_millis(100);
+
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Closes every client of this process, and ends the delivery thread. Registered with `atexit`: from there on the
@@ -22,10 +26,19 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
     ENDING.store(true, Ordering::Release);
+    let daemons = has_other_threads(py).unwrap_or(true);
     py.detach(|| {
         zklock::shutdown(LIMIT);
         deliver::stop(LIMIT);
+        if daemons {
+            std::thread::sleep(GRACE);
+        }
     });
+}
+
+/// Whether other threads of Python's run. Only daemon threads do, by the time that the handlers of `atexit` run.
+fn has_other_threads(py: Python<'_>) -> PyResult<bool> {
+    py.import("threading")?.call_method0("active_count")?.gt(1)
 }
 
 /// Holds daemon threads up while the process ends. They would report that their client is closed, which is nobody's
