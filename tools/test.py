@@ -25,6 +25,10 @@ SUITE_LIMIT = 15 * 60.0
 """Seconds for one suite of another language; its runner ends single tests much earlier."""
 
 
+STRAY_LIMIT = 5.0
+"""Seconds that processes have to follow the suite that started them."""
+
+
 @dataclass
 class Tally:
     """What came of a suite."""
@@ -141,7 +145,15 @@ def coverage() -> Tally:
 
 
 def strays() -> list[str]:
-    """Processes that a suite left behind: they carry the mark that this run put into their environment."""
+    """Processes that a suite left behind. Helpers of multiprocessing end a moment after their parent."""
+    deadline = time.monotonic() + STRAY_LIMIT
+    while (found := marked_processes()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
+
+
+def marked_processes() -> list[str]:
+    """The processes that carry the mark which this run put into their environment."""
     mark = f"ZKLOCK_TEST_RUN={os.environ['ZKLOCK_TEST_RUN']}".encode()
     found = []
     for process in Path("/proc").iterdir():
