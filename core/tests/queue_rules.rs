@@ -2,7 +2,7 @@
 //!
 //! The numbers are those of the rules in the design. Rules without a test here are not the queue's.
 
-use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, Outcome, Queue, Refusal, Ticket};
+use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Refusal, Ticket};
 
 const A: JoinId = JoinId(1);
 const B: JoinId = JoinId(2);
@@ -14,7 +14,7 @@ impl Desk {
     /// In a session with this seed, connected.
     fn new(seed: u64) -> Self {
         let mut desk = Self(Queue::new());
-        desk.tell([Event::SessionBegan(seed), Event::Connected]);
+        desk.tell([Event::SessionBegan(seed), Event::Connected, Event::TermBegan]);
         desk
     }
 
@@ -179,7 +179,7 @@ fn rule_01_a_uuid_is_kept_over_retries_within_a_session() {
 fn rule_01_a_uuid_never_crosses_sessions() {
     let mut desk = Desk::new(1);
     let (ghost, _) = desk.queue_up(A, 5, &[other(4)]);
-    let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected]);
+    let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     assert!(matches!(&again[..], [Action::Create(..), Action::List { .. }]), "{again:?}");
     let (ticket, name) = create(&again);
     assert_ne!(name, ghost[..ghost.len() - 10], "the uuid of the old session");
@@ -195,7 +195,7 @@ fn rule_01_an_unknown_create_of_an_old_session_is_not_looked_for_in_the_new_one(
     let mut desk = Desk::new(1);
     let first = desk.tell([waits(A)]);
     desk.tell([Event::Disconnected, Event::Created(create(&first).0, Outcome::Lost)]);
-    let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected]);
+    let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     let ghost = format!("{}0000000005", create(&first).1);
     let new = format!("{}0000000006", create(&again).1);
     let actions = desk.tell([created(create(&again).0, &new), listed(list(&again).0, [&ghost, &new])]);
@@ -660,7 +660,7 @@ fn rule_11_session_lost_ends_holds_and_lets_waiters_join_again() {
     let node = desk.hold(A, 5);
     desk.place(B, 6, &[node]);
     assert_eq!(desk.tell([Event::SessionLost]), [Action::NodeLost(A)]);
-    let again = desk.tell([Event::SessionBegan(2), Event::Connected]);
+    let again = desk.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     assert!(matches!(&again[..], [Action::Create(_, B, _), Action::List { .. }]), "{again:?}");
     // A release that comes too late is answered all the same.
     assert_eq!(desk.tell([Event::Release(A)]), [Action::Released(A)]);
@@ -670,7 +670,7 @@ fn rule_11_session_lost_ends_holds_and_lets_waiters_join_again() {
 fn rule_11_session_lost_forgets_everything_that_was_under_way() {
     let mut desk = Desk::new(1);
     let sent = desk.tell([waits(A)]);
-    let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected]);
+    let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     let node = format!("{}0000000005", create(&sent).1);
     let late = [created(create(&sent).0, &node), listed(list(&sent).0, [&node])];
     assert_eq!(desk.tell(late), []);
@@ -687,7 +687,7 @@ fn rule_11_session_lost_parents_are_made_again_in_the_new_one() {
         Event::Listed(list(&sent).0, Outcome::NoNode),
     ]);
     // The parents were under way; what came of it is never heard.
-    let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected]);
+    let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     let made = desk.tell([Event::Created(create(&again).0, Outcome::NoNode)]);
     assert!(matches!(&made[..], [Action::MakeParents(_)]), "{made:?}");
 }
@@ -763,7 +763,7 @@ fn a_queue_that_follows_another_does_not_take_its_answers() {
     let mut first = Desk::new(1);
     let sent = first.tell([waits(A)]);
     let mut second = Desk(Queue::after(first.0.last_ticket()));
-    second.tell([Event::SessionBegan(2), Event::Connected]);
+    second.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     let own = second.tell([waits(B)]);
     assert!(create(&own).0 > create(&sent).0);
     let late = format!("{}0000000005", create(&sent).1);
@@ -820,6 +820,62 @@ fn rule_14_a_try_is_answered_by_a_listing_sent_after_it() {
     let sent =
         desk.tell([Event::Deleted(deletes(&release)[0].0, Outcome::Done(())), listed(list(&look).0, &[])]);
     assert!(create(&sent).1.starts_with("_c_"));
+}
+
+// A term that runs (rule 16).
+
+#[test]
+fn rule_16_nothing_is_granted_while_no_term_runs() {
+    let mut desk = Desk::new(1);
+    let (_, actions) = desk.queue_up(A, 5, &[other(4)]);
+    desk.tell([Event::TermEnded]);
+    assert_eq!(desk.tell([Event::Gone(watch(&actions, &other(4)))]), []);
+    assert_eq!(grants(&desk.tell([Event::TermBegan])), [A]);
+}
+
+#[test]
+fn rule_16_a_new_session_begins_without_a_term() {
+    let mut desk = Desk::new(1);
+    desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected]);
+    let (_, actions) = desk.place(A, 5, &[]);
+    assert_eq!(grants(&actions), []);
+    assert_eq!(grants(&desk.tell([Event::TermBegan])), [A]);
+}
+
+#[test]
+fn rule_16_a_release_needs_no_term() {
+    let mut desk = Desk::new(1);
+    let node = desk.hold(A, 5);
+    assert_eq!(deleted(&desk.tell([Event::TermEnded, Event::Release(A)])), [node]);
+}
+
+// What the heartbeat tells.
+
+#[test]
+fn rule_12_a_heartbeat_that_misses_a_holders_node_is_a_loss() {
+    let mut desk = Desk::new(1);
+    let node = desk.hold(A, 5);
+    let name = NodeName::parse(&node).expect("a name of ours");
+    assert_eq!(desk.tell([Event::Missing(name.clone())]), [Action::NodeLost(A)]);
+    assert_eq!(desk.tell([Event::Missing(name)]), []);
+}
+
+#[test]
+fn rule_06_a_heartbeat_that_misses_a_waiters_node_lets_it_join_again() {
+    let mut desk = Desk::new(1);
+    let (node, watching) = desk.queue_up(A, 5, &[other(4)]);
+    let again = desk.tell([Event::Missing(NodeName::parse(&node).expect("a name of ours"))]);
+    assert!(create(&again).1.starts_with("_c_"));
+    assert!(again.contains(&Action::Unwatch(watch(&watching, &node))));
+}
+
+#[test]
+fn those_behind_few_are_told_from_those_far_back() {
+    let mut desk = Desk::new(1);
+    desk.queue_up(A, 9, &[other(4), other(5), other(6)]);
+    assert!(!desk.0.waits_behind(2));
+    desk.tell([waits(B)]);
+    assert!(desk.0.waits_behind(3));
 }
 
 // Defects that were found by the model.

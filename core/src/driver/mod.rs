@@ -250,6 +250,7 @@ impl Driver {
     fn connected(&mut self) {
         self.status.set(ClientState::Connected);
         self.tell_all(&Event::Connected);
+        self.tell_all(&Event::TermBegan);
         for (_, reply) in self.connecting.drain(..) {
             reply.send(Ok(())).ok();
         }

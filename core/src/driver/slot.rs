@@ -70,6 +70,7 @@ impl Slot {
         }
         if connected {
             queue.handle(Event::Connected);
+            queue.handle(Event::TermBegan);
         }
         Self {
             queue,

@@ -85,6 +85,11 @@ pub enum Event {
     Connected,
     /// The session has lost its connection.
     Disconnected,
+    /// The session's term runs: its nodes are certain to stand until it ends.
+    TermBegan,
+    /// The session's term is over: somebody else may hold already what this client believes to hold. Its holders are
+    /// released by whoever tells this.
+    TermEnded,
     /// Nothing was heard for long: look again (rule 10).
     LookAgain,
     /// The outcome of [`Action::Create`]: the node's name and czxid.
@@ -99,6 +104,8 @@ pub enum Event {
     Watched(Ticket, Outcome<()>),
     /// A watched node went.
     Gone(Ticket),
+    /// The heartbeat found that a node of ours is gone.
+    Missing(NodeName),
     /// A watched node's data, or the watched children, changed, which used up the watch.
     Changed(Ticket),
     /// The outcome of [`Action::Delete`].

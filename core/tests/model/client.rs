@@ -197,6 +197,7 @@ impl Client {
                     }
                     if self.connected {
                         self.tell(Event::Connected);
+                        self.tell(Event::TermBegan);
                     }
                 }
                 self.tell(Event::Join(join, naming, Kind::Exclusive, intent));
@@ -213,10 +214,12 @@ impl Client {
                 let seed = self.seed();
                 self.tell(Event::SessionBegan(seed));
                 self.tell(Event::Connected);
+                self.tell(Event::TermBegan);
             }
             Input::News(News::Connected) => {
                 self.connected = true;
                 self.tell(Event::Connected);
+                self.tell(Event::TermBegan);
             }
             Input::News(News::Disconnected) => {
                 self.connection += 1;

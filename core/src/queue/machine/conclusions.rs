@@ -13,7 +13,13 @@ impl Queue {
     /// Why this is safe: sequence numbers only grow, so nobody can come before a node that exists, and a listing
     /// that shows ours shows everybody before it. What stood there is gone when the view says so: it was
     /// taken from that listing, and only what the server said to be gone was taken out since.
+    ///
+    /// Not without a term: what was true when the server said it may be true no longer, for without a term the session,
+    /// and our node with it, may be gone (rule 16). A heartbeat tells.
     pub(super) fn grant(&mut self) {
+        if !self.term {
+            return;
+        }
         self.grant_downgrades();
         if self.grant_permits() {
             return;

@@ -20,6 +20,8 @@ const PARENT_ATTEMPTS: u32 = 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Queue {
     connected: bool,
+    /// Whether the session's term runs. Nothing is granted without (rule 16).
+    term: bool,
     /// Names this session's nodes; none between sessions.
     mint: Option<Mint>,
     joins: BTreeMap<JoinId, Join>,
@@ -154,6 +156,18 @@ impl Queue {
         }
     }
 
+    /// Our nodes in the order of the queue, at most so many.
+    pub fn places(&self, limit: usize) -> impl Iterator<Item = &NodeName> {
+        self.line.keys().take(limit)
+    }
+
+    /// Whether somebody of ours waits with at most so many before it: soon the term will matter.
+    #[must_use]
+    pub fn waits_behind(&self, limit: usize) -> bool {
+        // Those of ours that are further back have more of ours before them.
+        self.line.values().take(limit + 1).any(|id| self.ahead_of(*id).is_some_and(|ahead| ahead <= limit))
+    }
+
     /// Takes an event. Call [`settle`](Self::settle) after one or several, then carry out what
     /// [`next_action`](Self::next_action) returns.
     pub fn handle(&mut self, event: Event) {
@@ -171,6 +185,8 @@ impl Queue {
             Event::SessionLost => self.session_lost(),
             Event::Connected => self.connected(),
             Event::Disconnected => self.disconnected(),
+            Event::TermBegan => self.term = true,
+            Event::TermEnded => self.term = false,
             Event::LookAgain => self.look_again(),
             Event::Created(ticket, outcome) => self.created(ticket, outcome),
             Event::ParentsMade(ticket, outcome) => self.parents_made(ticket, outcome),
@@ -183,6 +199,7 @@ impl Queue {
                     self.gone(&name);
                 }
             }
+            Event::Missing(name) => self.missing(&name),
             Event::Changed(ticket) if self.child_watch == Some(ticket) => self.children_changed(),
             Event::Changed(ticket) => drop(self.watch_used(ticket)),
             Event::Deleted(ticket, outcome) => self.deleted(ticket, &outcome),
@@ -365,6 +382,7 @@ impl Queue {
 
     fn session_lost(&mut self) {
         self.disconnected();
+        self.term = false;
         self.mint = None;
         self.line.clear();
         self.watches.clear();
@@ -579,6 +597,16 @@ impl Queue {
             && self.line.keys().any(|ours| ours.kind() != Kind::Read)
         {
             self.want(Look::Plain);
+        }
+    }
+
+    /// The heartbeat is a transaction, which the ensemble's leader answers by what is committed: no server is behind it.
+    fn missing(&mut self, name: &NodeName) {
+        if let Some(id) = self.line.get(name).copied() {
+            if let Some(watch) = self.watches.get(name) {
+                self.actions.push_back(Action::Unwatch(watch.ticket));
+            }
+            self.own_node_gone(id, name);
         }
     }
 
