@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
@@ -12,11 +13,14 @@ use crate::driver::Command;
 use crate::error::{Error, ErrorKind, Result};
 use crate::owner::Owner;
 use crate::queue::{Intent, JoinId, Kind};
+use crate::term::Term;
 
 /// Why a lease was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossReason {
+    /// The server was out of reach for half the session time-out: from now on it may give the lock to somebody else.
+    TermEnded,
     /// The server ended the session, or forgot it.
     SessionExpired,
     /// Somebody else deleted the lock's node.
@@ -32,6 +36,7 @@ impl LossReason {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::TermEnded => "term ended",
             Self::SessionExpired => "session expired",
             Self::NodeDeleted => "node deleted",
             Self::ClientClosed => "client closed",
@@ -52,6 +57,8 @@ impl fmt::Display for LossReason {
 pub enum LeaseState {
     /// The lock is held.
     Held,
+    /// The lock is held, and the server out of reach. Held again when the server answers in time, lost if it does not.
+    Suspended,
     /// The lock is lost, for good.
     Lost(LossReason),
     /// This lease was released. Others of the same hold may still be held.
@@ -64,9 +71,15 @@ impl LeaseState {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Held => "held",
+            Self::Suspended => "suspended",
             Self::Lost(_) => "lost",
             Self::Released => "released",
         }
+    }
+
+    /// Whether the lock is held, in touch with the server or not.
+    fn holds(self) -> bool {
+        matches!(self, Self::Held | Self::Suspended)
     }
 }
 
@@ -99,6 +112,7 @@ pub(crate) struct Hold {
     pub(crate) node: String,
     pub(crate) fencing_token: i64,
     pub(crate) session_id: i64,
+    term: Arc<Term>,
     state: watch::Sender<LeaseState>,
     // Changed only while `lock.holds` is locked.
     levels: std::sync::atomic::AtomicUsize,
@@ -152,6 +166,7 @@ impl LockPath {
             node: grant.node,
             fencing_token: grant.fencing_token,
             session_id: grant.session_id,
+            term: grant.term,
             state: watch::Sender::new(LeaseState::Held),
             levels: std::sync::atomic::AtomicUsize::new(1),
         });
@@ -159,11 +174,23 @@ impl LockPath {
         Lease::new(hold)
     }
 
+    /// Says whether the hold of `join` is out of touch with the server.
+    pub(crate) fn suspend(&self, join: JoinId, suspended: bool) {
+        let (from, to) = if suspended {
+            (LeaseState::Held, LeaseState::Suspended)
+        } else {
+            (LeaseState::Suspended, LeaseState::Held)
+        };
+        if let Some(hold) = self.holds().iter().find(|hold| hold.join == join) {
+            hold.change(|state| (state == from).then_some(to));
+        }
+    }
+
     /// Declares the hold of `join` lost, if there still is one.
     pub(crate) fn lose(&self, join: JoinId, reason: LossReason) {
         let lost = take(&mut self.holds(), join);
         if let Some(hold) = lost {
-            hold.state.send_replace(LeaseState::Lost(reason));
+            hold.change(|state| state.holds().then_some(LeaseState::Lost(reason)));
         }
     }
 }
@@ -176,6 +203,7 @@ pub(crate) struct Grant {
     pub(crate) node: String,
     pub(crate) fencing_token: i64,
     pub(crate) session_id: i64,
+    pub(crate) term: Arc<Term>,
 }
 
 /// Takes a hold out of those of its path.
@@ -186,11 +214,36 @@ fn take(holds: &mut Vec<Arc<Hold>>, join: JoinId) -> Option<Arc<Hold>> {
 
 impl Hold {
     fn held_by(&self, owner: Owner, kind: Kind) -> bool {
-        self.owner == owner && self.kind == kind && self.state() == LeaseState::Held
+        self.owner == owner && self.kind == kind && self.state().holds()
     }
 
+    /// The state by the clock: a timer may be late, as after the machine was suspended. A loss that was seen is final.
     fn state(&self) -> LeaseState {
+        let state = self.last_state();
+        if !state.holds() || self.term.runs() {
+            return state;
+        }
+        if self.change(|state| state.holds().then_some(LeaseState::Lost(LossReason::TermEnded))) {
+            let (path, join) = (Arc::clone(&self.lock.full_path), self.join);
+            self.lock.client.send(Command::Expire { path, join }).ok();
+        }
+        self.last_state()
+    }
+
+    /// The state that was set last.
+    fn last_state(&self) -> LeaseState {
         *self.state.borrow()
+    }
+
+    /// Changes the state, and tells those that wait for it. Returns whether it was changed.
+    fn change(&self, to: impl FnOnce(LeaseState) -> Option<LeaseState>) -> bool {
+        self.state.send_if_modified(|state| match to(*state) {
+            Some(new) => {
+                *state = new;
+                true
+            }
+            None => false,
+        })
     }
 }
 
@@ -257,13 +310,24 @@ impl Lease {
         if self.hold.lock.client.check_process().is_err() {
             return LeaseState::Lost(LossReason::Forked);
         }
-        match self.hold.state() {
-            LeaseState::Held if !self.live.load(Ordering::Relaxed) => LeaseState::Released,
-            state => state,
+        if self.live.load(Ordering::Relaxed) {
+            return self.hold.state();
+        }
+        match self.hold.last_state() {
+            LeaseState::Lost(reason) => LeaseState::Lost(reason),
+            _ => LeaseState::Released,
         }
     }
 
-    /// Succeeds while the lock is held. Sends nothing.
+    /// For how long nobody else can have the lock, whatever happens: what is left of the term. It ends half the session
+    /// time-out after the last write that the server acknowledged, and is prolonged by a heartbeat while the server answers.
+    /// Zero for a lease that is lost or released. Sends nothing.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        if self.state().holds() { self.hold.term.remaining() } else { Duration::ZERO }
+    }
+
+    /// Succeeds while the lock is held, that is while its term runs. Sends nothing.
     ///
     /// # Errors
     /// [`LockLost`](ErrorKind::LockLost), [`NotHeld`](ErrorKind::NotHeld) after [`release`](Self::release), or
@@ -271,7 +335,7 @@ impl Lease {
     pub fn check(&self) -> Result<()> {
         self.hold.lock.client.check_process()?;
         match self.state() {
-            LeaseState::Held => Ok(()),
+            LeaseState::Held | LeaseState::Suspended => Ok(()),
             LeaseState::Lost(reason) => Err(self.lost_error(reason)),
             LeaseState::Released => Err(released()),
         }

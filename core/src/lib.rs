@@ -29,6 +29,7 @@ mod runtime;
 mod rwlock;
 mod semaphore;
 mod session;
+mod term;
 
 pub use client::{Client, ClientState, shutdown};
 pub use contender::{About, Contender};

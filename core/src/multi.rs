@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::lease::{Lease, LeaseState};
+use crate::lease::Lease;
 use crate::lock::Lock;
 use crate::options::{Clock, Patience};
 use crate::owner::Owner;
@@ -116,7 +116,7 @@ impl MultiLock {
 }
 
 fn is_held(lease: &Lease) -> bool {
-    lease.state() == LeaseState::Held
+    lease.check().is_ok()
 }
 
 /// Waits until one of the leases is lost.

@@ -9,10 +9,11 @@ use tokio::task::{AbortHandle, JoinSet};
 use zookeeper_client as zk;
 
 use super::Input;
-use super::requests::Wire;
+use super::requests::{self, Wire};
 use crate::options::ClientOptions;
-use crate::queue::{Event, Outcome};
+use crate::queue::{Event, NodeName, Outcome};
 use crate::session;
+use crate::term::Term;
 
 /// How many bytes of paths may be watched. After a reconnection the client crate sets all watches again, above 128 KiB
 /// in several requests that have one number, and takes the second answer for a broken protocol: the connection is
@@ -27,12 +28,15 @@ pub(crate) enum LinkEvent {
     State(u64, zk::SessionState),
     /// The server answers for another session than ours: it could not restore ours and said nothing (rule 11).
     Replaced(u64),
+    /// A heartbeat was answered, and may have found that a node of ours is gone.
+    Beaten(u64, Option<(Arc<str>, NodeName)>),
 }
 
 /// What news means.
-#[derive(Clone, Copy)]
 pub(super) enum Change {
     None,
+    /// A node of ours is gone.
+    Missing(Arc<str>, NodeName),
     /// A session began, with a connection.
     Began {
         session_id: i64,
@@ -53,6 +57,7 @@ enum State {
 
 struct Live {
     client: zk::Client,
+    term: Arc<Term>,
     connected: bool,
     /// Whether the driver knows of the session.
     began: bool,
@@ -131,13 +136,43 @@ impl Link {
         }
     }
 
+    /// The session's term.
+    pub(super) fn term(&self) -> Option<&Arc<Term>> {
+        match &self.state {
+            State::Live(live) => Some(&live.term),
+            _ => None,
+        }
+    }
+
+    /// Whether the session has a connection on which it was proven of late.
+    pub(super) fn is_fresh(&self) -> bool {
+        match &self.state {
+            State::Live(Live { term, connected: true, .. }) => term.is_fresh(self.connection),
+            _ => false,
+        }
+    }
+
+    /// Proves the session, and looks whether these nodes of ours stand.
+    pub(super) fn beat(&mut self, nodes: Vec<(Arc<str>, NodeName)>) {
+        let State::Live(Live { client, term, .. }) = &self.state else {
+            return;
+        };
+        let (client, term) = (client.clone(), Arc::clone(term));
+        let (epoch, connection, sender) = (self.epoch, self.connection, self.sender.clone());
+        self.spawn(async move {
+            let missing = requests::heartbeat(&client, &term, connection, nodes).await;
+            sender.send(Input::Link(LinkEvent::Beaten(epoch, missing))).ok();
+        });
+    }
+
     /// Where requests go: the session, and how to report what came of them.
     pub(super) fn wire(&self, path: &Arc<str>) -> Option<Wire> {
-        let State::Live(Live { client, .. }) = &self.state else {
+        let State::Live(Live { client, term, .. }) = &self.state else {
             return None;
         };
         Some(Wire {
             client: client.clone(),
+            term: Arc::clone(term),
             path: Arc::clone(path),
             epoch: self.epoch,
             connection: self.connection,
@@ -196,6 +231,9 @@ impl Link {
             }
             LinkEvent::State(epoch, state) if epoch == self.epoch => self.changed(state),
             LinkEvent::Replaced(epoch) if epoch == self.epoch => self.lose(),
+            LinkEvent::Beaten(epoch, Some((path, name))) if epoch == self.epoch => {
+                Change::Missing(path, name)
+            }
             _ => Change::None,
         }
     }
@@ -204,7 +242,8 @@ impl Link {
         let mut states = client.state_watcher();
         let (epoch, sender) = (self.epoch, self.sender.clone());
         let state = client.state();
-        self.state = State::Live(Live { client, connected: false, began: false });
+        let term = Arc::new(Term::new(client.session_timeout()));
+        self.state = State::Live(Live { client, term, connected: false, began: false });
         self.spawn(async move {
             loop {
                 let state = states.changed().await;

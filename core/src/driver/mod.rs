@@ -4,6 +4,7 @@
 //! in the order in which it happened: commands from the handles, replies and watch events from the server,
 //! changes of the session. That order is what the queue's reasoning rests on.
 
+mod heartbeat;
 mod link;
 mod requests;
 mod slot;
@@ -18,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use zookeeper_client as zk;
 
+use self::heartbeat::Pulse;
 use self::link::{Link, LinkEvent};
 use self::requests::Wire;
 use self::slot::{Slot, Waiter};
@@ -56,6 +58,8 @@ pub(crate) enum Command {
     Leave { path: Arc<str>, join: JoinId },
     /// The last lease of a hold was released.
     Release { path: Arc<str>, join: JoinId, done: Option<oneshot::Sender<()>> },
+    /// A holder found that the term is over.
+    Expire { path: Arc<str>, join: JoinId },
     /// Tell who contends.
     Inspect { path: Arc<str>, reply: oneshot::Sender<Result<Vec<Contender>>> },
     /// Tell how many contend.
@@ -124,6 +128,7 @@ pub(crate) async fn drive(
         connecting: Vec::new(),
         last_ticket: Ticket::default(),
         unsettled: BTreeSet::new(),
+        pulse: Pulse::default(),
         was_connected: false,
     };
     driver.timers.set(Instant::now() + LONG_SILENCE, Alarm::LookAgain);
@@ -184,6 +189,7 @@ struct Driver {
     last_ticket: Ticket,
     /// The paths whose queues have something to conclude.
     unsettled: BTreeSet<Arc<str>>,
+    pulse: Pulse,
     /// Whether there ever was a session: from then on connection loss only lengthens waits.
     was_connected: bool,
 }
@@ -207,6 +213,7 @@ impl Driver {
                 Input::Command(Command::Join(attempt)) => self.join(attempt),
                 Input::Command(Command::Leave { path, join }) => self.leave(&path, join),
                 Input::Command(Command::Release { path, join, done }) => self.release(&path, join, done),
+                Input::Command(Command::Expire { path, join }) => self.expire(&path, join),
                 Input::Command(Command::Inspect { path, reply }) => {
                     self.look(&path, reply, |wire| async move { wire.contenders().await });
                 }
@@ -250,7 +257,7 @@ impl Driver {
     fn connected(&mut self) {
         self.status.set(ClientState::Connected);
         self.tell_all(&Event::Connected);
-        self.tell_all(&Event::TermBegan);
+        self.beat_now();
         for (_, reply) in self.connecting.drain(..) {
             reply.send(Ok(())).ok();
         }
@@ -281,8 +288,9 @@ impl Driver {
             alarms.push(self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join)));
         }
         let data = requests::node_data(&self.options, label.as_deref());
-        let (live, connected) = (self.link.is_live(), self.link.is_connected());
-        let new = || Slot::new(self.last_ticket, live, connected);
+        let (live, connected, term) =
+            (self.link.is_live(), self.link.is_connected(), self.pulse.is_running());
+        let new = || Slot::new(self.last_ticket, live, connected, term);
         let slot = self.slots.entry(Arc::clone(&path)).or_insert_with(new);
         slot.join(join, Waiter { lock, owner, naming, kind, intent, data, alarms, reply });
         self.unsettled.insert(path);
@@ -302,6 +310,13 @@ impl Driver {
         // Without a slot nothing of the hold is left; dropping `done` says so.
         if let Some(slot) = self.slots.get_mut(path) {
             slot.release(join, done);
+            self.unsettled.insert(Arc::clone(path));
+        }
+    }
+
+    fn expire(&mut self, path: &Arc<str>, join: JoinId) {
+        if let Some(slot) = self.slots.get_mut(path) {
+            slot.expire(join);
             self.unsettled.insert(Arc::clone(path));
         }
     }
@@ -338,6 +353,7 @@ impl Driver {
     fn follow(&mut self, change: link::Change) {
         match change {
             link::Change::None => {}
+            link::Change::Missing(path, name) => self.tell(&path, Event::Missing(name)),
             link::Change::Began { session_id } => {
                 self.was_connected = true;
                 self.status.set_session(session_id);
@@ -348,6 +364,7 @@ impl Driver {
             }
             link::Change::Disconnected => {
                 self.status.set(ClientState::Suspended);
+                self.suspend(true);
                 self.tell_all(&Event::Disconnected);
             }
             link::Change::Reconnected => self.connected(),
@@ -408,6 +425,8 @@ impl Driver {
                 }
                 Alarm::Tell(path, event) => self.tell(&path, event),
                 Alarm::Guard(path, join) => self.tell(&path, Event::Guard(join)),
+                Alarm::Beat => self.beat_now(),
+                Alarm::TermEnd => self.term_may_have_ended(),
                 Alarm::Poll(path) => {
                     if let Some(slot) = self.slots.get_mut(&path) {
                         slot.poll();
@@ -463,18 +482,21 @@ impl Driver {
 
     /// Lets the queues draw conclusions, and carries them out.
     fn settle(&mut self) {
+        self.check_term();
         // Carrying out an action may drop a lease, whose release comes through the channel: one round is enough.
         for path in std::mem::take(&mut self.unsettled) {
             let Some(slot) = self.slots.get_mut(&path) else {
                 continue;
             };
             slot.settle(&path, &mut self.link, &mut self.timers);
+            self.pulse.note(&path, Some(slot));
             if slot.is_idle() {
                 self.last_ticket = self.last_ticket.max(slot.last_ticket());
                 self.link.free_watches(slot.watched());
                 self.slots.remove(&path);
             }
         }
+        self.keep_term();
         if self.link.reap() {
             // A request that panicked has no outcome, and its queue would wait for it for ever.
             let change = self.link.lose();

@@ -12,13 +12,18 @@ use super::{Input, LinkEvent};
 use crate::contender::Contender;
 use crate::options::ClientOptions;
 use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
+use crate::term::{Moment, Term};
 
 /// How many nodes are read with one request.
 const CONTENDERS_AT_ONCE: usize = 1000;
 
+/// Has a check pass if only the node exists.
+const ANY_VERSION: i32 = -1;
+
 /// One lock directory on one session: where requests go, and where what came of them is reported.
 pub(super) struct Wire {
     pub(super) client: zk::Client,
+    pub(super) term: Arc<Term>,
     pub(super) path: Arc<str>,
     pub(super) epoch: u64,
     pub(super) connection: u64,
@@ -46,8 +51,10 @@ impl Wire {
 
     pub(super) async fn create(self, ticket: Ticket, prefix: String, data: Vec<u8>) {
         let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+        let sent = Moment::now();
         let outcome = match self.client.create(&self.child(&prefix), &data, &options).await {
             Ok((stat, sequence)) if self.owns(&stat) => {
+                self.term.prove(sent, self.connection);
                 Outcome::Done((format!("{prefix}{sequence}"), stat.czxid))
             }
             Ok(_) => Outcome::Lost,
@@ -58,8 +65,12 @@ impl Wire {
 
     pub(super) async fn create_in_place(self, ticket: Ticket, name: String, data: Vec<u8>) {
         let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        let sent = Moment::now();
         let outcome = match self.client.create(&self.child(&name), &data, &options).await {
-            Ok((stat, _)) if self.owns(&stat) => Outcome::Done((name, stat.czxid)),
+            Ok((stat, _)) if self.owns(&stat) => {
+                self.term.prove(sent, self.connection);
+                Outcome::Done((name, stat.czxid))
+            }
             // Perhaps ours, from a try whose reply was lost.
             Ok(_) | Err(zk::Error::NodeExists) => Outcome::Lost,
             Err(error) => failed(&error),
@@ -146,8 +157,12 @@ impl Wire {
     }
 
     pub(super) async fn delete(self, ticket: Ticket, name: NodeName) {
+        let sent = Moment::now();
         let outcome = match self.client.delete(&self.child(name.as_str()), None).await {
-            Ok(()) => Outcome::Done(()),
+            Ok(()) => {
+                self.term.prove(sent, self.connection);
+                Outcome::Done(())
+            }
             Err(error) => failed(&error),
         };
         self.report(Event::Deleted(ticket, outcome));
@@ -233,6 +248,32 @@ impl Wire {
             break;
         }
         outcome
+    }
+}
+
+/// Proves a session: a transaction that changes nothing is a committed write, even when it fails. Returns the first of
+/// these nodes that does not stand.
+pub(super) async fn heartbeat(
+    client: &zk::Client,
+    term: &Term,
+    connection: u64,
+    nodes: Vec<(Arc<str>, NodeName)>,
+) -> Option<(Arc<str>, NodeName)> {
+    let mut writer = client.new_multi_writer();
+    for (path, name) in &nodes {
+        writer.add_check_version(&format!("{path}/{}", name.as_str()), ANY_VERSION).ok()?;
+    }
+    let sent = Moment::now();
+    match writer.commit().await {
+        Ok(_) => {
+            term.prove(sent, connection);
+            None
+        }
+        Err(zk::MultiWriteError::OperationFailed { index, source }) => {
+            term.prove(sent, connection);
+            (source == zk::Error::NoNode).then(|| nodes.into_iter().nth(index)).flatten()
+        }
+        Err(zk::MultiWriteError::RequestFailed { .. }) => None,
     }
 }
 

@@ -61,15 +61,17 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// `last_ticket`: what tickets come after; `live`: there is a session; `connected`: it has a connection. A session without one may get it back, and
-    /// is not announced again then.
-    pub(super) fn new(last_ticket: Ticket, live: bool, connected: bool) -> Self {
+    /// `last_ticket`: what tickets come after; `live`: there is a session; `connected`: it has a connection; `term`: its
+    /// term runs. A session without a connection may get it back, and is not announced again then.
+    pub(super) fn new(last_ticket: Ticket, live: bool, connected: bool, term: bool) -> Self {
         let mut queue = Queue::after(last_ticket);
         if live {
             queue.handle(Event::SessionBegan(crate::session::random()));
         }
         if connected {
             queue.handle(Event::Connected);
+        }
+        if term {
             queue.handle(Event::TermBegan);
         }
         Self {
@@ -210,10 +212,53 @@ impl Slot {
         self.lines.clear();
     }
 
+    /// The term is over: what is held is lost, and its nodes are deleted as soon as the server can be told.
+    pub(super) fn end_term(&mut self) {
+        let holders: Vec<_> = self.holders.keys().copied().collect();
+        for join in holders {
+            self.expire(join);
+        }
+    }
+
+    /// A holder has lost the lock because the term was over when somebody looked.
+    pub(super) fn expire(&mut self, join: JoinId) {
+        let Some(lock) = self.holders.remove(&join) else {
+            return;
+        };
+        if let Some(lock) = lock.upgrade() {
+            lose(&lock, join, LossReason::TermEnded);
+        }
+        self.hear(Event::Release(join));
+    }
+
+    /// The holders are out of touch with the server, or in touch again.
+    pub(super) fn suspend(&self, suspended: bool) {
+        for (join, lock) in &self.holders {
+            if let Some(lock) = lock.upgrade() {
+                lock.suspend(*join, suspended);
+            }
+        }
+    }
+
+    /// Whether somebody holds.
+    pub(super) fn holds(&self) -> bool {
+        !self.holders.is_empty()
+    }
+
+    /// Whether somebody waits with at most so many before it.
+    pub(super) fn waits_behind(&self, limit: usize) -> bool {
+        self.queue.waits_behind(limit)
+    }
+
+    /// Our nodes, at most so many.
+    pub(super) fn places(&self, limit: usize) -> impl Iterator<Item = &NodeName> {
+        self.queue.places(limit)
+    }
+
     pub(super) fn lose_all(&mut self, reason: LossReason) {
         for (join, lock) in self.holders.drain() {
             if let Some(lock) = lock.upgrade() {
-                lock.lose(join, reason);
+                lose(&lock, join, reason);
             }
         }
     }
@@ -277,8 +322,7 @@ impl Slot {
                 let reason =
                     if link.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
                 if let Some(lock) = self.holders.remove(&join).and_then(|lock| lock.upgrade()) {
-                    tracing::warn!(path = %lock.path, %reason, "lock lost");
-                    lock.lose(join, reason);
+                    lose(&lock, join, reason);
                 }
             }
             Action::Released(join) => {
@@ -334,6 +378,8 @@ impl Slot {
         };
         timers.cancel(&waiter.alarms);
         let lock = waiter.lock;
+        // The queue grants only while the term of a session runs.
+        let term = link.term().map(Arc::clone).unwrap_or_default();
         let grant = Grant {
             join,
             owner: waiter.owner,
@@ -341,6 +387,7 @@ impl Slot {
             node: node.to_owned(),
             fencing_token: czxid,
             session_id: link.session_id(),
+            term,
         };
         self.holders.insert(join, Arc::downgrade(&lock));
         timers.set(Instant::now() + LONG_HOLD, Alarm::Guard(Arc::clone(&lock.full_path), join));
@@ -418,6 +465,11 @@ impl Slot {
         self.leave_line((waiter.owner, waiter.kind), join);
         waiter.reply.send(Err(error)).ok();
     }
+}
+
+fn lose(lock: &LockPath, join: JoinId, reason: LossReason) {
+    tracing::warn!(path = %lock.path, %reason, "lock lost");
+    lock.lose(join, reason);
 }
 
 pub(super) fn not_authorized(path: &str) -> Error {

@@ -20,6 +20,10 @@ pub(super) enum Alarm {
     Tell(Arc<str>, Event),
     /// A hold has lasted for long.
     Guard(Arc<str>, JoinId),
+    /// The heartbeat is due.
+    Beat,
+    /// The session's term has ended, unless it was prolonged.
+    TermEnd,
     /// A queue that cannot watch looks for itself.
     Poll(Arc<str>),
     /// It is time to look for silent queues.

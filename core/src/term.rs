@@ -1,0 +1,140 @@
+//! Until when a session is certain to stand without hearing from the server again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A clock that nobody sets, and that counts the time for which the machine was suspended: the server counted it too.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const CLOCK: ClockId = ClockId::Boottime;
+/// Counts suspension on systems without a clock of its own for that.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const CLOCK: ClockId = ClockId::Monotonic;
+
+/// A point in time, in nanoseconds since some start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        let now = clock_gettime(CLOCK);
+        let (seconds, nanoseconds) =
+            (now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0));
+        Self(nanoseconds_in(Duration::new(seconds, nanoseconds)))
+    }
+
+    fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+fn nanoseconds_in(time: Duration) -> u64 {
+    time.as_nanos().try_into().unwrap_or(u64::MAX)
+}
+
+/// The term of one session. It ends half a session time-out after the last proof of the session, which is a committed
+/// write: counted from the moment before the write was sent, and only once it is acknowledged.
+///
+/// Why a write, and why half: a server that is cut from its leader goes on answering reads, pings and syncs of a session
+/// that the leader has ended, and the leader learns of a session's signs of life with a delay of half a tick or more.
+/// What is committed was seen by the leader at some time after it was sent.
+#[derive(Debug, Default)]
+pub(crate) struct Term {
+    length: Duration,
+    /// When the last proof was sent; zero before the first.
+    proof: AtomicU64,
+    /// The connection that brought it.
+    connection: AtomicU64,
+}
+
+impl Term {
+    /// The term of a session with this time-out, which does not run yet.
+    pub(crate) fn new(session_timeout: Duration) -> Self {
+        Self { length: session_timeout / 2, proof: AtomicU64::new(0), connection: AtomicU64::new(0) }
+    }
+
+    /// A write that was sent at a moment is acknowledged, on this connection.
+    pub(crate) fn prove(&self, sent: Moment, connection: u64) {
+        self.proof.fetch_max(sent.0, Ordering::Release);
+        self.connection.fetch_max(connection, Ordering::Release);
+    }
+
+    /// How much of the term is left.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.left_at(Moment::now())
+    }
+
+    fn left_at(&self, now: Moment) -> Duration {
+        match self.proof.load(Ordering::Acquire) {
+            0 => Duration::ZERO,
+            proof => self.length.saturating_sub(now.since(Moment(proof))),
+        }
+    }
+
+    pub(crate) fn runs(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// How often to prove the session while it matters: two proofs may fail to come before the term ends.
+    pub(crate) fn interval(&self) -> Duration {
+        self.length / 3
+    }
+
+    /// Until when the next proof is due.
+    pub(crate) fn due_in(&self) -> Duration {
+        self.remaining().saturating_sub(self.interval() * 2)
+    }
+
+    /// Whether proofs come as they should on this connection: at most one of them is late.
+    pub(crate) fn is_fresh(&self, connection: u64) -> bool {
+        self.connection.load(Ordering::Acquire) == connection && self.remaining() > self.interval()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(6);
+
+    fn proven(sent: u64) -> Term {
+        let term = Term::new(TIMEOUT);
+        term.prove(Moment(sent), 1);
+        term
+    }
+
+    #[test]
+    fn a_term_does_not_run_without_a_proof() {
+        assert!(!Term::new(TIMEOUT).runs());
+    }
+
+    #[test]
+    fn a_term_is_half_the_time_out_from_the_sending() {
+        let term = proven(1_000_000_000);
+        assert_eq!(term.left_at(Moment(1_000_000_000)), Duration::from_secs(3));
+        assert_eq!(term.left_at(Moment(3_999_999_999)), Duration::from_nanos(1));
+        assert_eq!(term.left_at(Moment(4_000_000_000)), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_older_proof_that_comes_late_does_not_shorten_a_term() {
+        let term = proven(2_000_000_000);
+        term.prove(Moment(1_000_000_000), 1);
+        assert_eq!(term.left_at(Moment(2_000_000_000)), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn proofs_of_another_connection_are_not_fresh() {
+        let term = Term::new(TIMEOUT);
+        term.prove(Moment::now(), 1);
+        assert!(term.is_fresh(1));
+        assert!(!term.is_fresh(2));
+    }
+
+    #[test]
+    fn the_clock_does_not_go_back() {
+        let earlier = Moment::now();
+        assert!(Moment::now() >= earlier && earlier > Moment(0));
+    }
+}
