@@ -12,9 +12,11 @@ use tokio::sync::{mpsc, oneshot};
 use crate::driver::{self, Command, Input};
 use crate::error::{Error, Result};
 use crate::lease::LockPath;
+use crate::meter::Meter;
 use crate::options::{ClientOptions, Hosts};
 use crate::queue::JoinId;
 use crate::runtime;
+use crate::stats::Stats;
 
 /// Whether a client is in touch with the ensemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +74,7 @@ pub(crate) struct Shared {
 pub(crate) struct Status {
     state: AtomicU8,
     session_id: AtomicI64,
+    pub(crate) meter: Arc<Meter>,
 }
 
 impl Status {
@@ -195,6 +198,12 @@ impl Client {
         self.shared.status.session_id.load(Ordering::Acquire)
     }
 
+    /// What the client did since it was made. Sends nothing, and answers for a closed client too.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.shared.status.meter.snapshot()
+    }
+
     /// Closes the client: its leases are lost, its waiters fail, its session ends, and with it all its nodes.
     /// Waits until the server has acknowledged it, or for two seconds. Closing again does nothing.
     ///
@@ -237,6 +246,10 @@ impl Shared {
     /// Whether new work can be given to this client in this process.
     pub(crate) fn usable(&self) -> bool {
         self.check_process().is_ok() && self.status.get() != ClientState::Closed
+    }
+
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.status.meter
     }
 
     pub(crate) fn next_join(&self) -> JoinId {

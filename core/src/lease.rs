@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 
 use crate::client::Shared;
 use crate::driver::Command;
@@ -113,6 +114,8 @@ pub(crate) struct Hold {
     pub(crate) fencing_token: i64,
     pub(crate) session_id: i64,
     term: Arc<Term>,
+    /// When it began, if it counts.
+    since: Option<Instant>,
     state: watch::Sender<LeaseState>,
     // Changed only while `lock.holds` is locked.
     levels: std::sync::atomic::AtomicUsize,
@@ -158,6 +161,10 @@ impl LockPath {
 
     /// Records a grant; its first level is the lease returned.
     pub(crate) fn grant(self: &Arc<Self>, grant: Grant) -> Lease {
+        let now = Instant::now();
+        if let Some(since) = grant.since {
+            self.client.meter().acquired(now - since, grant.contended);
+        }
         let hold = Arc::new(Hold {
             lock: Arc::clone(self),
             join: grant.join,
@@ -167,6 +174,7 @@ impl LockPath {
             fencing_token: grant.fencing_token,
             session_id: grant.session_id,
             term: grant.term,
+            since: grant.since.map(|_| now),
             state: watch::Sender::new(LeaseState::Held),
             levels: std::sync::atomic::AtomicUsize::new(1),
         });
@@ -190,7 +198,7 @@ impl LockPath {
     pub(crate) fn lose(&self, join: JoinId, reason: LossReason) {
         let lost = take(&mut self.holds(), join);
         if let Some(hold) = lost {
-            hold.change(|state| state.holds().then_some(LeaseState::Lost(reason)));
+            hold.lose(reason);
         }
     }
 }
@@ -204,12 +212,20 @@ pub(crate) struct Grant {
     pub(crate) fencing_token: i64,
     pub(crate) session_id: i64,
     pub(crate) term: Arc<Term>,
+    /// When its caller began to wait; `None` for what is not to be counted as a hold.
+    pub(crate) since: Option<Instant>,
+    /// Whether it had to wait for somebody.
+    pub(crate) contended: bool,
 }
 
-/// Takes a hold out of those of its path.
+/// Takes a hold out of those of its path: it ends.
 fn take(holds: &mut Vec<Arc<Hold>>, join: JoinId) -> Option<Arc<Hold>> {
     let position = holds.iter().position(|hold| hold.join == join)?;
-    Some(holds.swap_remove(position))
+    let hold = holds.swap_remove(position);
+    if let Some(since) = hold.since {
+        hold.lock.client.meter().ended(since.elapsed());
+    }
+    Some(hold)
 }
 
 impl Hold {
@@ -223,11 +239,21 @@ impl Hold {
         if !state.holds() || self.term.runs() {
             return state;
         }
-        if self.change(|state| state.holds().then_some(LeaseState::Lost(LossReason::TermEnded))) {
+        if self.lose(LossReason::TermEnded) {
             let (path, join) = (Arc::clone(&self.lock.full_path), self.join);
             self.lock.client.send(Command::Expire { path, join }).ok();
         }
         self.last_state()
+    }
+
+    /// Changes the state to lost. Returns whether it was not before.
+    fn lose(&self, reason: LossReason) -> bool {
+        self.change(|state| {
+            if state.holds() && self.since.is_some() && reason != LossReason::ClientClosed {
+                self.lock.client.meter().lost();
+            }
+            state.holds().then_some(LeaseState::Lost(reason))
+        })
     }
 
     /// The state that was set last.

@@ -19,6 +19,7 @@ mod driver;
 mod error;
 mod lease;
 mod lock;
+mod meter;
 mod multi;
 mod mutex;
 mod options;
@@ -29,6 +30,7 @@ mod runtime;
 mod rwlock;
 mod semaphore;
 mod session;
+mod stats;
 mod term;
 
 pub use client::{Client, ClientState, shutdown};
@@ -45,6 +47,7 @@ pub use queue::Naming;
 pub use runtime::{Background, run};
 pub use rwlock::ReadWriteLock;
 pub use semaphore::Semaphore;
+pub use stats::{Histogram, RequestKind, Stats, Transport};
 
 /// The README's example, compiled.
 #[cfg(doctest)]

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::contender::Contender;
@@ -124,6 +125,17 @@ impl Lock {
 
     /// Asks for the lock; what comes of it is to be awaited.
     pub(crate) fn request(&self, owner: Owner, patience: Patience) -> Result<Request> {
+        self.request_since(owner, patience, || Some(Instant::now()))
+    }
+
+    /// Asks for the lock, for a caller who has waited since; `None` for what is not to be counted as a hold. Who
+    /// re-enters does not pay for a look at the clock.
+    pub(crate) fn request_since(
+        &self,
+        owner: Owner,
+        patience: Patience,
+        since: impl FnOnce() -> Option<Instant>,
+    ) -> Result<Request> {
         let lock = self.resolve()?;
         // Without this option every acquire is somebody else's, and waits.
         let owner = if self.options.reentrant { owner } else { Owner::new() };
@@ -136,7 +148,8 @@ impl Lock {
         let (reply, outcome) = oneshot::channel();
         let join = lock.client.next_join();
         let attempt =
-            Attempt::new(join, Arc::clone(&lock), (owner, self.kind), intent, patience, &self.options, reply);
+            Attempt::new(join, Arc::clone(&lock), (owner, self.kind), intent, patience, &self.options, reply)
+                .since(since());
         lock.client.send(Command::Join(attempt))?;
         Ok(Request::Pending { outcome, leave: LeaveOnDrop { lock, join: Some(join) } })
     }
@@ -196,6 +209,12 @@ impl Lock {
     /// How many contend. One round trip.
     pub(crate) async fn count(&self) -> Result<usize> {
         self.inquire(|path, reply| Command::Count { path, reply }).await
+    }
+
+    /// Counts a try that was seen to be in vain before it was made.
+    pub(crate) fn note_busy(&self) -> Result<()> {
+        self.resolve()?.client.meter().busy();
+        Ok(())
     }
 
     async fn inquire<T>(

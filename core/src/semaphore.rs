@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::lock::{ClientSource, Lock, LockOptions, busy_is_none};
@@ -111,12 +113,14 @@ impl Semaphore {
             }
             patience => Clock::start(patience),
         };
-        let turn = self.turns.acquire_as(Owner::new(), clock.left()).await?;
+        let since = Instant::now();
+        // Taken by the way: what the caller waits for, and will hold, are the permits.
+        let turn = self.turns.request_since(Owner::new(), clock.left(), || None)?.granted().await?;
         // Asked for together, so that they are in one flight. On leaving they go before the turn does.
         let mut requests = Vec::new();
         for _ in 0..count {
             let patience = if patience == Patience::Try { Patience::Try } else { clock.left() };
-            requests.push(self.leases.request(Owner::new(), patience)?);
+            requests.push(self.leases.request_since(Owner::new(), patience, || Some(since))?);
         }
         let mut leases = Vec::new();
         for request in requests {
@@ -132,6 +136,7 @@ impl Semaphore {
         if taken + count as usize <= self.permits as usize {
             return Ok(());
         }
+        self.leases.note_busy()?;
         let message = format!("{taken} of {} permits of {} are taken", self.permits, self.leases.path());
         Err(Error::new(ErrorKind::LockTimeout, message))
     }

@@ -9,7 +9,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use zookeeper_client as zk;
 
 use super::Input;
+use super::metered::Metered;
 use super::requests::{self, Wire};
+use crate::meter::Meter;
 use crate::options::ClientOptions;
 use crate::queue::{Event, NodeName, Outcome};
 use crate::session;
@@ -65,6 +67,7 @@ struct Live {
 
 pub(super) struct Link {
     options: ClientOptions,
+    meter: Arc<Meter>,
     sender: mpsc::UnboundedSender<Input>,
     state: State,
     /// The session's number.
@@ -78,9 +81,14 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(options: ClientOptions, sender: mpsc::UnboundedSender<Input>) -> Self {
+    pub(super) fn new(
+        options: ClientOptions,
+        meter: Arc<Meter>,
+        sender: mpsc::UnboundedSender<Input>,
+    ) -> Self {
         Self {
             options,
+            meter,
             sender,
             state: State::Idle,
             epoch: 0,
@@ -157,7 +165,8 @@ impl Link {
         let State::Live(Live { client, term, .. }) = &self.state else {
             return;
         };
-        let (client, term) = (client.clone(), Arc::clone(term));
+        let client = Metered::new(client.clone(), Arc::clone(&self.meter));
+        let term = Arc::clone(term);
         let (epoch, connection, sender) = (self.epoch, self.connection, self.sender.clone());
         self.spawn(async move {
             let missing = requests::heartbeat(&client, &term, connection, nodes).await;
@@ -171,7 +180,7 @@ impl Link {
             return None;
         };
         Some(Wire {
-            client: client.clone(),
+            client: Metered::new(client.clone(), Arc::clone(&self.meter)),
             term: Arc::clone(term),
             path: Arc::clone(path),
             epoch: self.epoch,

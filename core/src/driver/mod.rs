@@ -6,6 +6,7 @@
 
 mod heartbeat;
 mod link;
+mod metered;
 mod requests;
 mod slot;
 mod timers;
@@ -78,6 +79,8 @@ pub(crate) struct Attempt {
     naming: Naming,
     label: Option<String>,
     deadline: Option<Instant>,
+    /// When its caller began to wait; `None` for what is not to be counted as a hold.
+    since: Option<Instant>,
     reply: oneshot::Sender<Result<Lease>>,
 }
 
@@ -95,8 +98,13 @@ impl Attempt {
             Patience::For(time) => Instant::now().checked_add(time),
             Patience::Forever | Patience::Try => None,
         };
-        let (naming, label) = (options.naming, options.label.clone());
-        Self { join, lock, owner, kind, intent, naming, label, deadline, reply }
+        let (naming, label, since) = (options.naming, options.label.clone(), None);
+        Self { join, lock, owner, kind, intent, naming, label, deadline, since, reply }
+    }
+
+    /// The same, for a caller who has waited since; `None` for what is not to be counted as a hold.
+    pub(crate) fn since(self, since: Option<Instant>) -> Self {
+        Self { since, ..self }
     }
 }
 
@@ -120,7 +128,7 @@ pub(crate) async fn drive(
     mut receiver: mpsc::UnboundedReceiver<Input>,
 ) {
     let mut driver = Driver {
-        link: Link::new(options.clone(), sender),
+        link: Link::new(options.clone(), Arc::clone(&status.meter), sender),
         options,
         slots: Slots { status: Arc::clone(&status), slots: HashMap::new() },
         status,
@@ -270,7 +278,7 @@ impl Driver {
     }
 
     fn join(&mut self, attempt: Attempt) {
-        let Attempt { join, lock, owner, kind, intent, naming, label, deadline, reply } = attempt;
+        let Attempt { join, lock, owner, kind, intent, naming, label, deadline, since, reply } = attempt;
         // What the owner holds may have changed since it asked.
         let intent = match lock.enter(owner, kind, intent) {
             Ok(Entry::Queues(intent)) => intent,
@@ -292,7 +300,10 @@ impl Driver {
             (self.link.is_live(), self.link.is_connected(), self.pulse.is_running());
         let new = || Slot::new(self.last_ticket, live, connected, term);
         let slot = self.slots.entry(Arc::clone(&path)).or_insert_with(new);
-        slot.join(join, Waiter { lock, owner, naming, kind, intent, data, alarms, reply });
+        slot.join(
+            join,
+            Waiter { lock, owner, naming, kind, intent, data, alarms, since, contended: false, reply },
+        );
         self.unsettled.insert(path);
     }
 
@@ -454,6 +465,9 @@ impl Driver {
             return;
         }
         let error = error(slot);
+        if error.kind() == ErrorKind::LockTimeout {
+            self.status.meter.timed_out();
+        }
         if let Some(waiter) = slot.leave(join) {
             self.timers.cancel(&waiter.alarms);
             waiter.reply.send(Err(error)).ok();

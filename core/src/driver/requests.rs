@@ -8,10 +8,12 @@ use tokio::sync::mpsc;
 use zookeeper_client as zk;
 use zookeeper_client::{Acls, CreateMode, EventType};
 
+use super::metered::Metered;
 use super::{Input, LinkEvent};
 use crate::contender::Contender;
 use crate::options::ClientOptions;
 use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
+use crate::stats::RequestKind;
 use crate::term::{Moment, Term};
 
 /// How many nodes are read with one request.
@@ -22,7 +24,7 @@ const ANY_VERSION: i32 = -1;
 
 /// One lock directory on one session: where requests go, and where what came of them is reported.
 pub(super) struct Wire {
-    pub(super) client: zk::Client,
+    pub(super) client: Metered,
     pub(super) term: Arc<Term>,
     pub(super) path: Arc<str>,
     pub(super) epoch: u64,
@@ -42,7 +44,7 @@ impl Wire {
 
     /// Whether a node is this session's. If the server made it for another session, ours is gone (rule 11).
     fn owns(&self, stat: &zk::Stat) -> bool {
-        let owns = stat.ephemeral_owner == self.client.session_id().0;
+        let owns = stat.ephemeral_owner == self.client.session_id();
         if !owns {
             self.sender.send(Input::Link(LinkEvent::Replaced(self.epoch))).ok();
         }
@@ -52,36 +54,38 @@ impl Wire {
     pub(super) async fn create(self, ticket: Ticket, prefix: String, data: Vec<u8>) {
         let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
         let sent = Moment::now();
-        let outcome = match self.client.create(&self.child(&prefix), &data, &options).await {
-            Ok((stat, sequence)) if self.owns(&stat) => {
-                self.term.prove(sent, self.connection);
-                Outcome::Done((format!("{prefix}{sequence}"), stat.czxid))
-            }
-            Ok(_) => Outcome::Lost,
-            Err(error) => failed(&error),
-        };
+        let outcome =
+            match self.client.ask(RequestKind::Create).create(&self.child(&prefix), &data, &options).await {
+                Ok((stat, sequence)) if self.owns(&stat) => {
+                    self.term.prove(sent, self.connection);
+                    Outcome::Done((format!("{prefix}{sequence}"), stat.czxid))
+                }
+                Ok(_) => Outcome::Lost,
+                Err(error) => failed(&error),
+            };
         self.report(Event::Created(ticket, outcome));
     }
 
     pub(super) async fn create_in_place(self, ticket: Ticket, name: String, data: Vec<u8>) {
         let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
         let sent = Moment::now();
-        let outcome = match self.client.create(&self.child(&name), &data, &options).await {
-            Ok((stat, _)) if self.owns(&stat) => {
-                self.term.prove(sent, self.connection);
-                Outcome::Done((name, stat.czxid))
-            }
-            // Perhaps ours, from a try whose reply was lost.
-            Ok(_) | Err(zk::Error::NodeExists) => Outcome::Lost,
-            Err(error) => failed(&error),
-        };
+        let outcome =
+            match self.client.ask(RequestKind::Create).create(&self.child(&name), &data, &options).await {
+                Ok((stat, _)) if self.owns(&stat) => {
+                    self.term.prove(sent, self.connection);
+                    Outcome::Done((name, stat.czxid))
+                }
+                // Perhaps ours, from a try whose reply was lost.
+                Ok(_) | Err(zk::Error::NodeExists) => Outcome::Lost,
+                Err(error) => failed(&error),
+            };
         self.report(Event::Created(ticket, outcome));
     }
 
     pub(super) async fn list(self, ticket: Ticket, sync: bool) {
         // Sent back to back, answered in order.
-        let synced = sync.then(|| self.client.sync(&self.path));
-        let listed = self.client.list_children(&self.path);
+        let synced = sync.then(|| self.client.ask(RequestKind::Sync).sync(&self.path));
+        let listed = self.client.ask(RequestKind::List).list_children(&self.path);
         let synced = match synced {
             Some(synced) => synced.await,
             None => Ok(()),
@@ -96,8 +100,8 @@ impl Wire {
     /// Lists, and watches the children until the watch fires; dropping the future drops the watch on the server.
     pub(super) async fn list_and_watch(self, ticket: Ticket, sync: bool) {
         let outcome = {
-            let synced = sync.then(|| self.client.sync(&self.path));
-            let listed = self.client.list_and_watch_children(&self.path);
+            let synced = sync.then(|| self.client.ask(RequestKind::Sync).sync(&self.path));
+            let listed = self.client.ask(RequestKind::List).list_and_watch_children(&self.path);
             let synced = match synced {
                 Some(synced) => synced.await,
                 None => Ok(()),
@@ -114,7 +118,8 @@ impl Wire {
     }
 
     pub(super) async fn verify(self, ticket: Ticket, name: NodeName) {
-        let outcome = match self.client.check_stat(&self.child(name.as_str())).await {
+        let outcome = match self.client.ask(RequestKind::Verify).check_stat(&self.child(name.as_str())).await
+        {
             Ok(Some(stat)) => Outcome::Done(self.owns(&stat).then_some(stat.czxid)),
             Ok(None) => Outcome::NoNode,
             Err(error) => failed(&error),
@@ -126,13 +131,15 @@ impl Wire {
     pub(super) async fn watch(self, ticket: Ticket, name: NodeName) {
         let path = self.child(name.as_str());
         // Reading the data leaves no watch on a missing node, asking for the Stat would; but reading may be forbidden.
-        let watcher = match self.client.get_and_watch_data(&path).await {
+        let watcher = match self.client.ask(RequestKind::Watch).get_and_watch_data(&path).await {
             Ok((_, _, watcher)) => Ok(watcher),
-            Err(zk::Error::NoAuth) => match self.client.check_and_watch_stat(&path).await {
-                Ok((Some(_), watcher)) => Ok(watcher),
-                Ok((None, _)) => Err(zk::Error::NoNode),
-                Err(error) => Err(error),
-            },
+            Err(zk::Error::NoAuth) => {
+                match self.client.ask(RequestKind::Watch).check_and_watch_stat(&path).await {
+                    Ok((Some(_), watcher)) => Ok(watcher),
+                    Ok((None, _)) => Err(zk::Error::NoNode),
+                    Err(error) => Err(error),
+                }
+            }
             Err(error) => Err(error),
         };
         let watcher = match watcher {
@@ -158,13 +165,14 @@ impl Wire {
 
     pub(super) async fn delete(self, ticket: Ticket, name: NodeName) {
         let sent = Moment::now();
-        let outcome = match self.client.delete(&self.child(name.as_str()), None).await {
-            Ok(()) => {
-                self.term.prove(sent, self.connection);
-                Outcome::Done(())
-            }
-            Err(error) => failed(&error),
-        };
+        let outcome =
+            match self.client.ask(RequestKind::Delete).delete(&self.child(name.as_str()), None).await {
+                Ok(()) => {
+                    self.term.prove(sent, self.connection);
+                    Outcome::Done(())
+                }
+                Err(error) => failed(&error),
+            };
         self.report(Event::Deleted(ticket, outcome));
     }
 
@@ -174,7 +182,7 @@ impl Wire {
         let mut contenders = Vec::with_capacity(names.len());
         // In one answer for a queue of any sane length, and within the server's limit for the size of one for any other.
         for chunk in names.chunks(CONTENDERS_AT_ONCE) {
-            let mut reader = self.client.new_multi_reader();
+            let mut reader = self.client.ask(RequestKind::Read).new_multi_reader();
             for name in chunk {
                 reader.add_get_data(&self.child(name.as_str()))?;
             }
@@ -191,7 +199,7 @@ impl Wire {
 
     /// The names of the nodes that count, in order.
     pub(super) async fn names(&self) -> Result<Vec<NodeName>, zk::Error> {
-        let children = match self.client.list_children(&self.path).await {
+        let children = match self.client.ask(RequestKind::List).list_children(&self.path).await {
             Err(zk::Error::NoNode) => Vec::new(),
             children => children?,
         };
@@ -219,7 +227,7 @@ impl Wire {
     }
 
     async fn make_all(&self, levels: &[&str]) -> Result<(), zk::Error> {
-        let mut writer = self.client.new_multi_writer();
+        let mut writer = self.client.ask(RequestKind::Parents).new_multi_writer();
         for level in levels {
             writer.add_create(level, b"", &CreateMode::Container.with_acls(Acls::anyone_all()))?;
         }
@@ -231,8 +239,10 @@ impl Wire {
         let mut outcome = Outcome::Done(());
         for mode in [CreateMode::Container, CreateMode::Persistent] {
             let options = mode.with_acls(Acls::anyone_all());
-            let creates: Vec<_> =
-                levels.iter().map(|level| self.client.create(level, b"", &options)).collect();
+            let creates: Vec<_> = levels
+                .iter()
+                .map(|level| self.client.ask(RequestKind::Parents).create(level, b"", &options))
+                .collect();
             let (mut forbidden, mut last) = (false, Ok(()));
             for create in creates {
                 last = create.await.map(drop);
@@ -254,12 +264,12 @@ impl Wire {
 /// Proves a session: a transaction that changes nothing is a committed write, even when it fails. Returns the first of
 /// these nodes that does not stand.
 pub(super) async fn heartbeat(
-    client: &zk::Client,
+    client: &Metered,
     term: &Term,
     connection: u64,
     nodes: Vec<(Arc<str>, NodeName)>,
 ) -> Option<(Arc<str>, NodeName)> {
-    let mut writer = client.new_multi_writer();
+    let mut writer = client.ask(RequestKind::Heartbeat).new_multi_writer();
     for (path, name) in &nodes {
         writer.add_check_version(&format!("{path}/{}", name.as_str()), ANY_VERSION).ok()?;
     }

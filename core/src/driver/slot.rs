@@ -29,6 +29,10 @@ pub(super) struct Waiter {
     /// The data of its node.
     pub(super) data: Vec<u8>,
     pub(super) alarms: Vec<AlarmKey>,
+    /// When its caller began to wait; `None` for what is not to be counted as a hold.
+    pub(super) since: Option<Instant>,
+    /// Whether it had to wait for somebody.
+    pub(super) contended: bool,
     pub(super) reply: oneshot::Sender<Result<Lease>>,
 }
 
@@ -45,6 +49,8 @@ pub(super) struct Slot {
     /// Per owner its waiters that queue, oldest first. Only the first is in the queue: when it is granted, the
     /// others re-enter; in the queue they would wait for their own owner.
     lines: HashMap<(Owner, Kind), Vec<JoinId>>,
+    /// Those of the waiters of whom it is not known yet whether they have to wait for somebody.
+    newcomers: Vec<JoinId>,
     holders: HashMap<JoinId, Weak<LockPath>>,
     releasing: HashMap<JoinId, oneshot::Sender<()>>,
     watches: HashMap<Ticket, Watch>,
@@ -78,6 +84,7 @@ impl Slot {
             queue,
             waiters: BTreeMap::new(),
             lines: HashMap::new(),
+            newcomers: Vec::new(),
             holders: HashMap::new(),
             releasing: HashMap::new(),
             watches: HashMap::new(),
@@ -156,6 +163,7 @@ impl Slot {
     pub(super) fn join(&mut self, join: JoinId, waiter: Waiter) {
         let (line, intent) = ((waiter.owner, waiter.kind), waiter.intent);
         self.waiters.insert(join, waiter);
+        self.newcomers.push(join);
         let first = match intent {
             Intent::Try => true,
             Intent::Wait | Intent::Downgrade(_) => {
@@ -288,6 +296,7 @@ impl Slot {
                 break;
             }
         }
+        self.note_contended();
         link.free_watches(std::mem::take(&mut self.freed));
         for (ticket, name) in std::mem::take(&mut self.parked) {
             self.watch(ticket, name, path, link);
@@ -296,6 +305,15 @@ impl Slot {
             self.polling = true;
             timers.set(Instant::now() + POLL_INTERVAL, Alarm::Poll(Arc::clone(path)));
         }
+    }
+
+    /// Who was seen in the queue behind somebody, and has not been granted the lock all the same, has to wait for it.
+    fn note_contended(&mut self) {
+        self.newcomers.retain(|join| {
+            let Some(waiter) = self.waiters.get_mut(join) else { return false };
+            waiter.contended = self.queue.stands_behind_another(*join);
+            !waiter.contended
+        });
     }
 
     /// Sets a watch, or parks it until there is room.
@@ -388,6 +406,8 @@ impl Slot {
             fencing_token: czxid,
             session_id: link.session_id(),
             term,
+            since: waiter.since,
+            contended: waiter.contended,
         };
         self.holders.insert(join, Arc::downgrade(&lock));
         timers.set(Instant::now() + LONG_HOLD, Alarm::Guard(Arc::clone(&lock.full_path), join));
@@ -444,7 +464,10 @@ impl Slot {
         timers.cancel(&waiter.alarms);
         let path = &waiter.lock.path;
         let error = match refusal {
-            Refusal::Busy => Error::new(ErrorKind::LockTimeout, format!("{path} is taken")),
+            Refusal::Busy => {
+                waiter.lock.client.meter().busy();
+                Error::new(ErrorKind::LockTimeout, format!("{path} is taken"))
+            }
             Refusal::SequenceExhausted => Error::new(
                 ErrorKind::SequenceExhausted,
                 format!(

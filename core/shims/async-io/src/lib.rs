@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 
 use tokio::time::Sleep;
 
+/// Names this transport, so that a program can tell it from the crate that it stands in for.
+pub const TRANSPORT: &str = "zklock";
+
 /// A timer that fires once, periodically, or never.
 ///
 /// Must be created on a tokio runtime with time enabled.

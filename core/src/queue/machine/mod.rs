@@ -168,6 +168,18 @@ impl Queue {
         self.line.values().take(limit + 1).any(|id| self.ahead_of(*id).is_some_and(|ahead| ahead <= limit))
     }
 
+    /// Whether the last listing shows this contender in the queue, and somebody before it.
+    #[must_use]
+    pub fn stands_behind_another(&self, join: JoinId) -> bool {
+        match self.joins.get(&join).map(|join| &join.stage) {
+            Some(Stage::Queued(place)) if place.confirmed => {
+                let ours = self.line.range(..&place.name).next().is_some();
+                ours || self.view.as_ref().is_some_and(|view| view.before(&place.name).is_some())
+            }
+            _ => false,
+        }
+    }
+
     /// Takes an event. Call [`settle`](Self::settle) after one or several, then carry out what
     /// [`next_action`](Self::next_action) returns.
     pub fn handle(&mut self, event: Event) {

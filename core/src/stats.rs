@@ -1,0 +1,146 @@
+//! What a client tells of itself.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What a client did since it was made: a snapshot, of numbers that only grow.
+///
+/// A *hold* begins with a grant and ends with its last release, or with its loss. Re-entry begins none, and counts
+/// nowhere: it costs nothing. Each permit of a semaphore is a hold; the turn that its contenders take is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// What carries the requests.
+    pub transport: Transport,
+    /// Holds that began.
+    pub acquisitions: u64,
+    /// Those among them that had to wait for somebody.
+    pub contended: u64,
+    /// Tries that found the lock taken.
+    pub busy: u64,
+    /// Attempts whose time ran out.
+    pub timeouts: u64,
+    /// Holds that were lost, other than by closing the client.
+    pub losses: u64,
+    /// How long the acquisitions took, from the call to the grant.
+    pub wait: Histogram,
+    /// How long the holds lasted that have ended.
+    pub hold: Histogram,
+    /// Requests for locks, by what they were for. What a session sends for itself is not among them: its pings, its
+    /// beginning and end, and setting or dropping watches on a server.
+    pub requests: BTreeMap<RequestKind, u64>,
+}
+
+/// How often something took how long, in the form that Prometheus calls a histogram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Histogram {
+    /// How often.
+    pub count: u64,
+    /// How long together.
+    pub sum: Duration,
+    /// The longest of all.
+    pub max: Duration,
+    /// How many took no longer than this, with this growing: 1, 2 and 5 of every power of ten from 100 µs to 1,000 s.
+    /// Those that took longer are in `count` only.
+    pub buckets: Vec<(Duration, u64)>,
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum RequestKind {
+    /// Makes a contender's node.
+    Create,
+    /// Lists a lock directory.
+    List,
+    /// Has a server catch up before a listing.
+    Sync,
+    /// Watches a node.
+    Watch,
+    /// Looks whose node it is, after the reply to its creation was lost.
+    Verify,
+    /// Deletes a node.
+    Delete,
+    /// Makes the lock directory and its parents.
+    Parents,
+    /// Reads contenders' data.
+    Read,
+    /// Proves the session, for the term of its leases.
+    Heartbeat,
+}
+
+impl RequestKind {
+    /// All of them, in this order.
+    pub const ALL: [Self; 9] = [
+        Self::Create,
+        Self::List,
+        Self::Sync,
+        Self::Watch,
+        Self::Verify,
+        Self::Delete,
+        Self::Parents,
+        Self::Read,
+        Self::Heartbeat,
+    ];
+
+    /// Its name, the same in all languages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::List => "list",
+            Self::Sync => "sync",
+            Self::Watch => "watch",
+            Self::Verify => "verify",
+            Self::Delete => "delete",
+            Self::Parents => "parents",
+            Self::Read => "read",
+            Self::Heartbeat => "heartbeat",
+        }
+    }
+}
+
+/// What carries the requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Transport {
+    /// This library's own sockets and timers.
+    Zklock,
+    /// Those of the `async-net` and `async-io` crates, for want of the two `[patch.crates-io]` lines. Locks are as safe,
+    /// but take more round trips, and a forked child cannot use the library.
+    Stock,
+}
+
+impl Transport {
+    /// Its name, the same in all languages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Zklock => "zklock",
+            Self::Stock => "stock",
+        }
+    }
+
+    /// The one that was built in.
+    #[allow(
+        clippy::wildcard_imports,
+        reason = "what the stock crates lack is found outside of the block then"
+    )]
+    pub(crate) fn current() -> Self {
+        const OURS: &str = "zklock";
+        let sockets = {
+            use async_net::*;
+            TRANSPORT
+        };
+        let timers = {
+            use async_io::*;
+            TRANSPORT
+        };
+        if sockets == OURS && timers == OURS { Self::Zklock } else { Self::Stock }
+    }
+}
+
+/// What goes for a crate that does not name itself.
+#[allow(dead_code, reason = "our own name themselves")]
+const TRANSPORT: &str = "stock";
