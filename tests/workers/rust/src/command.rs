@@ -58,6 +58,9 @@ pub(crate) enum Command {
         count: u64,
         wait: Option<bool>,
     },
+    Stats {
+        client: String,
+    },
     Close {
         client: String,
     },

@@ -10,7 +10,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
-use zklock::{Client, ClientOptions, ClientSource, Error, ErrorKind, Lease, LockOptions, Owner, Patience};
+use zklock::{
+    Client, ClientOptions, ClientSource, Error, ErrorKind, Histogram, Lease, LockOptions, Owner, Patience,
+    Stats,
+};
 
 use crate::command::{Command, Contend, Objects};
 use crate::lockable::Lockable;
@@ -167,6 +170,9 @@ impl World {
                     }
                 }
                 Ok(json!({"event": "done", "elapsed_ns": now() - start}))
+            }
+            Command::Stats { client } => {
+                Ok(json!({"event": "value", "value": stats(&self.client(&client)?.stats())}))
             }
             Command::Close { client } => {
                 let client = self.client(&client)?;
@@ -326,6 +332,25 @@ async fn hold_often(
         }));
     }
     Ok(rounds)
+}
+
+/// A snapshot with its times in seconds.
+fn stats(stats: &Stats) -> Value {
+    let requests: HashMap<_, _> = stats.requests.iter().map(|(kind, count)| (kind.as_str(), count)).collect();
+    json!({
+        "transport": stats.transport.as_str(), "acquisitions": stats.acquisitions, "contended": stats.contended,
+        "busy": stats.busy, "timeouts": stats.timeouts, "losses": stats.losses, "wait": histogram(&stats.wait),
+        "hold": histogram(&stats.hold), "requests": requests,
+    })
+}
+
+fn histogram(histogram: &Histogram) -> Value {
+    let buckets: Vec<_> =
+        histogram.buckets.iter().map(|(bound, count)| (bound.as_secs_f64(), count)).collect();
+    json!({
+        "count": histogram.count, "sum": histogram.sum.as_secs_f64(), "max": histogram.max.as_secs_f64(),
+        "buckets": buckets,
+    })
 }
 
 /// The names of this process's threads.
