@@ -9,6 +9,7 @@ use zklock::{Client, ClientOptions, duration};
 
 use crate::bridge::Bridge;
 use crate::error::{Result, bad_argument, thrown};
+use crate::stats::NativeStats;
 
 /// The unit of all times in JavaScript.
 pub const MILLISECOND: Duration = Duration::from_millis(1);
@@ -74,6 +75,11 @@ impl NativeClient {
     #[napi(getter)]
     pub fn session_id(&self) -> BigInt {
         BigInt::from(self.client.session_id())
+    }
+
+    #[napi]
+    pub fn stats(&self) -> NativeStats {
+        self.client.stats().into()
     }
 
     /// Starts to close the client.

@@ -4,6 +4,7 @@ import { run, untilDone } from './bridge';
 import { checkOptionalNumber, checkOptionalString, checkOptions } from './check';
 import { closeClientsAtExit } from './exit';
 import { KeepAlive } from './keep-alive';
+import type { Stats } from './stats';
 
 /** Whether a client is in touch with the ensemble. `suspended`: out of touch, but the session may still live. */
 export type ClientState = 'idle' | 'connecting' | 'connected' | 'suspended' | 'closed';
@@ -81,6 +82,11 @@ export class Client {
   /** The current ZooKeeper session. */
   get sessionId(): bigint {
     return this.#native.sessionId;
+  }
+
+  /** What the client did since it was made. Sends nothing, and works for a closed client too. */
+  stats(): Stats {
+    return this.#native.stats() as Stats;
   }
 
   /**

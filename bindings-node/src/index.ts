@@ -28,3 +28,4 @@ export { Lease, type LeaseJson, type LeaseState, type ReleaseOptions } from './l
 export type { AcquireOptions, Lock, LockOptions, MutexOptions } from './lock';
 export { Mutex } from './mutex';
 export { ReadWriteLock } from './rwlock';
+export type { Histogram, Stats } from './stats';

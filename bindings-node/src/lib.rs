@@ -11,3 +11,4 @@ mod client;
 mod error;
 mod lease;
 mod lock;
+mod stats;

@@ -6,6 +6,7 @@ use pyo3::types::PyTuple;
 use crate::arguments::client_options;
 use crate::errors::Failure;
 use crate::pending::Pending;
+use crate::stats::Stats;
 use crate::wait::block_on;
 
 /// A connection to a ZooKeeper ensemble, shared by the locks made on it.
@@ -43,6 +44,12 @@ impl Client {
     #[getter]
     fn session_id(&self) -> i64 {
         self.inner.session_id()
+    }
+
+    /// What the client did since it was made. Sends nothing.
+    #[pyo3(text_signature = "($self)")]
+    fn stats(&self) -> Stats {
+        self.inner.stats().into()
     }
 
     /// Close the client: its leases are lost, its waiters fail, and its nodes go with its session.

@@ -16,6 +16,7 @@ mod lock;
 mod mutex;
 mod pending;
 mod rwlock;
+mod stats;
 mod wait;
 
 #[pyo3::pymodule]
@@ -38,6 +39,8 @@ mod _zklock {
     use super::pending::Pending;
     #[pymodule_export]
     use super::rwlock::ReadWriteLock;
+    #[pymodule_export]
+    use super::stats::{Histogram, Stats};
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the name that Python expects")]

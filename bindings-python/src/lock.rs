@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use zklock::ErrorKind;
 
 use crate::arguments::{Owner, Patience, patience, this_thread};
@@ -60,10 +61,10 @@ impl Lock {
     }
 
     /// Ends a scope: the newest of the calling thread.
-    pub(crate) fn exit(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    pub(crate) fn exit(&self, py: Python<'_>) -> PyResult<()> {
         let Some(lease) = self.scopes.pop(this_thread()) else { return Ok(()) };
         self.levels.remove(&lease);
-        lease.get().leave_scope(py, raised)
+        lease.get().release_quietly(py)
     }
 }
 
@@ -125,15 +126,9 @@ impl Lock {
         self.enter(py, zklock::Patience::Forever)
     }
 
-    #[pyo3(signature = (_kind=None, value=None, _trace=None), text_signature = "($self, kind, value, trace, /)")]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _kind: Option<&Bound<'_, PyAny>>,
-        value: Option<&Bound<'_, PyAny>>,
-        _trace: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        self.exit(py, value)
+    #[pyo3(signature = (*_exception), text_signature = "($self, kind, value, trace, /)")]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.exit(py)
     }
 
     fn __repr__(&self) -> String {

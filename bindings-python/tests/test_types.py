@@ -19,6 +19,8 @@ def blocking(client: zklock.Client) -> None:
     with lock as lease:
         assert_type(lease, zklock.Lease)
         assert_type(lease.fencing_token, int)
+    assert_type(client.stats(), zklock.Stats)
+    assert_type(client.stats().wait.buckets, list[tuple[float, int]])
     with lock.hold(timeout=5) as lease:
         assert_type(lock.lease, zklock.Lease | None)
     both = zklock.ReadWriteLock(client, "/b", label="x", naming="kazoo")

@@ -12,7 +12,7 @@ from typing import Any
 from zklock import aio
 
 from workers.line import Command, answer, emit, fail, now, ready, thread_names, timeout_of
-from workers.python_worker import facts, make_lock
+from workers.python_worker import facts, make_lock, statistics
 
 MAIN = "main"
 CONTROL = "control"
@@ -201,6 +201,9 @@ class AioWorker:
             await lock.acquire()
             await lock.release(wait=wait)
         answer(command, "done", elapsed_ns=now() - started, count=command["count"])
+
+    async def do_stats(self, command: Command) -> None:
+        answer(command, "value", value=statistics(self._clients[command["client"]].stats()))
 
     async def do_close(self, command: Command) -> None:
         await self._clients[command["client"]].close()

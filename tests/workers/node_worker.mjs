@@ -176,6 +176,17 @@ const commands = {
     answer(command, 'done', { elapsed_ns: now() - started, count: command.count })
   },
 
+  async stats(command) {
+    const seconds = ({ count, sum, max, buckets }) => ({
+      count,
+      sum: sum / 1000,
+      max: max / 1000,
+      buckets: buckets.map(([bound, count]) => [bound / 1000, count]),
+    })
+    const { wait, hold, ...counts } = clients.get(command.client).stats()
+    answer(command, 'value', { value: { ...counts, wait: seconds(wait), hold: seconds(hold) } })
+  },
+
   async close(command) {
     await clients.get(command.client).close()
     answer(command, 'closed')

@@ -21,6 +21,16 @@ def facts(lease: Any) -> dict[str, str]:
     }
 
 
+def statistics(stats: Any) -> dict[str, Any]:
+    """A client's statistics as the protocol has them."""
+    fields = ("transport", "acquisitions", "contended", "busy", "timeouts", "losses", "requests")
+    histograms = {
+        name: {field: getattr(getattr(stats, name), field) for field in ("count", "sum", "max", "buckets")}
+        for name in ("wait", "hold")
+    }
+    return {field: getattr(stats, field) for field in fields} | histograms
+
+
 def make_lock(api: Any, client: Any, command: Command) -> Any:
     """A lock of `zklock` or of `zklock.aio`, as the command describes it."""
     kind = command.get("kind", "mutex")
@@ -118,6 +128,9 @@ class PythonWorker(ThreadedWorker):
             lock.acquire()
             lock.release(wait=wait)
         answer(command, "done", elapsed_ns=now() - started, count=command["count"])
+
+    def do_stats(self, command: Command) -> None:
+        answer(command, "value", value=statistics(self._clients[command["client"]].stats()))
 
     def do_close(self, command: Command) -> None:
         self._clients[command["client"]].close()

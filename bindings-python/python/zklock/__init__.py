@@ -27,7 +27,16 @@ from zklock._errors import (
     SequenceExhausted,
     UpgradeRefused,
 )
-from zklock._zklock import Client, Lease, Lock, Mutex, ReadWriteLock, __version__
+from zklock._zklock import (
+    Client,
+    Histogram,
+    Lease,
+    Lock,
+    Mutex,
+    ReadWriteLock,
+    Stats,
+    __version__,
+)
 
 __all__ = [
     "AuthFailed",
@@ -37,6 +46,7 @@ __all__ = [
     "ConnectionFailed",
     "Error",
     "Forked",
+    "Histogram",
     "Lease",
     "Lock",
     "LockLost",
@@ -46,6 +56,7 @@ __all__ = [
     "PermitsMismatch",
     "ReadWriteLock",
     "SequenceExhausted",
+    "Stats",
     "UpgradeRefused",
     "__version__",
 ]

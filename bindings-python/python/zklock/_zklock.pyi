@@ -10,6 +10,7 @@ _T = TypeVar("_T")
 
 __all__ = [
     "Client",
+    "Histogram",
     "Hold",
     "Lease",
     "Lock",
@@ -18,6 +19,7 @@ __all__ = [
     "Patience",
     "Pending",
     "ReadWriteLock",
+    "Stats",
     "__version__",
     "is_held",
     "is_open",
@@ -67,6 +69,9 @@ class Client:
     def session_id(self) -> int:
         """The current ZooKeeper session."""
 
+    def stats(self) -> Stats:
+        """What the client did since it was made. Sends nothing, and works for a closed client too."""
+
     def close(self) -> None:
         """Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
 
@@ -108,19 +113,7 @@ class Lease:
 
     @property
     def state(self) -> str:
-        """`held`; `suspended` while the server is out of reach; `lost` for good; or `released`.
-
-        A suspended lease is still good, for `remaining` seconds: it is held again when the server answers in
-        time, and lost when it does not. Sends nothing.
-        """
-
-    @property
-    def remaining(self) -> float:
-        """For how many seconds nobody else can have the lock, whatever happens; 0 if lost or released.
-
-        It ends half the session time-out after the last write that the server acknowledged, and is prolonged
-        while the server answers. Sends nothing.
-        """
+        """`held`, `lost` for good, or `released`. Sends nothing."""
 
     def check(self) -> None:
         """Return if the lock is held. Sends nothing.
@@ -290,6 +283,78 @@ class ReadWriteLock:
     @property
     def write_lock(self) -> Lock:
         """The half that is held alone."""
+
+@final
+class Stats:
+    """What a client did since it was made: a snapshot, of numbers that only grow.
+
+    A *hold* begins with a grant and ends with its last release, or with its loss. Re-entry begins none, and
+    counts nowhere: it costs nothing. Each permit of a semaphore is a hold.
+    """
+
+    @property
+    def transport(self) -> str:
+        """`zklock`, or `stock` if the library was built on other sockets and timers than its own."""
+
+    @property
+    def acquisitions(self) -> int:
+        """Holds that began."""
+
+    @property
+    def contended(self) -> int:
+        """Those among them that had to wait for somebody."""
+
+    @property
+    def busy(self) -> int:
+        """Tries that found the lock taken."""
+
+    @property
+    def timeouts(self) -> int:
+        """Attempts whose time ran out."""
+
+    @property
+    def losses(self) -> int:
+        """Holds that were lost, other than by closing the client."""
+
+    @property
+    def wait(self) -> Histogram:
+        """How long the acquisitions took, from the call to the grant."""
+
+    @property
+    def hold(self) -> Histogram:
+        """How long the holds lasted that have ended."""
+
+    @property
+    def requests(self) -> dict[str, int]:
+        """Requests for locks, by what they were for: `create`, `list`, `watch`, `delete` and so on.
+
+        Every kind is there, also those that were not sent. What a session sends for itself is not among
+        them: its pings, its beginning and end, and setting or dropping watches on a server.
+        """
+
+@final
+class Histogram:
+    """How often something took how long, as a Prometheus histogram has it. Times are in seconds."""
+
+    @property
+    def count(self) -> int:
+        """How often."""
+
+    @property
+    def sum(self) -> float:
+        """How long together."""
+
+    @property
+    def max(self) -> float:
+        """The longest of all."""
+
+    @property
+    def buckets(self) -> list[tuple[float, int]]:
+        """Upper bounds, growing, each with how many took no longer than this.
+
+        The bounds are 1, 2 and 5 of every power of ten from 100 µs to 1,000 s. What took longer is in
+        `count` only.
+        """
 
 @final
 class Hold:

@@ -96,6 +96,10 @@ class Client:
         await _outcome(_zklock.start_connect(self._client))
         return self
 
+    def stats(self) -> _zklock.Stats:
+        """What the client did since it was made. See `zklock.Stats`. Sends nothing."""
+        return self._client.stats()
+
     def close(self) -> Coroutine[Any, Any, None]:
         """Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
 
@@ -149,13 +153,8 @@ class Lease:
 
     @property
     def state(self) -> str:
-        """`held`, `suspended`, `lost` for good, or `released`. See `zklock.Lease.state`. Sends nothing."""
+        """`held`, `lost` for good, or `released`. Sends nothing."""
         return self._lease.state
-
-    @property
-    def remaining(self) -> float:
-        """For how many seconds nobody else can have the lock. See `zklock.Lease.remaining`. Sends nothing."""
-        return self._lease.remaining
 
     def check(self) -> None:
         """Return if the lock is held. Sends nothing.

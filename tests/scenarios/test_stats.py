@@ -1,0 +1,176 @@
+"""What a client counts: exactly what was done, and exactly what went over the wire."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import Start, await_loss, eventually, line_up, readwriter, user
+from harness.worker import Worker
+
+Stats = Mapping[str, Any]
+
+# On the wire, by what a client says that a request is for.
+WIRE = {
+    "create": ("create", "create2"),
+    "list": ("getChildren", "getChildren2"),
+    "sync": ("sync",),
+    "watch": ("getData",),
+    "verify": ("exists",),
+    "delete": ("delete",),
+    "read": ("multiRead",),
+}
+# All of these are transactions on the wire.
+TRANSACTIONS = ("parents", "heartbeat")
+HOLD = 0.05
+
+
+def stats(worker: Worker, client: str = "c") -> Stats:
+    """A snapshot. Times are in seconds."""
+    value: Stats = worker.call("stats", client=client)["value"]
+    return value
+
+
+def counts(snapshot: Stats) -> tuple[int, ...]:
+    """Everything that is counted of attempts and holds."""
+    return tuple(snapshot[name] for name in ("acquisitions", "contended", "busy", "timeouts", "losses"))
+
+
+def test_s155_counts_of_a_known_sequence(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker, other = (user(start, surface, server.hosts, path) for _ in range(2))
+    assert counts(stats(worker)) == (0, 0, 0, 0, 0)
+    # Free, and entered again.
+    worker.hold("l1")
+    worker.hold("l2")
+    worker.release("l2")
+    assert counts(stats(worker)) == (1, 0, 0, 0, 0)
+    (waiting,) = line_up(observer, path, [other])
+    assert other.try_acquire("t", owner="b")["event"] == "busy"
+    worker.release("l1")
+    waiting.expect("acquired")
+    worker.acquire("l3", owner="b", timeout=0.1).expect("timeout")
+    assert counts(stats(worker)) == (1, 0, 0, 1, 0)
+    assert counts(stats(other)) == (1, 1, 1, 0, 0)
+    other.release()
+    assert stats(other)["hold"]["count"] == 1
+
+
+def test_s156_requests_by_kind(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, proxy.hosts, path, session_timeout=30)
+    before = stats(worker)["requests"]
+    assert set(before) >= {*WIRE, *TRANSACTIONS}
+    assert not any(before.values()), before
+    # Parents are made, a free lock is taken, a taken one is waited for and tried, a waiter leaves.
+    worker.hold()
+    worker.release()
+    other = user(start, surface, server.hosts, path)
+    other.hold("o")
+    (waiting,) = line_up(observer, path, [worker])
+    worker.acquire("late", owner="b", timeout=0.1).expect("timeout")
+    assert worker.try_acquire("t", owner="b")["event"] == "busy"
+    other.release("o")
+    waiting.expect("acquired")
+    worker.release()
+    # Nobody holds or waits any more, so no heartbeat comes in between.
+    asked, seen = stats(worker)["requests"], proxy.snapshot().requests
+    for kind, ops in WIRE.items():
+        assert asked[kind] == sum(seen[op] for op in ops), (kind, asked, seen)
+    assert sum(asked[kind] for kind in TRANSACTIONS) == seen["multi"] + seen["createContainer"], (asked, seen)
+    assert asked["parents"] == 1
+    # The first create found no directory.
+    assert (asked["create"], asked["delete"]) == (4, 3)
+
+
+def test_s157_losses(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, proxy.hosts, path)
+    worker.lock(path + "-other", lock="n")
+    worker.hold("l")
+    worker.hold("k", lock="n")
+    worker.presume_lost()
+    observer.kill_session(worker.sessions["c"], proxy.passwords[worker.sessions["c"]])
+    await_loss(worker, "l")
+    await_loss(worker, "k")
+    lost = stats(worker)
+    assert counts(lost) == (2, 0, 0, 0, 2)
+    assert lost["hold"]["count"] == 2
+    # Releasing what is lost ends nothing again, and closing is no accident.
+    worker.release("l")
+    worker.hold("m")
+    worker.presume_lost()
+    worker.call("close", client="c")
+    assert counts(stats(worker)) == (3, 0, 0, 0, 2)
+    assert stats(worker)["hold"]["count"] == 3
+
+
+def test_s158_wait_and_hold_times(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker, other = (user(start, surface, server.hosts, path) for _ in range(2))
+    other.hold("o")
+    asked = time.monotonic()
+    (waiting,) = line_up(observer, path, [worker])
+    queued = time.monotonic()
+    time.sleep(HOLD)
+    least_wait = time.monotonic() - queued
+    other.release("o")
+    waiting.expect("acquired")
+    granted = time.monotonic()
+    time.sleep(HOLD)
+    least_hold = time.monotonic() - granted
+    worker.release()
+    most = time.monotonic() - asked
+    snapshot = stats(worker)
+    assert least_wait <= snapshot["wait"]["sum"] <= most
+    assert least_hold <= snapshot["hold"]["sum"] <= most
+    for name in ("wait", "hold"):
+        histogram = snapshot[name]
+        assert histogram["count"] == 1
+        assert histogram["max"] == pytest.approx(histogram["sum"])
+        bounds = [bound for bound, _ in histogram["buckets"]]
+        assert bounds == pytest.approx([base * 10**ten for ten in range(-4, 4) for base in (1, 2, 5)][:22])
+        # Cumulative, as Prometheus has it.
+        for bound, count in histogram["buckets"]:
+            assert count == (histogram["sum"] <= bound), histogram
+
+
+def test_s159_stats_of_any_client(
+    surface: str, server: Standalone, proxy: Proxy, path: str, start: Start
+) -> None:
+    worker = user(start, surface, proxy.hosts, path)
+    worker.hold()
+    worker.release()
+    proxy.reset()
+    snapshot = stats(worker)
+    assert snapshot["transport"] == "zklock"
+    # Asking costs nothing on the wire, and answers with the server silent or the client closed.
+    proxy.black_hole()
+    assert counts(stats(worker)) == (1, 0, 0, 0, 0)
+    assert not proxy.snapshot().requests
+    proxy.heal()
+    worker.call("close", client="c")
+    assert stats(worker) == snapshot
+
+
+def test_s160_both_halves_count(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker = readwriter(start, surface, server.hosts, path)
+    # A downgrade is a hold of its own.
+    worker.hold("w", lock="w")
+    worker.hold("r", lock="r")
+    worker.release("w")
+    worker.release("r")
+    eventually(lambda: stats(worker)["hold"]["count"] == 2, "both holds are over")
+    assert counts(stats(worker)) == (2, 0, 0, 0, 0)
