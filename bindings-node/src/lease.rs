@@ -46,6 +46,12 @@ impl NativeLease {
         self.lease.state().as_str()
     }
 
+    /// In milliseconds.
+    #[napi(getter)]
+    pub fn remaining(&self) -> f64 {
+        self.lease.remaining().as_secs_f64() * 1000.0
+    }
+
     /// Succeeds while the lock is held.
     ///
     /// # Errors

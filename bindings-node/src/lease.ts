@@ -5,8 +5,11 @@ import { checkOptionalBoolean, checkOptions } from './check';
 import type { Client } from './client';
 import { LockLostError, native, NotHeldError } from './errors';
 
-/** Whether a lease still proves anything. `lost` is final. */
-export type LeaseState = 'held' | 'lost' | 'released';
+/**
+ * Whether a lease still proves anything. `suspended` is held, with the server out of reach: `held` again when it answers
+ * in time, and `lost`, for good, when it does not.
+ */
+export type LeaseState = 'held' | 'suspended' | 'lost' | 'released';
 
 /** A lease as JSON. Numbers that a double cannot hold are decimal strings. */
 export interface LeaseJson {
@@ -84,6 +87,15 @@ export class Lease {
   /** Whether the lease still proves anything. Sends nothing. */
   get state(): LeaseState {
     return this.#native.state as LeaseState;
+  }
+
+  /**
+   * For how long nobody else can have the lock, whatever happens, in ms; 0 once it is lost or released. It ends half the
+   * session time-out after the last write that the server acknowledged, and is prolonged while the server answers.
+   * Sends nothing.
+   */
+  get remaining(): number {
+    return this.#native.remaining;
   }
 
   /**
@@ -184,6 +196,32 @@ export class Lease {
     const { path, node, fencingToken, sessionId, state } = this;
     return { path, node, fencingToken: fencingToken.toString(), sessionId: sessionId.toString(), state };
   }
+}
+
+/** What `check()` throws if the lock is lost. */
+function lossOf(lease: Lease): LockLostError | undefined {
+  try {
+    lease.check();
+  } catch (error) {
+    if (error instanceof LockLostError) return error;
+  }
+  return undefined;
+}
+
+/** Runs what a lease guards. If the lock is lost meanwhile, rejects with that, caused by what the body threw. */
+export async function guard<T>(lease: Lease, body: () => T | PromiseLike<T>): Promise<T> {
+  let value: T;
+  try {
+    value = await body();
+  } catch (error) {
+    const loss = error instanceof LockLostError ? undefined : lossOf(lease);
+    if (loss === undefined) throw error;
+    loss.cause = error;
+    throw loss;
+  }
+  const loss = lossOf(lease);
+  if (loss !== undefined) throw loss;
+  return value;
 }
 
 export { create as createLease, internals as leaseInternals };

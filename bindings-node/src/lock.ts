@@ -13,7 +13,7 @@ import {
 } from './check';
 import { Client, clientInternals } from './client';
 import { BadArgumentError, LockTimeoutError, native } from './errors';
-import { createLease, Lease, leaseInternals } from './lease';
+import { createLease, guard, Lease, leaseInternals } from './lease';
 import { innermostLease, runInScope } from './scope';
 
 export interface LockOptions {
@@ -124,9 +124,10 @@ export class Lock {
 
   /**
    * Runs `body` while holding the lock, and releases it when the body, or the promise that it returns, is done.
-   * Resolves or rejects as the body does.
+   * Resolves or rejects as the body does. When the lock is lost, `lease.signal` aborts, for the body to stop.
    *
    * @throws as `acquire()`, before the body runs.
+   * @throws {LockLostError} at the end of the body, if the lock was lost meanwhile; its cause is what the body threw.
    */
   async using<T>(body: Body<T>): Promise<T>;
   async using<T>(options: AcquireOptions, body: Body<T>): Promise<T>;
@@ -135,7 +136,8 @@ export class Lock {
     checkFunction('body', body);
     const lease = await this.acquire(options);
     try {
-      return this.#reentrant ? await runInScope(this.#client, lease, () => body(lease)) : await body(lease);
+      const run = () => body(lease);
+      return await guard(lease, () => (this.#reentrant ? runInScope(this.#client, lease, run) : run()));
     } finally {
       await lease[Symbol.asyncDispose]();
     }

@@ -111,3 +111,28 @@ scenario('a lease that is garbage collected is released, though its signal is aw
   });
   assert.equal(signal.aborted, false);
 });
+
+scenario('a scope rejects with the loss, caused by what its body threw', async (t) => {
+  const client = (await connected(t)).ref();
+  const lock = new Mutex(client, freshPath());
+  const lose = async (lease) => {
+    assert.ok(lease.remaining > 0);
+    const lost = aborted(lease.signal);
+    await deleteNode(lease.node);
+    await lost;
+    assert.equal(lease.remaining, 0);
+  };
+  const uncaused = (error) => error.code === 'LOCK_LOST' && error.cause === undefined;
+  await assert.rejects(lock.using(lose), uncaused);
+  const thrown = new Error('of the body');
+  const failing = async (lease) => {
+    await lose(lease);
+    throw thrown;
+  };
+  await assert.rejects(lock.using(failing), (error) => error.code === 'LOCK_LOST' && error.cause === thrown);
+  const noticing = async (lease) => {
+    await lose(lease);
+    lease.check();
+  };
+  await assert.rejects(lock.using(noticing), uncaused);
+});

@@ -1,7 +1,6 @@
 //! What `Lock.hold()` returns.
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::errors::Failure;
 use crate::lease::Lease;
@@ -26,8 +25,14 @@ impl Hold {
         self.lock.get().enter(py, self.patience)
     }
 
-    #[pyo3(signature = (*_exception), text_signature = "($self, kind, value, trace, /)")]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.lock.get().exit(py)
+    #[pyo3(signature = (_kind=None, value=None, _trace=None), text_signature = "($self, kind, value, trace, /)")]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _kind: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+        _trace: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.lock.get().exit(py, value)
     }
 }

@@ -1,5 +1,6 @@
 //! `zklock.Lease`.
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use zklock::ErrorKind;
 
@@ -30,9 +31,20 @@ impl Lease {
     }
 
     /// Releases at the end of a scope: silent if the body did it already, or if a forked child inherited the scope.
-    pub(crate) fn release_quietly(&self, py: Python<'_>) -> PyResult<()> {
+    /// If the lock was lost meanwhile, raises that from what the body raised; but not in the place of what ends a
+    /// thread or a generator, nor of a loss that the body has noticed itself.
+    pub(crate) fn leave_scope(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let loss = self.inner.check().err().filter(|error| error.kind() == ErrorKind::LockLost);
         block_on(py, self.inner.release())?.ok();
-        Ok(())
+        let Some(loss) = loss.map(|loss| PyErr::from(Failure::from(loss))) else { return Ok(()) };
+        if let Some(raised) = raised {
+            let wins = !raised.is_instance_of::<PyException>() || raised.is_instance(&loss.get_type(py))?;
+            if wins {
+                return Ok(());
+            }
+            loss.set_cause(py, Some(PyErr::from_value(raised.clone())));
+        }
+        Err(loss)
     }
 }
 
@@ -62,10 +74,16 @@ impl Lease {
         self.inner.session_id()
     }
 
-    /// Whether the lease still proves anything: held, lost, or released.
+    /// Whether the lease still proves anything: held, suspended, lost, or released.
     #[getter]
     fn state(&self) -> &'static str {
         self.inner.state().as_str()
+    }
+
+    /// For how many seconds nobody else can have the lock, whatever happens.
+    #[getter]
+    fn remaining(&self) -> f64 {
+        self.inner.remaining().as_secs_f64()
     }
 
     /// Raise `LockLost` unless the lock is still held. Sends nothing.

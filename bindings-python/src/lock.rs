@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 use zklock::ErrorKind;
 
 use crate::arguments::{Owner, Patience, patience, this_thread};
@@ -61,10 +60,10 @@ impl Lock {
     }
 
     /// Ends a scope: the newest of the calling thread.
-    pub(crate) fn exit(&self, py: Python<'_>) -> PyResult<()> {
+    pub(crate) fn exit(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let Some(lease) = self.scopes.pop(this_thread()) else { return Ok(()) };
         self.levels.remove(&lease);
-        lease.get().release_quietly(py)
+        lease.get().leave_scope(py, raised)
     }
 }
 
@@ -126,9 +125,15 @@ impl Lock {
         self.enter(py, zklock::Patience::Forever)
     }
 
-    #[pyo3(signature = (*_exception), text_signature = "($self, kind, value, trace, /)")]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.exit(py)
+    #[pyo3(signature = (_kind=None, value=None, _trace=None), text_signature = "($self, kind, value, trace, /)")]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _kind: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+        _trace: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.exit(py, value)
     }
 
     fn __repr__(&self) -> String {

@@ -226,8 +226,6 @@ def test_the_end_of_a_scope_is_silent(client: zklock.Client, path: str) -> None:
         assert lock.acquire()
     assert lock.owned()
     lock.release()
-    with lock:
-        client.close()
 
 
 def test_a_hold_may_be_entered_again(client: zklock.Client, path: str) -> None:

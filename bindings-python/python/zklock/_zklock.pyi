@@ -113,7 +113,19 @@ class Lease:
 
     @property
     def state(self) -> str:
-        """`held`, `lost` for good, or `released`. Sends nothing."""
+        """`held`; `suspended` while the server is out of reach; `lost` for good; or `released`.
+
+        A suspended lease is still good, for `remaining` seconds: it is held again when the server answers in
+        time, and lost when it does not. Sends nothing.
+        """
+
+    @property
+    def remaining(self) -> float:
+        """For how many seconds nobody else can have the lock, whatever happens; 0 if lost or released.
+
+        It ends half the session time-out after the last write that the server acknowledged, and is prolonged
+        while the server answers. Sends nothing.
+        """
 
     def check(self) -> None:
         """Return if the lock is held. Sends nothing.

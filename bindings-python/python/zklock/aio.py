@@ -153,8 +153,13 @@ class Lease:
 
     @property
     def state(self) -> str:
-        """`held`, `lost` for good, or `released`. Sends nothing."""
+        """`held`, `suspended`, `lost` for good, or `released`. See `zklock.Lease.state`. Sends nothing."""
         return self._lease.state
+
+    @property
+    def remaining(self) -> float:
+        """For how many seconds nobody else can have the lock. See `zklock.Lease.remaining`. Sends nothing."""
+        return self._lease.remaining
 
     def check(self) -> None:
         """Return if the lock is held. Sends nothing.

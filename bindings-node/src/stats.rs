@@ -1,0 +1,65 @@
+//! What a client counts, as plain objects.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use napi_derive::napi;
+
+#[napi(object, object_from_js = false)]
+pub struct NativeStats {
+    pub transport: &'static str,
+    pub acquisitions: i64,
+    pub contended: i64,
+    pub busy: i64,
+    pub timeouts: i64,
+    pub losses: i64,
+    pub wait: NativeHistogram,
+    pub hold: NativeHistogram,
+    pub requests: HashMap<String, i64>,
+}
+
+#[napi(object, object_from_js = false)]
+pub struct NativeHistogram {
+    pub count: i64,
+    pub sum: f64,
+    pub max: f64,
+    pub buckets: Vec<(f64, i64)>,
+}
+
+impl From<zklock::Stats> for NativeStats {
+    fn from(stats: zklock::Stats) -> Self {
+        let requests = stats.requests.iter().map(|(kind, count)| (kind.as_str().to_owned(), number(*count)));
+        Self {
+            transport: stats.transport.as_str(),
+            acquisitions: number(stats.acquisitions),
+            contended: number(stats.contended),
+            busy: number(stats.busy),
+            timeouts: number(stats.timeouts),
+            losses: number(stats.losses),
+            requests: requests.collect(),
+            wait: stats.wait.into(),
+            hold: stats.hold.into(),
+        }
+    }
+}
+
+impl From<zklock::Histogram> for NativeHistogram {
+    fn from(histogram: zklock::Histogram) -> Self {
+        let buckets = histogram.buckets.into_iter();
+        Self {
+            count: number(histogram.count),
+            sum: milliseconds(histogram.sum),
+            max: milliseconds(histogram.max),
+            buckets: buckets.map(|(bound, count)| (milliseconds(bound), number(count))).collect(),
+        }
+    }
+}
+
+/// A count as JavaScript has numbers: exact up to 2^53.
+fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}

@@ -1,0 +1,166 @@
+"""What a holder may believe that does not hear from the server: suspended, then lost, before the next grant."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from harness.observer import Observer
+from harness.proxy import Flight, Proxy
+from harness.server import Standalone
+from harness.steps import Start, await_loss, eventually, line_up, user
+from harness.worker import Worker
+
+LOCKS = 4
+HEARTBEATS = 4
+HEARTBEAT = "multi"
+
+
+def state(worker: Worker, lease: str = "l") -> str:
+    """The state of a lease, now."""
+    return str(worker.call("state", lease=lease)["value"])
+
+
+def heartbeats(proxy: Proxy, worker: Worker) -> list[Flight]:
+    """The heartbeats of a worker since the last reset, with those of its connections that are gone."""
+    number = proxy.session_connections[worker.sessions["c"]]
+    flights = proxy.snapshot().flights
+    return [flight for flight in flights if flight.connection == number and HEARTBEAT in flight.requests]
+
+
+def test_s200_lost_before_the_next_grant(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    holder, other = start(surface), start(surface)
+    holder.connect(proxy.hosts, session_timeout=4)
+    other.connect(server.hosts)
+    leases = [f"l{number}" for number in range(LOCKS)]
+    waiting = {}
+    for lease in leases:
+        for worker in (holder, other):
+            worker.lock(f"{path}/{lease}", lock=lease)
+        holder.hold(lease, lock=lease, owner=lease)
+        waiting[lease] = other.acquire(lease, lock=lease, owner=lease)
+        observer.wait_queue(f"{path}/{lease}", 2)
+    seen: dict[str, list[str]] = {lease: [] for lease in leases}
+    lost: dict[str, int] = {}
+    proxy.black_hole()
+
+    def all_lost() -> bool:
+        for lease in leases:
+            line = holder.call("state", lease=lease)
+            if line["value"] not in seen[lease]:
+                seen[lease].append(line["value"])
+            if line["value"] == "lost":
+                lost.setdefault(lease, int(line["t"]))
+        return len(lost) == LOCKS
+
+    eventually(all_lost, "all leases know that they are lost", timeout=10)
+    for lease in leases:
+        granted = waiting[lease].expect("acquired")
+        assert seen[lease] == ["held", "suspended", "lost"]
+        assert lost[lease] < granted["t"]
+        await_loss(holder, lease)
+        other.release(lease, owner=lease)
+    proxy.heal()
+    for lease in leases:
+        observer.wait_queue(f"{path}/{lease}", 0)
+
+
+def test_s201_held_again(surface: str, proxy: Proxy, observer: Observer, path: str, start: Start) -> None:
+    worker = user(start, surface, proxy.hosts, path, session_timeout=9)
+    held = worker.hold()
+    proxy.black_hole()
+    eventually(lambda: state(worker) == "suspended", "the holder notices", timeout=10)
+    assert worker.check().expect("value")["value"] == "held"
+    proxy.heal()
+    eventually(lambda: state(worker) == "held", "the holder hears from the server", timeout=10)
+    assert [held["node"]] == [f"{path}/{node}" for node in observer.queue(path)]
+    worker.release()
+    assert observer.queue(path) == []
+
+
+def test_s202_what_the_heartbeat_costs(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    session_timeout = 6.0
+    # Three stand before the last, so its turn is far away.
+    holder, *others, last = (
+        user(start, surface, proxy.hosts, path, session_timeout=session_timeout) for _ in range(4)
+    )
+    holder.hold()
+    waiting = line_up(observer, path, [*others, last])
+    # By then all watches are set, that of the holder on its own node too.
+    eventually(lambda: len(heartbeats(proxy, holder)) >= 2, "the heartbeat begins")
+    proxy.reset()
+    eventually(lambda: len(heartbeats(proxy, holder)) > HEARTBEATS, "the heartbeat goes on", timeout=20)
+    beats = heartbeats(proxy, holder)
+    for beat, next_beat in pairwise(beats):
+        assert beat.requests == [HEARTBEAT]
+        # A slow machine makes it longer; the proxy's clock and the worker's differ by less than the tenth.
+        assert next_beat.opened - beat.opened >= 0.9 * session_timeout / 6
+    for worker in others:
+        assert heartbeats(proxy, worker)
+    assert not heartbeats(proxy, last)
+    assert set(proxy.snapshot().requests) == {HEARTBEAT}
+    for worker, pending in zip([holder, *others], waiting, strict=True):
+        worker.release()
+        pending.expect("acquired")
+    last.release()
+
+
+def test_s203_a_turn_that_came_while_out_of_touch(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    holder = user(start, surface, server.hosts, path)
+    waiter = user(start, surface, proxy.hosts, path, session_timeout=8)
+    waiter.lock(f"{path}/other", lock="other")
+    # Shows when the waiter's term is over.
+    waiter.hold("lost", lock="other", owner="b")
+    holder.hold()
+    waiting = waiter.acquire()
+    queue = observer.wait_queue(path, 2)
+    proxy.black_hole()
+    holder.release()
+    eventually(lambda: state(waiter, "lost") == "lost", "the waiter's term ends", timeout=10)
+    assert not waiting.done
+    proxy.heal()
+    granted = waiting.expect("acquired")
+    assert any(granted["node"] == f"{path}/{node}" for node in queue), "its place in the queue was kept"
+    observer.wait_queue(f"{path}/other", 0)
+    waiter.release()
+
+
+def test_s204_the_heartbeat_misses_a_node(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, server.hosts, path, session_timeout=4)
+    worker.hold(owner="a")
+    waiting = worker.acquire("next", owner="b")
+    holders, waiters = observer.wait_queue(path, 2)
+    # A waiter behind one of its own client watches nothing: it hears from that one.
+    observer.delete(f"{path}/{waiters}")
+    queue = observer.wait(path, lambda nodes: len(nodes) == 2 and waiters not in nodes, "a new node")
+    assert queue[0] == holders
+    worker.release(owner="a")
+    assert waiting.expect("acquired")["node"].endswith(queue[1])
+    worker.release("next", owner="b")
+    assert observer.queue(path) == []
+
+
+def test_s205_a_lost_lease_leaves_the_queue(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, proxy.hosts, path, session_timeout=8)
+    worker.hold()
+    session = worker.sessions["c"]
+    proxy.black_hole()
+    eventually(lambda: state(worker) == "lost", "the term ends", timeout=10)
+    (node,) = observer.queue(path)
+    proxy.heal()
+    # Long before the session's time is up, and nobody has released anything.
+    observer.wait_queue(path, 0)
+    again = worker.hold("again")
+    assert int(again["session"]) == session, "the session was kept"
+    assert not again["node"].endswith(node)
+    assert state(worker) == "lost", "a lost lease stays lost"
+    worker.release("again")
