@@ -94,13 +94,15 @@ impl Status {
 /// The lock directories in use, so that two lock objects on one path are one lock.
 #[derive(Default)]
 struct Paths {
-    locks: HashMap<String, Weak<LockPath>>,
+    /// By path and directory.
+    locks: HashMap<(String, String), Weak<LockPath>>,
     prune_at: usize,
 }
 
 impl Paths {
-    fn get(&mut self, client: &Arc<Shared>, path: &str) -> Arc<LockPath> {
-        if let Some(lock) = self.locks.get(path).and_then(Weak::upgrade) {
+    fn get(&mut self, client: &Arc<Shared>, path: &str, directory: &str) -> Arc<LockPath> {
+        let key = (path.to_owned(), directory.to_owned());
+        if let Some(lock) = self.locks.get(&key).and_then(Weak::upgrade) {
             return lock;
         }
         // Entries of dropped locks are swept when the map has doubled, so that sweeping costs nothing on average.
@@ -108,8 +110,8 @@ impl Paths {
             self.locks.retain(|_, lock| lock.strong_count() > 0);
             self.prune_at = 2 * self.locks.len() + 64;
         }
-        let lock = Arc::new(LockPath::new(Arc::clone(client), path.to_owned()));
-        self.locks.insert(path.to_owned(), Arc::downgrade(&lock));
+        let lock = Arc::new(LockPath::new(Arc::clone(client), path.to_owned(), directory.to_owned()));
+        self.locks.insert(key, Arc::downgrade(&lock));
         lock
     }
 }
@@ -230,10 +232,11 @@ impl Client {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    pub(crate) fn lock_path(&self, path: &str) -> Result<Arc<LockPath>> {
+    /// The lock at `path`, whose nodes are in `directory`.
+    pub(crate) fn lock_path(&self, path: &str, directory: &str) -> Result<Arc<LockPath>> {
         self.shared.check_process()?;
         let mut paths = self.shared.paths.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(paths.get(&self.shared, path))
+        Ok(paths.get(&self.shared, path, directory))
     }
 }
 

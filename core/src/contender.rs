@@ -38,6 +38,8 @@ pub struct About {
     pub label: Option<String>,
     /// Since when it contends: milliseconds since 1970.
     pub since: u64,
+    /// For a semaphore whose number of permits is fixed: that number.
+    pub permits: Option<u32>,
 }
 
 impl Contender {
@@ -69,6 +71,7 @@ impl About {
             language: data.get("language")?.as_str()?.to_owned(),
             label: data.get("label")?.as_str().map(str::to_owned),
             since: data.get("since")?.as_u64()?,
+            permits: data.get("permits").and_then(Value::as_u64).and_then(|permits| permits.try_into().ok()),
         })
     }
 }
@@ -80,8 +83,11 @@ mod tests {
     #[test]
     fn only_what_ours_write_is_understood() {
         let ours = br#"{"host":"h","pid":7,"language":"rust","label":null,"since":1}"#;
-        let about = About { host: "h".into(), pid: 7, language: "rust".into(), label: None, since: 1 };
-        assert_eq!(About::parse(ours), Some(about));
+        let about =
+            About { host: "h".into(), pid: 7, language: "rust".into(), label: None, since: 1, permits: None };
+        assert_eq!(About::parse(ours), Some(about.clone()));
+        let semaphore = br#"{"host":"h","pid":7,"language":"rust","label":null,"since":1,"permits":3}"#;
+        assert_eq!(About::parse(semaphore), Some(About { permits: Some(3), ..about }));
         for other in [&b""[..], b"10.0.0.1", b"{}", b"\xff", br#"{"host":1}"#, b"[1]"] {
             assert_eq!(About::parse(other), None);
         }

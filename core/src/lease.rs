@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::client::Shared;
@@ -88,11 +88,24 @@ impl LeaseState {
 /// re-entry goes by owner and path, not by object.
 pub(crate) struct LockPath {
     pub(crate) client: Arc<Shared>,
-    /// As the caller wrote it, below the client's chroot.
+    /// The lock's path as the caller wrote it, below the client's chroot.
     pub(crate) path: String,
-    /// From the ensemble's root.
+    /// Where its nodes are: there, or for a semaphore in a directory of it.
+    directory: String,
+    /// The directory from the ensemble's root.
     pub(crate) full_path: Arc<str>,
     holds: Mutex<Vec<Arc<Hold>>>,
+    /// For permits: what the semaphore needs to know of the waiting.
+    pub(crate) permits: Permits,
+}
+
+/// What the clients of one directory of permits know, besides their leases.
+#[derive(Default)]
+pub(crate) struct Permits {
+    /// Told whenever contenders of this client were seen to wait for permits.
+    pub(crate) waiting: Notify,
+    /// The number of permits that was last compared with the others', 0 if none was.
+    pub(crate) compared: AtomicU32,
 }
 
 /// What becomes of an owner's wish for a lock.
@@ -122,9 +135,9 @@ pub(crate) struct Hold {
 }
 
 impl LockPath {
-    pub(crate) fn new(client: Arc<Shared>, path: String) -> Self {
-        let full_path = format!("{}{path}", client.options.hosts.chroot).into();
-        Self { client, path, full_path, holds: Mutex::default() }
+    pub(crate) fn new(client: Arc<Shared>, path: String, directory: String) -> Self {
+        let full_path = format!("{}{directory}", client.options.hosts.chroot).into();
+        Self { client, path, directory, full_path, holds: Mutex::default(), permits: Permits::default() }
     }
 
     fn holds(&self) -> MutexGuard<'_, Vec<Arc<Hold>>> {
@@ -307,7 +320,7 @@ impl Lease {
     /// The full path of the lock's node, below the client's chroot.
     #[must_use]
     pub fn node(&self) -> String {
-        format!("{}/{}", self.hold.lock.path, self.hold.node)
+        format!("{}/{}", self.hold.lock.directory, self.hold.node)
     }
 
     /// The fencing token: the zxid that created the node. It grows from holder to holder over the life of the

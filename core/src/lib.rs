@@ -13,6 +13,7 @@
 //! # Layers
 //! `queue` decides, without I/O; `driver` carries out its decisions on a `session`; the handles are thin.
 
+mod any_lock;
 mod client;
 mod contender;
 mod driver;
@@ -33,6 +34,7 @@ mod session;
 mod stats;
 mod term;
 
+pub use any_lock::AnyLock;
 pub use client::{Client, ClientState, shutdown};
 pub use contender::{About, Contender};
 pub use error::{Error, ErrorKind, Result};
@@ -46,7 +48,7 @@ pub use queue::Naming;
 #[doc(hidden)]
 pub use runtime::{Background, run};
 pub use rwlock::ReadWriteLock;
-pub use semaphore::Semaphore;
+pub use semaphore::{Permits, Semaphore};
 pub use stats::{Histogram, RequestKind, Stats, Transport};
 
 /// The README's example, compiled.

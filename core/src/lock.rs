@@ -29,6 +29,26 @@ impl From<&Client> for ClientSource {
     }
 }
 
+impl ClientSource {
+    /// Whether it is the same client as another one.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Client(one), Self::Client(other)) => one.is(other),
+            (Self::Shared(one), Self::Shared(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+/// Where a lock comes in the order that all programs share: by ensemble, then by path from its root, byte by byte;
+/// of one path the writer before the reader.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Order {
+    pub(crate) ensemble: String,
+    pub(crate) path: String,
+    pub(crate) reads: bool,
+}
+
 /// How a lock behaves.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -39,11 +59,13 @@ pub struct LockOptions {
     pub label: Option<String>,
     /// How the nodes are named, which decides who else understands them.
     pub naming: Naming,
+    /// For a semaphore: the number of permits that its nodes state.
+    pub(crate) permits: Option<u32>,
 }
 
 impl Default for LockOptions {
     fn default() -> Self {
-        Self { reentrant: true, label: None, naming: Naming::default() }
+        Self { reentrant: true, label: None, naming: Naming::default(), permits: None }
     }
 }
 
@@ -55,6 +77,8 @@ impl Default for LockOptions {
 pub struct Lock {
     source: ClientSource,
     path: String,
+    /// Where its nodes are: at the path, or for a semaphore in a directory there.
+    directory: String,
     kind: Kind,
     options: LockOptions,
     /// The last resolved client's view of the path. A shared client is another one after fork or close.
@@ -69,8 +93,20 @@ impl std::fmt::Debug for LockPath {
 
 impl Lock {
     pub(crate) fn new(source: ClientSource, path: &str, kind: Kind, options: LockOptions) -> Result<Self> {
+        Self::in_directory(source, path, "", kind, options)
+    }
+
+    /// A part of a lock at `path`, with its nodes in a directory there (`/name`, or nothing).
+    pub(crate) fn in_directory(
+        source: ClientSource,
+        path: &str,
+        directory: &str,
+        kind: Kind,
+        options: LockOptions,
+    ) -> Result<Self> {
         check_path("path", path)?;
-        Ok(Self { source, path: path.to_owned(), kind, options, resolved: Mutex::new(None) })
+        let (path, directory) = (path.to_owned(), format!("{path}{directory}"));
+        Ok(Self { source, path, directory, kind, options, resolved: Mutex::new(None) })
     }
 
     /// The lock path, as given.
@@ -125,14 +161,15 @@ impl Lock {
 
     /// Asks for the lock; what comes of it is to be awaited.
     pub(crate) fn request(&self, owner: Owner, patience: Patience) -> Result<Request> {
-        self.request_since(owner, patience, || Some(Instant::now()))
+        self.request_as(owner, self.kind, patience, || Some(Instant::now()))
     }
 
-    /// Asks for the lock, for a caller who has waited since; `None` for what is not to be counted as a hold. Who
-    /// re-enters does not pay for a look at the clock.
-    pub(crate) fn request_since(
+    /// Asks for the lock, as a contender of this kind, for a caller who has waited since; `None` for what is not to be
+    /// counted as a hold. Who re-enters does not pay for a look at the clock.
+    pub(crate) fn request_as(
         &self,
         owner: Owner,
+        kind: Kind,
         patience: Patience,
         since: impl FnOnce() -> Option<Instant>,
     ) -> Result<Request> {
@@ -141,36 +178,35 @@ impl Lock {
         let owner = if self.options.reentrant { owner } else { Owner::new() };
         // What the owner holds now decides, not what it holds when the driver hears of it: a writer that asks to read
         // and then releases keeps the lock.
-        let intent = match lock.enter(owner, self.kind, patience.intent())? {
+        let intent = match lock.enter(owner, kind, patience.intent())? {
             Entry::Reentered(lease) => return Ok(Request::Granted(lease)),
             Entry::Queues(intent) => intent,
         };
         let (reply, outcome) = oneshot::channel();
         let join = lock.client.next_join();
         let attempt =
-            Attempt::new(join, Arc::clone(&lock), (owner, self.kind), intent, patience, &self.options, reply)
+            Attempt::new(join, Arc::clone(&lock), (owner, kind), intent, patience, &self.options, reply)
                 .since(since());
         lock.client.send(Command::Join(attempt))?;
         Ok(Request::Pending { outcome, leave: LeaveOnDrop { lock, join: Some(join) } })
     }
 
-    /// Where this lock comes in the order that all programs share: by ensemble, then by path from its root; of
-    /// one path the writer before the reader.
-    pub(crate) fn order(&self) -> ((String, String), bool) {
+    /// Where this lock comes in the order that all programs share.
+    pub(crate) fn order(&self) -> Order {
         let hosts = match &self.source {
             ClientSource::Client(client) => client.hosts(),
             ClientSource::Shared(options) => &options.hosts,
         };
-        ((hosts.servers.clone(), format!("{}{}", hosts.chroot, self.path)), self.kind == Kind::Read)
+        let ensemble = hosts.servers.clone();
+        Order { ensemble, path: format!("{}{}", hosts.chroot, self.path), reads: self.kind == Kind::Read }
     }
 
-    /// Whether two locks are made on the same client.
-    pub(crate) fn same_client(&self, other: &Self) -> bool {
-        match (&self.source, &other.source) {
-            (ClientSource::Client(one), ClientSource::Client(other)) => one.is(other),
-            (ClientSource::Shared(one), ClientSource::Shared(other)) => one == other,
-            _ => false,
-        }
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn source(&self) -> &ClientSource {
+        &self.source
     }
 
     pub(crate) fn reentrant(&self) -> bool {
@@ -217,7 +253,8 @@ impl Lock {
         Ok(())
     }
 
-    async fn inquire<T>(
+    /// Asks the server something of the lock's directory.
+    pub(crate) async fn inquire<T>(
         &self,
         command: impl FnOnce(Arc<str>, oneshot::Sender<Result<T>>) -> Command,
     ) -> Result<T> {
@@ -228,7 +265,8 @@ impl Lock {
         answer.await.unwrap_or_else(|_| Err(Error::client_closed()))
     }
 
-    fn resolve(&self) -> Result<Arc<LockPath>> {
+    /// The client's view of the lock.
+    pub(crate) fn resolve(&self) -> Result<Arc<LockPath>> {
         // Contended or poisoned, the cache is merely not used.
         if let Some(lock) = self.resolved.try_lock().ok().and_then(|lock| lock.clone())
             && lock.client.usable()
@@ -239,7 +277,7 @@ impl Lock {
             ClientSource::Client(client) => client.clone(),
             ClientSource::Shared(options) => Client::shared(options)?,
         };
-        let lock = client.lock_path(&self.path)?;
+        let lock = client.lock_path(&self.path, &self.directory)?;
         if let Ok(mut resolved) = self.resolved.try_lock() {
             *resolved = Some(Arc::clone(&lock));
         }
@@ -248,7 +286,7 @@ impl Lock {
 }
 
 /// Turns the refusal of a [`Patience::Try`] into `None`.
-pub(crate) fn busy_is_none(result: Result<Lease>) -> Result<Option<Lease>> {
+pub(crate) fn busy_is_none<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(lease) => Ok(Some(lease)),
         Err(error) if error.kind() == ErrorKind::LockTimeout => Ok(None),

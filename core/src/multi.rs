@@ -2,24 +2,26 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
+use crate::any_lock::AnyLock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
-use crate::lock::Lock;
+use crate::lock::busy_is_none;
 use crate::options::{Clock, Patience};
 use crate::owner::Owner;
 
 /// Several locks that are acquired together, all or none, within one deadline.
 ///
-/// They are taken in one order that all zklock programs share: by ensemble, then by path. So two of them cannot wait
-/// for each other. Curator's `InterProcessMultiLock` keeps the order of its caller: such peers must sort by
-/// path. A lock that is named twice is taken once.
+/// They are taken in one order that all zklock programs share: by ensemble, then by path from the root, byte by byte. So two
+/// of them cannot wait for each other. Curator's `InterProcessMultiLock` keeps the order of its caller: such peers must
+/// sort by path. A lock that is named twice is taken once; of a read/write lock the write half is taken before the
+/// read half.
 #[derive(Debug)]
 pub struct MultiLock {
     /// In the order in which they are taken.
-    locks: Vec<Arc<Lock>>,
+    locks: Vec<AnyLock>,
 }
 
 impl MultiLock {
@@ -27,29 +29,26 @@ impl MultiLock {
     ///
     /// # Errors
     /// [`BadArgument`](ErrorKind::BadArgument) for no locks, one path through two clients (they would wait for each
-    /// other), or a lock twice that does not re-enter.
-    pub fn new(mut locks: Vec<Arc<Lock>>) -> Result<Self> {
+    /// other) or for locks of two kinds, or a lock twice that does not re-enter.
+    pub fn new(mut locks: Vec<AnyLock>) -> Result<Self> {
         if locks.is_empty() {
             return Err(Error::bad_argument("locks", "must not be empty"));
         }
-        locks.sort_by_key(|lock| lock.order());
+        locks.sort_by_cached_key(AnyLock::order);
         for pair in locks.windows(2) {
             let [one, other] = pair else { continue };
-            if one.order().0 != other.order().0 {
-                continue;
-            }
-            if !one.same_client(other) {
-                let problem =
-                    format!("{} is named through two clients, which would wait for each other", one.path());
-                return Err(Error::bad_argument("locks", problem));
-            }
-            if !(one.reentrant() && other.reentrant()) {
-                let problem = format!("{} is named twice and does not re-enter", one.path());
-                return Err(Error::bad_argument("locks", problem));
+            if let Some(problem) = cannot_both_be_held(one, other) {
+                return Err(Error::bad_argument("locks", format!("{} {problem}", one.path())));
             }
         }
         locks.dedup_by_key(|lock| lock.order());
         Ok(Self { locks })
+    }
+
+    /// The locks, in the order in which they are taken.
+    #[must_use]
+    pub fn locks(&self) -> &[AnyLock] {
+        &self.locks
     }
 
     /// Acquires all as a new owner, waiting as long as it takes.
@@ -57,9 +56,31 @@ impl MultiLock {
     /// Cancel safe: dropping the future leaves all queues and releases what was acquired.
     ///
     /// # Errors
-    /// As [`Lock::acquire`].
+    /// As [`Lock::acquire`](crate::Lock::acquire).
     pub async fn acquire(&self) -> Result<Vec<Lease>> {
         self.acquire_as(Owner::new(), Patience::Forever).await
+    }
+
+    /// Like [`acquire`](Self::acquire), within `time`, which covers all of them.
+    ///
+    /// Cancel safe as [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// [`LockTimeout`](ErrorKind::LockTimeout), which names the lock that was waited for, and those of
+    /// [`acquire`](Self::acquire).
+    pub async fn acquire_within(&self, time: Duration) -> Result<Vec<Lease>> {
+        self.acquire_as(Owner::new(), Patience::For(time)).await
+    }
+
+    /// Acquires all if all are free, without queueing for any. Some may be held for a moment before one turns out
+    /// to be taken.
+    ///
+    /// Cancel safe as [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// As [`Lock::try_acquire`](crate::Lock::try_acquire).
+    pub async fn try_acquire(&self) -> Result<Option<Vec<Lease>>> {
+        busy_is_none(self.acquire_as(Owner::new(), Patience::Try).await)
     }
 
     /// Acquires all for `owner`, within one deadline; the leases are in the order of taking. A lock that is lost while
@@ -70,7 +91,8 @@ impl MultiLock {
     /// # Errors
     /// [`LockTimeout`](ErrorKind::LockTimeout) if not all could be had in time, or not at once with
     /// [`Patience::Try`]; [`BadArgument`](ErrorKind::BadArgument) if the owner holds one of them but not one that
-    /// comes before it: taking that now would break the order; and those of [`Lock::acquire_as`].
+    /// comes before it: taking that now would break the order; and those of
+    /// [`Lock::acquire_as`](crate::Lock::acquire_as).
     pub async fn acquire_as(&self, owner: Owner, patience: Patience) -> Result<Vec<Lease>> {
         self.check_order(owner)?;
         let clock = Clock::start(patience);
@@ -84,19 +106,18 @@ impl MultiLock {
 
     /// Acquires all, or `None` if one was lost on the way.
     async fn acquire_once(&self, owner: Owner, clock: Clock) -> Result<Option<Vec<Lease>>> {
-        let mut leases: Vec<Lease> = Vec::with_capacity(self.locks.len());
+        let mut taken = Taken(Vec::with_capacity(self.locks.len()));
         for lock in &self.locks {
-            let granted = lock.request(owner, clock.left())?.granted();
             tokio::select! {
-                lease = granted => leases.push(lease?),
-                () = any_lost(&leases) => return Ok(None),
+                lease = lock.acquire_as(owner, clock.left()) => taken.0.push(lease?),
+                () = any_lost(&taken.0) => return Ok(None),
             }
         }
-        Ok(Some(leases))
+        Ok(Some(std::mem::take(&mut taken.0)))
     }
 
     fn check_order(&self, owner: Owner) -> Result<()> {
-        let mut missing: Option<&Lock> = None;
+        let mut missing: Option<&AnyLock> = None;
         for lock in &self.locks {
             match (lock.owned_by(owner)?, missing) {
                 (true, Some(missing)) => {
@@ -112,6 +133,33 @@ impl MultiLock {
             }
         }
         Ok(())
+    }
+}
+
+/// Why two locks that are next to each other in the order cannot be members of one lock.
+fn cannot_both_be_held(one: &AnyLock, other: &AnyLock) -> Option<String> {
+    let (first, second) = (one.order(), other.order());
+    if (first.ensemble, first.path) != (second.ensemble, second.path) {
+        None
+    } else if !one.same_client(other) {
+        Some("is named through two clients, which would wait for each other".to_owned())
+    } else if one.family() != other.family() {
+        Some(format!("is named as a {} and as a {}; give them different paths", one.family(), other.family()))
+    } else if !(one.reentrant() && other.reentrant()) {
+        Some("is named twice and does not re-enter".to_owned())
+    } else {
+        None
+    }
+}
+
+/// What was acquired so far. Dropped, it is released, the last one first.
+struct Taken(Vec<Lease>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        while let Some(lease) = self.0.pop() {
+            drop(lease);
+        }
     }
 }
 

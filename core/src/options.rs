@@ -1,9 +1,11 @@
 //! What callers pass in, checked before anything is sent.
 
+use std::future::Future;
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::queue::Intent;
+use crate::runtime;
 
 /// The environment variable that names the default servers.
 pub const HOSTS_VARIABLE: &str = "ZKLOCK_HOSTS";
@@ -14,6 +16,9 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest time that is told from "for ever": about 30 years. Longer ones overflow some clocks.
 const LONGEST: Duration = Duration::from_secs(1_000_000_000);
+
+/// How long a question waits to be asked again that no server answered.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How to connect to an ensemble.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -230,6 +235,35 @@ impl Clock {
         self.deadline.map_or(self.patience, |deadline| {
             Patience::For(deadline.saturating_duration_since(Instant::now()))
         })
+    }
+
+    /// Asks the servers something on the way to the lock at `path`. Connection loss only lengthens the wait, unless
+    /// the attempt is a try.
+    pub(crate) async fn insist<T, F>(self, path: &str, ask: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let answer = async {
+            loop {
+                match ask().await {
+                    Err(error)
+                        if error.kind() == ErrorKind::ConnectionFailed && self.patience != Patience::Try =>
+                    {
+                        runtime::sleep(ASK_AGAIN).await?;
+                    }
+                    answer => return answer,
+                }
+            }
+        };
+        let Patience::For(left) = self.left() else { return answer.await };
+        tokio::select! {
+            answer = answer => answer,
+            slept = runtime::sleep(left) => {
+                slept?;
+                let message = format!("no answer from the server in time while acquiring {path}");
+                Err(Error::new(ErrorKind::LockTimeout, message))
+            }
+        }
     }
 }
 

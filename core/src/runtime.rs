@@ -117,6 +117,18 @@ where
     Ok(Background { task: task.abort_handle(), generation: generation() })
 }
 
+/// Sleeps by the library's own clock, wherever the future is awaited.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) async fn sleep(time: Duration) -> Result<()> {
+    let (wake, awake) = oneshot::channel::<()>();
+    let timer = async move { tokio::time::sleep(time).await };
+    let _timer = run(timer, move |()| drop(wake))?;
+    awake.await.ok();
+    Ok(())
+}
+
 /// Puts the tasks that the client crate spawns on the runtime thread.
 struct OnRuntime;
 

@@ -1,18 +1,44 @@
 //! The counting semaphore.
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use zookeeper_client::OneshotWatcher;
 
+use crate::contender::Contender;
+use crate::driver::Command;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
-use crate::lock::{ClientSource, Lock, LockOptions, busy_is_none};
+use crate::lock::{ClientSource, Lock, LockOptions, Order, busy_is_none};
 use crate::options::{Clock, Patience, check_path};
 use crate::owner::Owner;
 use crate::queue::Kind;
+use crate::runtime;
 
 /// How long a try waits for somebody else who is in the middle of taking permits: a few round trips.
 const TRY_LIMIT: Duration = Duration::from_secs(2);
+
+/// After so long without news of a shared number a waiter reads it again, whatever the watch says (rule 10).
+const LONG_SILENCE: Duration = Duration::from_secs(20);
+
+/// Where those that wait for their permits stand, and those that hold them.
+const LEASES: &str = "/leases";
+
+/// Where those stand that take turns.
+const TURNS: &str = "/locks";
+
+/// How many permits a semaphore has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Permits {
+    /// So many. All contenders must say the same.
+    Fixed(u32),
+    /// As many as the node at this path says, an absolute path below the client's chroot. Its data is that of Curator's
+    /// `SharedCount`: four bytes, the highest first. Read at every acquire; who waits learns of a change.
+    SharedCount(String),
+}
 
 /// A fair semaphore with a number of permits, taken in the layout of Curator's `InterProcessSemaphoreV2`.
 ///
@@ -21,12 +47,13 @@ const TRY_LIMIT: Duration = Duration::from_secs(2);
 /// [`Lease`] of its own, released on its own, by anybody. Not reentrant. Fencing tokens of permits that are held at the
 /// same time are not comparable.
 ///
-/// All contenders on a path must agree on the number of permits.
+/// All contenders on a path must agree on the number of permits. One that finds another number stated by somebody, when it
+/// first uses the path or when it has to wait, is refused with [`PermitsMismatch`](ErrorKind::PermitsMismatch).
 #[derive(Debug)]
 pub struct Semaphore {
     turns: Lock,
     leases: Lock,
-    permits: u32,
+    permits: Permits,
 }
 
 impl Semaphore {
@@ -35,7 +62,7 @@ impl Semaphore {
     /// # Errors
     /// [`BadArgument`](ErrorKind::BadArgument) for a malformed path, or no permits.
     pub fn new(client: impl Into<ClientSource>, path: &str, permits: u32) -> Result<Self> {
-        Self::with_options(client, path, permits, LockOptions::default())
+        Self::with_options(client, path, Permits::Fixed(permits), LockOptions::default())
     }
 
     /// A semaphore at `path` with options, of which `reentrant` and `naming` have no meaning here.
@@ -45,17 +72,34 @@ impl Semaphore {
     pub fn with_options(
         client: impl Into<ClientSource>,
         path: &str,
-        permits: u32,
-        options: LockOptions,
+        permits: Permits,
+        mut options: LockOptions,
     ) -> Result<Self> {
         check_path("path", path)?;
-        if permits == 0 {
-            return Err(Error::bad_argument("permits", "must be at least 1"));
-        }
+        options.permits = match &permits {
+            Permits::Fixed(0) => return Err(Error::bad_argument("permits", "must be at least 1")),
+            Permits::Fixed(permits) => Some(*permits),
+            Permits::SharedCount(path) => {
+                check_path("shared_count", path)?;
+                None
+            }
+        };
         let source = client.into();
-        let turns = Lock::new(source.clone(), &format!("{path}/locks"), Kind::Exclusive, options.clone())?;
-        let leases = Lock::new(source, &format!("{path}/leases"), Kind::Permit(permits), options)?;
+        let turns = Lock::in_directory(source.clone(), path, TURNS, Kind::Exclusive, options.clone())?;
+        let leases = Lock::in_directory(source, path, LEASES, Kind::Permit(0), options)?;
         Ok(Self { turns, leases, permits })
+    }
+
+    /// The semaphore's path, as given.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.leases.path()
+    }
+
+    /// How many permits there are, as given.
+    #[must_use]
+    pub fn permits(&self) -> &Permits {
+        &self.permits
     }
 
     /// Acquires a permit, waiting as long as it takes.
@@ -63,9 +107,10 @@ impl Semaphore {
     /// Cancel safe: dropping the future leaves the queue; a grant that races it is released.
     ///
     /// # Errors
-    /// As [`Lock::acquire`].
+    /// As [`Lock::acquire`]; [`PermitsMismatch`](ErrorKind::PermitsMismatch) if others on the path state another number
+    /// of permits; [`BadArgument`](ErrorKind::BadArgument) if there is no number where it is to be read.
     pub async fn acquire(&self) -> Result<Lease> {
-        self.acquire_one(Patience::Forever).await
+        self.acquire_with(Patience::Forever).await
     }
 
     /// Like [`acquire`](Self::acquire), within `time`, which covers everything.
@@ -75,36 +120,48 @@ impl Semaphore {
     /// # Errors
     /// [`LockTimeout`](ErrorKind::LockTimeout), and those of [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, time: Duration) -> Result<Lease> {
-        self.acquire_one(Patience::For(time)).await
+        self.acquire_with(Patience::For(time)).await
     }
 
-    /// Acquires a permit if there is one, without waiting for it. One read if there is none.
+    /// Acquires a permit if there is one, without waiting for it. One read if there is none, and one more where
+    /// the number is to be read.
     ///
     /// Cancel safe as [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`Lock::try_acquire`].
+    /// As [`Lock::try_acquire`], and those of [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Lease>> {
-        busy_is_none(self.acquire_one(Patience::Try).await)
+        busy_is_none(self.acquire_with(Patience::Try).await)
     }
 
-    async fn acquire_one(&self, patience: Patience) -> Result<Lease> {
+    /// Acquires a permit. With [`Patience::Try`] none free is a [`LockTimeout`](ErrorKind::LockTimeout).
+    ///
+    /// Cancel safe as [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// As [`acquire_within`](Self::acquire_within).
+    pub async fn acquire_with(&self, patience: Patience) -> Result<Lease> {
         let mut leases = self.acquire_many(1, patience).await?;
         leases.pop().ok_or_else(Error::client_closed)
     }
 
-    /// Acquires `count` permits, all or none. Others with fewer wishes do not come in between.
+    /// Acquires `count` permits, all or none. Others with fewer wishes do not come in between. More than a shared
+    /// number says are waited for: it may grow.
     ///
     /// Cancel safe as [`acquire`](Self::acquire): none is kept.
     ///
     /// # Errors
-    /// [`BadArgument`](ErrorKind::BadArgument) for no permits or more than there are, and those of
+    /// [`BadArgument`](ErrorKind::BadArgument) for no permits or more than a fixed number, and those of
     /// [`acquire_within`](Self::acquire_within); with [`Patience::Try`] too few are a
     /// [`LockTimeout`](ErrorKind::LockTimeout).
     pub async fn acquire_many(&self, count: u32, patience: Patience) -> Result<Vec<Lease>> {
-        if count == 0 || count > self.permits {
-            let problem = format!("must be between 1 and the {} permits", self.permits);
-            return Err(Error::bad_argument("count", problem));
+        match self.permits {
+            _ if count == 0 => return Err(Error::bad_argument("count", "must be at least 1")),
+            Permits::Fixed(permits) if count > permits => {
+                let problem = format!("is {count}, but there are only {permits} permits");
+                return Err(Error::bad_argument("count", problem));
+            }
+            _ => {}
         }
         let clock = match patience {
             Patience::Try => {
@@ -114,30 +171,195 @@ impl Semaphore {
             patience => Clock::start(patience),
         };
         let since = Instant::now();
-        // Taken by the way: what the caller waits for, and will hold, are the permits.
-        let turn = self.turns.request_since(Owner::new(), clock.left(), || None)?.granted().await?;
-        // Asked for together, so that they are in one flight. On leaving they go before the turn does.
+        loop {
+            // Taken by the way: what the caller waits for, and will hold, are the permits.
+            let turn = self.turns.request_as(Owner::new(), Kind::Exclusive, clock.left(), || None)?;
+            let turn = turn.granted().await?;
+            // Without its turn it must not go on waiting: somebody else may wait for permits now, and each could keep a
+            // part of what both need.
+            let leases = tokio::select! {
+                leases = self.take(count, patience, clock, since) => leases?,
+                _ = turn.lost() => continue,
+            };
+            turn.release_in_background()?;
+            return Ok(leases);
+        }
+    }
+
+    /// Takes permits, in its turn. On leaving they go before the turn does.
+    async fn take(&self, count: u32, patience: Patience, clock: Clock, since: Instant) -> Result<Vec<Lease>> {
+        let path = self.leases.resolve()?;
+        let mut permits = self.number(clock).await?;
+        if matches!(self.permits, Permits::Fixed(_))
+            && path.permits.compared.load(Ordering::Relaxed) != permits
+        {
+            self.compare(permits, clock).await?;
+            path.permits.compared.store(permits, Ordering::Relaxed);
+        }
+        loop {
+            let waiting = path.permits.waiting.notified();
+            let mut leases = pin!(self.request(count, permits, patience, clock, since));
+            tokio::select! {
+                leases = &mut leases => return leases,
+                () = waiting => {}
+            }
+            permits = tokio::select! {
+                leases = &mut leases => return leases,
+                changed = self.changed(permits, clock) => changed?,
+            };
+        }
+    }
+
+    /// Asks for permits, all in one flight.
+    async fn request(
+        &self,
+        count: u32,
+        permits: u32,
+        patience: Patience,
+        clock: Clock,
+        since: Instant,
+    ) -> Result<Vec<Lease>> {
         let mut requests = Vec::new();
         for _ in 0..count {
             let patience = if patience == Patience::Try { Patience::Try } else { clock.left() };
-            requests.push(self.leases.request_since(Owner::new(), patience, || Some(since))?);
+            requests
+                .push(self.leases.request_as(Owner::new(), Kind::Permit(permits), patience, || Some(since))?);
         }
         let mut leases = Vec::new();
         for request in requests {
             leases.push(request.granted().await?);
         }
-        turn.release_in_background()?;
         Ok(leases)
+    }
+
+    /// For who waits: the number of permits, once it is another one. Fails if others state another number.
+    async fn changed(&self, permits: u32, clock: Clock) -> Result<u32> {
+        let Permits::SharedCount(node) = &self.permits else {
+            self.compare(permits, clock).await?;
+            return std::future::pending().await;
+        };
+        loop {
+            let (number, changed) = self.read(node, true, clock).await?;
+            if number != permits {
+                return Ok(number);
+            }
+            let changed = async {
+                if let Some(changed) = changed {
+                    changed.changed().await;
+                }
+            };
+            tokio::select! {
+                () = changed => {}
+                slept = runtime::sleep(LONG_SILENCE) => slept?,
+            }
+        }
+    }
+
+    /// How many permits there are now.
+    async fn number(&self, clock: Clock) -> Result<u32> {
+        match &self.permits {
+            Permits::Fixed(permits) => Ok(*permits),
+            Permits::SharedCount(node) => Ok(self.read(node, false, clock).await?.0),
+        }
+    }
+
+    /// The number of permits that a node says, and a watch on it if asked for.
+    async fn read(&self, node: &str, watch: bool, clock: Clock) -> Result<(u32, Option<OneshotWatcher>)> {
+        let path = self.leases.resolve()?;
+        let full_path: Arc<str> = format!("{}{node}", path.client.options.hosts.chroot).into();
+        let read = || {
+            let path = Arc::clone(&full_path);
+            self.leases.inquire(move |_, reply| Command::ReadNumber { path, watch, reply })
+        };
+        let problem = match clock.insist(self.path(), read).await? {
+            Some(number) => match number.value() {
+                Some(value) => return Ok((value, number.changed)),
+                None => "does not hold a number of permits",
+            },
+            None => "does not exist",
+        };
+        let hint = "make it with Curator's SharedCount, or write the number as 4 bytes, the highest first";
+        Err(Error::bad_argument("shared_count", format!("{node} {problem}; {hint}")))
+    }
+
+    /// Fails if somebody on the path states another number of permits.
+    async fn compare(&self, permits: u32, clock: Clock) -> Result<()> {
+        for contender in clock.insist(self.path(), || self.leases.contenders()).await? {
+            let Some(about) = contender.about else { continue };
+            if let Some(theirs) = about.permits.filter(|theirs| *theirs != permits) {
+                let message = format!(
+                    "{} has {theirs} permits for process {} on {}, but {permits} here; all must agree on the number",
+                    self.path(),
+                    about.pid,
+                    about.host
+                );
+                return Err(Error::new(ErrorKind::PermitsMismatch, message));
+            }
+        }
+        Ok(())
     }
 
     /// Fails if there are too few permits now.
     async fn expect_free(&self, count: u32) -> Result<()> {
-        let taken = self.leases.count().await?;
-        if taken + count as usize <= self.permits as usize {
+        let (taken, permits) = self.taken().await?;
+        if taken + count as usize <= permits as usize {
             return Ok(());
         }
         self.leases.note_busy()?;
-        let message = format!("{taken} of {} permits of {} are taken", self.permits, self.leases.path());
+        let message = format!("{taken} of {permits} permits of {} are taken", self.path());
         Err(Error::new(ErrorKind::LockTimeout, message))
+    }
+
+    /// How many permits are taken or waited for in turn, of how many.
+    async fn taken(&self) -> Result<(usize, u32)> {
+        let permits = self.number(Clock::start(Patience::Try)).await?;
+        Ok((self.leases.count().await?, permits))
+    }
+
+    /// Who contends for the semaphore: first those with permits, and the one whose turn it is to wait for some, a node
+    /// for each (`leases/…`); then those that take turns (`locks/…`), of whom the first is that one. Two round trips,
+    /// however many there are.
+    ///
+    /// Cancel safe: nothing is left behind.
+    ///
+    /// # Errors
+    /// As [`Lock::contenders`].
+    pub async fn contenders(&self) -> Result<Vec<Contender>> {
+        let (mut leases, mut turns) = tokio::try_join!(self.leases.contenders(), self.turns.contenders())?;
+        for (contenders, directory) in [(&mut leases, LEASES), (&mut turns, TURNS)] {
+            for contender in contenders {
+                contender.node = format!("{}/{}", &directory[1..], contender.node);
+            }
+        }
+        leases.append(&mut turns);
+        for (position, contender) in leases.iter_mut().enumerate() {
+            contender.position = position;
+        }
+        Ok(leases)
+    }
+
+    /// Whether no permit is free. One round trip, and one more where the number is to be read; as of then.
+    ///
+    /// Cancel safe: nothing is left behind.
+    ///
+    /// # Errors
+    /// As [`Lock::locked`], and [`BadArgument`](ErrorKind::BadArgument) if there is no number where it is to be read.
+    pub async fn locked(&self) -> Result<bool> {
+        let (taken, permits) = self.taken().await?;
+        Ok(taken >= permits as usize)
+    }
+
+    /// Its place among other locks (see [`Lock::order`]).
+    pub(crate) fn order(&self) -> Order {
+        self.leases.order()
+    }
+
+    /// Fails in a process that inherited the client through fork.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        self.leases.resolve()?.client.check_process()
+    }
+
+    pub(crate) fn source(&self) -> &ClientSource {
+        self.leases.source()
     }
 }

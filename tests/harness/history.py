@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 SEQUENCED = re.compile(r"\d{10}$")
 NEVER = 1 << 62
+# As many permits as somebody else says.
+UNKNOWN = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Hold:
     node: str | None = None
     token: int | None = None
     asked: int | None = None
+    # A semaphore's: so many may hold together.
+    permits: int | None = None
 
     @property
     def until(self) -> int:
@@ -50,7 +54,7 @@ class Hold:
     def __str__(self) -> str:
         end = "…" if self.ended is None else f"{self.ended / 1e9:.6f}"
         span = f"[{self.granted / 1e9:.6f}, {end}]"
-        kind = "reader" if self.shared else "writer"
+        kind = "reader" if self.shared else "writer" if self.permits is None else "permit"
         return f"{kind} {self.worker}/{self.owner} {span} node={self.node} token={self.token}"
 
 
@@ -62,6 +66,11 @@ def by_path(holds: Iterable[Hold]) -> dict[str, list[Hold]]:
     for found in paths.values():
         found.sort(key=lambda hold: hold.granted)
     return paths
+
+
+def _locks(holds: Iterable[Hold]) -> list[Hold]:
+    """Without the permits: those have no order, and their tokens are not comparable."""
+    return [hold for hold in holds if hold.permits is None]
 
 
 def downgrades(ordered: Iterable[Hold]) -> dict[Hold, Hold]:
@@ -86,7 +95,7 @@ def downgrades(ordered: Iterable[Hold]) -> dict[Hold, Hold]:
 def overlaps(holds: Iterable[Hold]) -> list[str]:
     """Every pair, not both readers, that certainly held one lock at the same time."""
     found = []
-    for path, ordered in by_path(holds).items():
+    for path, ordered in by_path(_locks(holds)).items():
         downgraded = downgrades(ordered)
         current: list[Hold] = []
         for hold in ordered:
@@ -95,6 +104,22 @@ def overlaps(holds: Iterable[Hold]) -> list[str]:
                 if not (earlier.shared and hold.shared) and downgraded.get(hold) is not earlier:
                     found.append(f"overlap on {path}: {earlier} and {hold}")
             current.append(hold)
+    return found
+
+
+def oversubscribed(holds: Iterable[Hold]) -> list[str]:
+    """Every permit that was certainly held while as many others as there are were held too."""
+    found = []
+    for path, ordered in by_path(hold for hold in holds if hold.permits is not None).items():
+        if disagreement := {hold.permits for hold in ordered} - {UNKNOWN, ordered[0].permits}:
+            found.append(f"numbers of permits on {path}: {ordered[0].permits} and {disagreement}")
+        current: list[Hold] = []
+        for hold in ordered:
+            current = [earlier for earlier in current if hold.granted < earlier.until]
+            current.append(hold)
+            if len(current) > (hold.permits or 0):
+                listed = ", ".join(map(str, current))
+                found.append(f"{len(current)} of {hold.permits} permits on {path}: {listed}")
     return found
 
 
@@ -139,7 +164,7 @@ def misordered(holds: Iterable[Hold], *, restarts: bool = False) -> list[str]:
     (``restarts``), a smaller number is forgiven if the token says that the node is the younger one.
     """
     found = []
-    for path, ordered in by_path(holds).items():
+    for path, ordered in by_path(_locks(holds)).items():
         downgraded = downgrades(ordered)
         readers, writers = _Foremost(), _Foremost()
         for hold in ordered:
@@ -159,7 +184,7 @@ def shrinking_tokens(holds: Iterable[Hold]) -> list[str]:
     reader's is greater than those of all writers before it.
     """
     found = []
-    for path, ordered in by_path(holds).items():
+    for path, ordered in by_path(_locks(holds)).items():
         downgraded = downgrades(ordered)
         writer: Hold | None = None
         reader: Hold | None = None
@@ -181,12 +206,13 @@ def shrinking_tokens(holds: Iterable[Hold]) -> list[str]:
 
 
 def shared_nodes(holds: Iterable[Hold]) -> list[str]:
-    """Every reader's node that two owners took for theirs: one of them has none."""
+    """Every node of a reader's or a permit that two owners took for theirs: one of them has none."""
     found = []
     for path, ordered in by_path(holds).items():
         known: dict[str, Hold] = {}
         for hold in ordered:
-            if hold.shared and hold.node is not None and known.setdefault(hold.node, hold) is not hold:
+            together = hold.shared or hold.permits is not None
+            if together and hold.node is not None and known.setdefault(hold.node, hold) is not hold:
                 found.append(f"one node for two on {path}: {known[hold.node]} and {hold}")
     return found
 
@@ -197,9 +223,9 @@ def unanswered(holds: Iterable[Hold]) -> list[str]:
 
 
 def problems(holds: Iterable[Hold], *, restarts: bool = False, open_holds: bool = False) -> list[str]:
-    """Everything that is wrong with a history of mutexes and read/write locks."""
+    """Everything that is wrong with a history of mutexes, read/write locks and semaphores."""
     holds = list(holds)
-    found = overlaps(holds) + misordered(holds, restarts=restarts)
+    found = overlaps(holds) + oversubscribed(holds) + misordered(holds, restarts=restarts)
     found += shrinking_tokens(holds) + shared_nodes(holds)
     return found if open_holds else found + unanswered(holds)
 

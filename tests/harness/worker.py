@@ -9,12 +9,14 @@ import subprocess
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from harness.history import Hold
+from harness.history import UNKNOWN, Hold
 from harness.paths import TESTS
 from harness.processes import reap, spawn
 from harness.surfaces import ALL, Surface
@@ -116,6 +118,8 @@ class Worker:
         self._commands: dict[int, Pending] = {}
         self._paths: dict[str, str] = {}
         self._kinds: dict[str, str] = {}
+        self._permits: dict[str, int | None] = {}
+        self._members: dict[str, Sequence[str]] = {}
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
         self._errors: deque[str] = deque(maxlen=40)
@@ -237,27 +241,61 @@ class Worker:
         reentrant: bool = True,
         client: str | None = "c",
         hosts: str | None = None,
+        **options: Any,
     ) -> None:
-        """Make a lock object, on a client or (with ``hosts``) on a shared one that its first use makes."""
+        """Make a lock object, on a client or (with ``hosts``) on a shared one that its first use makes.
+
+        Further options are those of its kind: ``permits``, ``shared_count``, ``label``.
+        """
         self._paths[lock] = path
         self._kinds[lock] = kind
+        self._permits[lock] = options.get("permits")
         fields: Line = {"hosts": hosts} if hosts is not None else {"client": client}
         if not reentrant:
             fields["reentrant"] = False
-        self.call("lock", lock=lock, path=path, kind=kind, **fields)
+        self.call("lock", lock=lock, path=path, kind=kind, **fields, **options)
 
-    def acquire(self, lease: str = "l", *, lock: str = "m", owner: str = "a", timeout: Any = None) -> Pending:
+    def multi(self, members: Sequence[str], *, lock: str = "multi") -> None:
+        """Make several lock objects one."""
+        self.send_multi(members, lock=lock).expect("ready")
+
+    def send_multi(self, members: Sequence[str], *, lock: str = "multi") -> Pending:
+        """Ask for that, and do not wait for the answer."""
+        self._members[lock] = members
+        return self.send("lock", lock=lock, kind="multi", members=members)
+
+    def acquire(
+        self,
+        lease: str = "l",
+        *,
+        lock: str = "m",
+        owner: str = "a",
+        timeout: Any = None,
+        count: int | None = None,
+    ) -> Pending:
         """Ask for the lock."""
-        given = {} if timeout is None else {"timeout": timeout}
+        given = {"timeout": timeout, "count": count}
+        given = {name: value for name, value in given.items() if value is not None}
         return self.send("acquire", lock=lock, lease=lease, owner=owner, **given)
 
-    def hold(self, lease: str = "l", *, lock: str = "m", owner: str = "a", timeout: float = ANSWER) -> Line:
+    def hold(
+        self,
+        lease: str = "l",
+        *,
+        lock: str = "m",
+        owner: str = "a",
+        timeout: float = ANSWER,
+        count: int | None = None,
+    ) -> Line:
         """Acquire and return the answer, which must be `acquired`."""
-        return self.acquire(lease, lock=lock, owner=owner).expect("acquired", timeout)
+        return self.acquire(lease, lock=lock, owner=owner, count=count).expect("acquired", timeout)
 
-    def try_acquire(self, lease: str = "l", *, lock: str = "m", owner: str = "a") -> Line:
+    def try_acquire(
+        self, lease: str = "l", *, lock: str = "m", owner: str = "a", count: int | None = None
+    ) -> Line:
         """Ask for the lock without queueing; `acquired` or `busy`."""
-        return self.call("try", lock=lock, lease=lease, owner=owner)
+        given = {} if count is None else {"count": count}
+        return self.call("try", lock=lock, lease=lease, owner=owner, **given)
 
     def release(self, lease: str = "l", *, owner: str = "a", wait: bool = True) -> Line:
         """Release a lease."""
@@ -282,6 +320,7 @@ class Worker:
         owners: int,
         rounds: int,
         kind: str = "mutex",
+        permits: int | None = None,
         objects: str = "each",
         hold_ms: tuple[float, float] = (0, 0),
         client: str = "c",
@@ -296,6 +335,7 @@ class Worker:
             rounds=rounds,
             objects=objects,
             hold_ms=list(hold_ms),
+            **({} if permits is None else {"permits": permits}),
         )
 
     # The process.
@@ -344,25 +384,42 @@ class Worker:
         with self._news:
             self.history.append({"event": "lost", "lease": lease, "reason": "the test", "t": at})
 
-    def path_of(self, lock: str) -> str:
-        """The path of a lock object."""
-        return self._paths[lock]
-
-    def kind_of(self, lock: str) -> str:
-        """Mutex, or a half of a read/write lock."""
-        return self._kinds[lock]
+    def parts_of(self, lock: str) -> list[_Part]:
+        """What an acquire of this lock object holds."""
+        if lock not in self._members:
+            return [_Part(self._paths[lock], self._kinds[lock], self._permits[lock])]
+        return [part for member in self._members[lock] for part in self.parts_of(member)]
 
     def command(self, number: int) -> Line:
         """The command with this id."""
         return self._commands[number].command
 
 
+@dataclass(frozen=True)
+class _Part:
+    """One lock as the history knows it."""
+
+    path: str
+    kind: str
+    permits: int | None
+
+    def holds_node(self, node: str) -> bool:
+        """Whether a node, as told by a lease, is one of this lock."""
+        return node.startswith(self.path + "/") and ("__READ__" in node) == (self.kind == "read")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What makes a hold of it different from a mutex's."""
+        if self.kind == "semaphore":
+            return {"permits": UNKNOWN if self.permits is None else self.permits}
+        return {"shared": self.kind == "read"}
+
+
 class _Level:
     """One lease: a level of an owner's hold."""
 
-    def __init__(self, path: str, kind: str, owner: str, lock: str, line: Line) -> None:
-        self.path = path
-        self.kind = kind
+    def __init__(self, part: _Part, owner: str, lock: str, line: Line) -> None:
+        self.part = part
         self.owner = owner
         self.lock = lock
         self.line = line
@@ -397,10 +454,13 @@ class _Ledger:
         elif event == "acquired":
             command = self._worker.command(line["id"])
             lock = command["lock"]
-            path, kind = self._worker.path_of(lock), self._worker.kind_of(lock)
-            level = _Level(path, kind, command["owner"], lock, line)
-            self._levels.append(level)
-            self._leases[command["lease"]] = level
+            parts = self._worker.parts_of(lock)
+            for lease in line.get("leases", [{**line, "lease": command["lease"]}]):
+                # One lock's lease is its own; of several each has the one whose node it is.
+                part = parts[0] if len(parts) == 1 else next(p for p in parts if p.holds_node(lease["node"]))
+                level = _Level(part, command["owner"], lock, {**lease, "t": line["t"]})
+                self._levels.append(level)
+                self._leases[lease["lease"]] = level
         elif event == "released":
             command = self._worker.command(line["id"])
             if command["cmd"] == "unlock":
@@ -412,7 +472,10 @@ class _Ledger:
                 ]
                 self._end(mine[-1] if mine else None, line["t0"])
             else:
-                self._end(self._leases.get(command["lease"]), line["t0"])
+                lease = command["lease"]
+                for name, level in self._leases.items():
+                    if name == lease or name.startswith(lease + "/"):
+                        self._end(level, line["t0"])
 
     @staticmethod
     def _end(level: _Level | None, at: int) -> None:
@@ -423,7 +486,7 @@ class _Ledger:
         command = self._worker.command(line["id"])
         return Hold(
             path=command["path"],
-            shared=command.get("kind") == "read",
+            **_Part(command["path"], command.get("kind", "mutex"), command.get("permits")).facts,
             worker=self._worker.name,
             owner=line["owner"],
             granted=line["t"],
@@ -434,19 +497,19 @@ class _Ledger:
 
     def _merged(self) -> list[Hold]:
         # One owner's levels on one node are one hold; levels of different owners never are, even on one node.
-        groups: dict[tuple[str, str, str | None], list[_Level]] = {}
+        groups: dict[tuple[_Part, str, str | None], list[_Level]] = {}
         for index, level in enumerate(self._levels):
             node = level.line.get("node") or f"unknown-{index}"
-            groups.setdefault((level.path, level.owner, node), []).append(level)
+            groups.setdefault((level.part, level.owner, node), []).append(level)
         holds = []
-        for (path, owner, _node_name), levels in groups.items():
+        for (part, owner, _node_name), levels in groups.items():
             ends = [level.ended for level in levels]
             holds.append(
                 Hold(
-                    path=path,
+                    path=part.path,
                     worker=self._worker.name,
                     owner=owner,
-                    shared=levels[0].kind == "read",
+                    **part.facts,
                     granted=min(level.line["t"] for level in levels),
                     ended=None if None in ends else max(end for end in ends if end is not None),
                     **_node(levels[0].line),

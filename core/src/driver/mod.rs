@@ -7,6 +7,7 @@
 mod heartbeat;
 mod link;
 mod metered;
+mod number;
 mod requests;
 mod slot;
 mod timers;
@@ -22,6 +23,7 @@ use zookeeper_client as zk;
 
 use self::heartbeat::Pulse;
 use self::link::{Link, LinkEvent};
+pub(crate) use self::number::Number;
 use self::requests::Wire;
 use self::slot::{Slot, Waiter};
 use self::timers::{Alarm, Timers};
@@ -65,6 +67,8 @@ pub(crate) enum Command {
     Inspect { path: Arc<str>, reply: oneshot::Sender<Result<Vec<Contender>>> },
     /// Tell how many contend.
     Count { path: Arc<str>, reply: oneshot::Sender<Result<usize>> },
+    /// Read the number in this node, and watch it if asked to.
+    ReadNumber { path: Arc<str>, watch: bool, reply: oneshot::Sender<Result<Option<Number>>> },
     /// End the session and the driver.
     Close { done: Option<oneshot::Sender<()>> },
 }
@@ -78,6 +82,7 @@ pub(crate) struct Attempt {
     intent: Intent,
     naming: Naming,
     label: Option<String>,
+    permits: Option<u32>,
     deadline: Option<Instant>,
     /// When its caller began to wait; `None` for what is not to be counted as a hold.
     since: Option<Instant>,
@@ -98,8 +103,8 @@ impl Attempt {
             Patience::For(time) => Instant::now().checked_add(time),
             Patience::Forever | Patience::Try => None,
         };
-        let (naming, label, since) = (options.naming, options.label.clone(), None);
-        Self { join, lock, owner, kind, intent, naming, label, deadline, since, reply }
+        let LockOptions { naming, label, permits, .. } = options.clone();
+        Self { join, lock, owner, kind, intent, naming, label, permits, deadline, since: None, reply }
     }
 
     /// The same, for a caller who has waited since; `None` for what is not to be counted as a hold.
@@ -228,6 +233,9 @@ impl Driver {
                 Input::Command(Command::Count { path, reply }) => {
                     self.look(&path, reply, |wire| async move { Ok(wire.names().await?.len()) });
                 }
+                Input::Command(Command::ReadNumber { path, watch, reply }) => {
+                    self.look(&path, reply, move |wire| async move { wire.number(watch).await });
+                }
                 Input::Command(Command::Close { done }) => return ControlFlow::Break(done),
             }
         }
@@ -278,7 +286,8 @@ impl Driver {
     }
 
     fn join(&mut self, attempt: Attempt) {
-        let Attempt { join, lock, owner, kind, intent, naming, label, deadline, since, reply } = attempt;
+        let Attempt { join, lock, owner, kind, intent, naming, label, permits, deadline, since, reply } =
+            attempt;
         // What the owner holds may have changed since it asked.
         let intent = match lock.enter(owner, kind, intent) {
             Ok(Entry::Queues(intent)) => intent,
@@ -295,7 +304,7 @@ impl Driver {
             let unreachable = Instant::now() + self.options.connect_timeout;
             alarms.push(self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join)));
         }
-        let data = requests::node_data(&self.options, label.as_deref());
+        let data = requests::node_data(&self.options, label.as_deref(), permits);
         let (live, connected, term) =
             (self.link.is_live(), self.link.is_connected(), self.pulse.is_running());
         let new = || Slot::new(self.last_ticket, live, connected, term);

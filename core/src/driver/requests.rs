@@ -308,14 +308,17 @@ fn failed<T>(error: &zk::Error) -> Outcome<T> {
 }
 
 /// What operators see in a node: who contends, from where, since when.
-pub(super) fn node_data(options: &ClientOptions, label: Option<&str>) -> Vec<u8> {
+pub(super) fn node_data(options: &ClientOptions, label: Option<&str>, permits: Option<u32>) -> Vec<u8> {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
-    let data = json!({
+    let mut data = json!({
         "host": rustix::system::uname().nodename().to_string_lossy(),
         "pid": std::process::id(),
         "language": options.language,
         "label": label.or(options.label.as_deref()),
         "since": u64::try_from(since).unwrap_or(u64::MAX),
     });
+    if let Some(permits) = permits {
+        data["permits"] = permits.into();
+    }
     data.to_string().into_bytes()
 }

@@ -275,6 +275,7 @@ impl Slot {
     pub(super) fn timeout_error(&self, join: JoinId, connected: bool) -> Error {
         let path = self.waiters.get(&join).map_or("", |waiter| waiter.lock.path.as_str());
         let message = match (connected, self.queue.ahead_of(join)) {
+            (true, _) if self.queue.awaits_permits() => too_few_permits(path),
             (false, _) => format!("no answer from the server in time while acquiring {path}"),
             (true, Some(ahead @ 1..)) => format!("{path} is taken: {ahead} still ahead in the queue"),
             (true, _) => format!("{path} was not acquired in time"),
@@ -304,6 +305,11 @@ impl Slot {
         if !self.parked.is_empty() && !self.polling {
             self.polling = true;
             timers.set(Instant::now() + POLL_INTERVAL, Alarm::Poll(Arc::clone(path)));
+        }
+        if self.queue.awaits_permits() {
+            for waiter in self.waiters.values() {
+                waiter.lock.permits.waiting.notify_waiters();
+            }
         }
     }
 
@@ -466,7 +472,11 @@ impl Slot {
         let error = match refusal {
             Refusal::Busy => {
                 waiter.lock.client.meter().busy();
-                Error::new(ErrorKind::LockTimeout, format!("{path} is taken"))
+                let message = match waiter.kind {
+                    Kind::Permit(_) => too_few_permits(path),
+                    _ => format!("{path} is taken"),
+                };
+                Error::new(ErrorKind::LockTimeout, message)
             }
             Refusal::SequenceExhausted => Error::new(
                 ErrorKind::SequenceExhausted,
@@ -493,6 +503,10 @@ impl Slot {
 fn lose(lock: &LockPath, join: JoinId, reason: LossReason) {
     tracing::warn!(path = %lock.path, %reason, "lock lost");
     lock.lose(join, reason);
+}
+
+fn too_few_permits(path: &str) -> String {
+    format!("too few permits of {path} are free")
 }
 
 pub(super) fn not_authorized(path: &str) -> Error {

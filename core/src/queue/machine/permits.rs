@@ -4,15 +4,19 @@
 //! watching the children wakes nobody else.
 
 use super::super::{Action, Kind, Ticket};
-use super::{Look, Queue, Stage};
+use super::{Join, Look, Queue, Stage};
 
 impl Queue {
-    /// How many permits there are, if this is a directory of permits.
+    /// How many permits there are, if this is a directory of permits. Those that wait know it; when those that hold
+    /// came, it may have been another number.
     pub(super) fn permits(&self) -> Option<usize> {
-        self.joins.values().find_map(|join| match join.kind {
+        let permits = |join: &Join| match join.kind {
             Kind::Permit(permits) => Some(permits as usize),
             _ => None,
-        })
+        };
+        let waits = |join: &&Join| !join.leaving && !matches!(join.stage, Stage::Held(_));
+        let wanted = self.joins.values().filter(waits).filter_map(permits).min();
+        wanted.or_else(|| self.joins.values().find_map(permits))
     }
 
     /// Grants to all that wait if there are permits for all. Returns whether this is a directory of permits.
@@ -43,7 +47,8 @@ impl Queue {
     }
 
     /// Whether somebody of ours was seen to wait for a permit.
-    pub(super) fn awaits_permits(&self) -> bool {
+    #[must_use]
+    pub fn awaits_permits(&self) -> bool {
         let waits = |stage: &Stage| matches!(stage, Stage::Queued(place) if place.confirmed);
         self.permits().is_some() && self.joins.values().any(|join| waits(&join.stage))
     }

@@ -31,6 +31,7 @@ pub(crate) enum Command {
         lock: String,
         lease: String,
         owner: String,
+        count: Option<u32>,
     },
     Release {
         lease: String,
@@ -41,6 +42,12 @@ pub(crate) enum Command {
     Owned {
         lock: String,
         owner: String,
+    },
+    Locked {
+        lock: String,
+    },
+    Contenders {
+        lock: String,
     },
     Check {
         lease: String,
@@ -72,17 +79,24 @@ pub(crate) enum Command {
 #[derive(Deserialize)]
 pub(crate) struct LockObject {
     pub(crate) lock: String,
+    /// Of all kinds but `multi`.
+    #[serde(default)]
     pub(crate) path: String,
     pub(crate) client: Option<String>,
     pub(crate) hosts: Option<String>,
     #[serde(default)]
     pub(crate) kind: Kind,
     pub(crate) reentrant: Option<bool>,
+    pub(crate) label: Option<String>,
     pub(crate) permits: Option<u32>,
+    pub(crate) shared_count: Option<String>,
+    /// Of the kind `multi`: names of locks.
+    #[serde(default)]
+    pub(crate) members: Vec<String>,
 }
 
 /// Which lock an object is, or which half of one.
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
     #[default]
@@ -90,6 +104,7 @@ pub(crate) enum Kind {
     Read,
     Write,
     Semaphore,
+    Multi,
 }
 
 #[derive(Deserialize)]

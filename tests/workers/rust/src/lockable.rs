@@ -1,15 +1,17 @@
 //! The locks of all kinds, as the suite sees them.
 
+use serde_json::{Value, json};
 use zklock::{
-    ClientSource, Error, Lease, Lock, LockOptions, Mutex, Owner, Patience, ReadWriteLock, Semaphore,
+    AnyLock, ClientSource, Contender, Error, Lease, LockOptions, MultiLock, Mutex, Owner, Patience, Permits,
+    ReadWriteLock, Semaphore,
 };
 
 use crate::command::Kind;
 
 /// Something that can be acquired.
 pub(crate) enum Lockable {
-    Lock(Lock),
-    Semaphore(Box<Semaphore>),
+    One(AnyLock),
+    Several(MultiLock),
 }
 
 impl Lockable {
@@ -17,39 +19,73 @@ impl Lockable {
         source: ClientSource,
         path: &str,
         kind: Kind,
-        permits: Option<u32>,
+        permits: Permits,
         options: LockOptions,
     ) -> Result<Self, Error> {
-        Ok(match kind {
-            Kind::Mutex => Self::Lock(Mutex::with_options(source, path, options)?.into()),
-            Kind::Read => Self::Lock(ReadWriteLock::with_options(source, path, options)?.read_lock),
-            Kind::Write => Self::Lock(ReadWriteLock::with_options(source, path, options)?.write_lock),
-            Kind::Semaphore => Self::Semaphore(Box::new(Semaphore::with_options(
-                source,
-                path,
-                permits.unwrap_or(1),
-                options,
-            )?)),
-        })
+        Ok(Self::One(match kind {
+            Kind::Mutex | Kind::Multi => Mutex::with_options(source, path, options)?.into(),
+            Kind::Read => ReadWriteLock::with_options(source, path, options)?.read_lock.into(),
+            Kind::Write => ReadWriteLock::with_options(source, path, options)?.write_lock.into(),
+            Kind::Semaphore => Semaphore::with_options(source, path, permits, options)?.into(),
+        }))
     }
 
+    /// Acquires it: one lease, or so many as a count asks for, or one for each member.
     pub(crate) async fn acquire(
         &self,
         owner: Owner,
         patience: Patience,
-        count: u32,
+        count: Option<u32>,
     ) -> Result<Vec<Lease>, Error> {
-        match self {
-            Self::Lock(lock) => Ok(vec![lock.acquire_as(owner, patience).await?]),
-            Self::Semaphore(semaphore) => semaphore.acquire_many(count, patience).await,
+        match (self, count) {
+            (Self::One(AnyLock::Semaphore(semaphore)), Some(count)) => {
+                semaphore.acquire_many(count, patience).await
+            }
+            (Self::One(lock), _) => Ok(vec![lock.acquire_as(owner, patience).await?]),
+            (Self::Several(locks), _) => locks.acquire_as(owner, patience).await,
         }
     }
 
     /// `None` where nobody owns.
     pub(crate) fn owned_by(&self, owner: Owner) -> Result<Option<bool>, Error> {
         match self {
-            Self::Lock(lock) => lock.owned_by(owner).map(Some),
-            Self::Semaphore(_) => Ok(None),
+            Self::One(AnyLock::Lock(lock)) => lock.owned_by(owner).map(Some),
+            _ => Ok(None),
         }
     }
+
+    pub(crate) fn one(&self) -> Option<&AnyLock> {
+        match self {
+            Self::One(lock) => Some(lock),
+            Self::Several(_) => None,
+        }
+    }
+}
+
+/// How many permits a command asks for.
+pub(crate) fn permits(number: Option<u32>, shared_count: Option<&str>) -> Permits {
+    match shared_count {
+        Some(path) => Permits::SharedCount(path.to_owned()),
+        None => Permits::Fixed(number.unwrap_or(1)),
+    }
+}
+
+/// A contender as the protocol tells of it.
+pub(crate) fn describe(contender: &Contender) -> Value {
+    let about = contender.about.as_ref();
+    // Every byte is a character of its own, so that nothing is lost.
+    let data: String = contender.data.iter().copied().map(char::from).collect();
+    json!({
+        "position": contender.position,
+        "node": contender.node,
+        "reader": contender.reader,
+        "session": contender.session_id.to_string(),
+        "token": contender.fencing_token.to_string(),
+        "host": about.map(|about| &about.host),
+        "pid": about.map(|about| about.pid),
+        "language": about.map(|about| &about.language),
+        "label": about.and_then(|about| about.label.as_ref()),
+        "since": about.map(|about| about.since),
+        "data": data,
+    })
 }

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use zklock::{
-    Client, ClientOptions, ClientSource, Error, ErrorKind, Histogram, Lease, LockOptions, Owner, Patience,
-    Stats,
+    Client, ClientOptions, ClientSource, Error, ErrorKind, Histogram, Lease, LockOptions, MultiLock, Owner,
+    Patience, Stats,
 };
 
-use crate::command::{Command, Contend, Objects};
-use crate::lockable::Lockable;
+use crate::command::{Command, Contend, Kind, Objects};
+use crate::lockable::{Lockable, describe, permits};
 use crate::{now, write};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -29,7 +29,8 @@ type Answer = Result<Value, Failure>;
 pub(crate) struct World {
     clients: RefCell<HashMap<String, Client>>,
     locks: RefCell<HashMap<String, Rc<Lockable>>>,
-    leases: RefCell<HashMap<String, Rc<Lease>>>,
+    /// A name stands for one lease, or for all of one acquire.
+    leases: RefCell<HashMap<String, Vec<Rc<Lease>>>>,
     owners: RefCell<HashMap<String, (Owner, mpsc::UnboundedSender<Job>)>>,
     pending: RefCell<HashMap<String, oneshot::Sender<()>>>,
 }
@@ -121,8 +122,14 @@ impl World {
             Command::Lock(object) => {
                 let mut options = LockOptions::default();
                 options.reentrant = object.reentrant.unwrap_or(true);
-                let source = self.source(object.client.as_deref(), object.hosts.as_deref())?;
-                let made = Lockable::new(source, &object.path, object.kind, object.permits, options)?;
+                options.label = object.label;
+                let made = if object.kind == Kind::Multi {
+                    self.several(&object.members)?
+                } else {
+                    let source = self.source(object.client.as_deref(), object.hosts.as_deref())?;
+                    let permits = permits(object.permits, object.shared_count.as_deref());
+                    Lockable::new(source, &object.path, object.kind, permits, options)?
+                };
                 self.locks.borrow_mut().insert(object.lock, Rc::new(made));
                 Ok(json!({"event": "ready"}))
             }
@@ -131,15 +138,17 @@ impl World {
                     None => Patience::Forever,
                     Some(timeout) => Patience::from_timeout(timeout, SECOND)?,
                 };
-                self.acquire(&lock, &lease, &owner, patience, count.unwrap_or(1), "timeout").await
+                self.acquire(&lock, &lease, &owner, patience, count, "timeout").await
             }
-            Command::Try { lock, lease, owner } => {
-                self.acquire(&lock, &lease, &owner, Patience::Try, 1, "busy").await
+            Command::Try { lock, lease, owner, count } => {
+                self.acquire(&lock, &lease, &owner, Patience::Try, count, "busy").await
             }
             Command::Release { lease, wait, .. } => {
-                let lease = self.lease(&lease)?;
+                let leases = self.leases(&lease)?;
                 let t0 = now();
-                release(&lease, wait).await?;
+                for lease in leases.iter().rev() {
+                    release(lease, wait).await?;
+                }
                 Ok(json!({"event": "released", "t0": t0}))
             }
             Command::Unlock => Ok(json!({"event": "unsupported"})),
@@ -147,12 +156,25 @@ impl World {
                 Some(owned) => json!({"event": "value", "value": owned}),
                 None => json!({"event": "unsupported"}),
             }),
+            Command::Locked { lock } => match self.lock(&lock)?.one() {
+                Some(lock) => Ok(json!({"event": "value", "value": lock.locked().await?})),
+                None => Ok(json!({"event": "unsupported"})),
+            },
+            Command::Contenders { lock } => match self.lock(&lock)?.one() {
+                Some(lock) => {
+                    let contenders: Vec<Value> = lock.contenders().await?.iter().map(describe).collect();
+                    Ok(json!({"event": "value", "value": contenders}))
+                }
+                None => Ok(json!({"event": "unsupported"})),
+            },
             Command::Check { lease } => {
-                self.lease(&lease)?.check()?;
+                for lease in self.leases(&lease)? {
+                    lease.check()?;
+                }
                 Ok(json!({"event": "value", "value": "held"}))
             }
             Command::State { lease } => {
-                Ok(json!({"event": "value", "value": self.lease(&lease)?.state().as_str()}))
+                Ok(json!({"event": "value", "value": self.first_lease(&lease)?.state().as_str()}))
             }
             Command::Cancel { target } => {
                 if let Some(cancel) = self.pending.borrow_mut().remove(&target.to_string()) {
@@ -165,7 +187,7 @@ impl World {
                 let (lock, owner) = (self.lock(&lock)?, self.owner(&owner).0);
                 let start = now();
                 for _ in 0..count {
-                    for lease in lock.acquire(owner, Patience::Forever, 1).await? {
+                    for lease in lock.acquire(owner, Patience::Forever, None).await? {
                         release(&lease, wait).await?;
                     }
                 }
@@ -218,7 +240,7 @@ impl World {
         name: &str,
         owner: &str,
         patience: Patience,
-        count: u32,
+        count: Option<u32>,
         refused: &str,
     ) -> Answer {
         let lock = self.lock(lock)?;
@@ -231,21 +253,27 @@ impl World {
         };
         let t = now();
         let mut line = json!({"event": "acquired", "t": t});
-        // The first lease has the name that was asked for; others of one acquire are numbered.
-        for (number, lease) in leases.into_iter().enumerate() {
-            let name = if number == 0 { name.to_owned() } else { format!("{name}.{number}") };
-            if number == 0 {
-                line["node"] = lease.node().into();
-                line["token"] = lease.fencing_token().to_string().into();
-                line["session"] = lease.session_id().to_string().into();
-            }
-            let lost = lease.lost();
-            self.leases.borrow_mut().insert(name.clone(), Rc::new(lease));
-            spawn_local(async move {
-                let reason = lost.await;
-                write(json!({"event": "lost", "lease": name, "reason": reason.as_str()}));
-            });
+        let leases: Vec<_> = leases.into_iter().map(Rc::new).collect();
+        if let Some(first) = leases.first() {
+            tell(&mut line, first);
         }
+        self.leases.borrow_mut().insert(name.to_owned(), leases.clone());
+        if count.is_none() && lock.one().is_some() {
+            tell_loss(name.to_owned(), &leases);
+            return Ok(line);
+        }
+        // Several leases are numbered; the name that was asked for is that of all.
+        let mut told = Vec::new();
+        for (number, lease) in leases.into_iter().enumerate() {
+            let name = format!("{name}/{number}");
+            let mut one = json!({"lease": name});
+            tell(&mut one, &lease);
+            told.push(one);
+            let lease = vec![lease];
+            tell_loss(name.clone(), &lease);
+            self.leases.borrow_mut().insert(name, lease);
+        }
+        line["leases"] = told.into();
         Ok(line)
     }
 
@@ -256,7 +284,7 @@ impl World {
                 source.clone(),
                 &contend.path,
                 contend.kind,
-                contend.permits,
+                permits(contend.permits, None),
                 LockOptions::default(),
             )
             .map(Rc::new)
@@ -296,9 +324,38 @@ impl World {
         self.locks.borrow().get(name).cloned().ok_or_else(|| unknown("lock", name))
     }
 
-    fn lease(&self, name: &str) -> Result<Rc<Lease>, Failure> {
+    /// Several locks as one.
+    fn several(&self, names: &[String]) -> Result<Lockable, Failure> {
+        let mut members = Vec::new();
+        for name in names {
+            members.extend(self.lock(name)?.one().cloned());
+        }
+        Ok(Lockable::Several(MultiLock::new(members)?))
+    }
+
+    fn leases(&self, name: &str) -> Result<Vec<Rc<Lease>>, Failure> {
         self.leases.borrow().get(name).cloned().ok_or_else(|| unknown("lease", name))
     }
+
+    fn first_lease(&self, name: &str) -> Result<Rc<Lease>, Failure> {
+        self.leases(name)?.into_iter().next().ok_or_else(|| unknown("lease", name))
+    }
+}
+
+/// Adds what is known of a lease to a line.
+fn tell(line: &mut Value, lease: &Lease) {
+    line["node"] = lease.node().into();
+    line["token"] = lease.fencing_token().to_string().into();
+    line["session"] = lease.session_id().to_string().into();
+}
+
+/// Writes a line when a lease is lost.
+fn tell_loss(name: String, leases: &[Rc<Lease>]) {
+    let Some(lost) = leases.first().map(|lease| lease.lost()) else { return };
+    spawn_local(async move {
+        let reason = lost.await;
+        write(json!({"event": "lost", "lease": name, "reason": reason.as_str()}));
+    });
 }
 
 async fn release(lease: &Lease, wait: Option<bool>) -> Result<(), Error> {
@@ -319,7 +376,7 @@ async fn hold_often(
     let [low, high] = hold_ms;
     for round in 0..rounds {
         let t_wait = now();
-        let leases = lock.acquire(Owner::new(), Patience::Forever, 1).await?;
+        let leases = lock.acquire(Owner::new(), Patience::Forever, None).await?;
         let t = now();
         let Some(lease) = leases.first() else { continue };
         let time = low + (high - low) * fastrand::f64();

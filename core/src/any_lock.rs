@@ -1,0 +1,151 @@
+//! A lock of any kind.
+
+use std::sync::Arc;
+
+use crate::contender::Contender;
+use crate::error::Result;
+use crate::lease::Lease;
+use crate::lock::{ClientSource, Lock, Order};
+use crate::mutex::Mutex;
+use crate::options::Patience;
+use crate::owner::Owner;
+use crate::queue::Kind;
+use crate::semaphore::Semaphore;
+
+/// A lock of any kind that gives one lease: a mutex, a half of a read/write lock, or a permit of a semaphore. Clones are the
+/// same lock.
+#[derive(Clone, Debug)]
+pub enum AnyLock {
+    /// A mutex, or a half of a read/write lock.
+    Lock(Arc<Lock>),
+    /// A permit of a semaphore.
+    Semaphore(Arc<Semaphore>),
+}
+
+impl From<Lock> for AnyLock {
+    fn from(lock: Lock) -> Self {
+        Self::Lock(Arc::new(lock))
+    }
+}
+
+impl From<Arc<Lock>> for AnyLock {
+    fn from(lock: Arc<Lock>) -> Self {
+        Self::Lock(lock)
+    }
+}
+
+impl From<Mutex> for AnyLock {
+    fn from(mutex: Mutex) -> Self {
+        Lock::from(mutex).into()
+    }
+}
+
+impl From<Semaphore> for AnyLock {
+    fn from(semaphore: Semaphore) -> Self {
+        Self::Semaphore(Arc::new(semaphore))
+    }
+}
+
+impl From<Arc<Semaphore>> for AnyLock {
+    fn from(semaphore: Arc<Semaphore>) -> Self {
+        Self::Semaphore(semaphore)
+    }
+}
+
+impl AnyLock {
+    /// The lock path, as given.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Lock(lock) => lock.path(),
+            Self::Semaphore(semaphore) => semaphore.path(),
+        }
+    }
+
+    /// Acquires the lock for `owner`, or a permit, which has no owner.
+    ///
+    /// Cancel safe: dropping the future leaves the queue; a grant that races it is released.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire_as`] and [`Semaphore::acquire_with`].
+    pub async fn acquire_as(&self, owner: Owner, patience: Patience) -> Result<Lease> {
+        match self {
+            Self::Lock(lock) => lock.acquire_as(owner, patience).await,
+            Self::Semaphore(semaphore) => semaphore.acquire_with(patience).await,
+        }
+    }
+
+    /// Whether `owner` holds the lock; nobody owns a permit. Sends nothing.
+    ///
+    /// # Errors
+    /// [`Forked`](crate::ErrorKind::Forked).
+    pub fn owned_by(&self, owner: Owner) -> Result<bool> {
+        match self {
+            Self::Lock(lock) => lock.owned_by(owner),
+            Self::Semaphore(semaphore) => semaphore.check_process().map(|()| false),
+        }
+    }
+
+    /// Who contends (see [`Lock::contenders`] and [`Semaphore::contenders`]).
+    ///
+    /// Cancel safe: nothing is left behind.
+    ///
+    /// # Errors
+    /// As [`Lock::contenders`].
+    pub async fn contenders(&self) -> Result<Vec<Contender>> {
+        match self {
+            Self::Lock(lock) => lock.contenders().await,
+            Self::Semaphore(semaphore) => semaphore.contenders().await,
+        }
+    }
+
+    /// Whether it is taken (see [`Lock::locked`] and [`Semaphore::locked`]).
+    ///
+    /// Cancel safe: nothing is left behind.
+    ///
+    /// # Errors
+    /// As [`Lock::locked`] and [`Semaphore::locked`].
+    pub async fn locked(&self) -> Result<bool> {
+        match self {
+            Self::Lock(lock) => lock.locked().await,
+            Self::Semaphore(semaphore) => semaphore.locked().await,
+        }
+    }
+
+    /// Where it comes in the order that all programs share.
+    pub(crate) fn order(&self) -> Order {
+        match self {
+            Self::Lock(lock) => lock.order(),
+            Self::Semaphore(semaphore) => semaphore.order(),
+        }
+    }
+
+    /// Whether two are made on the same client.
+    pub(crate) fn same_client(&self, other: &Self) -> bool {
+        self.source().is(other.source())
+    }
+
+    fn source(&self) -> &ClientSource {
+        match self {
+            Self::Lock(lock) => lock.source(),
+            Self::Semaphore(semaphore) => semaphore.source(),
+        }
+    }
+
+    /// Which kind of lock it is a part of: those on one path must be of one kind.
+    pub(crate) fn family(&self) -> &'static str {
+        match self {
+            Self::Lock(lock) if lock.kind() == Kind::Exclusive => "mutex",
+            Self::Lock(_) => "read/write lock",
+            Self::Semaphore(_) => "semaphore",
+        }
+    }
+
+    /// Whether an owner that holds it may acquire it again.
+    pub(crate) fn reentrant(&self) -> bool {
+        match self {
+            Self::Lock(lock) => lock.reentrant(),
+            Self::Semaphore(_) => false,
+        }
+    }
+}
