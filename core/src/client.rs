@@ -86,6 +86,10 @@ impl Status {
         self.session_id.store(session_id, Ordering::Release);
     }
 
+    pub(crate) fn session(&self) -> i64 {
+        self.session_id.load(Ordering::Acquire)
+    }
+
     fn get(&self) -> ClientState {
         ClientState::ALL[usize::from(self.state.load(Ordering::Acquire))]
     }
@@ -197,7 +201,7 @@ impl Client {
     /// The current ZooKeeper session, 0 if there was none yet.
     #[must_use]
     pub fn session_id(&self) -> i64 {
-        self.shared.status.session_id.load(Ordering::Acquire)
+        self.shared.status.session()
     }
 
     /// What the client did since it was made. Sends nothing, and answers for a closed client too.

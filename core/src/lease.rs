@@ -16,6 +16,9 @@ use crate::owner::Owner;
 use crate::queue::{Intent, JoinId, Kind};
 use crate::term::Term;
 
+/// A wait that is worth a word.
+const LONG_WAIT: Duration = Duration::from_secs(10);
+
 /// Why a lease was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -176,7 +179,14 @@ impl LockPath {
     pub(crate) fn grant(self: &Arc<Self>, grant: Grant) -> Lease {
         let now = Instant::now();
         if let Some(since) = grant.since {
-            self.client.meter().acquired(now - since, grant.contended);
+            let waited = now - since;
+            self.client.meter().acquired(waited, grant.contended);
+            let (path, node, contended) = (&self.path, &grant.node, grant.contended);
+            if waited >= LONG_WAIT {
+                tracing::info!(%path, %node, ?waited, contended, "acquired, after a long wait");
+            } else {
+                tracing::debug!(%path, %node, ?waited, contended, "acquired");
+            }
         }
         let hold = Arc::new(Hold {
             lock: Arc::clone(self),
@@ -236,7 +246,9 @@ fn take(holds: &mut Vec<Arc<Hold>>, join: JoinId) -> Option<Arc<Hold>> {
     let position = holds.iter().position(|hold| hold.join == join)?;
     let hold = holds.swap_remove(position);
     if let Some(since) = hold.since {
-        hold.lock.client.meter().ended(since.elapsed());
+        let lasted = since.elapsed();
+        hold.lock.client.meter().ended(lasted);
+        tracing::debug!(path = %hold.lock.path, node = %hold.node, ?lasted, "held no more");
     }
     Some(hold)
 }
@@ -261,12 +273,21 @@ impl Hold {
 
     /// Changes the state to lost. Returns whether it was not before.
     fn lose(&self, reason: LossReason) -> bool {
-        self.change(|state| {
-            if state.holds() && self.since.is_some() && reason != LossReason::ClientClosed {
+        let (path, node) = (&self.lock.path, &self.node);
+        let accident = reason != LossReason::ClientClosed;
+        let lost = self.change(|state| {
+            // Counted before anybody hears of it.
+            if state.holds() && self.since.is_some() && accident {
                 self.lock.client.meter().lost();
             }
             state.holds().then_some(LeaseState::Lost(reason))
-        })
+        });
+        match (lost, accident) {
+            (true, true) => tracing::warn!(%path, %node, %reason, "lock lost"),
+            (true, false) => tracing::debug!(%path, %node, %reason, "lock lost"),
+            (false, _) => {}
+        }
+        lost
     }
 
     /// The state that was set last.

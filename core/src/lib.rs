@@ -20,6 +20,8 @@ mod driver;
 mod error;
 mod lease;
 mod lock;
+#[doc(hidden)]
+pub mod log;
 mod meter;
 mod multi;
 mod mutex;

@@ -13,6 +13,7 @@ mod slot;
 mod timers;
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::ops::{ControlFlow, Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,6 +142,7 @@ pub(crate) async fn drive(
         connecting: Vec::new(),
         last_ticket: Ticket::default(),
         unsettled: BTreeSet::new(),
+        throttled: u64::MAX,
         pulse: Pulse::default(),
         was_connected: false,
     };
@@ -189,6 +191,15 @@ impl Drop for Slots {
     }
 }
 
+/// A session's id, as ZooKeeper itself writes it.
+struct Session(i64);
+
+impl fmt::Display for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
 /// Everything of one client.
 struct Driver {
     options: ClientOptions,
@@ -202,6 +213,8 @@ struct Driver {
     last_ticket: Ticket,
     /// The paths whose queues have something to conclude.
     unsettled: BTreeSet<Arc<str>>,
+    /// The last connection on which the server was seen to throttle.
+    throttled: u64,
     pulse: Pulse,
     /// Whether there ever was a session: from then on connection loss only lengthens waits.
     was_connected: bool,
@@ -215,6 +228,9 @@ impl Driver {
                 Input::Queue { path, connection, event } => {
                     // An answer that leaves everything open, on a connection that stands: the server asks for patience.
                     if event.is_lost() && self.link.is_current(connection) {
+                        if std::mem::replace(&mut self.throttled, connection) != connection {
+                            tracing::warn!(%path, "the server does not carry requests out, as when it throttles; trying again");
+                        }
                         self.timers.set(Instant::now() + PAUSE, Alarm::Tell(path, event));
                     } else {
                         let event = self.link.vet(connection, event);
@@ -375,6 +391,8 @@ impl Driver {
             link::Change::None => {}
             link::Change::Missing(path, name) => self.tell(&path, Event::Missing(name)),
             link::Change::Began { session_id } => {
+                let servers = &self.options.hosts.servers;
+                tracing::info!(session = %Session(session_id), %servers, "a session began");
                 self.was_connected = true;
                 self.status.set_session(session_id);
                 for slot in self.slots.values_mut() {
@@ -383,12 +401,17 @@ impl Driver {
                 self.connected();
             }
             link::Change::Disconnected => {
+                tracing::warn!(session = %self.session(), "connection lost; the session may live on");
                 self.status.set(ClientState::Suspended);
                 self.suspend(true);
                 self.tell_all(&Event::Disconnected);
             }
-            link::Change::Reconnected => self.connected(),
+            link::Change::Reconnected => {
+                tracing::info!(session = %self.session(), "connected again");
+                self.connected();
+            }
             link::Change::Lost => {
+                tracing::warn!(session = %self.session(), "the session is over; looking for a new one");
                 self.status.set(ClientState::Connecting);
                 self.tell_all(&Event::SessionLost);
             }
@@ -400,11 +423,17 @@ impl Driver {
                         self.options.hosts.servers
                     ),
                 );
+                tracing::error!("{error}");
                 self.status.set(ClientState::Idle);
                 self.tell_all(&Event::SessionLost);
                 self.fail_all(&error);
             }
         }
+    }
+
+    /// The last session that there was.
+    fn session(&self) -> Session {
+        Session(self.status.session())
     }
 
     /// Fails everybody who waits.
@@ -545,7 +574,9 @@ impl Driver {
                 waiting.push(done);
             }
         }
+        let session = self.session();
         self.link.close(CLOSE_LIMIT).await;
+        tracing::debug!(%session, "closed");
         for done in waiting {
             done.send(()).ok();
         }

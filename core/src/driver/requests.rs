@@ -173,6 +173,10 @@ impl Wire {
                 }
                 Err(error) => failed(&error),
             };
+        if let Outcome::Refused(refusal) = &outcome {
+            let (path, node) = (&self.path, name.as_str());
+            tracing::warn!(%path, node, ?refusal, "the server refuses to delete a node of ours; it keeps its place until the session ends");
+        }
         self.report(Event::Deleted(ticket, outcome));
     }
 

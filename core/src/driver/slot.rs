@@ -234,7 +234,7 @@ impl Slot {
             return;
         };
         if let Some(lock) = lock.upgrade() {
-            lose(&lock, join, LossReason::TermEnded);
+            lock.lose(join, LossReason::TermEnded);
         }
         self.hear(Event::Release(join));
     }
@@ -266,7 +266,7 @@ impl Slot {
     pub(super) fn lose_all(&mut self, reason: LossReason) {
         for (join, lock) in self.holders.drain() {
             if let Some(lock) = lock.upgrade() {
-                lose(&lock, join, reason);
+                lock.lose(join, reason);
             }
         }
     }
@@ -304,6 +304,7 @@ impl Slot {
         }
         if !self.parked.is_empty() && !self.polling {
             self.polling = true;
+            tracing::debug!(%path, "no room for more watches on one session: looking every now and then");
             timers.set(Instant::now() + POLL_INTERVAL, Alarm::Poll(Arc::clone(path)));
         }
         if self.queue.awaits_permits() {
@@ -346,7 +347,7 @@ impl Slot {
                 let reason =
                     if link.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
                 if let Some(lock) = self.holders.remove(&join).and_then(|lock| lock.upgrade()) {
-                    lose(&lock, join, reason);
+                    lock.lose(join, reason);
                 }
             }
             Action::Released(join) => {
@@ -498,11 +499,6 @@ impl Slot {
         self.leave_line((waiter.owner, waiter.kind), join);
         waiter.reply.send(Err(error)).ok();
     }
-}
-
-fn lose(lock: &LockPath, join: JoinId, reason: LossReason) {
-    tracing::warn!(path = %lock.path, %reason, "lock lost");
-    lock.lose(join, reason);
 }
 
 fn too_few_permits(path: &str) -> String {

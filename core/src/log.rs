@@ -1,0 +1,345 @@
+//! Carries this library's events to a listener that is not written in Rust. For bindings: a program in Rust has
+//! `tracing` subscribers of its own, and nothing of this is in their way until a binding begins to listen.
+
+use std::fmt;
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::SystemTime;
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record as SpanRecord};
+use tracing::subscriber::{Interest, Subscriber};
+use tracing::{Event, Metadata};
+
+use crate::runtime;
+
+/// How many events wait for a listener that is slow. Those that come then are dropped, and counted.
+const CAPACITY: usize = 1000;
+
+/// How grave an event is, from the gravest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// Nothing will go on by itself.
+    Error = 1,
+    /// Something was lost, or is in the way.
+    Warn,
+    /// The course of a session, and what took long.
+    Info,
+    /// Every lock.
+    Debug,
+    /// Every step.
+    Trace,
+}
+
+impl Level {
+    /// All of them, in this order.
+    pub const ALL: [Self; 5] = [Self::Error, Self::Warn, Self::Info, Self::Debug, Self::Trace];
+
+    /// The level's name, the same in all languages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+impl From<tracing::Level> for Level {
+    fn from(level: tracing::Level) -> Self {
+        match level {
+            tracing::Level::ERROR => Self::Error,
+            tracing::Level::WARN => Self::Warn,
+            tracing::Level::INFO => Self::Info,
+            tracing::Level::DEBUG => Self::Debug,
+            tracing::Level::TRACE => Self::Trace,
+        }
+    }
+}
+
+/// An event.
+#[derive(Debug)]
+pub struct Record {
+    /// How grave it is.
+    pub level: Level,
+    /// Where it comes from: a module of this library, or of the ZooKeeper client below it.
+    pub target: &'static str,
+    /// The source file, as the compiler knows it.
+    pub file: &'static str,
+    /// The line in it.
+    pub line: u32,
+    /// When it happened.
+    pub time: SystemTime,
+    /// What happened, without the fields.
+    pub message: String,
+    /// To what, by name.
+    pub fields: Vec<(&'static str, String)>,
+}
+
+impl fmt::Display for Record {
+    /// The message, with the fields behind it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.fields.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
+    }
+}
+
+/// Somebody who is told. Keeps events until they are taken; dropping it ends it.
+pub struct Listener {
+    /// Zero for none.
+    level: AtomicU8,
+    backlog: Mutex<Backlog>,
+    /// Called when there is something to take where there was nothing. On any thread, so it must not wait.
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+/// Events that wait to be taken.
+#[derive(Debug, Default)]
+pub struct Backlog {
+    /// In the order in which they happened.
+    pub records: Vec<Arc<Record>>,
+    /// How many more there would have been.
+    pub dropped: u64,
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("level", &self.level).finish_non_exhaustive()
+    }
+}
+
+impl Listener {
+    /// Begins to listen to events of this level and graver ones; `None` for none yet. `wake` is called when there is
+    /// something to [take](Self::take) where there was nothing, on any thread: it must not wait.
+    ///
+    /// Hears nothing in a program that has a `tracing` subscriber of its own: that has the events then.
+    pub fn new(level: Option<Level>, wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        let listener =
+            Arc::new(Self { level: AtomicU8::new(0), backlog: Mutex::default(), wake: Box::new(wake) });
+        INSTALLED.get_or_init(|| tracing::subscriber::set_global_default(Emitter).is_ok());
+        Hub::of_this_process().add(&listener);
+        listener.set_level(level);
+        listener
+    }
+
+    /// Listens to events of this level and graver ones from now on.
+    pub fn set_level(&self, level: Option<Level>) {
+        self.level.store(level.map_or(0, |level| level as u8), Ordering::Relaxed);
+        if let Some(hub) = Hub::existing() {
+            hub.note_highest();
+        }
+    }
+
+    fn level(&self) -> u8 {
+        self.level.load(Ordering::Relaxed)
+    }
+
+    /// What has come in since the last time.
+    pub fn take(&self) -> Backlog {
+        std::mem::take(&mut *self.backlog())
+    }
+
+    fn backlog(&self) -> MutexGuard<'_, Backlog> {
+        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, record: &Arc<Record>) {
+        if self.level() < record.level as u8 {
+            return;
+        }
+        let mut backlog = self.backlog();
+        if backlog.records.len() == CAPACITY {
+            backlog.dropped += 1;
+            return;
+        }
+        backlog.records.push(Arc::clone(record));
+        let first = backlog.records.len() == 1;
+        drop(backlog);
+        if first {
+            (self.wake)();
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(hub) = Hub::existing() {
+            hub.note_highest();
+        }
+    }
+}
+
+/// The listeners of one process. A forked child begins with none: their threads are the parent's.
+struct Hub {
+    generation: u64,
+    listeners: Mutex<Vec<Weak<Listener>>>,
+}
+
+/// Replaced, and leaked, in a forked child: one of the parent's threads may have had the lock.
+static HUB: AtomicPtr<Hub> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The most that any listener wants, to have one look settle the matter for events that nobody wants.
+static HIGHEST: AtomicU8 = AtomicU8::new(0);
+
+/// Whether the subscriber could be installed.
+static INSTALLED: OnceLock<bool> = OnceLock::new();
+
+impl Hub {
+    fn existing() -> Option<&'static Self> {
+        Self::at(HUB.load(Ordering::Acquire))
+    }
+
+    fn at(hub: *mut Self) -> Option<&'static Self> {
+        // SAFETY: only called with what `HUB` held: null, or published and never freed from there on.
+        unsafe { hub.as_ref() }.filter(|hub| hub.generation == runtime::generation())
+    }
+
+    fn of_this_process() -> &'static Self {
+        loop {
+            let current = HUB.load(Ordering::Acquire);
+            if let Some(hub) = Self::at(current) {
+                return hub;
+            }
+            let hub = Self { generation: runtime::generation(), listeners: Mutex::default() };
+            let new = Box::into_raw(Box::new(hub));
+            if HUB.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                // SAFETY: was never published.
+                drop(unsafe { Box::from_raw(new) });
+            }
+        }
+    }
+
+    fn add(&self, listener: &Arc<Listener>) {
+        let mut listeners = self.lock();
+        listeners.retain(|listener| listener.strong_count() > 0);
+        listeners.push(Arc::downgrade(listener));
+    }
+
+    /// Those who listen. To be used without the lock: whoever is woken may begin or cease to listen.
+    fn listeners(&self) -> Vec<Arc<Listener>> {
+        self.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn note_highest(&self) {
+        let highest = self.listeners().iter().map(|listener| listener.level()).max();
+        HIGHEST.store(highest.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Listener>>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The subscriber: our own events, and the warnings of the client crate. Its other ones, and its spans, may name what a
+/// session is protected by.
+struct Emitter;
+
+fn is_carried(metadata: &Metadata<'_>) -> bool {
+    let is_of = |name: &str| {
+        metadata.target().strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    };
+    metadata.is_event()
+        && (is_of("zklock") || (is_of("zookeeper_client") && *metadata.level() <= tracing::Level::WARN))
+}
+
+impl Subscriber for Emitter {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if is_carried(metadata) { Interest::sometimes() } else { Interest::never() }
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        Level::from(*metadata.level()) as u8 <= HIGHEST.load(Ordering::Relaxed) && is_carried(metadata)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let Some(hub) = Hub::existing() else { return };
+        let metadata = event.metadata();
+        let mut record = Record {
+            level: (*metadata.level()).into(),
+            target: metadata.target(),
+            file: metadata.file().unwrap_or_default(),
+            line: metadata.line().unwrap_or_default(),
+            time: SystemTime::now(),
+            message: String::new(),
+            fields: Vec::new(),
+        };
+        event.record(&mut Fields(&mut record));
+        let record = Arc::new(record);
+        for listener in hub.listeners() {
+            listener.tell(&record);
+        }
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &SpanRecord<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// Writes the fields of an event down.
+struct Fields<'a>(&'a mut Record);
+
+impl Visit for Fields<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.fields.push((field.name(), value.to_owned()));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let text = format!("{value:?}");
+        match field.name() {
+            "message" => self.0.message = text,
+            name => self.0.fields.push((name, text)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// All in one, for there is one subscriber in a process.
+    #[test]
+    fn listeners_hear_what_they_want_and_no_more_than_they_can_take() {
+        let woken = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&woken);
+        let listener = Listener::new(Some(Level::Warn), move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        let other = Listener::new(None, || ());
+
+        tracing::info!("not wanted");
+        tracing::warn!(target: "somebody_else", "not ours");
+        tracing::warn!(target: "zookeeper_client::session", "carried");
+        tracing::warn!(path = "/a", number = 5, "wanted");
+        let Backlog { records, dropped } = listener.take();
+        let told: Vec<_> = records.iter().map(ToString::to_string).collect();
+        assert_eq!((told, dropped), (vec!["carried".to_owned(), "wanted path=/a number=5".to_owned()], 0));
+        assert_eq!(records[1].fields, [("path", "/a".to_owned()), ("number", "5".to_owned())]);
+        assert_eq!(woken.load(Ordering::Relaxed), 1);
+        assert!(other.take().records.is_empty());
+
+        listener.set_level(Some(Level::Trace));
+        tracing::info!(target: "zookeeper_client::session", "not carried");
+        for _ in 0..CAPACITY + 3 {
+            tracing::trace!("wanted now");
+        }
+        let Backlog { records, dropped } = listener.take();
+        assert_eq!((records.len(), dropped), (CAPACITY, 3));
+
+        drop(listener);
+        assert_eq!(HIGHEST.load(Ordering::Relaxed), 0);
+    }
+}
