@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from harness.links import Links
 from harness.paths import JARS, JAVA
 from harness.ports import free_port
 from harness.processes import reap, spawn
@@ -45,6 +46,10 @@ class Settings:
     max_session_timeout: int = 60_000
     # How often the leader looks for idle containers; short, so that a parent is reaped while a test looks on.
     container_check: int = 500
+    # How many ticks a server may be out of touch with its leader, and still answers its clients.
+    sync_limit: int = 10
+    # How many ticks an election's outcome may take to be agreed upon before the next one.
+    init_limit: int = 50
 
 
 class NotServing(Exception):
@@ -86,8 +91,8 @@ class Server:
             "maxClientCnxns=0\n"
             "admin.enableServer=false\n"
             "4lw.commands.whitelist=*\n"
-            "initLimit=50\n"
-            "syncLimit=10\n" + self._peers
+            f"initLimit={self.settings.init_limit}\n"
+            f"syncLimit={self.settings.sync_limit}\n" + self._peers
         )
 
     @property
@@ -101,6 +106,11 @@ class Server:
         if self._process is None:
             raise NotServing("the server is not running")
         return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the server was started, and not ended by us since."""
+        return self._process is not None
 
     def launch(self) -> None:
         """Start the process without waiting for it."""
@@ -217,18 +227,30 @@ class Standalone(Server):
 
 
 class Ensemble:
-    """Several servers that vote."""
+    """Several servers that vote. With links these can be cut."""
 
-    def __init__(self, size: int = 3, settings: Settings | None = None) -> None:
+    def __init__(self, size: int = 3, settings: Settings | None = None, links: Links | None = None) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="zklock-ensemble-"))
-        ports = {number: free_port() for number in range(1, size + 1)}
-        peers = "".join(
-            f"server.{number}=127.0.0.1:{free_port()}:{free_port()};127.0.0.1:{port}\n"
-            for number, port in ports.items()
-        )
+        numbers = range(1, size + 1)
+        # For clients, for followers, for elections.
+        ports = {number: (free_port(), free_port(), free_port()) for number in numbers}
+
+        def peer(server: int, other: int) -> str:
+            client, *between = ports[other]
+            if links is not None and other != server:
+                between = [links.forward(port, server, other) for port in between]
+            quorum, election = between
+            return f"server.{other}=127.0.0.1:{quorum}:{election};127.0.0.1:{client}\n"
+
         self.servers = [
-            _Member(self._directory / str(number), settings, server_id=number, peers=peers, port=port)
-            for number, port in ports.items()
+            _Member(
+                self._directory / str(number),
+                settings,
+                server_id=number,
+                peers="".join(peer(number, other) for other in numbers),
+                port=ports[number][0],
+            )
+            for number in numbers
         ]
 
     def __enter__(self) -> Self:
@@ -255,6 +277,10 @@ class Ensemble:
         """Return once every running server serves."""
         for server in self.servers:
             server.wait_serving()
+
+    def others(self, server: Server) -> list[Server]:
+        """All servers but this one."""
+        return [other for other in self.servers if other is not server]
 
     def leader(self, timeout: float = STARTUP) -> Server:
         """The server that leads, once there is one."""

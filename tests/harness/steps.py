@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from harness.observer import Observer, watched_by
 from harness.server import Server
@@ -12,6 +12,9 @@ from harness.worker import Line, Pending, Worker, WorkerError
 Start = Callable[[str], Worker]
 
 POLL = 0.02
+
+GRANT = 40.0
+"""Seconds within which somebody is granted what was lost: an election, and a session time-out after it."""
 
 
 def seconds(line: Line, since: int) -> float:
@@ -90,6 +93,50 @@ def await_loss(worker: Worker, lease: str = "l", timeout: float = 5.0) -> None:
     eventually(lost, f"{worker} knows that {lease} is lost", timeout)
     assert lost(), "a lost lease came back"
     assert worker.call("state", lease=lease)["value"] == "lost"
+
+
+def contest(observer: Observer, path: str, holder: Worker, other: Worker, locks: int) -> dict[str, Pending]:
+    """One holds so many locks below the path, the other waits. Lock, lease and owner have the same name."""
+    waiting = {}
+    for lease in (f"l{number}" for number in range(locks)):
+        for worker in (holder, other):
+            worker.lock(f"{path}/{lease}", lock=lease)
+        holder.hold(lease, lock=lease, owner=lease)
+        waiting[lease] = other.acquire(lease, lock=lease, owner=lease)
+        observer.wait_queue(f"{path}/{lease}", 2)
+    return waiting
+
+
+def watch_losses(holder: Worker, leases: Iterable[str], timeout: float = 20) -> dict[str, int]:
+    """The holder sees each lease suspended, then lost. The stamps of the losses."""
+    seen: dict[str, list[str]] = {lease: [] for lease in leases}
+    lost: dict[str, int] = {}
+
+    def all_lost() -> bool:
+        for lease, states in seen.items():
+            line = holder.call("state", lease=lease)
+            if line["value"] not in states:
+                states.append(line["value"])
+            if line["value"] == "lost":
+                lost.setdefault(lease, int(line["t"]))
+        return len(lost) == len(seen)
+
+    eventually(all_lost, "the holder knows that all leases are lost", timeout)
+    for lease, states in seen.items():
+        # A server that goes may be noticed before the first look.
+        assert [state for state in states if state != "held"] == ["suspended", "lost"], f"{lease}: {states}"
+        await_loss(holder, lease)
+    return lost
+
+
+def assert_granted_later(lost: dict[str, int], other: Worker, waiting: dict[str, Pending]) -> None:
+    """Those who wait are granted, each after the loss; they release."""
+    for lease, pending in waiting.items():
+        granted = int(pending.expect("acquired", GRANT)["t"])
+        assert lost[lease] < granted, (
+            f"{lease} was granted {(lost[lease] - granted) / 1e9:.3f} s before the loss"
+        )
+        other.release(lease, owner=lease)
 
 
 def nothing_watched(server: Server, worker: Worker, path: str, client: str = "c") -> None:

@@ -1,16 +1,17 @@
-"""What a holder may believe that does not hear from the server: suspended, then lost, before the next grant."""
+"""What a holder may believe that does not hear from the server: suspended, lost before the next grant."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
+
 from harness.observer import Observer
 from harness.proxy import Flight, Proxy
 from harness.server import Standalone
-from harness.steps import Start, await_loss, eventually, line_up, user
+from harness.steps import Start, assert_granted_later, contest, eventually, line_up, user, watch_losses
 from harness.worker import Worker
 
-LOCKS = 4
 HEARTBEATS = 4
 HEARTBEAT = "multi"
 
@@ -27,42 +28,27 @@ def heartbeats(proxy: Proxy, worker: Worker) -> list[Flight]:
     return [flight for flight in flights if flight.connection == number and HEARTBEAT in flight.requests]
 
 
+@pytest.mark.parametrize("locks", [4, pytest.param(20, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("run", [0, *(pytest.param(run, marks=pytest.mark.soak) for run in range(1, 5))])
 def test_s200_lost_before_the_next_grant(
-    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+    surface: str,
+    server: Standalone,
+    proxy: Proxy,
+    observer: Observer,
+    path: str,
+    start: Start,
+    locks: int,
+    run: int,
 ) -> None:
     holder, other = start(surface), start(surface)
     holder.connect(proxy.hosts, session_timeout=4)
     other.connect(server.hosts)
-    leases = [f"l{number}" for number in range(LOCKS)]
-    waiting = {}
-    for lease in leases:
-        for worker in (holder, other):
-            worker.lock(f"{path}/{lease}", lock=lease)
-        holder.hold(lease, lock=lease, owner=lease)
-        waiting[lease] = other.acquire(lease, lock=lease, owner=lease)
-        observer.wait_queue(f"{path}/{lease}", 2)
-    seen: dict[str, list[str]] = {lease: [] for lease in leases}
-    lost: dict[str, int] = {}
+    waiting = contest(observer, path, holder, other, locks)
     proxy.black_hole()
-
-    def all_lost() -> bool:
-        for lease in leases:
-            line = holder.call("state", lease=lease)
-            if line["value"] not in seen[lease]:
-                seen[lease].append(line["value"])
-            if line["value"] == "lost":
-                lost.setdefault(lease, int(line["t"]))
-        return len(lost) == LOCKS
-
-    eventually(all_lost, "all leases know that they are lost", timeout=10)
-    for lease in leases:
-        granted = waiting[lease].expect("acquired")
-        assert seen[lease] == ["held", "suspended", "lost"]
-        assert lost[lease] < granted["t"]
-        await_loss(holder, lease)
-        other.release(lease, owner=lease)
+    lost = watch_losses(holder, waiting)
+    assert_granted_later(lost, other, waiting)
     proxy.heal()
-    for lease in leases:
+    for lease in waiting:
         observer.wait_queue(f"{path}/{lease}", 0)
 
 

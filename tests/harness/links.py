@@ -1,0 +1,121 @@
+"""Links between the servers of an ensemble: what one says to another passes through, and can be cut."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from harness.ports import free_port
+
+T = TypeVar("T")
+
+Pair = frozenset[int]
+
+CHUNK = 65_536
+
+# A second's worth of patience with a server that does not listen yet.
+DIALS = 50
+PAUSE = 0.02
+
+
+class Links:
+    """Forwards connections between servers, on a thread of its own.
+
+    A link that is cut is silent both ways: nothing is refused and nothing lost, as with a cable that is
+    pulled. What was said meanwhile arrives when it is healed.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="links", daemon=True)
+        self._open: dict[Pair, asyncio.Event] = {}
+        self._listeners: list[asyncio.Server] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._run(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
+
+    def forward(self, port: int, speaker: int, listener: int) -> int:
+        """A port by which one server reaches this port of another."""
+        entrance = free_port()
+        self._run(self._listen(entrance, port, frozenset((speaker, listener))))
+        return entrance
+
+    def cut(self, server: int, *others: int) -> None:
+        """Part one server from others."""
+        self._run(self._set([frozenset((server, other)) for other in others], is_open=False))
+
+    def heal(self) -> None:
+        """Join all servers again."""
+        self._run(self._set(list(self._open), is_open=True))
+
+    async def _set(self, pairs: list[Pair], *, is_open: bool) -> None:
+        for pair in pairs:
+            gate = self._open[pair]
+            (gate.set if is_open else gate.clear)()
+
+    async def _listen(self, entrance: int, port: int, pair: Pair) -> None:
+        gate = self._open.setdefault(pair, asyncio.Event())
+        gate.set()
+
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await gate.wait()
+            try:
+                up_reader, up_writer = await _dial(port)
+            except OSError:
+                writer.transport.abort()
+                return
+            for source, sink in ((reader, up_writer), (up_reader, writer)):
+                task = self._loop.create_task(_pass_on(source, sink, gate))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+        self._listeners.append(await asyncio.start_server(connected, "127.0.0.1", entrance))
+
+    async def _close(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def _dial(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a server.
+
+    It may be about to listen: a follower that is refused tries again, but one that was let in here and then
+    dropped gives up on its leader, and the election begins anew.
+    """
+    for _ in range(DIALS):
+        with contextlib.suppress(OSError):
+            return await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.sleep(PAUSE)
+    return await asyncio.open_connection("127.0.0.1", port)
+
+
+async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter, gate: asyncio.Event) -> None:
+    """Pass on what comes, while the link is open."""
+    try:
+        with contextlib.suppress(ConnectionError):
+            while data := await source.read(CHUNK):
+                await gate.wait()
+                sink.write(data)
+                await sink.drain()
+    finally:
+        sink.transport.abort()

@@ -1,0 +1,106 @@
+"""An ensemble whose servers part: some go on answering their clients for long, and know nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness.links import Links
+from harness.observer import Observer
+from harness.server import Ensemble, Server, Settings
+from harness.steps import Start, assert_granted_later, contest, watch_losses
+from harness.worker import Worker
+
+SESSION_TIMEOUT = 4.0
+LOCKS = 4
+
+# A server that is cut from its leader goes on answering for 6 s: longer than the session that it answers for.
+SETTINGS = Settings(tick=500, sync_limit=12, init_limit=10)
+
+# Five runs of four locks are the twenty of the long version.
+runs = pytest.mark.parametrize(
+    "run", [0, *(pytest.param(run, marks=pytest.mark.soak) for run in range(1, 5))]
+)
+
+
+@pytest.fixture(scope="module")
+def links() -> Iterator[Links]:
+    """What joins the servers."""
+    with Links() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def parted(links: Links) -> Iterator[Ensemble]:
+    """Three servers that can be parted."""
+    with Ensemble(settings=SETTINGS, links=links) as three:
+        yield three
+
+
+@pytest.fixture
+def whole(parted: Ensemble, links: Links) -> Iterator[Ensemble]:
+    """The same, joined again afterwards, with all servers up."""
+    yield parted
+    links.heal()
+    for server in parted.servers:
+        if not server.is_running:
+            server.start()
+    parted.wait_serving()
+
+
+def hosts(servers: list[Server]) -> str:
+    """The connect string of some servers."""
+    return ",".join(server.hosts for server in servers)
+
+
+def pair(start: Start, surface: str, holders: str, others: str) -> tuple[Worker, Worker]:
+    """One who will be cut off, and another."""
+    holder, other = start(surface), start(surface)
+    holder.connect(holders, session_timeout=SESSION_TIMEOUT)
+    other.connect(others, session_timeout=30)
+    return holder, other
+
+
+@runs
+def test_s206_a_follower_is_cut_from_its_leader(
+    surface: str, whole: Ensemble, links: Links, path: str, start: Start, run: int
+) -> None:
+    follower = whole.others(whole.leader())[run % 2]
+    others = whole.others(follower)
+    holder, other = pair(start, surface, follower.hosts, hosts(others))
+    with Observer(hosts(others)) as observer:
+        waiting = contest(observer, path, holder, other, LOCKS)
+        links.cut(follower.server_id, *(server.server_id for server in others))
+        lost = watch_losses(holder, waiting)
+    assert_granted_later(lost, other, waiting)
+
+
+@runs
+def test_s207_the_leader_is_cut_from_its_followers(
+    surface: str, whole: Ensemble, links: Links, path: str, start: Start, run: int
+) -> None:
+    leader = whole.leader()
+    others = whole.others(leader)
+    holder, other = pair(start, surface, leader.hosts, hosts(others))
+    with Observer(hosts(others)) as observer:
+        waiting = contest(observer, path, holder, other, LOCKS)
+        links.cut(leader.server_id, *(server.server_id for server in others))
+        lost = watch_losses(holder, waiting)
+    assert_granted_later(lost, other, waiting)
+
+
+@runs
+def test_s208_the_leader_is_killed_and_the_quorum_gone(
+    surface: str, whole: Ensemble, path: str, start: Start, run: int
+) -> None:
+    leader = whole.leader()
+    last, another = whole.others(leader)
+    holder, other = pair(start, surface, last.hosts, hosts([last, another]))
+    with Observer(hosts([last, another])) as observer:
+        waiting = contest(observer, path, holder, other, LOCKS)
+    for server in (leader, another):
+        server.kill()
+    lost = watch_losses(holder, waiting)
+    another.start()
+    assert_granted_later(lost, other, waiting)
