@@ -5,6 +5,7 @@ use pyo3::types::PyTuple;
 
 use crate::arguments::client_options;
 use crate::errors::Failure;
+use crate::log;
 use crate::pending::Pending;
 use crate::stats::Stats;
 use crate::wait::block_on;
@@ -30,6 +31,7 @@ impl Client {
         label: Option<String>,
     ) -> Result<Self, Failure> {
         let client = lazy_client(hosts, session_timeout, connect_timeout, label)?;
+        log::ask(py);
         block_on(py, client.inner.ready())??;
         Ok(client)
     }
@@ -90,6 +92,7 @@ pub(crate) fn lazy_client(
 /// Begin to connect.
 #[pyfunction]
 pub(crate) fn start_connect(py: Python<'_>, client: &Bound<'_, Client>) -> Result<Pending, Failure> {
+    log::ask(py);
     let client = client.get().inner.clone();
     Pending::start(py, async move { client.ready().await.map(|()| None) })
 }

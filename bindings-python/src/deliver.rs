@@ -8,10 +8,13 @@ use std::time::Duration;
 use zklock::ErrorKind;
 
 use crate::errors::Failure;
+use crate::log;
 use crate::pending::Shared;
 
 enum Message {
     Deliver(Arc<Shared>),
+    /// There is something to log, for the first time.
+    BeginLog,
     /// End, and drop the sender.
     Stop(#[expect(dead_code, reason = "being dropped is its message")] Sender<()>),
 }
@@ -57,6 +60,15 @@ pub(crate) fn send(operation: Arc<Shared>) {
     }
 }
 
+/// Has the delivery thread begin the one that logs, which takes the interpreter. Starts it if need be.
+pub(crate) fn begin_log() {
+    if start().is_ok()
+        && let Some(delivery) = current()
+    {
+        delivery.sender.send(Message::BeginLog).ok();
+    }
+}
+
 /// Ends the delivery thread, and waits for that up to `limit`. It must not be on its way into the interpreter when
 /// that goes away.
 pub(crate) fn stop(limit: Duration) {
@@ -69,8 +81,13 @@ pub(crate) fn stop(limit: Duration) {
 
 fn deliver(messages: &Receiver<Message>) {
     block_signals();
-    while let Ok(Message::Deliver(operation)) = messages.recv() {
-        if !operation.deliver() {
+    loop {
+        let goes_on = match messages.recv() {
+            Ok(Message::Deliver(operation)) => operation.deliver(),
+            Ok(Message::BeginLog) => log::begin(),
+            Ok(Message::Stop(_)) | Err(_) => false,
+        };
+        if !goes_on {
             return;
         }
     }

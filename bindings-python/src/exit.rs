@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-use crate::deliver;
 use crate::wait::is_main_thread;
+use crate::{deliver, log};
 
 /// How long the end of the process may wait for servers to acknowledge that its clients are closed.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -21,14 +21,15 @@ const GRACE: Duration = Duration::from_millis(100);
 
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Closes every client of this process, and ends the delivery thread. Registered with `atexit`: from there on the
+/// Closes every client of this process, and ends our threads. Registered with `atexit`: from there on the
 /// interpreter goes away, and a thread that still wanted it would be killed in the middle of a call.
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
     ENDING.store(true, Ordering::Release);
+    py.detach(|| zklock::shutdown(LIMIT));
+    log::end(py, LIMIT);
     let daemons = has_other_threads(py).unwrap_or(true);
     py.detach(|| {
-        zklock::shutdown(LIMIT);
         deliver::stop(LIMIT);
         if daemons {
             std::thread::sleep(GRACE);

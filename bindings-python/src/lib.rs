@@ -13,6 +13,7 @@ mod hold;
 mod lease;
 mod leases;
 mod lock;
+mod log;
 mod mutex;
 mod pending;
 mod rwlock;
@@ -33,6 +34,8 @@ mod _zklock {
     use super::lease::{Lease, is_held, is_open, start_release};
     #[pymodule_export]
     use super::lock::{Lock, owned_by, start_acquire};
+    #[pymodule_export]
+    use super::log::next_events;
     #[pymodule_export]
     use super::mutex::Mutex;
     #[pymodule_export]

@@ -10,7 +10,7 @@ use pyo3::types::PyTuple;
 
 use crate::errors::Failure;
 use crate::lease::Lease;
-use crate::{deliver, exit};
+use crate::{deliver, exit, log};
 
 /// What an operation comes to: a lease, or nothing but success.
 type Outcome = zklock::Result<Option<zklock::Lease>>;
@@ -59,6 +59,7 @@ impl Pending {
         let pending = Self { shared, process: std::process::id() };
         // What needs no answer from a server, such as re-entry, is done at once.
         if !pending.shared.poll(Waker::noop()) {
+            log::refresh(py);
             deliver::start()?;
             pending.shared.poll(&Waker::from(Arc::clone(&pending.shared)));
         }

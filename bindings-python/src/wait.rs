@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::exit;
+use crate::{exit, log};
 
 /// How often the main thread looks for signals while it waits. A tenth of a second is the most that Ctrl-C may
 /// take to be noticed; half of it leaves room for what the handler does.
@@ -28,6 +28,7 @@ where
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return Ok(output);
     }
+    log::refresh(py);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let interval = is_main_thread(py)?.then_some(SIGNAL_INTERVAL);
     loop {

@@ -12,6 +12,7 @@ For asyncio, `zklock.aio` has the same classes.
 
 import atexit as _atexit
 
+from zklock import _log as _log
 from zklock import _zklock
 from zklock._errors import (
     AuthFailed,

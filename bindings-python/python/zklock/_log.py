@@ -1,0 +1,73 @@
+"""Hands the core's events to `logging`, on a thread of its own: handlers may be slow, locks must not."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+
+from zklock import _zklock
+
+_logger = logging.getLogger("zklock")
+# As every library should: without it, warnings of a program that does not log would go to standard error.
+_logger.addHandler(logging.NullHandler())
+# What the client crate below us has to say.
+_client_logger = _logger.getChild("zookeeper_client")
+
+_LEVELS = {
+    "error": logging.ERROR,
+    "warn": logging.WARNING,
+    "info": logging.INFO,
+    "debug": logging.DEBUG,
+    # `logging` has no name for it.
+    "trace": 5,
+}
+
+_thread: threading.Thread | None = None
+
+
+def verbosity() -> int:
+    """How many of the levels, from the gravest on, the logger lets through."""
+    return sum(_logger.isEnabledFor(level) for level in _LEVELS.values())
+
+
+def begin() -> None:
+    """Begin to hand events on."""
+    global _thread
+    _thread = threading.Thread(target=_hand_on, name="zklock-log", daemon=True)
+    _thread.start()
+
+
+def join(limit: float) -> None:
+    """Wait up to `limit` seconds until everything is handed on."""
+    if _thread is not None and _thread is not threading.current_thread():
+        _thread.join(limit)
+
+
+def _hand_on() -> None:
+    while (events := _zklock.next_events(verbosity())) is not None:
+        told, dropped = events
+        for event in told:
+            try:
+                _tell(*event)
+            except Exception:
+                # A handler's mistake is its author's to see, and no reason to say no more.
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+        if dropped:
+            _logger.warning("%d events came too fast to be logged", dropped)
+
+
+def _tell(
+    level: str, target: str, file: str, line: int, time: float, text: str, fields: list[tuple[str, str]]
+) -> None:
+    logger = _client_logger if target.startswith("zookeeper_client") else _logger
+    number = _LEVELS[level]
+    if not logger.isEnabledFor(number):
+        return
+    record = logger.makeRecord(
+        logger.name, number, file, line, text, (), None, extra={"target": target, "fields": dict(fields)}
+    )
+    # It happened before it came here.
+    record.relativeCreated += (time - record.created) * 1000
+    record.created, record.msecs = time, time % 1 * 1000
+    logger.handle(record)

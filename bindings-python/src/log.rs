@@ -1,0 +1,198 @@
+//! The core's events on their way to Python's `logging`.
+//!
+//! A thread of Python's own takes them from here, begun with the first event. Not the delivery thread: handlers are the
+//! program's, and one that blocks would hold up the outcomes that event loops wait for.
+
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use zklock::log::{Backlog, Level, Listener, Record};
+
+use crate::{deliver, exit};
+
+/// How long the logger's level is relied upon. It is asked by those who wait for a server anyway.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What one process has.
+struct Log {
+    process: u32,
+    began: Instant,
+    /// When the logger's level was last asked, in ms from the beginning; zero for never.
+    asked: AtomicU64,
+    listener: Arc<Listener>,
+    inbox: Arc<Inbox>,
+}
+
+/// Where the thread waits.
+#[derive(Default)]
+struct Inbox {
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// There may be something to take.
+    news: bool,
+    /// Somebody takes it.
+    begun: bool,
+    /// Nothing more comes.
+    ended: bool,
+}
+
+/// Replaced, and leaked, in a forked child, where the thread does not exist.
+static LOG: AtomicPtr<Log> = AtomicPtr::new(std::ptr::null_mut());
+
+impl Log {
+    fn new() -> Self {
+        let inbox = Arc::<Inbox>::default();
+        let wake = Arc::clone(&inbox);
+        Self {
+            process: std::process::id(),
+            began: Instant::now(),
+            asked: AtomicU64::new(0),
+            listener: Listener::new(None, move || wake.tell()),
+            inbox,
+        }
+    }
+
+    fn existing() -> Option<&'static Self> {
+        Self::at(LOG.load(Ordering::Acquire))
+    }
+
+    fn at(log: *mut Self) -> Option<&'static Self> {
+        // SAFETY: only called with what `LOG` held: null, or published and never freed from there on.
+        unsafe { log.as_ref() }.filter(|log| log.process == std::process::id())
+    }
+
+    fn of_this_process() -> &'static Self {
+        loop {
+            let current = LOG.load(Ordering::Acquire);
+            if let Some(log) = Self::at(current) {
+                return log;
+            }
+            let new = Box::into_raw(Box::new(Self::new()));
+            if LOG.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                // SAFETY: was never published.
+                drop(unsafe { Box::from_raw(new) });
+            }
+        }
+    }
+
+    /// Whether it is time to ask for the level; if so, it is the caller who does.
+    fn is_due(&self) -> bool {
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+        let asked = self.asked.load(Ordering::Relaxed);
+        let due = asked == 0 || Duration::from_millis(now - asked.min(now)) >= ASK_AGAIN;
+        due && self.asked.compare_exchange(asked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    fn ask(&self, py: Python<'_>) {
+        static VERBOSITY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let asked = VERBOSITY.import(py, "zklock._log", "verbosity").and_then(|ask| ask.call0()?.extract());
+        // It fails for a program that has tampered with `logging`: then it hears nothing.
+        self.set_verbosity(asked.unwrap_or(0));
+    }
+
+    fn set_verbosity(&self, verbosity: usize) {
+        if self.inbox.state().ended {
+            return;
+        }
+        self.listener.set_level(verbosity.checked_sub(1).and_then(|last| Level::ALL.get(last)).copied());
+    }
+}
+
+impl Inbox {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Called by whoever has an event, mostly the core's thread.
+    fn tell(&self) {
+        let mut state = self.state();
+        state.news = true;
+        let first = !std::mem::replace(&mut state.begun, true);
+        drop(state);
+        self.news.notify_one();
+        if first {
+            deliver::begin_log();
+        }
+    }
+
+    fn end(&self) {
+        self.state().ended = true;
+        self.news.notify_one();
+    }
+
+    /// Waits for events. None when there will be no more.
+    fn take(&self, listener: &Listener) -> Option<Backlog> {
+        loop {
+            let backlog = listener.take();
+            if !backlog.records.is_empty() {
+                return Some(backlog);
+            }
+            let idle = |state: &mut State| !state.news && !state.ended;
+            let mut state = self.news.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
+            if !std::mem::take(&mut state.news) {
+                return None;
+            }
+        }
+    }
+}
+
+/// Asks for the logger's level, if it is some time ago that it was. For those who are attached and about to wait.
+pub(crate) fn refresh(py: Python<'_>) {
+    let log = Log::of_this_process();
+    if log.is_due() {
+        log.ask(py);
+    }
+}
+
+/// Asks for the logger's level in any case: a client begins.
+pub(crate) fn ask(py: Python<'_>) {
+    Log::of_this_process().ask(py);
+}
+
+/// Begins Python's thread. On the delivery thread; false if there is no interpreter any more.
+pub(crate) fn begin() -> bool {
+    // It fails near the end of the process, when no thread may begin.
+    Python::try_attach(|py| drop(py.import("zklock._log").and_then(|log| log.call_method0("begin"))))
+        .is_some()
+}
+
+/// Ends Python's thread once it has handed on what there is, and waits for that up to `limit`.
+pub(crate) fn end(py: Python<'_>, limit: Duration) {
+    let Some(log) = Log::existing() else { return };
+    log.listener.set_level(None);
+    log.inbox.end();
+    if log.inbox.state().begun {
+        let joined =
+            py.import("zklock._log").and_then(|log| log.call_method1("join", (limit.as_secs_f64(),)));
+        drop(joined);
+    }
+}
+
+/// Level, target, file, line, time, text and fields of an event.
+type Told = (&'static str, &'static str, &'static str, u32, f64, String, Vec<(&'static str, String)>);
+
+fn told(record: &Record) -> Told {
+    let time = record.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let Record { level, target, file, line, fields, .. } = record;
+    (level.as_str(), target, file, *line, time, record.to_string(), fields.clone())
+}
+
+/// Wait for events, with the logger's verbosity; None when there will be no more. Also how many were dropped.
+#[pyfunction]
+pub(crate) fn next_events(py: Python<'_>, verbosity: usize) -> Option<(Vec<Told>, u64)> {
+    let log = Log::existing()?;
+    log.set_verbosity(verbosity);
+    let backlog = py.detach(|| {
+        let backlog = log.inbox.take(&log.listener);
+        exit::stay_out_of_a_dying_interpreter();
+        backlog
+    })?;
+    Some((backlog.records.iter().map(|record| told(record)).collect(), backlog.dropped))
+}

@@ -1,0 +1,275 @@
+"""The core's events reach `logging`, and whatever handlers do there, locks do not notice."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import scripts
+from harness.observer import Observer
+
+import zklock
+from zklock import aio
+
+LOGGER = logging.getLogger("zklock")
+# How many events wait for a slow handler, as the documentation says.
+CAPACITY = 1000
+
+
+class Collector(logging.Handler):
+    """Keeps what it is told, for those who wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+        self._news = threading.Condition()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with self._news:
+            self.records.append(record)
+            self._news.notify_all()
+
+    def wait_for(self, wanted: Callable[[logging.LogRecord], bool]) -> logging.LogRecord:
+        """The first such record, which may still be on its way."""
+        with self._news:
+            assert self._news.wait_for(lambda: any(map(wanted, self.records)), 10), self.texts()
+            return next(filter(wanted, self.records))
+
+    def texts(self) -> list[str]:
+        """All messages so far."""
+        return [record.getMessage() for record in self.records]
+
+
+def about(path: str, text: str) -> Callable[[logging.LogRecord], bool]:
+    """Whether a record says this of a lock."""
+    return lambda record: record.getMessage().startswith(text) and fields(record).get("path") == path
+
+
+def anything(_record: logging.LogRecord) -> bool:
+    """Any record."""
+    return True
+
+
+def fields(record: logging.LogRecord) -> dict[str, str]:
+    """What an event is about."""
+    found: dict[str, str] = getattr(record, "fields", {})
+    return found
+
+
+@pytest.fixture
+def logged() -> Iterator[Collector]:
+    """What is logged, all of it but single steps. To be used before the client is made."""
+    collector = Collector()
+    LOGGER.addHandler(collector)
+    LOGGER.setLevel(logging.DEBUG)
+    yield collector
+    LOGGER.setLevel(logging.NOTSET)
+    LOGGER.removeHandler(collector)
+
+
+def test_an_event_arrives(logged: Collector, client: zklock.Client, path: str) -> None:
+    before = time.time()
+    with zklock.Mutex(client, path) as lease:
+        record = logged.wait_for(about(path, "acquired"))
+    assert (record.name, record.levelno, record.threadName) == ("zklock", logging.DEBUG, "zklock-log")
+    assert before <= record.created <= time.time()
+    assert f"{path}/{fields(record)['node']}" == lease.node
+    assert f"path={path}" in record.getMessage()
+    logged.wait_for(about(path, "held no more"))
+    begun = logged.wait_for(lambda record: fields(record).get("session") == f"{client.session_id:#x}")
+    assert begun.levelno == logging.INFO
+
+
+def test_a_loss_is_a_warning(logged: Collector, observer: Observer, hosts: str, path: str) -> None:
+    with zklock.Client(hosts) as client:
+        lock = zklock.Mutex(client, path)
+        lock.acquire()
+        kept = zklock.Mutex(client, path + "-kept")
+        kept.acquire()
+        assert lock.lease is not None
+        observer.delete(lock.lease.node)
+        lost = logged.wait_for(about(path, "lock lost"))
+    assert (lost.levelno, fields(lost)["reason"]) == (logging.WARNING, "node deleted")
+    # Closing is no accident.
+    assert logged.wait_for(about(path + "-kept", "lock lost")).levelno == logging.DEBUG
+
+
+def test_levels_filter(logged: Collector, hosts: str, path: str) -> None:
+    LOGGER.setLevel(logging.INFO)
+    with zklock.Client(hosts) as client:
+        lock = zklock.Mutex(client, path)
+        with lock:
+            logged.wait_for(lambda record: record.levelno == logging.INFO)
+        assert not any(record.levelno < logging.INFO for record in logged.records)
+        # A program may change its mind.
+        LOGGER.setLevel(logging.DEBUG)
+        deadline = time.monotonic() + 10
+        while not any(map(about(path, "acquired"), logged.records)):
+            assert time.monotonic() < deadline
+            with lock:
+                time.sleep(0.01)
+
+
+def test_a_handler_that_raises(
+    logged: Collector, hosts: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Faulty(logging.Handler):
+        def emit(self, _record: logging.LogRecord) -> None:
+            raise KeyError("on purpose")
+
+    told: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    faulty = Faulty()
+    LOGGER.addHandler(faulty)
+    try:
+        with zklock.Client(hosts) as client:
+            for _ in range(3):
+                with zklock.Mutex(client, path):
+                    pass
+            logged.wait_for(about(path, "held no more"))
+    finally:
+        LOGGER.removeHandler(faulty)
+    assert {args.exc_type for args in told} == {KeyError}
+
+
+@pytest.fixture
+def blocked(logged: Collector) -> Iterator[threading.Event]:
+    """A handler that blocks until it is released."""
+    release = threading.Event()
+
+    class Blocking(logging.Handler):
+        def emit(self, _record: logging.LogRecord) -> None:
+            release.wait()
+
+    # Without a lock of its own, which whoever else logs would wait for.
+    handler = Blocking()
+    LOGGER.addHandler(handler)
+    yield release
+    release.set()
+    LOGGER.removeHandler(handler)
+
+
+def test_a_handler_that_blocks_holds_nothing_up(
+    blocked: threading.Event, logged: Collector, hosts: str, path: str
+) -> None:
+    async def awaiting() -> None:
+        async with aio.Client(hosts) as client, aio.Mutex(client, path + "-aio") as lease:
+            lease.check()
+
+    with zklock.Client(hosts, session_timeout=2) as client, zklock.Mutex(client, path) as lease:
+        logged.wait_for(anything)
+        asyncio.run(asyncio.wait_for(awaiting(), 5))
+        # Beyond its term, if no heartbeat had prolonged it.
+        deadline = time.monotonic() + 2
+        while time.monotonic() < deadline:
+            lease.check()
+            time.sleep(0.1)
+    assert len(logged.records) == 1
+
+
+def test_a_handler_that_blocks_costs_no_memory(
+    blocked: threading.Event, logged: Collector, hosts: str, path: str
+) -> None:
+    turns = CAPACITY
+    with zklock.Client(hosts) as client:
+        lock = zklock.Mutex(client, path)
+        with lock:
+            logged.wait_for(anything)
+        for _ in range(turns):
+            with lock:
+                pass
+        blocked.set()
+        logged.wait_for(lambda record: "came too fast" in record.getMessage())
+        about_locks = [record for record in logged.records if fields(record).get("path") == path]
+        # What was taken before, and what was kept.
+        assert len(about_locks) <= CAPACITY + 3
+        (dropped,) = (record.args for record in logged.records if "came too fast" in record.msg)
+        # Nothing is lost without being counted.
+        assert isinstance(dropped, tuple)
+        assert isinstance(dropped[0], int)
+        assert len(about_locks) + dropped[0] >= 2 * turns
+
+
+LOUD = """
+    import logging
+    logging.basicConfig(level=logging.DEBUG, stream=sys.stdout, format="%(threadName)s %(message)s")
+    """
+
+
+def test_the_last_word_is_heard(hosts: str, path: str) -> None:
+    done = scripts.run(f"{LOUD}\n    zklock.Mutex(hosts, path).acquire()\n", hosts, path)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("zklock-log acquired") for line in lines)
+    assert any(line.startswith("zklock-log closed") for line in lines)
+
+
+def test_the_end_does_not_wait_for_a_handler(hosts: str, path: str) -> None:
+    done = scripts.run(
+        """
+        import logging
+
+        class Blocking(logging.Handler):
+            def handle(self, record):
+                sys.stdout.write("blocked\\n")
+                threading.Event().wait()
+
+        logging.getLogger("zklock").addHandler(Blocking())
+        logging.getLogger("zklock").setLevel(logging.DEBUG)
+        lock = zklock.Mutex(zklock.Client(hosts), path)
+        lock.acquire()
+        """,
+        hosts,
+        path,
+        timeout=10,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "blocked\n", "")
+
+
+def test_nothing_is_begun_for_who_does_not_listen(hosts: str, path: str) -> None:
+    done = scripts.run(
+        """
+        import logging
+        logging.basicConfig(level=logging.WARNING)
+        with zklock.Mutex(hosts, path): pass
+        print(threading.active_count())
+        """,
+        hosts,
+        path,
+    )
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_without_logging_there_is_no_word(path: str) -> None:
+    # The client crate warns of a server that it cannot reach.
+    done = scripts.run(
+        """
+        try: zklock.Client("127.0.0.1:1", connect_timeout=0.3)
+        except zklock.ConnectionFailed: pass
+        """,
+        path=path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_forked_child_logs_for_itself(hosts: str, path: str) -> None:
+    done = scripts.run(
+        f"""{LOUD}
+    with zklock.Mutex(hosts, path): pass
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        with zklock.Mutex(hosts, path + "-child"): pass
+        sys.exit(0)
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """,
+        hosts,
+        path,
+    )
+    assert done.returncode == 0, done
+    acquired = [line for line in done.stdout.splitlines() if " acquired " in line]
+    assert [f"path={path}-child" in line for line in acquired] == [False, True], done
