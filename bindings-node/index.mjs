@@ -18,4 +18,6 @@ export const {
   SequenceExhaustedError,
   UpgradeRefusedError,
   ZkLockError,
+  off,
+  on,
 } = zklock;

@@ -26,6 +26,7 @@ export {
 } from './errors';
 export { Lease, type LeaseJson, type LeaseState, type ReleaseOptions } from './lease';
 export type { AcquireOptions, Lock, LockOptions, MutexOptions } from './lock';
+export { off, on, type LogLevel, type LogListener, type LogOptions, type LogRecord } from './log';
 export { Mutex } from './mutex';
 export { ReadWriteLock } from './rwlock';
 export type { Histogram, Stats } from './stats';

@@ -11,4 +11,5 @@ mod client;
 mod error;
 mod lease;
 mod lock;
+mod log;
 mod stats;

@@ -1,0 +1,161 @@
+// What the library tells a program's log.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+
+import { Client, Mutex, off, on } from 'zklock';
+
+import { connected, deleteNode, freshPath, hosts, run, scenario, sleep, until } from './support.mjs';
+
+// How many events are kept for a thread that is blocked, as the documentation says.
+const CAPACITY = 1000;
+
+/** Collects what is told until the test ends. */
+function listen(context, options) {
+  const records = [];
+  const listener = (record) => records.push(record);
+  on('log', listener, options);
+  context.after(() => off('log', listener));
+  return records;
+}
+
+async function told(records, path, message) {
+  const wanted = (record) => record.message === message && record.fields.path === path;
+  await until(`${message} ${path}`, () => records.some(wanted));
+  return records.find(wanted);
+}
+
+scenario('an event says what happened, to what and when', async (t) => {
+  const before = Date.now();
+  const records = listen(t, { level: 'debug' });
+  const lease = await new Mutex(await connected(t), freshPath()).acquire();
+  const { path } = lease;
+  const record = await told(records, path, 'acquired');
+  assert.equal(record.level, 'debug');
+  assert.match(record.target, /^zklock::/);
+  assert.equal(`${path}/${record.fields.node}`, lease.node);
+  assert.ok(record.time instanceof Date && record.time >= before - 1 && record.time <= Date.now() + 1);
+  await lease.release();
+  await told(records, path, 'held no more');
+});
+
+scenario('listeners hear what they asked for', async (t) => {
+  const [all, course, nothing] = [[], [], []];
+  const listeners = [all, course, nothing].map((records) => (record) => records.push(record));
+  on('log', listeners[0], { level: 'trace' });
+  on('log', listeners[1]);
+  on('log', listeners[2], { level: 'trace' });
+  off('log', listeners[2]);
+  t.after(() => listeners.forEach((listener) => off('log', listener)));
+  const path = freshPath();
+  const client = await connected(t);
+  await (await new Mutex(client, path).acquire()).release();
+  await told(all, path, 'held no more');
+  assert.deepEqual(new Set(course.map(({ level }) => level)), new Set(['info']));
+  assert.ok(all.some(({ level }) => level === 'trace'));
+  assert.deepEqual(nothing, []);
+});
+
+scenario('a loss is a warning', async (t) => {
+  const records = listen(t);
+  const lease = await new Mutex(await connected(t), freshPath()).acquire();
+  await deleteNode(lease.node);
+  const { level, fields } = await told(records, lease.path, 'lock lost');
+  assert.deepEqual([level, fields.reason], ['warn', 'node deleted']);
+});
+
+scenario('a listener that throws is an uncaught exception, and keeps nobody from hearing', async () => {
+  const { code, stdout, stderr } = await run(
+    `import { Client, on } from 'zklock';
+    process.on('uncaughtException', (error) => console.log(error.message));
+    const heard = new Promise((resolve) => {
+      on('log', () => { throw new Error('on purpose'); });
+      on('log', resolve);
+    });
+    const client = await Client.connect();
+    console.log((await heard).message);
+    await client.close();`,
+  );
+  assert.deepEqual([code, stderr], [0, '']);
+  assert.deepEqual(stdout.trim().split('\n').sort(), ['a session began', 'on purpose']);
+});
+
+scenario('a thread that is blocked keeps its locks, and what it misses is counted', async (t) => {
+  const path = freshPath();
+  // Another thread makes events while this one is blocked.
+  const worker = new Worker(
+    `const { workerData } = require('node:worker_threads');
+    const { Client, Mutex } = require('zklock');
+    void (async () => {
+      const client = await Client.connect(workerData.hosts);
+      const mutex = new Mutex(client, workerData.path);
+      for (let turn = 0; turn < ${CAPACITY}; turn++) await (await mutex.acquire()).release();
+      await client.close();
+    })();`,
+    { eval: true, workerData: { hosts, path } },
+  );
+  t.after(() => worker.terminate());
+  const lease = await new Mutex(await connected(t, { sessionTimeout: 2000 }), freshPath()).acquire();
+  const records = listen(t, { level: 'debug' });
+  await told(records, path, 'acquired');
+  const before = records.length;
+  // Beyond the term, if no heartbeat prolonged it.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2500);
+  lease.check();
+  await once(worker, 'exit');
+  await until('what was missed', () => records.some(({ fields }) => fields.dropped !== undefined));
+  const missed = records.find(({ fields }) => fields.dropped !== undefined);
+  assert.ok(records.indexOf(missed) <= before + CAPACITY);
+  assert.ok(Number(missed.fields.dropped) > 0);
+  await lease.release();
+}, 60_000);
+
+scenario('listening keeps no process alive, and ends with its thread', async () => {
+  const { code, stdout, stderr } = await run(
+    `import { Client, Mutex, on } from 'zklock';
+    import { once } from 'node:events';
+    import { Worker } from 'node:worker_threads';
+    on('log', () => undefined, { level: 'trace' });
+    const source = \`const { on } = require('zklock');
+      on('log', () => undefined, { level: 'trace' });
+      require('node:worker_threads').parentPort.postMessage('listening');\`;
+    const client = await Client.connect();
+    const mutex = new Mutex(client, process.argv[1]);
+    for (let round = 0; round < 5; round++) {
+      const worker = new Worker(source, { eval: true, execArgv: [] });
+      await once(worker, 'message');
+      const [lease] = await Promise.all([mutex.acquire(), worker.terminate()]);
+      await lease.release();
+    }
+    await mutex.acquire();
+    console.log('end');`,
+    { args: [freshPath()] },
+  );
+  assert.deepEqual([code, stdout, stderr], [0, 'end\n', '']);
+});
+
+scenario('every thread hears of the whole process', async (t) => {
+  const worker = new Worker(
+    `const { parentPort } = require('node:worker_threads');
+    const { on } = require('zklock');
+    on('log', (record) => parentPort.postMessage(record.message));
+    parentPort.postMessage('listening');
+    // Listening alone keeps no thread.
+    setInterval(() => undefined, 1000);`,
+    { eval: true },
+  );
+  t.after(() => worker.terminate());
+  assert.deepEqual(await once(worker, 'message'), ['listening']);
+  const message = once(worker, 'message');
+  await (await Client.connect(hosts)).close();
+  assert.deepEqual(await Promise.race([message, sleep(5000)]), ['a session began']);
+});
+
+scenario('what is no event, level or function is refused', () => {
+  assert.throws(() => on('lag', () => undefined), { code: 'BAD_ARGUMENT', message: /^event: / });
+  assert.throws(() => off('lag', () => undefined), { code: 'BAD_ARGUMENT', message: /^event: / });
+  assert.throws(() => on('log', () => undefined, { level: 'loud' }), { code: 'BAD_ARGUMENT', message: /^level: / });
+  assert.throws(() => on('log', 'console'), TypeError);
+  assert.throws(() => on('log', () => undefined, null), TypeError);
+});
