@@ -1,4 +1,4 @@
-"""What the README shows works, as it stands there."""
+"""What the README and the pages with examples show works, as it stands there."""
 
 from __future__ import annotations
 
@@ -11,29 +11,63 @@ import pytest
 from harness.paths import NODE, NODE_PACKAGE, PYTHON, TESTS
 from harness.server import Standalone
 
-README = (TESTS.parent / "README.md").read_text()
+PAGES = {page: (TESTS.parent / page).read_text() for page in ("README.md", "docs/observability.md")}
 
 
 def snippets(language: str) -> list[str]:
     """The code blocks of one language."""
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    return [
+        snippet
+        for page in PAGES.values()
+        for snippet in re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+    ]
+
+
+def run_python(snippet: str, server: Standalone) -> str:
+    """Run a snippet; what it prints."""
+    code = snippet.replace("127.0.0.1:2181", server.hosts)
+    return subprocess.run(
+        [PYTHON, "-c", code], check=True, timeout=30, stdout=subprocess.PIPE, text=True
+    ).stdout
+
+
+def run_node(snippet: str, server: Standalone, directory: Path) -> str:
+    """Run a snippet that finds the package by name, as an installed one is; what it prints."""
+    modules = directory / "node_modules"
+    modules.mkdir()
+    (modules / "zklock").symlink_to(NODE_PACKAGE)
+    script = directory / "readme.mjs"
+    script.write_text(snippet.replace("127.0.0.1:2181", server.hosts))
+    return subprocess.run([NODE, script], check=True, timeout=30, stdout=subprocess.PIPE, text=True).stdout
 
 
 @pytest.mark.parametrize("snippet", snippets("python"))
 def test_python_snippet(snippet: str, server: Standalone) -> None:
-    code = snippet.replace("127.0.0.1:2181", server.hosts)
-    subprocess.run([PYTHON, "-c", code], check=True, timeout=30)
+    run_python(snippet, server)
 
 
 @pytest.mark.parametrize("snippet", snippets("js"))
 def test_node_snippet(snippet: str, server: Standalone, tmp_path: Path) -> None:
-    # Found by name, as an installed package is.
-    modules = tmp_path / "node_modules"
-    modules.mkdir()
-    (modules / "zklock").symlink_to(NODE_PACKAGE)
-    script = tmp_path / "readme.mjs"
-    script.write_text(snippet.replace("127.0.0.1:2181", server.hosts))
-    subprocess.run([NODE, script], check=True, timeout=30)
+    run_node(snippet, server, tmp_path)
+
+
+def test_exporters_tell_the_same(server: Standalone, tmp_path: Path) -> None:
+    def exporter(language: str) -> str:
+        (snippet,) = (snippet for snippet in snippets(language) if "_bucket" in snippet)
+        return snippet
+
+    def numbers(text: str) -> dict[str, float]:
+        lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+    python = numbers(run_python(exporter("python"), server))
+    node = numbers(run_node(exporter("js"), server, tmp_path))
+    # One program writes 1.0 for a bound where the other writes 1.
+    assert {name.replace('.0"', '"') for name in python} == set(node)
+    for told in (python, node):
+        assert told["zklock_acquisitions_total"] == 1
+        assert told['zklock_wait_seconds_bucket{le="+Inf"}'] == told["zklock_hold_seconds_count"] == 1
+        assert told['zklock_requests_total{kind="delete"}'] == 1
 
 
 def test_every_language_has_a_snippet() -> None:

@@ -7,17 +7,25 @@ import {
   Mutex,
   ReadWriteLock,
   ZkLockError,
+  off,
+  on,
   type AcquireOptions,
   type ClientState,
   type ConnectOptions,
   type ErrorCode,
+  type Histogram,
   type Lease,
   type LeaseJson,
   type LeaseState,
   type Lock,
   type LockOptions,
+  type LogLevel,
+  type LogListener,
+  type LogOptions,
+  type LogRecord,
   type MutexOptions,
   type ReleaseOptions,
+  type Stats,
 } from 'zklock';
 
 const path = process.env['LOCK_PATH'] ?? '/types';
@@ -59,7 +67,24 @@ const releasing: ReleaseOptions = { wait: true };
   const tokens: bigint[] = [];
   for (const lock of locks) tokens.push(await lock.using(waiting, (held) => held.fencingToken));
   void [tokens, both.path];
+  const stats: Stats = client.stats();
+  const waits: Histogram = stats.wait;
+  const counts: number[] = [stats.acquisitions, waits.sum, ...waits.buckets.map(([bound, count]) => bound * count)];
+  void [counts, stats.requests['create']];
 }
+
+const loud: LogOptions = { level: 'warn' };
+const listener: LogListener = (record: LogRecord) => {
+  const facts: [LogLevel, string, Date, string | undefined] = [
+    record.level,
+    record.message,
+    record.time,
+    record.fields['path'],
+  ];
+  void facts;
+};
+on('log', listener, loud);
+off('log', listener);
 
 const error: ZkLockError = new LockTimeoutError('late');
 const code: ErrorCode = error.code;
@@ -70,6 +95,8 @@ export async function refusedByTheCompiler(): Promise<void> {
   new Client();
   // @ts-expect-error Times are numbers.
   await Client.connect('a', { sessionTimeout: '10s' });
+  // @ts-expect-error There is no such event.
+  on('lag', () => undefined);
   // @ts-expect-error There is no such naming.
   const wrong: MutexOptions = { naming: 'etcd' };
   void wrong;
