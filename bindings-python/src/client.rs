@@ -94,12 +94,12 @@ pub(crate) fn lazy_client(
 pub(crate) fn start_connect(py: Python<'_>, client: &Bound<'_, Client>) -> Result<Pending, Failure> {
     log::ask(py);
     let client = client.get().inner.clone();
-    Pending::start(py, async move { client.ready().await.map(|()| None) })
+    Pending::start(py, async move { client.ready().await })
 }
 
 /// Begin to close.
 #[pyfunction]
 pub(crate) fn start_close(py: Python<'_>, client: &Bound<'_, Client>) -> Result<Pending, Failure> {
     let closed = client.get().inner.close();
-    Pending::start(py, async move { closed.await.map(|()| None) })
+    Pending::start(py, closed)
 }

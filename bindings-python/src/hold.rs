@@ -1,28 +1,35 @@
-//! What `Lock.hold()` returns.
+//! What the locks' `hold()` returns.
 
 use pyo3::prelude::*;
 
 use crate::errors::Failure;
-use crate::lease::Lease;
-use crate::lock::Lock;
+
+/// What can be held for the length of a `with` block.
+pub(crate) trait Scope: Send + Sync {
+    /// Acquires it; returns the lease, or the leases.
+    fn enter(&self, py: Python<'_>, patience: zklock::Patience) -> Result<Py<PyAny>, Failure>;
+
+    /// Releases the calling thread's newest.
+    fn exit(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()>;
+}
 
 /// A context manager that acquires on entry and releases on exit. May be entered again.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Hold {
-    lock: Py<Lock>,
+    lock: Box<dyn Scope>,
     patience: zklock::Patience,
 }
 
 impl Hold {
-    pub(crate) fn new(lock: Py<Lock>, patience: zklock::Patience) -> Self {
-        Self { lock, patience }
+    pub(crate) fn new(lock: impl Scope + 'static, patience: zklock::Patience) -> Self {
+        Self { lock: Box::new(lock), patience }
     }
 }
 
 #[pymethods]
 impl Hold {
-    fn __enter__(&self, py: Python<'_>) -> Result<Py<Lease>, Failure> {
-        self.lock.get().enter(py, self.patience)
+    fn __enter__(&self, py: Python<'_>) -> Result<Py<PyAny>, Failure> {
+        self.lock.enter(py, self.patience)
     }
 
     #[pyo3(signature = (_kind=None, value=None, _trace=None), text_signature = "($self, kind, value, trace, /)")]
@@ -33,6 +40,6 @@ impl Hold {
         value: Option<&Bound<'_, PyAny>>,
         _trace: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.lock.get().exit(py, value)
+        self.lock.exit(py, value)
     }
 }

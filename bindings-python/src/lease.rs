@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use zklock::ErrorKind;
 
 use crate::errors::Failure;
+use crate::levels::Level;
 use crate::pending::Pending;
 use crate::wait::block_on;
 
@@ -15,36 +16,49 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Whether there is something left to release. There is when the lock was lost, and there is not for what a
-    /// forked child inherited.
-    pub(crate) fn is_open(&self) -> bool {
-        !matches!(self.refusal(), Some(ErrorKind::NotHeld | ErrorKind::Forked))
-    }
-
-    /// Whether the lock is held, through this lease.
-    pub(crate) fn is_held(&self) -> bool {
-        self.refusal().is_none()
-    }
-
     fn refusal(&self) -> Option<ErrorKind> {
         self.inner.check().err().map(|error| error.kind())
     }
 
+    /// That the lock is lost, if it is.
+    pub(crate) fn loss(&self) -> Option<zklock::Error> {
+        self.inner.check().err().filter(|error| error.kind() == ErrorKind::LockLost)
+    }
+
     /// Releases at the end of a scope: silent if the body did it already, or if a forked child inherited the scope.
-    /// If the lock was lost meanwhile, raises that from what the body raised; but not in the place of what ends a
-    /// thread or a generator, nor of a loss that the body has noticed itself.
     pub(crate) fn leave_scope(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let loss = self.inner.check().err().filter(|error| error.kind() == ErrorKind::LockLost);
+        let loss = self.loss();
         block_on(py, self.inner.release())?.ok();
-        let Some(loss) = loss.map(|loss| PyErr::from(Failure::from(loss))) else { return Ok(()) };
-        if let Some(raised) = raised {
-            let wins = !raised.is_instance_of::<PyException>() || raised.is_instance(&loss.get_type(py))?;
-            if wins {
-                return Ok(());
-            }
-            loss.set_cause(py, Some(PyErr::from_value(raised.clone())));
+        after_scope(py, loss, raised)
+    }
+}
+
+/// If the lock was lost in the scope, raises that from what the body raised; but not in the place of what ends a
+/// thread or a generator, nor of a loss that the body has noticed itself.
+pub(crate) fn after_scope(
+    py: Python<'_>,
+    loss: Option<zklock::Error>,
+    raised: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let Some(loss) = loss.map(|loss| PyErr::from(Failure::from(loss))) else { return Ok(()) };
+    if let Some(raised) = raised {
+        let wins = !raised.is_instance_of::<PyException>() || raised.is_instance(&loss.get_type(py))?;
+        if wins {
+            return Ok(());
         }
-        Err(loss)
+        loss.set_cause(py, Some(PyErr::from_value(raised.clone())));
+    }
+    Err(loss)
+}
+
+impl Level for Lease {
+    /// There is something left when the lock was lost, and there is not for what a forked child inherited.
+    fn is_open(&self) -> bool {
+        !matches!(self.refusal(), Some(ErrorKind::NotHeld | ErrorKind::Forked))
+    }
+
+    fn is_held(&self) -> bool {
+        self.refusal().is_none()
     }
 }
 
@@ -116,7 +130,7 @@ impl Lease {
 #[pyfunction]
 pub(crate) fn start_release(py: Python<'_>, lease: &Bound<'_, Lease>) -> Result<Pending, Failure> {
     let released = lease.get().inner.release();
-    Pending::start(py, async move { released.await.map(|()| None) })
+    Pending::start(py, released)
 }
 
 /// Whether there is something left to release.

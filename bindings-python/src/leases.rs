@@ -1,55 +1,105 @@
-//! The leases taken through one lock object.
+//! `zklock.Leases`.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyTuple};
+use zklock::ErrorKind;
 
-use crate::lease::Lease;
+use crate::errors::Failure;
+use crate::lease::{Lease, after_scope};
+use crate::levels::Level;
+use crate::wait::block_on;
 
-/// Leases in the order in which they were acquired. Only the holders of the lock have any, so there are few; and
-/// they are not lost with a forgetful caller: the lock object's end drops them, which releases them.
-#[derive(Default)]
-pub(crate) struct Leases(Mutex<Vec<Entry>>);
-
-struct Entry {
-    /// Who acquired it. The lease itself has an owner of its own where there is no re-entry.
-    owner: zklock::Owner,
-    lease: Py<Lease>,
-}
+/// The leases of one acquire of several locks or permits, in the order in which they were taken.
+#[pyclass(frozen, sequence, weakref, module = "zklock")]
+pub(crate) struct Leases(Vec<Py<Lease>>);
 
 impl Leases {
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn new(py: Python<'_>, leases: Vec<zklock::Lease>) -> PyResult<Self> {
+        leases.into_iter().map(|inner| Py::new(py, Lease { inner })).collect::<PyResult<_>>().map(Self)
     }
 
-    pub(crate) fn push(&self, owner: zklock::Owner, lease: Py<Lease>) {
-        self.lock().push(Entry { owner, lease });
+    /// Ends a scope: releases all, and then raises the first loss as the scope of a single lease does.
+    pub(crate) fn leave_scope(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let loss = self.0.iter().find_map(|lease| lease.get().loss());
+        match self.release(py, true) {
+            Ok(()) | Err(Failure::Zklock(..)) => {}
+            Err(Failure::Python(error)) => return Err(error),
+        }
+        after_scope(py, loss, raised)
+    }
+}
+
+impl Level for Leases {
+    fn is_open(&self) -> bool {
+        self.0.iter().any(|lease| lease.get().is_open())
     }
 
-    /// The newest lease that there is something left to release of: the owner's, or without one the newest of all.
-    pub(crate) fn newest(&self, py: Python<'_>, owner: Option<zklock::Owner>) -> Option<Py<Lease>> {
-        let mut entries = self.lock();
-        entries.retain(|entry| entry.lease.get().is_open());
-        let newest = entries.iter().rfind(|entry| owner.is_none_or(|owner| owner == entry.owner));
-        newest.map(|entry| entry.lease.clone_ref(py))
+    fn is_held(&self) -> bool {
+        self.0.iter().all(|lease| lease.get().is_held())
+    }
+}
+
+#[pymethods]
+impl Leases {
+    /// Raise `LockLost` unless all are still held. Sends nothing.
+    #[pyo3(text_signature = "($self)")]
+    fn check(&self) -> Result<(), Failure> {
+        self.0.iter().try_for_each(|lease| Ok(lease.get().inner.check()?))
     }
 
-    /// Whether one of them proves that the lock is held.
-    pub(crate) fn any_held(&self) -> bool {
-        self.lock().iter().any(|entry| entry.lease.get().is_held())
+    /// Release those that were not released yet, the last one first.
+    #[pyo3(signature = (wait=true), text_signature = "($self, wait=True)")]
+    pub(crate) fn release(&self, py: Python<'_>, wait: bool) -> Result<(), Failure> {
+        // All are on their way before the first is waited for.
+        let mut released = Vec::new();
+        let open = self.0.iter().rev().map(Py::get).filter(|lease| lease.is_open());
+        for lease in open {
+            released.push(lease.inner.release());
+        }
+        if released.is_empty() {
+            // In a forked child it is not the caller who is wrong.
+            self.check()?;
+            let message = "these leases have been released already".to_owned();
+            return Err(Failure::Zklock(ErrorKind::NotHeld, message));
+        }
+        for released in released.into_iter().take_while(|_| wait) {
+            block_on(py, released)??;
+        }
+        Ok(())
     }
 
-    /// Takes the owner's newest lease out, released or not. If the owner has none, the newest of all: a generator
-    /// may leave a scope in another thread than the one that entered it.
-    pub(crate) fn pop(&self, owner: zklock::Owner) -> Option<Py<Lease>> {
-        let mut entries = self.lock();
-        let own = entries.iter().rposition(|entry| entry.owner == owner);
-        let at = own.or(entries.len().checked_sub(1))?;
-        Some(entries.remove(at).lease)
+    fn __len__(&self) -> usize {
+        self.0.len()
     }
 
-    /// Forgets one lease, if it is there.
-    pub(crate) fn remove(&self, lease: &Py<Lease>) {
-        self.lock().retain(|entry| !entry.lease.is(lease));
+    fn __getitem__(&self, py: Python<'_>, index: isize) -> PyResult<Py<Lease>> {
+        let from_end = if index < 0 { self.0.len() } else { 0 };
+        let lease = from_end.checked_add_signed(index).and_then(|at| self.0.get(at));
+        lease.map(|lease| lease.clone_ref(py)).ok_or_else(|| PyIndexError::new_err("no such lease"))
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        PyTuple::new(py, self.0.iter())?.try_iter()
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (_kind=None, value=None, _trace=None), text_signature = "($self, kind, value, trace, /)")]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _kind: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+        _trace: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.leave_scope(py, value)
+    }
+
+    fn __repr__(&self) -> String {
+        let paths: Vec<_> = self.0.iter().map(|lease| lease.get().inner.path()).collect();
+        format!("<zklock.Leases {}>", paths.join(", "))
     }
 }

@@ -6,18 +6,23 @@
 
 mod arguments;
 mod client;
+mod contender;
 mod deliver;
 mod errors;
 mod exit;
 mod hold;
 mod lease;
 mod leases;
+mod levels;
 mod lock;
 mod log;
+mod multi;
 mod mutex;
 mod pending;
 mod rwlock;
+mod semaphore;
 mod stats;
+mod value;
 mod wait;
 
 #[pyo3::pymodule]
@@ -27,21 +32,29 @@ mod _zklock {
     #[pymodule_export]
     use super::client::{Client, lazy_client, start_close, start_connect};
     #[pymodule_export]
+    use super::contender::Contender;
+    #[pymodule_export]
     use super::exit::shutdown;
     #[pymodule_export]
     use super::hold::Hold;
     #[pymodule_export]
     use super::lease::{Lease, is_held, is_open, start_release};
     #[pymodule_export]
-    use super::lock::{Lock, owned_by, start_acquire};
+    use super::leases::Leases;
+    #[pymodule_export]
+    use super::lock::{Lock, owned_by, start_acquire, start_contenders, start_locked};
     #[pymodule_export]
     use super::log::next_events;
+    #[pymodule_export]
+    use super::multi::{MultiLock, start_acquire_all};
     #[pymodule_export]
     use super::mutex::Mutex;
     #[pymodule_export]
     use super::pending::Pending;
     #[pymodule_export]
     use super::rwlock::ReadWriteLock;
+    #[pymodule_export]
+    use super::semaphore::{Semaphore, start_acquire_many};
     #[pymodule_export]
     use super::stats::{Histogram, Stats};
 

@@ -1,36 +1,40 @@
 //! `zklock.Lock`: all that mutexes and the halves of read/write locks can do; they differ in how they are made.
 
-use std::sync::Arc;
-
 use pyo3::prelude::*;
-use zklock::ErrorKind;
+use zklock::{AnyLock, ErrorKind};
 
 use crate::arguments::{Owner, Patience, patience, this_thread};
+use crate::contender::Contender;
 use crate::errors::Failure;
-use crate::hold::Hold;
+use crate::hold::{Hold, Scope};
 use crate::lease::Lease;
-use crate::leases::Leases;
+use crate::levels::Levels;
 use crate::pending::Pending;
 use crate::wait::block_on;
 
 /// Something that can be acquired: a `Mutex`, or a half of a `ReadWriteLock`.
 #[pyclass(frozen, subclass, weakref, module = "zklock")]
 pub(crate) struct Lock {
-    // Shared with the acquires of asyncio, which outlive the call that starts them.
-    inner: Arc<zklock::Lock>,
+    // Cloned for the acquires of asyncio, which outlive the call that starts them.
+    inner: AnyLock,
     /// What it is called in Python.
     name: &'static str,
     reentrant: bool,
     /// What `release()` undoes.
-    levels: Leases,
+    levels: Levels<Lease>,
     /// What the ends of `with` blocks undo.
-    scopes: Leases,
+    scopes: Levels<Lease>,
 }
 
 impl Lock {
-    pub(crate) fn new(inner: impl Into<zklock::Lock>, name: &'static str) -> Self {
-        let inner = Arc::new(inner.into());
-        Self { inner, name, reentrant: true, levels: Leases::default(), scopes: Leases::default() }
+    pub(crate) fn new(inner: impl Into<AnyLock>, name: &'static str) -> Self {
+        let inner = inner.into();
+        Self { inner, name, reentrant: true, levels: Levels::default(), scopes: Levels::default() }
+    }
+
+    /// The core's lock.
+    pub(crate) fn any(&self) -> AnyLock {
+        self.inner.clone()
     }
 
     /// Of a lock that does not re-enter no caller is more its owner than another.
@@ -64,6 +68,16 @@ impl Lock {
         let Some(lease) = self.scopes.pop(this_thread()) else { return Ok(()) };
         self.levels.remove(&lease);
         lease.get().leave_scope(py, raised)
+    }
+}
+
+impl Scope for Py<Lock> {
+    fn enter(&self, py: Python<'_>, patience: zklock::Patience) -> Result<Py<PyAny>, Failure> {
+        Ok(self.get().enter(py, patience)?.into_any())
+    }
+
+    fn exit(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.get().exit(py, raised)
     }
 }
 
@@ -115,6 +129,19 @@ impl Lock {
         Ok(if self.reentrant { owned } else { self.levels.any_held() })
     }
 
+    /// Whether it is taken. One read.
+    #[pyo3(text_signature = "($self)")]
+    fn locked(&self, py: Python<'_>) -> Result<bool, Failure> {
+        Ok(block_on(py, self.inner.locked())??)
+    }
+
+    /// Who contends for it, in the order of the queue.
+    #[pyo3(text_signature = "($self)")]
+    fn contenders(&self, py: Python<'_>) -> Result<Vec<Contender>, Failure> {
+        let contenders = block_on(py, self.inner.contenders())??;
+        Ok(contenders.into_iter().map(Contender::from).collect())
+    }
+
     /// A context manager that acquires within a time-out, or raises `LockTimeout`.
     #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
     fn hold(slf: Py<Self>, timeout: Option<f64>) -> Result<Hold, Failure> {
@@ -149,9 +176,23 @@ pub(crate) fn start_acquire(
     owner: &Bound<'_, Owner>,
     patience: &Bound<'_, Patience>,
 ) -> Result<Pending, Failure> {
-    let lock = Arc::clone(&lock.get().inner);
+    let lock = lock.get().any();
     let (owner, patience) = (owner.get().0, patience.get().0);
-    Pending::start(py, async move { lock.acquire_as(owner, patience).await.map(Some) })
+    Pending::start(py, async move { lock.acquire_as(owner, patience).await })
+}
+
+/// Begin to ask whether it is taken.
+#[pyfunction]
+pub(crate) fn start_locked(py: Python<'_>, lock: &Bound<'_, Lock>) -> Result<Pending, Failure> {
+    let lock = lock.get().any();
+    Pending::start(py, async move { lock.locked().await })
+}
+
+/// Begin to ask who contends.
+#[pyfunction]
+pub(crate) fn start_contenders(py: Python<'_>, lock: &Bound<'_, Lock>) -> Result<Pending, Failure> {
+    let lock = lock.get().any();
+    Pending::start(py, async move { lock.contenders().await })
 }
 
 /// Whether `owner` holds the lock. Nobody does not, but hears of a client that is closed or was inherited.

@@ -9,11 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::errors::Failure;
-use crate::lease::Lease;
+use crate::value::Value;
 use crate::{deliver, exit, log};
 
-/// What an operation comes to: a lease, or nothing but success.
-type Outcome = zklock::Result<Option<zklock::Lease>>;
+type Outcome = zklock::Result<Value>;
 
 type Operation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
@@ -49,10 +48,12 @@ struct Waiting {
 
 impl Pending {
     /// Begins `operation`.
-    pub(crate) fn start<F>(py: Python<'_>, operation: F) -> Result<Self, Failure>
+    pub(crate) fn start<F, T>(py: Python<'_>, operation: F) -> Result<Self, Failure>
     where
-        F: Future<Output = Outcome> + Send + 'static,
+        F: Future<Output = zklock::Result<T>> + Send + 'static,
+        T: Into<Value>,
     {
+        let operation = async move { operation.await.map(T::into) };
         exit::pause(py)?;
         let shared = Arc::<Shared>::default();
         shared.state().operation = Some(Box::pin(operation));
@@ -84,10 +85,10 @@ impl Pending {
     }
 
     /// The outcome, or its exception.
-    fn take(&self) -> Result<Option<Lease>, Failure> {
+    fn take(&self, py: Python<'_>) -> Result<Py<PyAny>, Failure> {
         let outcome = self.shared.state().outcome.take();
         match outcome {
-            Some(outcome) => Ok(outcome?.map(|inner| Lease { inner })),
+            Some(outcome) => Ok(outcome?.into_python(py)?),
             None => Err(PyRuntimeError::new_err("there is no outcome: await the operation, once").into()),
         }
     }

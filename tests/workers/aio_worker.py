@@ -9,10 +9,10 @@ import sys
 import threading
 from typing import Any
 
-from zklock import aio
+from zklock import LockTimeout, aio
 
+from workers.grants import all_facts, describe, facts, make_lock, statistics
 from workers.line import Command, answer, emit, fail, now, ready, thread_names, timeout_of
-from workers.python_worker import facts, make_lock, statistics
 
 MAIN = "main"
 CONTROL = "control"
@@ -109,15 +109,21 @@ class AioWorker:
         answer(command, "connected", session=str(client.session_id))
 
     def _make(self, command: Command) -> Any:
-        client = self._clients[command["client"]] if "client" in command else command["hosts"]
-        return make_lock(aio, client, command)
+        client = self._clients[command["client"]] if "client" in command else command.get("hosts")
+        return make_lock(aio, client, command, self._locks)
 
     async def do_lock(self, command: Command) -> None:
         self._locks[command["lock"]] = self._make(command)
         answer(command, "ready")
 
-    def _granted(self, command: Command, lock: Any, granted: int) -> None:
-        lease = lock.lease
+    def _granted_all(self, command: Command, leases: Any, granted: int) -> None:
+        name = command["lease"]
+        self._leases[name] = leases
+        for number, lease in enumerate(leases):
+            self._leases[f"{name}/{number}"] = lease
+        answer(command, "acquired", t=granted, **all_facts(name, leases))
+
+    def _granted(self, command: Command, lease: Any, granted: int) -> None:
         self._leases[command["lease"]] = lease
         answer(command, "acquired", t=granted, **facts(lease))
         if hasattr(lease, "on_lost"):
@@ -129,27 +135,37 @@ class AioWorker:
         task = asyncio.current_task()
         assert task is not None
         self._pending[command["id"]] = task
+        options = {"timeout": timeout_of(command)} if "timeout" in command else {}
         try:
-            if "timeout" in command:
-                held = await lock.acquire(timeout=timeout_of(command))
-            else:
-                held = await lock.acquire()
+            await self._acquire(command, lock, options, "timeout")
         finally:
             self._pending.pop(command["id"], None)
+
+    async def _acquire(self, command: Command, lock: Any, options: dict[str, Any], otherwise: str) -> None:
+        if isinstance(lock, aio.Semaphore):
+            # Nobody owns a permit, so `lease` might be another task's.
+            try:
+                leases = await lock.acquire_many(command.get("count", 1), **options)
+            except LockTimeout:
+                answer(command, otherwise)
+                return
+            granted = now()
+            if "count" in command:
+                self._granted_all(command, leases, granted)
+            else:
+                self._granted(command, leases[0], granted)
+            return
+        held = await lock.acquire(**options)
         granted = now()
-        if held:
-            self._granted(command, lock, granted)
+        if not held:
+            answer(command, otherwise)
+        elif isinstance(lock, aio.MultiLock):
+            self._granted_all(command, lock.leases, granted)
         else:
-            answer(command, "timeout")
+            self._granted(command, lock.lease, granted)
 
     async def do_try(self, command: Command) -> None:
-        lock = self._locks[command["lock"]]
-        held = await lock.acquire(blocking=False)
-        granted = now()
-        if held:
-            self._granted(command, lock, granted)
-        else:
-            answer(command, "busy")
+        await self._acquire(command, self._locks[command["lock"]], {"blocking": False}, "busy")
 
     async def do_release(self, command: Command) -> None:
         lease = self._leases[command["lease"]]
@@ -164,6 +180,13 @@ class AioWorker:
 
     async def do_owned(self, command: Command) -> None:
         answer(command, "value", value=self._locks[command["lock"]].owned())
+
+    async def do_locked(self, command: Command) -> None:
+        answer(command, "value", value=await self._locks[command["lock"]].locked())
+
+    async def do_contenders(self, command: Command) -> None:
+        contenders = await self._locks[command["lock"]].contenders()
+        answer(command, "value", value=[describe(contender) for contender in contenders])
 
     async def do_check(self, command: Command) -> None:
         self._leases[command["lease"]].check()

@@ -8,35 +8,9 @@ from typing import Any
 
 import zklock
 
+from workers.grants import all_facts, describe, facts, make_lock, statistics
 from workers.line import Command, answer, emit, now, timeout_of
 from workers.threaded import ThreadedWorker
-
-
-def facts(lease: Any) -> dict[str, str]:
-    """What a grant is told with."""
-    return {
-        "node": lease.node,
-        "token": str(lease.fencing_token),
-        "session": str(lease.session_id),
-    }
-
-
-def statistics(stats: Any) -> dict[str, Any]:
-    """A client's statistics as the protocol has them."""
-    fields = ("transport", "acquisitions", "contended", "busy", "timeouts", "losses", "requests")
-    histograms = {
-        name: {field: getattr(getattr(stats, name), field) for field in ("count", "sum", "max", "buckets")}
-        for name in ("wait", "hold")
-    }
-    return {field: getattr(stats, field) for field in fields} | histograms
-
-
-def make_lock(api: Any, client: Any, command: Command) -> Any:
-    """A lock of `zklock` or of `zklock.aio`, as the command describes it."""
-    kind = command.get("kind", "mutex")
-    if kind == "mutex":
-        return api.Mutex(client, command["path"], reentrant=command.get("reentrant", True))
-    return getattr(api.ReadWriteLock(client, command["path"]), f"{kind}_lock")
 
 
 class PythonWorker(ThreadedWorker):
@@ -57,15 +31,21 @@ class PythonWorker(ThreadedWorker):
         answer(command, "connected", session=str(client.session_id))
 
     def make(self, command: Command) -> Any:
-        client = self._clients[command["client"]] if "client" in command else command["hosts"]
-        return make_lock(zklock, client, command)
+        client = self._clients[command["client"]] if "client" in command else command.get("hosts")
+        return make_lock(zklock, client, command, self._locks)
 
     def do_lock(self, command: Command) -> None:
         self._locks[command["lock"]] = self.make(command)
         answer(command, "ready")
 
-    def _granted(self, command: Command, lock: Any, granted: int) -> None:
-        lease = lock.lease
+    def _granted_all(self, command: Command, leases: Any, granted: int) -> None:
+        name = command["lease"]
+        self._leases[name] = leases
+        for number, lease in enumerate(leases):
+            self._leases[f"{name}/{number}"] = lease
+        answer(command, "acquired", t=granted, **all_facts(name, leases))
+
+    def _granted(self, command: Command, lease: Any, granted: int) -> None:
         self._leases[command["lease"]] = lease
         answer(command, "acquired", t=granted, **facts(lease))
         if hasattr(lease, "on_lost"):
@@ -73,30 +53,45 @@ class PythonWorker(ThreadedWorker):
             lease.on_lost(lambda reason: emit("lost", lease=name, reason=str(reason)))
 
     def do_acquire(self, command: Command) -> None:
+        options = {"timeout": timeout_of(command)} if "timeout" in command else {}
+        self._acquire(command, options, "timeout")
+
+    def do_try(self, command: Command) -> None:
+        self._acquire(command, {"blocking": False}, "busy")
+
+    def _acquire(self, command: Command, options: dict[str, Any], otherwise: str) -> None:
         lock = self._locks[command["lock"]]
-        before = lock.lease
+        if isinstance(lock, zklock.Semaphore):
+            # Nobody owns a permit, so `lease` might be another thread's.
+            try:
+                with self.interrupts.armed():
+                    leases = lock.acquire_many(command.get("count", 1), **options)
+            except zklock.LockTimeout:
+                answer(command, otherwise)
+                return
+            granted = now()
+            if "count" in command:
+                self._granted_all(command, leases, granted)
+            else:
+                self._granted(command, leases[0], granted)
+            return
+        newest = "leases" if isinstance(lock, zklock.MultiLock) else "lease"
+        before = getattr(lock, newest)
         try:
             with self.interrupts.armed():
-                held = lock.acquire(timeout=timeout_of(command)) if "timeout" in command else lock.acquire()
+                held = lock.acquire(**options)
         except KeyboardInterrupt:
             # It may hit between the return of the acquire and our disarming: then the lock is ours.
-            held = lock.lease is not None and lock.lease is not before
+            held = getattr(lock, newest) not in (None, before)
             if not held:
                 raise
         granted = now()
-        if held:
-            self._granted(command, lock, granted)
+        if not held:
+            answer(command, otherwise)
+        elif newest == "leases":
+            self._granted_all(command, lock.leases, granted)
         else:
-            answer(command, "timeout")
-
-    def do_try(self, command: Command) -> None:
-        lock = self._locks[command["lock"]]
-        held = lock.acquire(blocking=False)
-        granted = now()
-        if held:
-            self._granted(command, lock, granted)
-        else:
-            answer(command, "busy")
+            self._granted(command, lock.lease, granted)
 
     def do_release(self, command: Command) -> None:
         lease = self._leases[command["lease"]]
@@ -111,6 +106,13 @@ class PythonWorker(ThreadedWorker):
 
     def do_owned(self, command: Command) -> None:
         answer(command, "value", value=self._locks[command["lock"]].owned())
+
+    def do_locked(self, command: Command) -> None:
+        answer(command, "value", value=self._locks[command["lock"]].locked())
+
+    def do_contenders(self, command: Command) -> None:
+        contenders = self._locks[command["lock"]].contenders()
+        answer(command, "value", value=[describe(contender) for contender in contenders])
 
     def do_check(self, command: Command) -> None:
         self._leases[command["lease"]].check()

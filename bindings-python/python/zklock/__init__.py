@@ -5,9 +5,9 @@
     with zklock.Mutex("zk1:2181,zk2:2181", "/locks/report") as lease:
         write_report(lease.fencing_token)
 
-`Client` keeps a session with an ensemble, `Mutex` and `ReadWriteLock` are locks at a path, and an acquire
-gives a `Lease`.
-For asyncio, `zklock.aio` has the same classes.
+`Client` keeps a session with an ensemble; `Mutex`, `ReadWriteLock` and `Semaphore` are locks at a path,
+`MultiLock` is several of them as one, and an acquire gives a `Lease`. For asyncio, `zklock.aio` has the
+same classes.
 """
 
 import atexit as _atexit
@@ -30,11 +30,15 @@ from zklock._errors import (
 )
 from zklock._zklock import (
     Client,
+    Contender,
     Histogram,
     Lease,
+    Leases,
     Lock,
+    MultiLock,
     Mutex,
     ReadWriteLock,
+    Semaphore,
     Stats,
     __version__,
 )
@@ -45,17 +49,21 @@ __all__ = [
     "Client",
     "ClientClosed",
     "ConnectionFailed",
+    "Contender",
     "Error",
     "Forked",
     "Histogram",
     "Lease",
+    "Leases",
     "Lock",
     "LockLost",
     "LockTimeout",
+    "MultiLock",
     "Mutex",
     "NotHeld",
     "PermitsMismatch",
     "ReadWriteLock",
+    "Semaphore",
     "SequenceExhausted",
     "Stats",
     "UpgradeRefused",

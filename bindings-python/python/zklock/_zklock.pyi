@@ -1,6 +1,6 @@
 """The extension module. What is public of it is exported by `zklock`; the rest serves `zklock.aio`."""
 
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Generator, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, final
 
@@ -10,15 +10,19 @@ _T = TypeVar("_T")
 
 __all__ = [
     "Client",
+    "Contender",
     "Histogram",
     "Hold",
     "Lease",
+    "Leases",
     "Lock",
+    "MultiLock",
     "Mutex",
     "Owner",
     "Patience",
     "Pending",
     "ReadWriteLock",
+    "Semaphore",
     "Stats",
     "__version__",
     "is_held",
@@ -28,8 +32,12 @@ __all__ = [
     "owned_by",
     "shutdown",
     "start_acquire",
+    "start_acquire_all",
+    "start_acquire_many",
     "start_close",
     "start_connect",
+    "start_contenders",
+    "start_locked",
     "start_release",
 ]
 
@@ -143,9 +151,91 @@ class Lease:
         Raises `NotHeld` the second time.
         """
 
+@final
+class Leases:
+    """The leases of one acquire of several locks or permits, in the order in which they were taken.
+
+        with semaphore.acquire_many(3) as leases:
+            print([lease.fencing_token for lease in leases])
+
+    Each may be released on its own. The end of a `with` block releases those that were not, and raises
+    `LockLost` if one was lost. Leases that nothing refers to any more are released.
+    """
+
+    def check(self) -> None:
+        """Return if all locks are held. Sends nothing.
+
+        Raises `LockLost`, or `NotHeld` after the release of one.
+        """
+
+    def release(self, wait: bool = True) -> None:
+        """Release those that were not released yet, from any thread, the last one first. See `Lease.release`.
+
+        Raises `NotHeld` if all were.
+        """
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Lease: ...
+    def __iter__(self) -> Iterator[Lease]: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+@final
+class Contender:
+    """One contender in the queue of a lock, as `Lock.contenders()` found it. Does not change."""
+
+    @property
+    def position(self) -> int:
+        """Its place, from 0. The first holds; so do readers and permits behind it as far as there is room."""
+
+    @property
+    def node(self) -> str:
+        """Its node's name within the lock path."""
+
+    @property
+    def reader(self) -> bool:
+        """Whether it wants to hold together with other readers."""
+
+    @property
+    def session_id(self) -> int:
+        """The ZooKeeper session that owns the node."""
+
+    @property
+    def fencing_token(self) -> int:
+        """The fencing token that it has, or will have."""
+
+    @property
+    def host(self) -> str | None:
+        """The name of its host; None, as all that follows, if it is not one of zklock's."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its process."""
+
+    @property
+    def language(self) -> str | None:
+        """The language of its program: `python`, `node` or `rust`."""
+
+    @property
+    def label(self) -> str | None:
+        """The label of its lock or client, or None if it has none."""
+
+    @property
+    def since(self) -> float | None:
+        """Since when it contends, by its own clock, in seconds since 1970 as `time.time()` counts them."""
+
+    @property
+    def data(self) -> bytes:
+        """The node's data as it is, whoever wrote it."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
 @disjoint_base
 class Lock:
-    """Something that can be acquired: a `Mutex`, or a half of a `ReadWriteLock`.
+    """Something that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
 
         with lock as lease: ...
         with lock.hold(timeout=5) as lease: ...
@@ -200,7 +290,20 @@ class Lock:
         With `reentrant=False`: whether this object holds it, whoever acquired it.
         """
 
-    def hold(self, timeout: float | None = -1) -> Hold:
+    def locked(self) -> bool:
+        """Whether anybody holds the lock or waits for it, as of now: it may have changed when this returns.
+
+        Of a semaphore: whether no permit is free. One read, whoever holds it. Raises `ConnectionFailed` if no
+        server answers within the client's `connect_timeout`.
+        """
+
+    def contenders(self) -> list[Contender]:
+        """Who contends for the lock, in the order of the queue: those that hold it first.
+
+        Two round trips, however many there are. Raises what `locked()` raises.
+        """
+
+    def hold(self, timeout: float | None = -1) -> Hold[Lease]:
         """A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
 
         Its message says whether the lock was taken or the servers were out of reach.
@@ -370,10 +473,112 @@ class Histogram:
         """
 
 @final
-class Hold:
-    """What `Lock.hold()` returns. May be entered again."""
+class Semaphore(Lock):
+    """A fair semaphore, queued for as Curator's `InterProcessSemaphoreV2` is: so many hold at the same time.
 
-    def __enter__(self) -> Lease: ...
+        slots = zklock.Semaphore(client, "/locks/upstream", 5)
+        with slots as lease: ...
+        with slots.acquire_many(3, timeout=10) as leases: ...
+
+    Contenders take turns, and the one whose turn it is waits for its permits. So whoever wants many is not
+    overtaken by those who want few, and no two can each keep a part of what both need.
+
+    Permits have no owner: every acquire, of the same thread too, takes another one. `release()` gives back
+    the newest permit that was acquired through this object with `acquire()`, whoever calls; unlike that of
+    `threading.Semaphore` it cannot give back more than were taken. `lease` is the lease of that permit, and
+    `owned()` tells whether there is one. A lease may also be released on its own, from any thread. Fencing
+    tokens of permits that are held at the same time are not comparable.
+
+    All contenders on a path must agree on the number of permits. Who finds that somebody there states
+    another one, when it first uses the path or when it has to wait, gets `PermitsMismatch`. With
+    `shared_count` the number is read instead from the node at that path, which is one of Curator's
+    `SharedCount`: four bytes, the highest first. It is read at every acquire, and who waits learns of a
+    change.
+
+    `contenders()` lists a node for each permit that is held or is being waited for in turn (`leases/…`),
+    then those that take turns (`locks/…`), of whom the first is the one that is waiting for its permits.
+
+    Raises `BadArgument` for a malformed argument, and unless exactly one of `permits` and `shared_count` is
+    given; at an acquire if there is no number at `shared_count`.
+    """
+
+    def __new__(
+        cls,
+        client: Client | str,
+        path: str,
+        permits: int | None = None,
+        *,
+        shared_count: str | None = None,
+        label: str | None = None,
+    ) -> Self: ...
+    @property
+    def permits(self) -> int | None:
+        """The number of permits, or None if it is read from a node."""
+
+    @property
+    def shared_count(self) -> str | None:
+        """The node that the number of permits is read from, or None if it is fixed."""
+
+    def acquire_many(self, count: int, blocking: bool = True, timeout: float | None = -1) -> Leases:
+        """Acquire `count` permits, all or none, and return their leases: a context manager, too.
+
+        The arguments are those of `acquire`, but what cannot be had in time raises `LockTimeout`. The
+        leases are the caller's: `release()` of the semaphore does not know of them. More permits than a
+        shared number says are waited for.
+
+        Raises `BadArgument` for no permits, or more than there are.
+        """
+
+@final
+class MultiLock:
+    """Several locks as one: all are acquired, or none.
+
+        with zklock.MultiLock([accounts, ledger.write_lock]) as leases: ...
+
+    Any kinds may be mixed. They are taken in one order that all zklock programs share: by ensemble, then by
+    path from the root; so two of them cannot wait for each other. A lock that is named twice is taken once;
+    of a read/write lock the write half is taken before the read half. The time-out is one for all. If one
+    cannot be acquired those before it are released; if one is lost while another is waited for, all are
+    released and acquired anew.
+
+    The owner is the thread, as of its locks. Acquiring is refused with `BadArgument` for an owner that
+    holds one of the locks but not one that comes before it: taking that now would break the order.
+
+    Raises `BadArgument` for no locks; for one path through two clients, or as locks of two kinds; and for a
+    lock named twice that does not re-enter.
+    """
+
+    def __new__(cls, locks: Iterable[Lock]) -> Self: ...
+    @property
+    def paths(self) -> list[str]:
+        """The locks' paths, in the order in which they are taken."""
+
+    @property
+    def leases(self) -> Leases | None:
+        """The calling thread's newest leases of this object that were not released, or None."""
+
+    def acquire(self, blocking: bool = True, timeout: float | None = -1) -> bool:
+        """Acquire all for the calling thread; False if not all were acquired in time. See `Lock.acquire`."""
+
+    def release(self, wait: bool = True) -> None:
+        """Undo the calling thread's newest acquire of this object. See `Leases.release`.
+
+        Raises `NotHeld` if there is none.
+        """
+
+    def hold(self, timeout: float | None = -1) -> Hold[Leases]:
+        """A context manager that acquires all within `timeout` seconds, or raises `LockTimeout`."""
+
+    def __enter__(self) -> Leases: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+@final
+class Hold(Generic[_T]):
+    """What the locks' `hold()` returns. May be entered again."""
+
+    def __enter__(self) -> _T: ...
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
@@ -404,6 +609,10 @@ def lazy_client(
 def start_connect(client: Client) -> Pending[None]: ...
 def start_close(client: Client) -> Pending[None]: ...
 def start_acquire(lock: Lock, owner: Owner, patience: Patience) -> Pending[Lease]: ...
+def start_acquire_all(lock: MultiLock, owner: Owner, patience: Patience) -> Pending[Leases]: ...
+def start_acquire_many(semaphore: Semaphore, count: int, patience: Patience) -> Pending[Leases]: ...
+def start_contenders(lock: Lock) -> Pending[list[Contender]]: ...
+def start_locked(lock: Lock) -> Pending[bool]: ...
 def start_release(lease: Lease) -> Pending[None]: ...
 def is_held(lease: Lease) -> bool: ...
 def is_open(lease: Lease) -> bool: ...

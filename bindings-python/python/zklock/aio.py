@@ -15,16 +15,16 @@ Cancelling a task that waits leaves the queue. A lease that arrives in the same 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, final
+from typing import Any, Generic, Literal, Self, TypeVar, final
 from weakref import WeakKeyDictionary
 
 from zklock import _zklock
 from zklock._errors import Forked, LockTimeout, NotHeld
 
-__all__ = ["Client", "Lease", "Lock", "Mutex", "ReadWriteLock"]
+__all__ = ["Client", "Lease", "Leases", "Lock", "MultiLock", "Mutex", "ReadWriteLock", "Semaphore"]
 
 _T = TypeVar("_T")
 
@@ -184,40 +184,96 @@ class Lease:
     def __repr__(self) -> str:
         return repr(self._lease).replace("zklock.", "zklock.aio.", 1)
 
+    def _is_open(self) -> bool:
+        return _zklock.is_open(self._lease)
 
-class Lock:
-    """Something that can be acquired: a `Mutex`, or a half of a `ReadWriteLock`. See `zklock.Lock`.
+    def _is_held(self) -> bool:
+        return _zklock.is_held(self._lease)
 
-    async with lock as lease: ...
-    async with lock.hold(timeout=5) as lease: ...
-    if await lock.acquire(timeout=5):
-        try:
-            ...
-        finally:
-            await lock.release()
+
+@final
+class Leases:
+    """The leases of one acquire of several locks or permits. See `zklock.Leases`.
+
+    async with await semaphore.acquire_many(3) as leases:
+        print([lease.fencing_token for lease in leases])
     """
 
-    __slots__ = ("__weakref__", "_levels", "_lock", "_reentrant", "_scopes")
+    __slots__ = ("__weakref__", "_leases", "_owner")
 
-    def __init__(self, lock: _zklock.Lock, reentrant: bool = True) -> None:
-        self._lock = lock
+    def __init__(self, leases: _zklock.Leases, owner: _zklock.Owner) -> None:
+        self._leases = tuple(Lease(lease, owner) for lease in leases)
+        self._owner = owner
+
+    def check(self) -> None:
+        """Return if all locks are held. See `zklock.Leases.check`."""
+        for lease in self._leases:
+            lease.check()
+
+    def release(self, wait: bool = True) -> Coroutine[Any, Any, None]:
+        """Release those that were not released yet. See `zklock.Leases.release` and `Lease.release`."""
+        released = [lease.release(wait) for lease in reversed(self._leases) if lease._is_open()]
+        if not released:
+            # In a forked child it is not the caller who is wrong.
+            self.check()
+            raise NotHeld("these leases have been released already")
+        return _all(released)
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    def __getitem__(self, index: int, /) -> Lease:
+        return self._leases[index]
+
+    def __iter__(self) -> Iterator[Lease]:
+        return iter(self._leases)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(NotHeld, Forked):
+            await self.release()
+
+    def __repr__(self) -> str:
+        return f"<zklock.aio.Leases {', '.join(lease.path for lease in self._leases)}>"
+
+    def _is_open(self) -> bool:
+        return any(lease._is_open() for lease in self._leases)
+
+    def _is_held(self) -> bool:
+        return all(lease._is_held() for lease in self._leases)
+
+
+async def _all(released: list[Coroutine[Any, Any, None]]) -> None:
+    for one in released:
+        await one
+
+
+# What one acquire gives.
+_L = TypeVar("_L", Lease, Leases)
+
+
+class _Acquirable(Generic[_L]):
+    """What is common to a lock and to several locks as one: owners, levels and scopes."""
+
+    __slots__ = ("__weakref__", "_levels", "_reentrant", "_scopes")
+
+    def __init__(self, reentrant: bool) -> None:
         self._reentrant = reentrant
         # What `release()` undoes, and what the ends of `async with` blocks undo.
-        self._levels: list[Lease] = []
-        self._scopes: list[Lease] = []
+        self._levels: list[_L] = []
+        self._scopes: list[_L] = []
 
-    @property
-    def path(self) -> str:
-        """The lock path."""
-        return self._lock.path
+    async def _start(self, owner: _zklock.Owner, patience: _zklock.Patience) -> _L:
+        """Acquire a level for `owner`."""
+        raise NotImplementedError
 
-    @property
-    def lease(self) -> Lease | None:
-        """The calling task's newest lease of this object that was not released, or None.
-
-        With `reentrant=False`: the object's, whoever acquired it.
-        """
-        return self._newest()
+    def _check_owned(self) -> bool:
+        """Whether the caller owns it; raises in a forked child."""
+        raise NotImplementedError
 
     def acquire(self, blocking: bool = True, timeout: float | None = -1) -> Coroutine[Any, Any, bool]:
         """Acquire the lock for the calling task; False if it was not acquired in time.
@@ -240,23 +296,15 @@ class Lock:
                 self._levels.remove(lease)
             return lease.release(wait)
         # In a forked child it is not the caller who is wrong.
-        _zklock.owned_by(self._lock, self._caller())
+        self._check_owned()
         who = "this task has" if self._reentrant else "nobody has"
-        raise NotHeld(f"{who} not acquired {self.path} through this object")
+        raise NotHeld(f"{who} not acquired {self!r} through this object")
 
-    def owned(self) -> bool:
-        """Whether the calling task holds the lock, through this object or another one. Sends nothing.
-
-        With `reentrant=False`: whether this object holds it, whoever acquired it.
-        """
-        owned = _zklock.owned_by(self._lock, self._caller())
-        return owned if self._reentrant else any(_zklock.is_held(lease._lease) for lease in self._levels)
-
-    def hold(self, timeout: float | None = -1) -> _Hold:
+    def hold(self, timeout: float | None = -1) -> _Hold[_L]:
         """An asynchronous context manager that acquires within `timeout` seconds, or raises `LockTimeout`."""
         return _Hold(self, _zklock.Patience(True, timeout))
 
-    def __aenter__(self) -> Coroutine[Any, Any, Lease]:
+    def __aenter__(self) -> Coroutine[Any, Any, _L]:
         return self._enter(_this_task(), _zklock.Patience(True, None))
 
     async def __aexit__(
@@ -264,23 +312,20 @@ class Lock:
     ) -> None:
         await self._exit()
 
-    def __repr__(self) -> str:
-        return repr(self._lock).replace("zklock.", "zklock.aio.", 1)
-
     def _caller(self) -> _zklock.Owner | None:
         """Whose levels a call is about: the calling task's, or without re-entry all."""
         return _this_task() if self._reentrant else None
 
-    def _newest(self) -> Lease | None:
+    def _newest(self) -> _L | None:
         owner = self._caller()
         # One by one: another thread may add its own in the meantime.
-        for lease in [lease for lease in self._levels if not _zklock.is_open(lease._lease)]:
+        for lease in [lease for lease in self._levels if not lease._is_open()]:
             with suppress(ValueError):
                 self._levels.remove(lease)
         return _newest(self._levels, owner)
 
-    async def _take(self, owner: _zklock.Owner, patience: _zklock.Patience) -> Lease:
-        lease = Lease(await _outcome(_zklock.start_acquire(self._lock, owner, patience)), owner)
+    async def _take(self, owner: _zklock.Owner, patience: _zklock.Patience) -> _L:
+        lease = await self._start(owner, patience)
         self._levels.append(lease)
         return lease
 
@@ -291,7 +336,7 @@ class Lock:
             return False
         return True
 
-    async def _enter(self, owner: _zklock.Owner, patience: _zklock.Patience) -> Lease:
+    async def _enter(self, owner: _zklock.Owner, patience: _zklock.Patience) -> _L:
         lease = await self._take(owner, patience)
         self._scopes.append(lease)
         return lease
@@ -307,6 +352,68 @@ class Lock:
         # The body may have released it, and a forked child does not own it.
         with suppress(NotHeld, Forked):
             await lease.release()
+
+
+class Lock(_Acquirable[Lease]):
+    """Something that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
+
+    See `zklock.Lock`, which says more.
+
+    async with lock as lease: ...
+    async with lock.hold(timeout=5) as lease: ...
+    if await lock.acquire(timeout=5):
+        try:
+            ...
+        finally:
+            await lock.release()
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: _zklock.Lock, reentrant: bool = True) -> None:
+        super().__init__(reentrant)
+        self._lock = lock
+
+    @property
+    def path(self) -> str:
+        """The lock path."""
+        return self._lock.path
+
+    @property
+    def lease(self) -> Lease | None:
+        """The calling task's newest lease of this object that was not released, or None.
+
+        With `reentrant=False`, and of a semaphore: the object's, whoever acquired it.
+        """
+        return self._newest()
+
+    def owned(self) -> bool:
+        """Whether the calling task holds the lock, through this object or another one. Sends nothing.
+
+        With `reentrant=False`, and of a semaphore: whether this object holds it, whoever acquired it.
+        """
+        owned = self._check_owned()
+        return owned if self._reentrant else any(lease._is_held() for lease in self._levels)
+
+    def locked(self) -> Coroutine[Any, Any, bool]:
+        """Whether anybody holds the lock or waits for it; of a semaphore, whether no permit is free.
+
+        One read. See `zklock.Lock.locked`.
+        """
+        return _outcome(_zklock.start_locked(self._lock))
+
+    def contenders(self) -> Coroutine[Any, Any, list[_zklock.Contender]]:
+        """Who contends for the lock, in the order of the queue. See `zklock.Lock.contenders`."""
+        return _outcome(_zklock.start_contenders(self._lock))
+
+    def __repr__(self) -> str:
+        return repr(self._lock).replace("zklock.", "zklock.aio.", 1)
+
+    async def _start(self, owner: _zklock.Owner, patience: _zklock.Patience) -> Lease:
+        return Lease(await _outcome(_zklock.start_acquire(self._lock, owner, patience)), owner)
+
+    def _check_owned(self) -> bool:
+        return _zklock.owned_by(self._lock, self._caller())
 
 
 @final
@@ -386,27 +493,119 @@ class ReadWriteLock:
         return repr(self._lock).replace("zklock.", "zklock.aio.", 1)
 
 
+@final
+class Semaphore(Lock):
+    """A fair semaphore: so many permits are held at the same time. See `zklock.Semaphore`, which says more.
+
+        slots = aio.Semaphore(client, "/locks/upstream", 5)
+        async with slots as lease: ...
+        async with await slots.acquire_many(3, timeout=10) as leases: ...
+
+    Permits have no owner: every acquire takes another one, and `release()` gives back the newest that was
+    acquired through this object with `acquire()`, whoever calls.
+    """
+
+    __slots__ = ("_semaphore",)
+
+    def __init__(
+        self,
+        client: Client | str,
+        path: str,
+        permits: int | None = None,
+        *,
+        shared_count: str | None = None,
+        label: str | None = None,
+    ) -> None:
+        self._semaphore = _zklock.Semaphore(
+            _source(client), path, permits, shared_count=shared_count, label=label
+        )
+        super().__init__(self._semaphore, reentrant=False)
+
+    @property
+    def permits(self) -> int | None:
+        """The number of permits, or None if it is read from a node."""
+        return self._semaphore.permits
+
+    @property
+    def shared_count(self) -> str | None:
+        """The node that the number of permits is read from, or None if it is fixed."""
+        return self._semaphore.shared_count
+
+    def acquire_many(
+        self, count: int, blocking: bool = True, timeout: float | None = -1
+    ) -> Coroutine[Any, Any, Leases]:
+        """Acquire `count` permits, all or none, and return their leases.
+
+        These are an asynchronous context manager, too.
+        Arguments and exceptions are those of `zklock.Semaphore.acquire_many`.
+        """
+        return self._acquire_many(_this_task(), count, _zklock.Patience(blocking, timeout))
+
+    async def _acquire_many(self, owner: _zklock.Owner, count: int, patience: _zklock.Patience) -> Leases:
+        return Leases(await _outcome(_zklock.start_acquire_many(self._semaphore, count, patience)), owner)
+
+
+@final
+class MultiLock(_Acquirable[Leases]):
+    """Several locks as one: all are acquired, or none. See `zklock.MultiLock`, which says more.
+
+    async with aio.MultiLock([accounts, ledger.write_lock]) as leases: ...
+    """
+
+    __slots__ = ("_lock", "_members")
+
+    def __init__(self, locks: Iterable[Lock]) -> None:
+        super().__init__(reentrant=True)
+        self._members = [_inner(lock) for lock in locks]
+        self._lock = _zklock.MultiLock(self._members)
+
+    @property
+    def paths(self) -> list[str]:
+        """The locks' paths, in the order in which they are taken."""
+        return self._lock.paths
+
+    @property
+    def leases(self) -> Leases | None:
+        """The calling task's newest leases of this object that were not released, or None."""
+        return self._newest()
+
+    def __repr__(self) -> str:
+        return repr(self._lock).replace("zklock.", "zklock.aio.", 1)
+
+    async def _start(self, owner: _zklock.Owner, patience: _zklock.Patience) -> Leases:
+        return Leases(await _outcome(_zklock.start_acquire_all(self._lock, owner, patience)), owner)
+
+    def _check_owned(self) -> bool:
+        return all(_zklock.owned_by(member, self._caller()) for member in self._members)
+
+
+def _inner(lock: Lock) -> _zklock.Lock:
+    if not isinstance(lock, Lock):
+        raise TypeError(f"locks must be locks of zklock.aio, not {type(lock).__qualname__}")
+    return lock._lock
+
+
 def _source(client: Client | str) -> _zklock.Client | str:
     if isinstance(client, _zklock.Client):
         raise TypeError("client must be a zklock.aio.Client or a hosts string, not zklock.Client")
     return client._client if isinstance(client, Client) else client
 
 
-def _newest(leases: list[Lease], owner: _zklock.Owner | None) -> Lease | None:
+def _newest(leases: list[_L], owner: _zklock.Owner | None) -> _L | None:
     return next((lease for lease in reversed(leases) if owner is None or lease._owner is owner), None)
 
 
 @final
-class _Hold:
-    """What `Lock.hold()` returns. May be entered again."""
+class _Hold(Generic[_L]):
+    """What the locks' `hold()` returns. May be entered again."""
 
     __slots__ = ("_lock", "_patience")
 
-    def __init__(self, lock: Lock, patience: _zklock.Patience) -> None:
-        self._lock = lock
+    def __init__(self, lock: _Acquirable[_L], patience: _zklock.Patience) -> None:
+        self._lock: _Acquirable[_L] = lock
         self._patience = patience
 
-    def __aenter__(self) -> Coroutine[Any, Any, Lease]:
+    def __aenter__(self) -> Coroutine[Any, Any, _L]:
         return self._lock._enter(_this_task(), self._patience)
 
     async def __aexit__(

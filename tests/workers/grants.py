@@ -1,0 +1,66 @@
+"""How workers on zklock's Python APIs make locks, and tell of leases, contenders and statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workers.line import Command
+
+
+def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any]) -> Any:
+    """A lock of `zklock` or of `zklock.aio`, as the command describes it; `locks` are those made before."""
+    kind = command.get("kind", "mutex")
+    if kind == "multi":
+        return api.MultiLock([locks[name] for name in command["members"]])
+    path = command["path"]
+    options = {"label": command["label"]} if "label" in command else {}
+    if kind == "mutex":
+        return api.Mutex(client, path, reentrant=command.get("reentrant", True), **options)
+    if kind == "semaphore":
+        counted = {key: command[key] for key in ("permits", "shared_count") if key in command}
+        return api.Semaphore(client, path, **counted, **options)
+    return getattr(api.ReadWriteLock(client, path, **options), f"{kind}_lock")
+
+
+def facts(lease: Any) -> dict[str, str]:
+    """What a grant is told with."""
+    return {
+        "node": lease.node,
+        "token": str(lease.fencing_token),
+        "session": str(lease.session_id),
+    }
+
+
+def all_facts(name: str, leases: Sequence[Any]) -> dict[str, Any]:
+    """The same for several leases of one acquire, which are numbered."""
+    told = [{"lease": f"{name}/{number}", **facts(lease)} for number, lease in enumerate(leases)]
+    return {**facts(leases[0]), "leases": told}
+
+
+def describe(contender: Any) -> dict[str, Any]:
+    """A contender, as the protocol tells of it."""
+    since = contender.since
+    return {
+        "position": contender.position,
+        "node": contender.node,
+        "reader": contender.reader,
+        "session": str(contender.session_id),
+        "token": str(contender.fencing_token),
+        "host": contender.host,
+        "pid": contender.pid,
+        "language": contender.language,
+        "label": contender.label,
+        "since": None if since is None else round(since * 1000),
+        "data": contender.data.decode("latin-1"),
+    }
+
+
+def statistics(stats: Any) -> dict[str, Any]:
+    """A client's statistics as the protocol has them."""
+    fields = ("transport", "acquisitions", "contended", "busy", "timeouts", "losses", "requests")
+    histograms = {
+        name: {field: getattr(getattr(stats, name), field) for field in ("count", "sum", "max", "buckets")}
+        for name in ("wait", "hold")
+    }
+    return {field: getattr(stats, field) for field in fields} | histograms
