@@ -1,5 +1,6 @@
 package zklock;
 
+import com.google.gson.JsonArray;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import com.google.gson.JsonPrimitive;
@@ -12,6 +13,7 @@ import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -26,6 +28,9 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.retry.RetryForever;
 import org.apache.zookeeper.data.Stat;
 
@@ -33,16 +38,121 @@ import org.apache.zookeeper.data.Stat;
 public final class CuratorWorker {
     private static final String CONTROL = "control";
 
-    /** A mutex or a half of a read/write lock. */
-    private static final class Lock {
-        final CuratorFramework client;
-        final InterProcessMutex mutex;
-        final Supplier<String> node;
+    /** What an acquire gives: a level of a mutex, or a permit. */
+    private interface Held {
+        CuratorFramework client();
 
-        Lock(CuratorFramework client, InterProcessMutex mutex, Supplier<String> node) {
+        String node();
+
+        void release() throws Exception;
+    }
+
+    /** Something that can be acquired. */
+    private interface Lock {
+        /** Waits for as long, or for ever; null if that was in vain. */
+        List<Held> acquire(Double timeout, int count) throws Exception;
+
+        boolean owned();
+
+        /** Undoes this thread's newest level. */
+        void release() throws Exception;
+    }
+
+    /** A mutex or a half of a read/write lock. Its levels are all the same. */
+    private static final class Mutual implements Lock, Held {
+        private final CuratorFramework client;
+        private final InterProcessMutex mutex;
+        private final Supplier<String> node;
+
+        Mutual(CuratorFramework client, InterProcessMutex mutex, Supplier<String> node) {
             this.client = client;
             this.mutex = mutex;
             this.node = node;
+        }
+
+        @Override
+        public List<Held> acquire(Double timeout, int count) throws Exception {
+            if (timeout == null) {
+                mutex.acquire();
+            } else if (!mutex.acquire(millis(timeout), TimeUnit.MILLISECONDS)) {
+                return null;
+            }
+            return List.of(this);
+        }
+
+        @Override
+        public boolean owned() {
+            return mutex.isOwnedByCurrentThread();
+        }
+
+        @Override
+        public CuratorFramework client() {
+            return client;
+        }
+
+        @Override
+        public String node() {
+            return node.get();
+        }
+
+        @Override
+        public void release() throws Exception {
+            mutex.release();
+        }
+    }
+
+    /** A semaphore. Nobody owns its permits. */
+    private static final class Counting implements Lock {
+        private final CuratorFramework client;
+        private final String path;
+        private final InterProcessSemaphoreV2 semaphore;
+
+        Counting(CuratorFramework client, String path, InterProcessSemaphoreV2 semaphore) {
+            this.client = client;
+            this.path = path;
+            this.semaphore = semaphore;
+        }
+
+        @Override
+        public List<Held> acquire(Double timeout, int count) throws Exception {
+            Collection<Lease> leases = timeout == null
+                    ? semaphore.acquire(count)
+                    : semaphore.acquire(count, millis(timeout), TimeUnit.MILLISECONDS);
+            if (leases == null) {
+                return null;
+            }
+            List<Held> held = new ArrayList<>();
+            leases.forEach(lease -> held.add(permit(lease)));
+            return held;
+        }
+
+        private Held permit(Lease lease) {
+            return new Held() {
+                @Override
+                public CuratorFramework client() {
+                    return client;
+                }
+
+                @Override
+                public String node() {
+                    return path + "/leases/" + lease.getNodeName();
+                }
+
+                @Override
+                public void release() throws Exception {
+                    lease.close();
+                }
+            };
+        }
+
+        @Override
+        public boolean owned() {
+            throw new UnsupportedOperationException("nobody owns a permit");
+        }
+
+        @Override
+        public void release() {
+            throw new UnsupportedOperationException("nobody owns a permit");
         }
     }
 
@@ -60,7 +170,8 @@ public final class CuratorWorker {
     private final PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
     private final Map<String, CuratorFramework> clients = new ConcurrentHashMap<>();
     private final Map<String, Lock> locks = new ConcurrentHashMap<>();
-    private final Map<String, Lock> leases = new ConcurrentHashMap<>();
+    /** A name stands for one lease, or for all of one acquire. */
+    private final Map<String, List<Held>> leases = new ConcurrentHashMap<>();
     private final Map<String, InterProcessReadWriteLock> readWrites = new ConcurrentHashMap<>();
     private final Map<String, ExecutorService> owners = new ConcurrentHashMap<>();
     private final Map<JsonPrimitive, Future<?>> pending = new ConcurrentHashMap<>();
@@ -148,10 +259,10 @@ public final class CuratorWorker {
                 release(command, leases.get(text(command, "lease")));
                 break;
             case "unlock":
-                release(command, locks.get(text(command, "lock")));
+                unlock(command, locks.get(text(command, "lock")));
                 break;
             case "owned":
-                value(command, new JsonPrimitive(locks.get(text(command, "lock")).mutex.isOwnedByCurrentThread()));
+                value(command, new JsonPrimitive(locks.get(text(command, "lock")).owned()));
                 break;
             case "contend":
                 contend(command);
@@ -190,24 +301,37 @@ public final class CuratorWorker {
     }
 
     /** A lock object of its own. */
-    private Lock make(JsonObject command) {
+    private Lock make(JsonObject command) throws Exception {
         CuratorFramework client = clients.get(text(command, "client"));
         String path = text(command, "path");
         String kind = kind(command);
         if (kind.equals("mutex")) {
             Mutex mutex = new Mutex(client, path);
-            return new Lock(client, mutex, mutex::node);
+            return new Mutual(client, mutex, mutex::node);
+        }
+        if (kind.equals("semaphore")) {
+            return new Counting(client, path, semaphore(command, client, path));
         }
         return half(client, new InterProcessReadWriteLock(client, path), kind);
     }
 
+    private static InterProcessSemaphoreV2 semaphore(JsonObject command, CuratorFramework client, String path)
+            throws Exception {
+        if (command.has("permits")) {
+            return new InterProcessSemaphoreV2(client, path, command.get("permits").getAsInt());
+        }
+        SharedCount count = new SharedCount(client, text(command, "shared_count"), 1);
+        count.start();
+        return new InterProcessSemaphoreV2(client, path, count);
+    }
+
     /** The same, but halves made on one client and path belong to one read/write lock. */
-    private Lock shared(JsonObject command) {
+    private Lock shared(JsonObject command) throws Exception {
         if (command.has("reentrant") && !command.get("reentrant").getAsBoolean()) {
             throw new UnsupportedOperationException("Curator's InterProcessSemaphoreMutex has another layout");
         }
         String kind = kind(command);
-        if (kind.equals("mutex")) {
+        if (kind.equals("mutex") || kind.equals("semaphore")) {
             return make(command);
         }
         String path = text(command, "path");
@@ -218,8 +342,8 @@ public final class CuratorWorker {
 
     private static Lock half(CuratorFramework client, InterProcessReadWriteLock lock, String kind) {
         return kind.equals("read")
-                ? new Lock(client, lock.readLock(), lock.readLock()::getLockPath)
-                : new Lock(client, lock.writeLock(), lock.writeLock()::getLockPath);
+                ? new Mutual(client, lock.readLock(), lock.readLock()::getLockPath)
+                : new Mutual(client, lock.writeLock(), lock.writeLock()::getLockPath);
     }
 
     private static String kind(JsonObject command) {
@@ -228,37 +352,58 @@ public final class CuratorWorker {
 
     private void acquire(JsonObject command, Double timeout, String otherwise) throws Exception {
         Lock lock = locks.get(text(command, "lock"));
-        boolean held = true;
-        if (timeout == null) {
-            lock.mutex.acquire();
-        } else {
-            held = lock.mutex.acquire((long) (timeout * 1000), TimeUnit.MILLISECONDS);
-        }
+        List<Held> held = lock.acquire(timeout, command.has("count") ? command.get("count").getAsInt() : 1);
         long granted = now();
         pending.remove(command.getAsJsonPrimitive("id"));
-        if (!held) {
+        if (held == null) {
             answer(command, event(otherwise, granted));
             return;
         }
-        leases.put(text(command, "lease"), lock);
+        String name = text(command, "lease");
+        leases.put(name, held);
         JsonObject acquired = event("acquired", granted);
-        describe(acquired, lock);
+        describe(acquired, held.get(0));
+        if (command.has("count")) {
+            JsonArray all = new JsonArray();
+            for (Held one : held) {
+                JsonObject line = new JsonObject();
+                line.addProperty("lease", name + "/" + all.size());
+                describe(line, one);
+                leases.put(name + "/" + all.size(), List.of(one));
+                all.add(line);
+            }
+            acquired.add("leases", all);
+        }
         answer(command, acquired);
     }
 
-    private static void describe(JsonObject line, Lock lock) throws Exception {
-        String path = lock.node.get();
+    private static long millis(double seconds) {
+        return (long) (seconds * 1000);
+    }
+
+    private static void describe(JsonObject line, Held held) throws Exception {
+        String path = held.node();
         line.addProperty("node", path.substring(path.lastIndexOf('/') + 1));
-        Stat stat = lock.client.checkExists().forPath(path);
+        Stat stat = held.client().checkExists().forPath(path);
         if (stat != null) {
             line.addProperty("token", Long.toString(stat.getCzxid()));
             line.addProperty("session", Long.toString(stat.getEphemeralOwner()));
         }
     }
 
-    private void release(JsonObject command, Lock lock) throws Exception {
+    private void release(JsonObject command, List<Held> held) throws Exception {
         long started = now();
-        lock.mutex.release();
+        for (Held one : held) {
+            one.release();
+        }
+        JsonObject released = event("released", now());
+        released.addProperty("t0", started);
+        answer(command, released);
+    }
+
+    private void unlock(JsonObject command, Lock lock) throws Exception {
+        long started = now();
+        lock.release();
         JsonObject released = event("released", now());
         released.addProperty("t0", started);
         answer(command, released);
@@ -294,17 +439,17 @@ public final class CuratorWorker {
     private void hold(JsonObject command, Lock lock, int number, int turn, double low, double high)
             throws Exception {
         long asked = now();
-        lock.mutex.acquire();
+        Held taken = lock.acquire(null, 1).get(0);
         JsonObject held = event("held", now());
         String id = command.get("id").getAsString();
         held.addProperty("lease", id + "-" + number + "-" + turn);
         held.addProperty("owner", id + "-" + number);
         held.addProperty("t_wait", asked);
-        describe(held, lock);
+        describe(held, taken);
         double work = low == high ? low : ThreadLocalRandom.current().nextDouble(low, high);
         TimeUnit.NANOSECONDS.sleep((long) (work * 1e6));
         held.addProperty("t_end", now());
-        lock.mutex.release();
+        taken.release();
         answer(command, held);
     }
 
@@ -313,8 +458,7 @@ public final class CuratorWorker {
         int count = command.get("count").getAsInt();
         long started = now();
         for (int index = 0; index < count; index++) {
-            lock.mutex.acquire();
-            lock.mutex.release();
+            lock.acquire(null, 1).get(0).release();
         }
         JsonObject done = event("done", now());
         done.addProperty("elapsed_ns", now() - started);
@@ -323,7 +467,7 @@ public final class CuratorWorker {
     }
 
     private void threads(JsonObject command) throws IOException {
-        com.google.gson.JsonArray names = new com.google.gson.JsonArray();
+        JsonArray names = new JsonArray();
         try (DirectoryStream<Path> tasks = Files.newDirectoryStream(Path.of("/proc/self/task"))) {
             for (Path task : tasks) {
                 names.add(Files.readString(task.resolve("comm")).strip());
