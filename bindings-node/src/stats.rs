@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use napi_derive::napi;
+use zklock::Transport;
 
 #[napi(object, object_from_js = false)]
 pub struct NativeStats {
-    pub transport: &'static str,
+    pub transport: Option<&'static str>,
     pub acquisitions: i64,
     pub contended: i64,
     pub busy: i64,
@@ -30,7 +31,7 @@ impl From<zklock::Stats> for NativeStats {
     fn from(stats: zklock::Stats) -> Self {
         let requests = stats.requests.iter().map(|(kind, count)| (kind.as_str().to_owned(), number(*count)));
         Self {
-            transport: stats.transport.as_str(),
+            transport: stats.transport.map(Transport::as_str),
             acquisitions: number(stats.acquisitions),
             contended: number(stats.contended),
             busy: number(stats.busy),

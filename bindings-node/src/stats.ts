@@ -22,8 +22,11 @@ export interface Histogram {
  * nowhere: it costs nothing. Each permit of a semaphore is a hold.
  */
 export interface Stats {
-  /** `stock` if the library was built on other sockets and timers than its own. */
-  readonly transport: 'zklock' | 'stock';
+  /**
+   * What carries the requests: `stock` if the library was built on other sockets and timers than its own. Absent before
+   * there was a session.
+   */
+  readonly transport?: 'zklock' | 'stock';
   /** Holds that began. */
   readonly acquisitions: number;
   /** Those among them that had to wait for somebody. */

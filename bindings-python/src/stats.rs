@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
+use zklock::Transport;
 
 /// What a client did since it was made.
 #[pyclass(frozen, get_all, eq, module = "zklock")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Stats {
-    transport: &'static str,
+    transport: Option<&'static str>,
     acquisitions: u64,
     contended: u64,
     busy: u64,
@@ -22,7 +23,7 @@ pub(crate) struct Stats {
 impl From<zklock::Stats> for Stats {
     fn from(stats: zklock::Stats) -> Self {
         Self {
-            transport: stats.transport.as_str(),
+            transport: stats.transport.map(Transport::as_str),
             acquisitions: stats.acquisitions,
             contended: stats.contended,
             busy: stats.busy,

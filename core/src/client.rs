@@ -16,7 +16,7 @@ use crate::meter::Meter;
 use crate::options::{ClientOptions, Hosts};
 use crate::queue::JoinId;
 use crate::runtime;
-use crate::stats::Stats;
+use crate::stats::{Stats, Transport};
 
 /// Whether a client is in touch with the ensemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +207,8 @@ impl Client {
     /// What the client did since it was made. Sends nothing, and answers for a closed client too.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.shared.status.meter.snapshot()
+        let transport = (self.session_id() != 0).then(Transport::in_use);
+        self.shared.status.meter.snapshot(transport)
     }
 
     /// Closes the client: its leases are lost, its waiters fail, its session ends, and with it all its nodes.

@@ -65,13 +65,13 @@ impl Meter {
         count(&self.requests[request as usize]);
     }
 
-    pub(crate) fn snapshot(&self) -> Stats {
+    pub(crate) fn snapshot(&self, transport: Option<Transport>) -> Stats {
         let requests = RequestKind::ALL.iter().map(|kind| (*kind, read(&self.requests[*kind as usize])));
         // What is a part of something is read before it, so that it is never more.
         let (losses, hold, contended) = (read(&self.losses), self.hold.snapshot(), read(&self.contended));
         let wait = self.wait.snapshot();
         Stats {
-            transport: Transport::current(),
+            transport,
             acquisitions: wait.count,
             contended,
             busy: read(&self.busy),
@@ -143,7 +143,7 @@ mod tests {
         for micros in [0, 100, 101, 1_000_000_000, 1_000_000_001] {
             meter.acquired(Duration::from_micros(micros), micros == 101);
         }
-        let Stats { acquisitions, contended, wait, hold, .. } = meter.snapshot();
+        let Stats { acquisitions, contended, wait, hold, .. } = meter.snapshot(None);
         assert_eq!((acquisitions, contended, wait.count, hold.count), (5, 1, 5, 0));
         let counts: Vec<_> = wait.buckets.iter().map(|(_, count)| *count).collect();
         assert_eq!((counts[0], counts[1], counts[20], counts[21]), (2, 3, 3, 4));
@@ -158,7 +158,7 @@ mod tests {
             assert_eq!(*request as usize, index);
             meter.requested(*request);
         }
-        let requests = meter.snapshot().requests;
+        let requests = meter.snapshot(None).requests;
         assert!(requests.values().all(|count| *count == 1));
         let names: std::collections::BTreeSet<_> = requests.keys().map(|request| request.as_str()).collect();
         assert_eq!(names.len(), RequestKind::ALL.len());

@@ -409,8 +409,11 @@ class Stats:
     """
 
     @property
-    def transport(self) -> str:
-        """`zklock`, or `stock` if the library was built on other sockets and timers than its own."""
+    def transport(self) -> str | None:
+        """What carries the requests: `zklock`, or `stock` on sockets and timers of other crates.
+
+        None before there was a session.
+        """
 
     @property
     def acquisitions(self) -> int:

@@ -6,13 +6,19 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use tokio::time::Sleep;
 
-/// Names this transport, so that a program can tell it from the crate that it stands in for.
-pub const TRANSPORT: &str = "zklock";
+static USED: AtomicBool = AtomicBool::new(false);
+
+/// Whether any timer was made, so that a program can tell these from those of the crate that they stand in for.
+#[must_use]
+pub fn used() -> bool {
+    USED.load(Ordering::Relaxed)
+}
 
 /// A timer that fires once, periodically, or never.
 ///
@@ -39,6 +45,7 @@ impl Timer {
     /// A timer that fires once, at `instant`.
     #[must_use]
     pub fn at(instant: Instant) -> Self {
+        USED.store(true, Ordering::Relaxed);
         Self { sleep: Some(Box::pin(tokio::time::sleep_until(instant.into()))), period: None }
     }
 

@@ -6,13 +6,19 @@
 use std::io::{IoSlice, Result};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use futures_io::{AsyncRead, AsyncWrite};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
-/// Names this transport, so that a program can tell it from the crate that it stands in for.
-pub const TRANSPORT: &str = "zklock";
+static USED: AtomicBool = AtomicBool::new(false);
+
+/// Whether any connection was made, so that a program can tell these from those of the crate that they stand in for.
+#[must_use]
+pub fn used() -> bool {
+    USED.load(Ordering::Relaxed)
+}
 
 /// A connected TCP stream with Nagle's algorithm off.
 #[derive(Debug)]
@@ -31,6 +37,7 @@ impl TcpStream {
         };
         match connected {
             Ok(stream) => {
+                USED.store(true, Ordering::Relaxed);
                 stream.set_nodelay(true)?;
                 Ok(Self(stream))
             }

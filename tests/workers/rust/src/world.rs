@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use zklock::{
     Client, ClientOptions, ClientSource, Error, ErrorKind, Histogram, Lease, LockOptions, MultiLock, Owner,
-    Patience, Stats,
+    Patience, Stats, Transport,
 };
 
 use crate::command::{Command, Contend, Kind, Objects};
@@ -395,7 +395,7 @@ async fn hold_often(
 fn stats(stats: &Stats) -> Value {
     let requests: HashMap<_, _> = stats.requests.iter().map(|(kind, count)| (kind.as_str(), count)).collect();
     json!({
-        "transport": stats.transport.as_str(), "acquisitions": stats.acquisitions, "contended": stats.contended,
+        "transport": stats.transport.map(Transport::as_str), "acquisitions": stats.acquisitions, "contended": stats.contended,
         "busy": stats.busy, "timeouts": stats.timeouts, "losses": stats.losses, "wait": histogram(&stats.wait),
         "hold": histogram(&stats.hold), "requests": requests,
     })
