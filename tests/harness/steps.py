@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from harness.observer import Observer, watched_by
 from harness.server import Server
@@ -59,6 +60,35 @@ def readwriter(
     worker.lock(path, lock="r", kind="read")
     worker.lock(path, lock="w", kind="write")
     return worker
+
+
+def counting(
+    start: Start,
+    surface: str,
+    hosts: str,
+    path: str,
+    permits: int | None = None,
+    *,
+    session_timeout: float = 10,
+    **options: Any,
+) -> Worker:
+    """A worker with a connected client `c` and a semaphore object `m` on the path."""
+    worker = start(surface)
+    worker.connect(hosts, session_timeout=session_timeout)
+    if permits is not None:
+        options["permits"] = permits
+    worker.lock(path, kind="semaphore", **options)
+    return worker
+
+
+def leases_of(path: str) -> str:
+    """Where those stand that hold permits, and the one whose turn it is to wait for some."""
+    return f"{path}/leases"
+
+
+def turns_of(path: str) -> str:
+    """Where those stand that take turns."""
+    return f"{path}/locks"
 
 
 def queue_up(

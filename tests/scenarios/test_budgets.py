@@ -13,7 +13,7 @@ from harness.observer import Observer, watched_by
 from harness.paths import NODE, NODE_PACKAGE, PYTHON
 from harness.proxy import Proxy
 from harness.server import Standalone
-from harness.steps import Start, eventually, nothing_watched, readwriter, user
+from harness.steps import Start, counting, eventually, nothing_watched, readwriter, user
 from harness.worker import Worker
 
 # Wide enough that a busy machine's own slowness is small beside it.
@@ -113,6 +113,25 @@ def test_s81_a_read_locks_cost(
     assert len(flights) <= 2 * CYCLES, flights
     asked = counts.requests.total() - counts.requests["multi"] - counts.requests["ping"]
     assert asked <= 3 * CYCLES, counts.requests
+    nothing_watched(server, worker, path)
+    other.release()
+
+
+def test_s85_a_permits_cost(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    # Somebody else's permit makes no difference.
+    other = counting(start, surface, server.hosts, path, 3)
+    other.hold()
+    worker = counting(start, surface, proxy.hosts, path, 3, session_timeout=30)
+    worker.call("cycles", lock="m", owner="a", count=2)
+    proxy.reset()
+    worker.call("cycles", lock="m", owner="a", count=CYCLES)
+    requests = proxy.snapshot().requests
+    # An acquire is five, its release one; the heartbeat is the session's.
+    asked = requests.total() - requests["multi"] - requests["ping"]
+    assert asked <= (5 + 1) * CYCLES, requests
     nothing_watched(server, worker, path)
     other.release()
 

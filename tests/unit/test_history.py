@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from harness.history import Hold, assert_clean, misordered, overlaps, problems, shrinking_tokens, unanswered
+from harness.history import (
+    UNKNOWN,
+    Hold,
+    assert_clean,
+    misordered,
+    overlaps,
+    oversubscribed,
+    problems,
+    shrinking_tokens,
+    unanswered,
+)
 
 
 def hold(number: int, granted: int, ended: int | None, **other: object) -> Hold:
@@ -211,3 +221,34 @@ def test_tokens_of_readers_are_compared_with_those_of_writers() -> None:
     assert shrinking_tokens([hold(0, 0, 10), reader(1, 11, 20, token=99)])
     assert shrinking_tokens([reader(1, 0, 10), reader(0, 1, 10), hold(2, 11, 20, token=101)])
     assert shrinking_tokens([reader(1, 0, 10), reader(0, 1, 10)]) == []
+
+
+def permit(number: int, granted: int, ended: int | None, **other: object) -> Hold:
+    return hold(number, granted, ended, **{"permits": 2, **other})
+
+
+def test_permits_are_held_together_in_any_order() -> None:
+    assert problems([permit(1, 0, 10), permit(0, 1, 9), permit(2, 10, 20, token=1)]) == []
+
+
+def test_one_permit_too_many_is_found() -> None:
+    found = oversubscribed([permit(0, 0, 10), permit(1, 5, None), permit(2, 9, 20)])
+    assert len(found) == 1
+    assert "3 of 2 permits" in found[0]
+
+
+def test_permits_of_other_paths_are_others() -> None:
+    assert problems([permit(0, 0, 10), permit(1, 0, 10), permit(2, 0, 10, path="/other")]) == []
+
+
+def test_two_numbers_of_permits_are_found() -> None:
+    assert len(oversubscribed([permit(0, 0, 10), permit(1, 20, 30, permits=3)])) == 1
+
+
+def test_a_number_that_others_keep_is_not_checked() -> None:
+    holds = [permit(number, 0, 10, permits=UNKNOWN) for number in range(5)]
+    assert problems(holds) == []
+
+
+def test_one_node_for_two_permits_is_found() -> None:
+    assert len(problems([permit(0, 0, 10), permit(0, 5, 9, owner="thief")])) == 1

@@ -1,0 +1,217 @@
+"""Several locks as one: all or none, in one order."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.history import assert_clean
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import Start, eventually, nothing_watched, seconds, user
+from harness.worker import Worker
+
+TIMEOUT = 0.5
+
+
+def member_of_two(
+    start: Start, surface: str, hosts: str, path: str, order: str = "ab", kind: str = "mutex"
+) -> Worker:
+    """A worker with locks `a` and `b` below the path, and `both`, named in this order."""
+    worker = start(surface)
+    worker.connect(hosts)
+    for name in "ab":
+        worker.lock(f"{path}/{name}", lock=name, kind=kind)
+    worker.multi(list(order), lock="both")
+    return worker
+
+
+def all_free(observer: Observer, path: str) -> None:
+    """Nobody is left in the queue of either member."""
+    for name in "ab":
+        observer.wait_queue(f"{path}/{name}", 0, timeout=3)
+
+
+def test_s102_one_order(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    workers = [member_of_two(start, surface, server.hosts, path, order) for order in ("ab", "ba")]
+    for worker in workers:
+        leases = worker.hold(lock="both")["leases"]
+        assert [lease["node"].split("/")[-2] for lease in leases] == ["a", "b"]
+        assert leases[0]["node"].startswith(f"{path}/a/")
+        assert [len(observer.queue(f"{path}/{name}")) for name in "ab"] == [1, 1]
+        worker.release()
+        all_free(observer, path)
+    # Opposite orders would lock each other out.
+    for turn in range(20):
+        asked = [worker.acquire(f"t{turn}", lock="both", timeout=20) for worker in workers]
+        eventually(lambda: any(pending.done for pending in asked), "somebody has both")  # noqa: B023
+        first = next(place for place, pending in enumerate(asked) if pending.done)
+        for place in (first, 1 - first):
+            asked[place].expect("acquired")
+            workers[place].release(f"t{turn}")
+    assert_clean([hold for worker in workers for hold in worker.holds()], at_least=2 * (2 + 40))
+    all_free(observer, path)
+
+
+@pytest.mark.parametrize("taken", ["a", "b"])
+def test_s103_one_deadline(
+    surface: str, taken: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    holder, worker = (member_of_two(start, surface, server.hosts, path) for _ in range(2))
+    holder.hold(lock=taken)
+    waiting = worker.acquire("w", lock="both", timeout=TIMEOUT)
+    line = waiting.expect("timeout")
+    assert TIMEOUT <= seconds(line, waiting.sent) <= TIMEOUT + 0.2
+    for name in "ab":
+        observer.wait_queue(f"{path}/{name}", int(name == taken), timeout=2)
+    nothing_watched(server, worker, path)
+    holder.release()
+    worker.hold("w", lock="both")
+    worker.release("w")
+    assert_clean(holder.holds() + worker.holds(), at_least=3)
+    all_free(observer, path)
+
+
+def test_s104_try(surface: str, server: Standalone, observer: Observer, path: str, start: Start) -> None:
+    holder, worker = (member_of_two(start, surface, server.hosts, path) for _ in range(2))
+    holder.hold(lock="b")
+    assert worker.try_acquire(lock="both")["event"] == "busy"
+    observer.wait_queue(f"{path}/a", 0, timeout=2)
+    nothing_watched(server, worker, path)
+    holder.release()
+    assert len(worker.try_acquire(lock="both")["leases"]) == 2
+    assert holder.try_acquire(lock="both")["event"] == "busy"
+    worker.release()
+    assert_clean(holder.holds() + worker.holds(), at_least=3)
+    all_free(observer, path)
+
+
+def test_s105_members(surface: str, server: Standalone, observer: Observer, path: str, start: Start) -> None:
+    worker = user(start, surface, server.hosts, path)
+    worker.lock(path, lock="again")
+    worker.multi(["m", "again", "m"], lock="twice")
+    assert len(worker.hold(lock="twice")["leases"]) == 1
+    assert len(observer.queue(path)) == 1
+    worker.release()
+    # Of a read/write lock the writer comes first, so that the reader is a downgrade.
+    for half in ("read", "write"):
+        worker.lock(f"{path}-rw", lock=half, kind=half)
+    worker.multi(["read", "write"], lock="halves")
+    nodes = [lease["node"] for lease in worker.hold("h", lock="halves")["leases"]]
+    assert ["__WRIT__" in node for node in nodes] == [True, False]
+    worker.release("h")
+    observer.wait_queue(f"{path}-rw", 0, timeout=2)
+    # What would wait for itself is refused.
+    worker.lock(path, lock="once", reentrant=False)
+    worker.lock(path, lock="sem", kind="semaphore", permits=2)
+    worker.lock(path, lock="reader", kind="read")
+    worker.connect(server.hosts, client="d")
+    worker.lock(path, lock="elsewhere", client="d")
+    for wrong in ([], ["once", "once"], ["m", "elsewhere"], ["m", "reader"], ["sem", "sem"], ["m", "sem"]):
+        error = worker.send_multi(wrong, lock="wrong").error()
+        assert error.code == "BAD_ARGUMENT", wrong
+        assert "locks" in error.message, wrong
+    assert_clean(worker.holds(), at_least=3)
+
+
+def test_s106_an_owner_that_holds_one(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = member_of_two(start, surface, proxy.hosts, path)
+    worker.hold("later", lock="b")
+    proxy.reset()
+    error = worker.acquire("both", lock="both").error()
+    assert error.code == "BAD_ARGUMENT"
+    assert f"{path}/a" in error.message
+    assert proxy.snapshot().requests["create2"] == 0
+    worker.check("later").expect("value")
+    worker.release("later")
+    # The earlier one is re-entered, and kept when both are released.
+    worker.hold("earlier", lock="a")
+    first, second = worker.hold("both", lock="both")["leases"]
+    assert [len(observer.queue(f"{path}/{name}")) for name in "ab"] == [1, 1]
+    worker.release("both")
+    assert [len(observer.queue(f"{path}/{name}")) for name in "ab"] == [1, 0]
+    worker.check("earlier").expect("value")
+    worker.release("earlier")
+    assert first["node"] != second["node"]
+    all_free(observer, path)
+
+
+def test_s107_mixed_kinds(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    pair = []
+    for _ in range(2):
+        worker = start(surface)
+        worker.connect(server.hosts)
+        worker.lock(f"{path}/a", lock="mutex")
+        worker.lock(f"{path}/b", lock="reader", kind="read")
+        worker.lock(f"{path}/c", lock="writer", kind="write")
+        worker.lock(f"{path}/d", lock="permit", kind="semaphore", permits=2)
+        worker.multi(["permit", "writer", "reader", "mutex"], lock="all")
+        worker.multi(["permit", "reader"], lock="shared")
+        pair.append(worker)
+    nodes = [lease["node"] for lease in pair[0].hold("l", lock="all")["leases"]]
+    assert [node[len(path) + 1] for node in nodes] == ["a", "b", "c", "d"]
+    # A reader and a permit stand in nobody's way, a mutex and a writer do.
+    assert len(pair[1].hold("s", lock="shared")["leases"]) == 2
+    waiting = pair[1].acquire("w", lock="all", owner="b")
+    observer.wait_queue(f"{path}/a", 2)
+    assert not waiting.done
+    pair[1].release("s")
+    pair[0].release("l")
+    assert len(waiting.expect("acquired")["leases"]) == 4
+    pair[1].release("w", owner="b")
+    assert_clean(pair[0].holds() + pair[1].holds(), at_least=10)
+    for name in ("a", "b", "c", "d/leases", "d/locks"):
+        observer.wait_queue(f"{path}/{name}", 0, timeout=2)
+
+
+def test_s108_a_member_is_lost_while_waiting(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    holder, worker, other = (member_of_two(start, surface, server.hosts, path) for _ in range(3))
+    holder.hold(lock="b")
+    waiting = worker.acquire("w", lock="both")
+    (lost,) = observer.wait_queue(f"{path}/a", 1)
+    (_, wish) = observer.wait_queue(f"{path}/b", 2)
+    # Held for long enough that its node is watched; somebody else waits behind it.
+    (queued,) = [other.acquire("o", lock="a")]
+    observer.wait_queue(f"{path}/a", 2)
+    observer.client.get(f"{path}/a/{lost}")
+    eventually(lambda: any(lost in line for line in server.four_letter("wchp").splitlines()), "it is watched")
+    observer.delete(f"{path}/a/{lost}")
+    queued.expect("acquired")
+    # It began again: no longer in the later queue, but at the end of the first.
+    observer.wait(f"{path}/b", lambda nodes: wish not in nodes, "wish taken back")
+    observer.wait_queue(f"{path}/a", 2)
+    assert not waiting.done
+    other.release("o")
+    observer.wait_queue(f"{path}/b", 2)
+    holder.release()
+    waiting.expect("acquired")
+    worker.release("w")
+    assert_clean([hold for one in (holder, worker, other) for hold in one.holds()], at_least=4)
+    all_free(observer, path)
+
+
+def test_s109_cancellation(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    holder, worker = (member_of_two(start, surface, server.hosts, path) for _ in range(2))
+    owner = worker.surface.cancellable_owner
+    holder.hold(lock="b")
+    waiting = worker.acquire("w", lock="both", owner=owner)
+    observer.wait_queue(f"{path}/b", 2)
+    worker.cancel(waiting)
+    waiting.expect("cancelled")
+    observer.wait_queue(f"{path}/b", 1, timeout=2)
+    observer.wait_queue(f"{path}/a", 0, timeout=2)
+    nothing_watched(server, worker, path)
+    holder.release()
+    worker.hold("again", lock="both", owner="b")
+    worker.release("again", owner="b")
+    all_free(observer, path)
