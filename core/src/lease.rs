@@ -132,6 +132,8 @@ pub(crate) struct Hold {
     term: Arc<Term>,
     /// When it began, if it counts.
     since: Option<Instant>,
+    /// Whether its owner had to wait for somebody.
+    contended: bool,
     state: watch::Sender<LeaseState>,
     // Changed only while `lock.holds` is locked.
     levels: std::sync::atomic::AtomicUsize,
@@ -198,6 +200,7 @@ impl LockPath {
             session_id: grant.session_id,
             term: grant.term,
             since: grant.since.map(|_| now),
+            contended: grant.contended,
             state: watch::Sender::new(LeaseState::Held),
             levels: std::sync::atomic::AtomicUsize::new(1),
         });
@@ -356,6 +359,11 @@ impl Lease {
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.hold.session_id
+    }
+
+    /// Whether its owner had to wait for somebody.
+    pub(crate) fn contended(&self) -> bool {
+        self.hold.contended
     }
 
     /// Who may re-enter on this hold.

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::contender::Contender;
 use crate::driver::{Attempt, Command};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::{Entry, Lease, LockPath};
+use crate::meter::Wait;
 use crate::options::{ClientOptions, Patience, check_path};
 use crate::owner::Owner;
 use crate::queue::{JoinId, Kind, Naming};
@@ -161,17 +161,17 @@ impl Lock {
 
     /// Asks for the lock; what comes of it is to be awaited.
     pub(crate) fn request(&self, owner: Owner, patience: Patience) -> Result<Request> {
-        self.request_as(owner, self.kind, patience, || Some(Instant::now()))
+        self.request_as(owner, self.kind, patience, || Some(Wait::begin()))
     }
 
-    /// Asks for the lock, as a contender of this kind, for a caller who has waited since; `None` for what is not to be
+    /// Asks for the lock, as a contender of this kind, for a caller who has waited like that; `None` for what is not to be
     /// counted as a hold. Who re-enters does not pay for a look at the clock.
     pub(crate) fn request_as(
         &self,
         owner: Owner,
         kind: Kind,
         patience: Patience,
-        since: impl FnOnce() -> Option<Instant>,
+        wait: impl FnOnce() -> Option<Wait>,
     ) -> Result<Request> {
         let lock = self.resolve()?;
         // Without this option every acquire is somebody else's, and waits.
@@ -186,7 +186,7 @@ impl Lock {
         let join = lock.client.next_join();
         let attempt =
             Attempt::new(join, Arc::clone(&lock), (owner, kind), intent, patience, &self.options, reply)
-                .since(since());
+                .wait(wait());
         lock.client.send(Command::Join(attempt))?;
         Ok(Request::Pending { outcome, leave: LeaveOnDrop { lock, join: Some(join) } })
     }

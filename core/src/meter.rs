@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::stats::{Histogram, RequestKind, Stats, Transport};
 
 /// The upper bounds of the buckets: 1, 2 and 5 of every power of ten from 100 µs to 1,000 s.
@@ -18,6 +20,20 @@ const fn bounds() -> [Duration; 22] {
         at += 1;
     }
     bounds
+}
+
+/// How a caller has waited so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    pub(crate) since: Instant,
+    /// Whether for somebody.
+    pub(crate) contended: bool,
+}
+
+impl Wait {
+    pub(crate) fn begin() -> Self {
+        Self { since: Instant::now(), contended: false }
+    }
 }
 
 #[derive(Debug, Default)]

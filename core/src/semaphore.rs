@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::Instant;
 use zookeeper_client::OneshotWatcher;
 
 use crate::contender::Contender;
@@ -13,6 +12,7 @@ use crate::driver::Command;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::lock::{ClientSource, Lock, LockOptions, Order, busy_is_none};
+use crate::meter::Wait;
 use crate::options::{Clock, Patience, check_path};
 use crate::owner::Owner;
 use crate::queue::Kind;
@@ -170,15 +170,16 @@ impl Semaphore {
             }
             patience => Clock::start(patience),
         };
-        let since = Instant::now();
+        let mut wait = Wait::begin();
         loop {
             // Taken by the way: what the caller waits for, and will hold, are the permits.
             let turn = self.turns.request_as(Owner::new(), Kind::Exclusive, clock.left(), || None)?;
             let turn = turn.granted().await?;
+            wait.contended |= turn.contended();
             // Without its turn it must not go on waiting: somebody else may wait for permits now, and each could keep a
             // part of what both need.
             let leases = tokio::select! {
-                leases = self.take(count, patience, clock, since) => leases?,
+                leases = self.take(count, patience, clock, wait) => leases?,
                 _ = turn.lost() => continue,
             };
             turn.release_in_background()?;
@@ -187,7 +188,7 @@ impl Semaphore {
     }
 
     /// Takes permits, in its turn. On leaving they go before the turn does.
-    async fn take(&self, count: u32, patience: Patience, clock: Clock, since: Instant) -> Result<Vec<Lease>> {
+    async fn take(&self, count: u32, patience: Patience, clock: Clock, wait: Wait) -> Result<Vec<Lease>> {
         let path = self.leases.resolve()?;
         let mut permits = self.number(clock).await?;
         if matches!(self.permits, Permits::Fixed(_))
@@ -198,7 +199,7 @@ impl Semaphore {
         }
         loop {
             let waiting = path.permits.waiting.notified();
-            let mut leases = pin!(self.request(count, permits, patience, clock, since));
+            let mut leases = pin!(self.request(count, permits, patience, clock, wait));
             tokio::select! {
                 leases = &mut leases => return leases,
                 () = waiting => {}
@@ -217,13 +218,13 @@ impl Semaphore {
         permits: u32,
         patience: Patience,
         clock: Clock,
-        since: Instant,
+        wait: Wait,
     ) -> Result<Vec<Lease>> {
         let mut requests = Vec::new();
         for _ in 0..count {
             let patience = if patience == Patience::Try { Patience::Try } else { clock.left() };
             requests
-                .push(self.leases.request_as(Owner::new(), Kind::Permit(permits), patience, || Some(since))?);
+                .push(self.leases.request_as(Owner::new(), Kind::Permit(permits), patience, || Some(wait))?);
         }
         let mut leases = Vec::new();
         for request in requests {

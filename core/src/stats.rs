@@ -64,7 +64,7 @@ pub enum RequestKind {
     Delete,
     /// Makes the lock directory and its parents.
     Parents,
-    /// Reads contenders' data.
+    /// Reads contenders' data, or a number of permits that others share.
     Read,
     /// Proves the session, for the term of its leases.
     Heartbeat,

@@ -11,7 +11,7 @@ import pytest
 from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.server import Standalone
-from harness.steps import Start, await_loss, eventually, line_up, readwriter, user
+from harness.steps import Start, await_loss, line_up, queue_up, readwriter, user
 from harness.worker import Worker
 
 Stats = Mapping[str, Any]
@@ -166,11 +166,19 @@ def test_s159_stats_of_any_client(
 def test_s160_both_halves_count(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    worker = readwriter(start, surface, server.hosts, path)
+    worker, other = (readwriter(start, surface, server.hosts, path) for _ in range(2))
     # A downgrade is a hold of its own.
     worker.hold("w", lock="w")
     worker.hold("r", lock="r")
     worker.release("w")
-    worker.release("r")
-    eventually(lambda: stats(worker)["hold"]["count"] == 2, "both holds are over")
     assert counts(stats(worker)) == (2, 0, 0, 0, 0)
+    # One reader is not in another's way; a writer is, and who comes behind it.
+    other.hold("r", lock="r")
+    writing, reading = queue_up(observer, path, [(worker, "w"), (other, "r")], owner="b")
+    worker.release("r")
+    other.release("r")
+    writing.expect("acquired")
+    worker.release()
+    reading.expect("acquired")
+    assert counts(stats(worker)) == (3, 1, 0, 0, 0)
+    assert counts(stats(other)) == (2, 1, 0, 0, 0)

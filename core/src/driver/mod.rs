@@ -33,6 +33,7 @@ use crate::contender::Contender;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::{Entry, Lease, LockPath, LossReason};
 use crate::lock::LockOptions;
+use crate::meter::Wait;
 use crate::options::{ClientOptions, Patience};
 use crate::owner::Owner;
 use crate::queue::{Event, Intent, JoinId, Kind, Naming, Ticket};
@@ -85,8 +86,8 @@ pub(crate) struct Attempt {
     label: Option<String>,
     permits: Option<u32>,
     deadline: Option<Instant>,
-    /// When its caller began to wait; `None` for what is not to be counted as a hold.
-    since: Option<Instant>,
+    /// How its caller has waited so far; `None` for what is not to be counted as a hold.
+    wait: Option<Wait>,
     reply: oneshot::Sender<Result<Lease>>,
 }
 
@@ -105,12 +106,12 @@ impl Attempt {
             Patience::Forever | Patience::Try => None,
         };
         let LockOptions { naming, label, permits, .. } = options.clone();
-        Self { join, lock, owner, kind, intent, naming, label, permits, deadline, since: None, reply }
+        Self { join, lock, owner, kind, intent, naming, label, permits, deadline, wait: None, reply }
     }
 
-    /// The same, for a caller who has waited since; `None` for what is not to be counted as a hold.
-    pub(crate) fn since(self, since: Option<Instant>) -> Self {
-        Self { since, ..self }
+    /// The same, for a caller who has waited like that; `None` for what is not to be counted as a hold.
+    pub(crate) fn wait(self, wait: Option<Wait>) -> Self {
+        Self { wait, ..self }
     }
 }
 
@@ -302,8 +303,9 @@ impl Driver {
     }
 
     fn join(&mut self, attempt: Attempt) {
-        let Attempt { join, lock, owner, kind, intent, naming, label, permits, deadline, since, reply } =
+        let Attempt { join, lock, owner, kind, intent, naming, label, permits, deadline, wait, reply } =
             attempt;
+        let contended = wait.is_some_and(|wait| wait.contended);
         // What the owner holds may have changed since it asked.
         let intent = match lock.enter(owner, kind, intent) {
             Ok(Entry::Queues(intent)) => intent,
@@ -325,10 +327,7 @@ impl Driver {
             (self.link.is_live(), self.link.is_connected(), self.pulse.is_running());
         let new = || Slot::new(self.last_ticket, live, connected, term);
         let slot = self.slots.entry(Arc::clone(&path)).or_insert_with(new);
-        slot.join(
-            join,
-            Waiter { lock, owner, naming, kind, intent, data, alarms, since, contended: false, reply },
-        );
+        slot.join(join, Waiter { lock, owner, naming, kind, intent, data, alarms, wait, contended, reply });
         self.unsettled.insert(path);
     }
 

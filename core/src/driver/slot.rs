@@ -13,6 +13,7 @@ use super::link::Link;
 use super::timers::{Alarm, AlarmKey, Timers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::{Entry, Grant, Lease, LockPath, LossReason};
+use crate::meter::Wait;
 use crate::owner::Owner;
 use crate::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Refusal, Ticket};
 
@@ -29,8 +30,8 @@ pub(super) struct Waiter {
     /// The data of its node.
     pub(super) data: Vec<u8>,
     pub(super) alarms: Vec<AlarmKey>,
-    /// When its caller began to wait; `None` for what is not to be counted as a hold.
-    pub(super) since: Option<Instant>,
+    /// How its caller had waited before; `None` for what is not to be counted as a hold.
+    pub(super) wait: Option<Wait>,
     /// Whether it had to wait for somebody.
     pub(super) contended: bool,
     pub(super) reply: oneshot::Sender<Result<Lease>>,
@@ -318,7 +319,7 @@ impl Slot {
     fn note_contended(&mut self) {
         self.newcomers.retain(|join| {
             let Some(waiter) = self.waiters.get_mut(join) else { return false };
-            waiter.contended = self.queue.stands_behind_another(*join);
+            waiter.contended |= self.queue.stands_behind_another(*join);
             !waiter.contended
         });
     }
@@ -413,7 +414,7 @@ impl Slot {
             fencing_token: czxid,
             session_id: link.session_id(),
             term,
-            since: waiter.since,
+            since: waiter.wait.map(|wait| wait.since),
             contended: waiter.contended,
         };
         self.holders.insert(join, Arc::downgrade(&lock));
