@@ -3,16 +3,16 @@
 mod model;
 
 use proptest::prelude::*;
-use zklock::queue::{Intent, JoinId, Kind, Naming};
+use zklock::queue::{self, Intent, JoinId, Kind, Naming};
 
 use self::model::{Requests, Step, Told, World};
 
 fn join(client: usize) -> Step {
-    Step::Join(client, Naming::Curator, Intent::Wait)
+    Step::Join(client, Naming::Curator, Kind::Exclusive, Intent::Wait)
 }
 
 fn attempt(client: usize) -> Step {
-    Step::Join(client, Naming::Curator, Intent::Try)
+    Step::Join(client, Naming::Curator, Kind::Exclusive, Intent::Try)
 }
 
 /// The client asks, is answered, and hears the answers: one round trip.

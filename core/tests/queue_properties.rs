@@ -7,7 +7,7 @@ mod model;
 
 use proptest::prelude::*;
 use proptest::strategy::{BoxedStrategy, Union};
-use zklock::queue::{Intent, Kind, Naming};
+use zklock::queue::{self, Intent, Kind, Naming};
 
 use self::model::{Permission, Step, World};
 
@@ -23,6 +23,14 @@ struct Weights {
     refusals: u32,
 }
 
+/// What our contenders ask for.
+#[derive(Clone, Copy)]
+enum Wishes {
+    Mutex,
+    ReadWrite,
+    Permits(u32),
+}
+
 const CALM: Weights =
     Weights { asks: 8, moves: 18, faults: 0, losses: 0, others: 4, operators: 0, refusals: 0 };
 
@@ -32,7 +40,20 @@ struct Scene {
     clients: usize,
     foreign: usize,
     steps: usize,
+    wishes: Wishes,
     weights: Weights,
+}
+
+fn kind(wishes: Wishes) -> BoxedStrategy<Kind> {
+    match wishes {
+        Wishes::Mutex => Just(Kind::Exclusive).boxed(),
+        Wishes::ReadWrite => prop_oneof![3 => Just(Kind::Read), 2 => Just(Kind::Write)].boxed(),
+        Wishes::Permits(permits) => Just(Kind::Permit(permits)).boxed(),
+    }
+}
+
+fn naming() -> impl Strategy<Value = Naming> {
+    prop_oneof![3 => Just(Naming::Curator), 1 => Just(Naming::Kazoo)]
 }
 
 fn steps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
@@ -42,8 +63,9 @@ fn steps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
 /// A step, or a few that together lead to where it becomes interesting.
 fn scraps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
     let Scene { clients, foreign, .. } = scene;
-    let queue_up = (0..clients).prop_map(|c| {
-        vec![Step::Join(c, Naming::Curator, Intent::Wait), Step::Pump(c), Step::Pump(c), Step::Pump(c)]
+    let queue_up = (0..clients, kind(scene.wishes)).prop_map(|(c, kind)| {
+        let join = Step::Join(c, Naming::Curator, kind, Intent::Wait);
+        vec![join, Step::Pump(c), Step::Pump(c), Step::Pump(c)]
     });
     let all = Just((0..clients).flat_map(|c| [Step::Pump(c), Step::Pump(c)]).collect::<Vec<_>>());
     let kind = prop_oneof![Just(Kind::Exclusive), Just(Kind::Write)];
@@ -62,7 +84,7 @@ fn scraps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
 fn step(scene: Scene) -> impl Strategy<Value = Step> {
     let Scene { clients, foreign, weights, .. } = scene;
     let choices = [
-        (weights.asks, asks(clients)),
+        (weights.asks, asks(clients, scene.wishes)),
         (weights.moves, moves(clients)),
         (weights.faults, faults(clients)),
         (weights.losses, losses(clients)),
@@ -73,16 +95,19 @@ fn step(scene: Scene) -> impl Strategy<Value = Step> {
     Union::new_weighted(choices.into_iter().filter(|(weight, _)| *weight > 0).collect())
 }
 
-fn asks(clients: usize) -> BoxedStrategy<Step> {
-    let naming = prop_oneof![3 => Just(Naming::Curator), 1 => Just(Naming::Kazoo)];
+fn asks(clients: usize, wishes: Wishes) -> BoxedStrategy<Step> {
+    let halves = 2 * u32::from(matches!(wishes, Wishes::ReadWrite));
     let intent = prop_oneof![4 => Just(Intent::Wait), 1 => Just(Intent::Try)];
     let which = 0..6usize;
     prop_oneof![
-        8 => (0..clients, naming, intent).prop_map(|(c, n, i)| Step::Join(c, n, i)),
+        8 => (0..clients, naming(), kind(wishes), intent).prop_map(|(c, n, k, i)| Step::Join(c, n, k, i)),
+        halves => (0..clients, naming()).prop_map(|(c, n)| Step::JoinBoth(c, n)),
+        2 * halves => (0..clients, naming(), which.clone()).prop_map(|(c, n, w)| Step::ReadToo(c, n, w)),
         3 => (0..clients, which.clone()).prop_map(|(c, w)| Step::Leave(c, w)),
         6 => (0..clients, which.clone()).prop_map(|(c, w)| Step::Release(c, w)),
         1 => (0..clients, which).prop_map(|(c, w)| Step::Guard(c, w)),
         1 => (0..clients).prop_map(Step::LookAgain),
+        1 => (0..clients).prop_map(Step::Beat),
     ]
     .boxed()
 }
@@ -94,6 +119,7 @@ fn moves(clients: usize) -> BoxedStrategy<Step> {
         5 => (0..clients).prop_map(Step::Serve),
         2 => (0..clients).prop_map(Step::Advance),
         5 => (0..clients).prop_map(Step::Receive),
+        1 => (0..clients).prop_map(Step::ReceiveAll),
         5 => (0..clients, some).prop_map(|(c, n)| Step::Drive(c, n)),
         6 => (0..clients).prop_map(Step::Pump),
     ]
@@ -111,9 +137,12 @@ fn faults(clients: usize) -> BoxedStrategy<Step> {
 
 fn losses(clients: usize) -> BoxedStrategy<Step> {
     prop_oneof![
+        2 => (0..clients).prop_map(Step::EndTerm),
         1 => (0..clients).prop_map(Step::Expire),
         1 => (0..clients).prop_map(Step::GiveUp),
-        3 => (0..clients).prop_map(Step::Establish),
+        1 => (0..clients).prop_map(Step::Replace),
+        1 => (0..clients).prop_map(Step::Bury),
+        4 => (0..clients).prop_map(Step::Establish),
     ]
     .boxed()
 }
@@ -180,6 +209,7 @@ const EVERYTHING: Scene = Scene {
     clients: 3,
     foreign: 2,
     steps: 160,
+    wishes: Wishes::Mutex,
     weights: Weights { asks: 6, moves: 18, faults: 4, losses: 1, others: 4, operators: 1, refusals: 0 },
 };
 
@@ -188,6 +218,7 @@ const ALONE: Scene = Scene {
     clients: 1,
     foreign: 0,
     steps: 60,
+    wishes: Wishes::Mutex,
     weights: Weights { asks: 6, moves: 14, faults: 5, losses: 1, others: 0, operators: 2, refusals: 0 },
 };
 
@@ -196,6 +227,7 @@ const ROUGH: Scene = Scene {
     clients: 2,
     foreign: 2,
     steps: 100,
+    wishes: Wishes::Mutex,
     weights: Weights { asks: 6, moves: 16, faults: 6, losses: 0, others: 6, operators: 0, refusals: 0 },
 };
 
@@ -204,11 +236,18 @@ const REFUSING: Scene = Scene {
     clients: 2,
     foreign: 1,
     steps: 80,
+    wishes: Wishes::Mutex,
     weights: Weights { asks: 6, moves: 14, faults: 4, losses: 1, others: 3, operators: 1, refusals: 2 },
 };
 
 /// Many contenders, and nothing goes wrong.
-const BUSY: Scene = Scene { clients: 3, foreign: 2, steps: 160, weights: CALM };
+const BUSY: Scene = Scene { clients: 3, foreign: 2, steps: 160, wishes: Wishes::Mutex, weights: CALM };
+
+/// Readers, writers and downgrades, on both sides.
+const READ_WRITE: Scene = Scene { wishes: Wishes::ReadWrite, ..EVERYTHING };
+
+/// Permits: nobody else's nodes are among them.
+const PERMITS: Scene = Scene { foreign: 0, wishes: Wishes::Permits(2), ..EVERYTHING };
 
 proptest! {
     #![proptest_config(config(800))]
@@ -216,6 +255,16 @@ proptest! {
     #[test]
     fn whatever_happens(steps in steps(EVERYTHING), directory: bool) {
         run(world(EVERYTHING, directory), &steps)?;
+    }
+
+    #[test]
+    fn readers_and_writers(steps in steps(READ_WRITE), directory: bool) {
+        run(world(READ_WRITE, directory), &steps)?;
+    }
+
+    #[test]
+    fn permits(steps in steps(PERMITS), directory: bool) {
+        run(world(PERMITS, directory), &steps)?;
     }
 
     #[test]

@@ -933,3 +933,73 @@ fn a_queue_is_not_idle_while_a_watch_may_still_fire() {
     assert!(actions.contains(&Action::Unwatch(watch(&set, &other(4)))), "{actions:?}");
     assert!(desk.0.is_idle());
 }
+
+/// A write lock under kazoo's names could not be told from a mutex, and a waiter was granted the lock on the event that
+/// its node was gone, beside the reader that had come in its place.
+#[test]
+fn rule_06_a_vanished_writer_blocks_under_the_names_of_kazoo_too() {
+    let mut theirs = Desk::new(2);
+    let writer = create(&theirs.tell([Event::Join(A, Naming::Kazoo, Kind::Write, Intent::Wait)])).1;
+    let (writer, reader) = (format!("{writer}0000000004"), "f00d__rlock__0000000004".to_owned());
+    assert!(writer.contains("__lock__0000000004"), "kazoo must know it for a lock: {writer}");
+    let mut desk = Desk::new(1);
+    let (node, actions) = desk.queue_up(A, 5, std::slice::from_ref(&writer));
+    let look = desk.tell([Event::Gone(watch(&actions, &writer))]);
+    assert_eq!(grants(&look), []);
+    let next = desk.tell([listed(list(&look).0, [&reader, &node])]);
+    assert_eq!((grants(&next), watched(&next)), (vec![], vec![reader]));
+}
+
+/// A reader is not told of readers that go, and counted them. Was its term over while it waited, no heartbeat began
+/// another one when its turn came, and it waited for ever.
+#[test]
+fn a_reader_is_near_whatever_readers_are_before_it() {
+    let mut desk = Desk::new(1);
+    let sent = desk.tell([Event::Join(A, Naming::Curator, Kind::Read, Intent::Wait)]);
+    let node = format!("{}0000000009", create(&sent).1);
+    let readers = [3, 4, 5, 6].map(|sequence| other(sequence).replace("-lock-", "-__READ__"));
+    let children = readers.iter().chain([&node]);
+    desk.tell([Event::TermEnded, created(create(&sent).0, &node), listed(list(&sent).0, children)]);
+    assert!(desk.0.waits_behind(2));
+    assert_eq!(grants(&desk.tell([Event::TermBegan])), [A]);
+}
+
+/// So it was with whoever waited for one of more than two permits.
+#[test]
+fn a_waiter_for_a_permit_is_near_however_many_are_taken() {
+    let mut desk = Desk::new(1);
+    let sent = desk.tell([Event::Join(A, Naming::Curator, Kind::Permit(4), Intent::Wait)]);
+    let node = format!("{}0000000009", create(&sent).1);
+    let leases = [3, 4, 5, 6].map(other);
+    let taken = leases.iter().chain([&node]);
+    let watching = desk.tell([created(create(&sent).0, &node), listed(list(&sent).0, taken)]);
+    let Some(Action::ListAndWatch { ticket, .. }) = watching.first() else { panic!("{watching:?}") };
+    desk.tell([Event::TermEnded, listed(*ticket, leases[1..].iter().chain([&node]))]);
+    assert!(desk.0.waits_behind(2));
+    assert_eq!(grants(&desk.tell([Event::TermBegan])), [A]);
+}
+
+/// A reader on its way into a writer's place when an operator deleted the writer's node came to stand before whoever
+/// held by then, and waited there for ever, or was granted the lock beside it.
+#[test]
+fn rule_04_a_reader_in_the_place_of_a_lost_writer_begins_anew() {
+    for term in [Event::TermBegan, Event::TermEnded] {
+        let mut desk = Desk::new(1);
+        let sent = desk.tell([Event::Join(A, Naming::Curator, Kind::Write, Intent::Wait)]);
+        let writer = format!("{}0000000005", create(&sent).1);
+        desk.tell([created(create(&sent).0, &writer), listed(list(&sent).0, [&writer])]);
+        let sent =
+            desk.tell([term.clone(), Event::Join(B, Naming::Curator, Kind::Read, Intent::Downgrade(A))]);
+        let Some(Action::CreateInPlace(ticket, B, reader)) = sent.first() else { panic!("{sent:?}") };
+        let missing = Event::Missing(NodeName::parse(&writer).expect("a name of ours"));
+        let in_place = created(*ticket, reader);
+        let events = match term {
+            // Known before the reader's node is, or after it, while no term lets it hold.
+            Event::TermBegan => [missing, in_place],
+            _ => [in_place, missing],
+        };
+        let again = desk.tell(events);
+        assert_eq!((grants(&again), deleted(&again)), (vec![], vec![reader.clone()]));
+        assert!(create(&again).1.contains("__READ__"));
+    }
+}

@@ -25,7 +25,7 @@ pub enum Naming {
 pub enum Kind {
     /// To hold alone, as a mutex does.
     Exclusive,
-    /// To hold alone, as the write half of a read/write lock does. Curator may put a reader in its place.
+    /// To hold alone, as the write half of a read/write lock does. Its owner may put a reader in its place.
     Write,
     /// To hold together with other readers.
     Read,
@@ -44,6 +44,8 @@ impl Naming {
             // kazoo's semaphore has another layout: there is nothing of its to look like.
             (_, Kind::Permit(_)) => format!("_c_{uuid}-lease-"),
             (Self::Kazoo, Kind::Read) => format!("{}__rlock__", uuid.simple()),
+            // kazoo sees a `__lock__`. We see a writer, in whose place a reader may come (rule 6).
+            (Self::Kazoo, Kind::Write) => format!("{}__WRIT__lock__", uuid.simple()),
             (Self::Kazoo, _) => format!("{}__lock__", uuid.simple()),
         }
     }
@@ -80,7 +82,7 @@ impl NodeName {
         let stem = &text[..at];
         let kind = if stem.ends_with("__READ__") || stem.ends_with("__rlock__") {
             Kind::Read
-        } else if stem.ends_with("__WRIT__") {
+        } else if stem.ends_with("__WRIT__") || stem.ends_with("__WRIT__lock__") {
             Kind::Write
         } else {
             Kind::Exclusive

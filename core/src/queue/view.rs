@@ -90,8 +90,8 @@ impl View {
         self.nodes.len()
     }
 
-    /// How many stand before `name`, as far as is known.
-    pub(super) fn count_before(&self, name: &NodeName) -> usize {
-        self.nodes.range(..name).count()
+    /// Those before `name`, as far as is known.
+    pub(super) fn all_before(&self, name: &NodeName) -> impl Iterator<Item = &NodeName> {
+        self.nodes.range(..name)
     }
 }

@@ -2,26 +2,41 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Refusal};
-
 use super::network::{News, Request, Sent, Session};
 use super::server::{Server, SessionId, Zxid};
+use crate::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Refusal};
+
+/// The driver beats for those behind at most so many, as the crate's does.
+const NEAR: usize = 2;
 
 /// What reaches a driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Input {
-    Join(JoinId, Naming, Intent),
+    Join(JoinId, Naming, Kind, Intent),
     Leave(JoinId),
     Release(JoinId),
     Guard(JoinId),
     LookAgain,
+    Beat,
     Began,
     News(News),
+}
+
+/// What an application asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Wish {
+    pub(crate) kind: Kind,
+    pub(crate) intent: Intent,
+    /// The same owner's wish for the other half of a read/write lock.
+    other_half: Option<JoinId>,
 }
 
 /// A lock held, as far as the application knows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Hold {
+    pub(crate) kind: Kind,
+    /// The write lock in whose place this read lock was taken.
+    pub(crate) downgraded: bool,
     pub(crate) node: NodeName,
     pub(crate) czxid: Zxid,
     pub(crate) session: SessionId,
@@ -47,6 +62,7 @@ pub(crate) struct Requests {
     pub(crate) unwatches: u32,
     pub(crate) deletes: u32,
     pub(crate) parents: u32,
+    pub(crate) heartbeats: u32,
 }
 
 impl Requests {
@@ -59,11 +75,12 @@ impl Requests {
     }
 }
 
+#[allow(clippy::struct_excessive_bools, reason = "each is one fact, and they combine freely")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     number: u64,
     /// The application's attempts that it still waits for.
-    pub(crate) waiting: BTreeMap<JoinId, Intent>,
+    pub(crate) waiting: BTreeMap<JoinId, Wish>,
     /// The application's locks.
     pub(crate) holds: BTreeMap<JoinId, Hold>,
     /// What the application heard since the last time that somebody looked.
@@ -75,8 +92,14 @@ pub(crate) struct Client {
     pub(crate) session: Option<Session>,
     inbox: VecDeque<Input>,
     pub(crate) queue: Option<Queue>,
+    /// Whether the queue was told something since it last drew conclusions.
+    unsettled: bool,
     live: bool,
     connected: bool,
+    /// Whether the term runs, as the queue was told.
+    term: bool,
+    /// Sessions that were replaced, and not closed.
+    pub(crate) forsaken: Vec<SessionId>,
     connection: u64,
     seeds: u64,
     joins: u64,
@@ -95,8 +118,11 @@ impl Client {
             session: Some(Session::begin(server)),
             inbox: VecDeque::new(),
             queue: None,
+            unsettled: false,
             live: true,
             connected: true,
+            term: false,
+            forsaken: Vec::new(),
             connection: 0,
             seeds: 0,
             joins: 0,
@@ -105,12 +131,27 @@ impl Client {
 
     // The application.
 
-    pub(crate) fn join(&mut self, naming: Naming, intent: Intent) -> JoinId {
+    pub(crate) fn join(&mut self, naming: Naming, kind: Kind, intent: Intent) -> JoinId {
         self.joins += 1;
         let join = JoinId(self.joins);
-        self.inbox.push_back(Input::Join(join, naming, intent));
-        self.waiting.insert(join, intent);
+        self.inbox.push_back(Input::Join(join, naming, kind, intent));
+        self.waiting.insert(join, Wish { kind, intent, other_half: None });
         join
+    }
+
+    /// An owner asks for both halves of a read/write lock at once.
+    pub(crate) fn join_both(&mut self, naming: Naming) {
+        let writer = self.join(naming, Kind::Write, Intent::Wait);
+        let reader = self.join(naming, Kind::Read, Intent::Wait);
+        self.waiting.entry(writer).and_modify(|wish| wish.other_half = Some(reader));
+        self.waiting.entry(reader).and_modify(|wish| wish.other_half = Some(writer));
+    }
+
+    /// The owner of a write lock asks for the read lock too.
+    pub(crate) fn downgrade(&mut self, naming: Naming, writer: JoinId) {
+        if self.holds.get(&writer).is_some_and(|hold| hold.kind == Kind::Write) {
+            self.join(naming, Kind::Read, Intent::Downgrade(writer));
+        }
     }
 
     pub(crate) fn leave(&mut self, join: JoinId) {
@@ -133,6 +174,16 @@ impl Client {
         self.inbox.push_back(Input::LookAgain);
     }
 
+    pub(crate) fn beat(&mut self) {
+        self.inbox.push_back(Input::Beat);
+    }
+
+    /// What the application holds by all that it can know: its term runs.
+    pub(crate) fn believed(&self) -> impl Iterator<Item = &Hold> {
+        let running = self.session.as_ref().filter(|session| session.term_runs()).map(|session| session.id);
+        self.holds.values().filter(move |hold| running == Some(hold.session))
+    }
+
     // The session.
 
     /// Lets the session do something that may bring news.
@@ -148,13 +199,16 @@ impl Client {
         self.session.as_ref().is_some_and(Session::is_up)
     }
 
-    /// Finds a new session, after the driver heard that the last one is over. The last one is closed first.
+    /// Finds a new session, after the driver heard that the last one is over. The last one is closed first, unless the
+    /// crate has replaced it.
     pub(crate) fn establish(&mut self, server: &mut Server) {
         if self.live {
             return;
         }
-        if let Some(session) = self.session.take() {
-            server.expire(session.id);
+        match self.session.take() {
+            Some(session) if session.is_replaced() => self.forsaken.push(session.id),
+            Some(session) => server.expire(session.id),
+            None => {}
         }
         self.session = Some(Session::begin(server));
         self.live = true;
@@ -167,14 +221,28 @@ impl Client {
 
     /// Whether the driver is connected, and has drawn its conclusions from all that happened.
     pub(crate) fn has_settled(&self) -> bool {
-        self.connected && self.inbox.is_empty()
+        self.connected && !self.has_news()
+    }
+
+    /// Whether there is anything for the driver to take in, be it only that a term began or ended.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.inbox.is_empty() || self.term != self.term_runs()
+    }
+
+    fn term_runs(&self) -> bool {
+        self.live && self.session.as_ref().is_some_and(Session::term_runs)
+    }
+
+    /// Which attempt a node was made for.
+    pub(crate) fn made_for(&self, node: &str) -> Option<JoinId> {
+        self.prefixes.iter().find(|(prefix, _)| node.starts_with(*prefix)).map(|(_, join)| *join)
     }
 
     // The driver.
 
     /// The driver takes up to `count` inputs and draws conclusions.
     pub(crate) fn drive(&mut self, count: usize) {
-        if self.inbox.is_empty() {
+        if !self.has_news() {
             return;
         }
         for _ in 0..count {
@@ -188,7 +256,7 @@ impl Client {
 
     fn take_in(&mut self, input: Input) {
         match input {
-            Input::Join(join, naming, intent) => {
+            Input::Join(join, naming, kind, intent) => {
                 if self.queue.is_none() {
                     self.queue = Some(Queue::new());
                     if self.live {
@@ -197,10 +265,12 @@ impl Client {
                     }
                     if self.connected {
                         self.tell(Event::Connected);
+                    }
+                    if self.term {
                         self.tell(Event::TermBegan);
                     }
                 }
-                self.tell(Event::Join(join, naming, Kind::Exclusive, intent));
+                self.tell(Event::Join(join, naming, kind, intent));
             }
             Input::Leave(join) => self.tell(Event::Leave(join)),
             Input::Release(join) => {
@@ -209,17 +279,16 @@ impl Client {
             }
             Input::Guard(join) => self.tell(Event::Guard(join)),
             Input::LookAgain => self.tell(Event::LookAgain),
+            Input::Beat => self.send_heartbeat(),
             Input::Began => {
                 self.connected = true;
                 let seed = self.seed();
                 self.tell(Event::SessionBegan(seed));
                 self.tell(Event::Connected);
-                self.tell(Event::TermBegan);
             }
             Input::News(News::Connected) => {
                 self.connected = true;
                 self.tell(Event::Connected);
-                self.tell(Event::TermBegan);
             }
             Input::News(News::Disconnected) => {
                 self.connection += 1;
@@ -230,6 +299,8 @@ impl Client {
                 self.connection += 1;
                 self.connected = false;
                 self.live = false;
+                let lost = std::mem::take(&mut self.holds).into_keys().map(Told::Lost);
+                self.told.extend(lost);
                 self.tell(Event::SessionLost);
             }
             Input::News(News::Queue { connection, event }) => {
@@ -247,6 +318,7 @@ impl Client {
     fn tell(&mut self, event: Event) {
         if let Some(queue) = &mut self.queue {
             queue.handle(event);
+            self.unsettled = true;
         }
     }
 
@@ -257,34 +329,62 @@ impl Client {
     }
 
     fn settle(&mut self) {
-        let Some(queue) = &mut self.queue else { return };
-        queue.settle();
-        while let Some(action) = self.queue.as_mut().and_then(Queue::next_action) {
-            self.act(action);
+        self.check_term();
+        // Carrying out an action may tell the queue something.
+        self.unsettled = true;
+        while std::mem::take(&mut self.unsettled) {
+            if let Some(queue) = &mut self.queue {
+                queue.settle();
+            }
+            while let Some(action) = self.queue.as_mut().and_then(Queue::next_action) {
+                self.act(action);
+            }
+        }
+        let beats = self.session.as_ref().is_some_and(Session::beats);
+        if self.live && self.connected && !self.term && !beats {
+            self.send_heartbeat();
         }
         if self.queue.as_ref().is_some_and(Queue::is_idle) {
             self.queue = None;
         }
     }
 
+    /// Looks at the clock, and tells what follows from it: with the term all holds end, and their nodes go.
+    fn check_term(&mut self) {
+        let running = self.term_runs();
+        if running == std::mem::replace(&mut self.term, running) {
+            return;
+        }
+        if !running {
+            for (join, _) in std::mem::take(&mut self.holds) {
+                self.told.push(Told::Lost(join));
+                self.tell(Event::Release(join));
+            }
+        }
+        self.tell(if running { Event::TermBegan } else { Event::TermEnded });
+    }
+
+    /// Proves the session, if somebody holds or is about to.
+    fn send_heartbeat(&mut self) {
+        let Some(queue) = &self.queue else { return };
+        let nodes: Vec<_> = queue.places(usize::MAX).cloned().collect();
+        if !nodes.is_empty() && (!self.holds.is_empty() || queue.waits_behind(NEAR)) {
+            self.requests.heartbeats += 1;
+            self.send(Request::Heartbeat(nodes));
+        }
+    }
+
     fn act(&mut self, action: Action) {
         match action {
-            Action::Grant(join, node, czxid) => {
-                let session = self.session.as_ref().expect("a grant needs a session").id;
-                self.holds.insert(join, Hold { node, czxid, session });
-                self.told.push(Told::Granted(join));
-                if self.waiting.remove(&join).is_none() {
-                    // Left, but the driver did not know yet: nobody receives the lease, which releases it.
-                    self.inbox.push_back(Input::Release(join));
-                }
-            }
+            Action::Grant(join, node, czxid) => self.grant(join, node, czxid),
             Action::Refuse(join, refusal) => {
                 self.waiting.remove(&join);
                 self.told.push(Told::Refused(join, refusal));
             }
             Action::NodeLost(join) => {
-                self.holds.remove(&join);
-                self.told.push(Told::Lost(join));
+                if self.holds.remove(&join).is_some() {
+                    self.told.push(Told::Lost(join));
+                }
             }
             Action::Released(join) => self.told.push(Told::Released(join)),
             Action::Ignored(_) => {}
@@ -296,18 +396,17 @@ impl Client {
                 let connection = self.connection;
                 self.on_session(|session, _| session.unwatch(ticket, connection));
             }
-            Action::List { ticket, sync } => {
-                if sync {
-                    self.requests.syncs += 1;
-                    self.send(Request::Sync);
-                }
-                self.requests.lists += 1;
-                self.send(Request::List(ticket));
-            }
+            Action::List { ticket, sync } => self.list(Request::List(ticket), sync),
+            Action::ListAndWatch { ticket, sync } => self.list(Request::ListAndWatch(ticket), sync),
             Action::Create(ticket, join, prefix) => {
                 self.requests.creates += 1;
                 self.prefixes.insert(prefix.clone(), join);
                 self.send(Request::Create(ticket, prefix));
+            }
+            Action::CreateInPlace(ticket, join, name) => {
+                self.requests.creates += 1;
+                self.prefixes.insert(name.clone(), join);
+                self.send(Request::CreateInPlace(ticket, name));
             }
             Action::MakeParents(ticket) => {
                 self.requests.parents += 1;
@@ -321,13 +420,42 @@ impl Client {
                 self.requests.watches += 1;
                 self.send(Request::Watch(ticket, node.as_str().to_owned()));
             }
-            Action::CreateInPlace(..) | Action::ListAndWatch { .. } => {
-                unreachable!("the model's contenders want a mutex")
-            }
             Action::Delete(ticket, node) => {
                 self.requests.deletes += 1;
                 self.send(Request::Delete(ticket, node.as_str().to_owned()));
             }
+        }
+    }
+
+    fn list(&mut self, listing: Request, sync: bool) {
+        if sync {
+            self.requests.syncs += 1;
+            self.send(Request::Sync);
+        }
+        self.requests.lists += 1;
+        self.send(listing);
+    }
+
+    fn grant(&mut self, join: JoinId, node: NodeName, czxid: Zxid) {
+        let session = self.session.as_ref().expect("a grant needs a session").id;
+        self.told.push(Told::Granted(join));
+        let wish = self.waiting.remove(&join);
+        let downgraded = matches!(wish, Some(Wish { intent: Intent::Downgrade(_), .. }));
+        let unwanted = if node.as_str().contains("-lease-") { Kind::Permit(u32::MAX) } else { node.kind() };
+        let kind = wish.map_or(unwanted, |wish| wish.kind);
+        self.holds.insert(join, Hold { kind, downgraded, node, czxid, session });
+        let Some(wish) = wish else {
+            // Left, but the driver did not know yet: nobody receives the lease, which releases it.
+            return self.inbox.push_back(Input::Release(join));
+        };
+        // An owner that asked for both halves at once must not wait for itself with the other one.
+        let Some(other) = wish.other_half.filter(|other| self.waiting.contains_key(other)) else { return };
+        if wish.kind == Kind::Write {
+            self.waiting.entry(other).and_modify(|wish| wish.intent = Intent::Downgrade(join));
+            self.tell(Event::Downgrade(other, join));
+        } else {
+            self.waiting.remove(&other);
+            self.tell(Event::Leave(other));
         }
     }
 

@@ -2,9 +2,9 @@
 //!
 //! It talks to the leader and sees what is true at once: what it does to us matters here, not what we do to it.
 
-use zklock::queue::{Kind, NodeName};
-
+use super::conflict;
 use super::server::{Server, SessionId};
+use crate::queue::{Kind, NodeName};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {
@@ -84,7 +84,7 @@ impl Foreign {
         }
         let children = server.children_at(server.now);
         let mut others = children.iter().filter_map(|child| NodeName::parse(child));
-        let first = others.all(|other| other >= *node);
+        let first = others.all(|other| other >= *node || !conflict(node.kind(), other.kind()));
         if first {
             self.stage = Stage::Held(node.clone());
         }
@@ -108,7 +108,9 @@ impl Foreign {
         match &self.stage {
             Stage::Held(writer) if writer.kind() == Kind::Write && server.exists(writer.as_str()) => {
                 let name = writer.as_str().replace("__WRIT__", "__READ__");
-                server.create(name.clone(), Some(self.session));
+                server
+                    .create(name.clone(), Some(self.session))
+                    .expect("the directory has a child, and not this one");
                 let reader = NodeName::parse(&name).expect("a sequential name");
                 self.stage = Stage::Downgrading(writer.clone(), reader);
             }

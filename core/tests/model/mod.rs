@@ -8,28 +8,36 @@
 #![allow(dead_code)]
 
 mod client;
+pub(crate) mod explorer;
 mod foreign;
 mod network;
 mod server;
 
 use std::collections::BTreeSet;
 
-use zklock::queue::{Intent, JoinId, Kind, Naming, NodeName};
+use crate::queue::{Intent, JoinId, Kind, Naming, NodeName};
 
-pub(crate) use self::client::{Client, Requests, Told};
+pub(crate) use self::client::{Client, Hold, Requests, Told};
 pub(crate) use self::foreign::Foreign;
 pub(crate) use self::network::Session;
+use self::server::CHILDREN;
 pub(crate) use self::server::{Permission, Server, Zxid};
 
 /// Something that happens. The first number is the client's, or the foreign contender's; a step that is not possible
 /// does nothing. Numbers of joins and nodes wrap around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
-    Join(usize, Naming, Intent),
+    Join(usize, Naming, Kind, Intent),
+    /// An owner asks for both halves of a read/write lock at once.
+    JoinBoth(usize, Naming),
+    /// The owner of a write lock asks for the read lock too.
+    ReadToo(usize, Naming, usize),
     Leave(usize, usize),
     Release(usize, usize),
     Guard(usize, usize),
     LookAgain(usize),
+    /// The driver sends a heartbeat, if it has a reason for one.
+    Beat(usize),
     /// The crate writes so many requests.
     Flush(usize, usize),
     /// The server takes a request.
@@ -38,6 +46,8 @@ pub(crate) enum Step {
     Advance(usize),
     /// The crate reads a message.
     Receive(usize),
+    /// The crate reads all that has come.
+    ReceiveAll(usize),
     /// The driver takes so many inputs.
     Drive(usize, usize),
     /// All of these until nothing moves, with a server that does not lag; then the driver takes all inputs.
@@ -47,10 +57,16 @@ pub(crate) enum Step {
     ServeGhost(usize),
     /// The client connects again, to a server that is so many transactions behind.
     Reconnect(usize, Zxid),
-    /// The server ends the client's session.
+    /// So much time passes without a proof that the client's term is over.
+    EndTerm(usize),
+    /// So much time passes that the server ends the client's session; the term was over before.
     Expire(usize),
     /// The client ends its session without the server's knowing.
     GiveUp(usize),
+    /// The client connects to a server that cannot restore its session, and finds itself in another one.
+    Replace(usize),
+    /// The server ends the sessions that a client was replaced in.
+    Bury(usize),
     Establish(usize),
     Enter(usize, Kind),
     Look(usize),
@@ -83,11 +99,27 @@ impl World {
         Self { server, clients, foreign }
     }
 
+    #[allow(clippy::too_many_lines, reason = "one arm a step")]
     /// Does a step. Returns what the applications heard; fails if they must not hear it.
     pub(crate) fn step(&mut self, step: Step) -> Result<Vec<(usize, Told)>, String> {
         let server = &mut self.server;
         match step {
-            Step::Join(client, naming, intent) => drop(self.client(client).join(naming, intent)),
+            Step::Join(client, naming, kind, intent) => {
+                let may_ask = match kind {
+                    Kind::Permit(permits) => self.has_turn(client, permits),
+                    _ => true,
+                };
+                if may_ask {
+                    self.client(client).join(naming, kind, intent);
+                }
+            }
+            Step::JoinBoth(client, naming) => self.client(client).join_both(naming),
+            Step::ReadToo(client, naming, which) => {
+                let client = self.client(client);
+                if let Some(writer) = pick(client.holds.keys(), which) {
+                    client.downgrade(naming, writer);
+                }
+            }
             Step::Leave(client, which) => {
                 let client = self.client(client);
                 if let Some(join) = pick(client.waiting.keys(), which) {
@@ -107,6 +139,7 @@ impl World {
                 }
             }
             Step::LookAgain(client) => self.client(client).look_again(),
+            Step::Beat(client) => self.client(client).beat(),
             Step::Flush(client, count) => self.client(client).on_session(|session, _| session.flush(count)),
             Step::Serve(client) => {
                 let client = client % self.clients.len();
@@ -117,6 +150,11 @@ impl World {
                 self.clients[client].on_session(|session, _| session.advance(server));
             }
             Step::Receive(client) => self.client(client).on_session(Session::receive),
+            Step::ReceiveAll(client) => self.client(client).on_session(|session, news| {
+                while session.has_unread() {
+                    session.receive(news);
+                }
+            }),
             Step::Drive(client, count) => {
                 self.client(client).drive(count);
                 self.check_watches(client)?;
@@ -134,13 +172,22 @@ impl World {
                 let client = client % self.clients.len();
                 self.clients[client].on_session(|session, news| session.reconnect(server, lag, news));
             }
+            Step::EndTerm(client) => self.client(client).on_session(|session, _| session.end_term()),
             Step::Expire(client) => {
                 let client = client % self.clients.len();
-                if let Some(session) = &self.clients[client].session {
+                self.clients[client].on_session(|session, _| {
+                    session.outlive();
                     server.expire(session.id);
-                }
+                });
             }
             Step::GiveUp(client) => self.client(client).on_session(Session::give_up),
+            Step::Replace(client) => self.client(client).on_session(Session::replace),
+            Step::Bury(client) => {
+                let client = client % self.clients.len();
+                for session in std::mem::take(&mut self.clients[client].forsaken) {
+                    server.expire(session);
+                }
+            }
             Step::Establish(client) => {
                 let client = client % self.clients.len();
                 self.clients[client].establish(server);
@@ -151,8 +198,8 @@ impl World {
                 }
             }
             Step::Look(which) => {
-                if self.foreign.get_mut(which).is_some_and(|foreign| foreign.look(server)) {
-                    self.check_foreign_grant(which)?;
+                if let Some(foreign) = self.foreign.get_mut(which) {
+                    foreign.look(server);
                 }
             }
             Step::Exit(foreign) => {
@@ -191,6 +238,15 @@ impl World {
         &mut self.clients[number % count]
     }
 
+    /// Whether a client may ask for permits: whoever does holds the semaphore's mutex until it has them or gives up, so
+    /// nobody else asks meanwhile; and nobody asks for more than there are.
+    fn has_turn(&self, client: usize, permits: u32) -> bool {
+        let client = client % self.clients.len();
+        let asks = |(number, other): (usize, &Client)| if number == client { 0 } else { other.waiting.len() };
+        self.clients.iter().enumerate().map(asks).sum::<usize>() == 0
+            && self.clients[client].waiting.len() < permits as usize
+    }
+
     fn pump(&mut self, number: usize) {
         let number = number % self.clients.len();
         let (server, client) = (&mut self.server, &mut self.clients[number]);
@@ -216,72 +272,116 @@ impl World {
                 told.push((number, news));
             }
         }
+        self.check_exclusion()?;
         Ok(told)
     }
 
-    /// A grant is right if nobody stands before its node who wants the lock, and nobody else has it.
-    ///
-    /// Not asked of those that lost their session, or whose node an operator deleted, without knowing it yet: what tells
-    /// them apart in time is the term of a lease, and nothing does for an operator's deletion.
+    /// A grant is right if the client's term runs, if the node is this session's own, and if nobody stands before it
+    /// with whom its owner cannot hold.
     fn check_grant(&self, number: usize, join: JoinId) -> Result<(), String> {
         let client = &self.clients[number];
         let Some(hold) = client.holds.get(&join) else {
             return Ok(());
         };
-        let node = &self.server.nodes[hold.node.as_str()];
         let who = format!("client {number} was granted {join:?} through {:?}", hold.node);
-        if node.made != hold.czxid || node.owner != Some(hold.session) {
+        if !client.believed().any(|believed| believed == hold) {
+            return Err(format!("{who}, without a term"));
+        }
+        let node = &self.server.nodes[hold.node.as_str()];
+        // A reader in its writer's place goes on with the writer's token.
+        if (node.made != hold.czxid && !hold.downgraded) || node.owner != Some(hold.session) {
             return Err(format!("{who}, whose Stat is {node:?}"));
         }
-        if !self.server.is_alive(hold.session) || node.deleted_by_operator {
-            return Ok(());
+        if node.deleted_by_operator {
+            return self.check_deleted(&who, hold);
         }
         if node.gone.is_some() {
             return Err(format!("{who}, which it had deleted itself"));
         }
         for child in self.server.children_at(self.server.now) {
-            let Some(name) = NodeName::parse(&child).filter(|name| *name < hold.node) else {
+            let before = |name: &NodeName| *name < hold.node && conflict(hold.kind, name.kind());
+            // A reader in the place of a writer that an operator deleted comes too late, and will find out.
+            let Some(name) = NodeName::parse(&child).filter(|name| before(name) && !self.is_deleted(name))
+            else {
                 continue;
             };
-            let owner = self.server.nodes[&child].owner;
-            if owner != Some(hold.session) {
+            if self.server.nodes[&child].owner != Some(hold.session) {
                 return Err(format!("{who}, behind {name:?} of somebody else"));
             }
-            let join = client.prefixes[&child[..child.len() - 10]];
-            if client.waiting.contains_key(&join) || client.holds.contains_key(&join) {
+            let wanted = |join| client.waiting.contains_key(&join) || client.holds.contains_key(&join);
+            if name.sequence() != hold.node.sequence() && client.made_for(&child).is_some_and(wanted) {
                 return Err(format!("{who}, behind {name:?} of its own"));
-            }
-        }
-        self.check_alone(&who, &hold.node)
-    }
-
-    fn check_foreign_grant(&self, which: usize) -> Result<(), String> {
-        let Some(node) = self.foreign[which].held() else {
-            return Ok(());
-        };
-        self.check_alone(&format!("the foreign contender {which} holds through {node:?}"), node)
-    }
-
-    /// Nobody holds through another node that exists.
-    fn check_alone(&self, who: &str, node: &NodeName) -> Result<(), String> {
-        let ours = self.clients.iter().flat_map(|client| client.holds.values().map(|hold| &hold.node));
-        let foreign = self.foreign.iter().filter_map(Foreign::held);
-        for other in ours.chain(foreign) {
-            if other != node && self.server.exists(other.as_str()) {
-                return Err(format!("{who}, while {other:?} is held"));
             }
         }
         Ok(())
     }
 
-    /// No node is watched twice, and at most three watches are kept for each contender in the queue.
+    /// Nobody can promise that a holder whose node an operator deletes hears of it before the next one holds. But whose
+    /// node was deleted while it still waited behind somebody else's must not be granted the lock (rule 6).
+    fn check_deleted(&self, who: &str, hold: &Hold) -> Result<(), String> {
+        let node = &self.server.nodes[hold.node.as_str()];
+        let stood_before = |name: &NodeName| {
+            let other = &self.server.nodes[name.as_str()];
+            *name < hold.node
+                && (other.owner == node.owner || conflict(hold.kind, name.kind()))
+                && other.gone.is_none_or(|gone| gone > node.made)
+        };
+        let names = self.server.nodes.keys().filter_map(|name| NodeName::parse(name));
+        let mut before: Vec<_> = names.filter(stood_before).collect();
+        before.sort();
+        // Behind a node of our own client the adjacent hand-off asks no server, nor do readers that go in together.
+        let owner = |name: &NodeName| self.server.nodes[name.as_str()].owner;
+        let nearest = before.iter().rev().take_while(|name| owner(name) != node.owner);
+        for other in nearest {
+            if self.server.nodes[other.as_str()].gone.is_none_or(|gone| node.gone < Some(gone)) {
+                return Err(format!("{who}, which was deleted while it waited behind {other:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an operator deleted a node, or the writer's in whose place it is.
+    fn is_deleted(&self, name: &NodeName) -> bool {
+        let same =
+            |other: &str| NodeName::parse(other).is_some_and(|other| other.sequence() == name.sequence());
+        self.server.nodes.iter().any(|(other, node)| node.deleted_by_operator && same(other))
+    }
+
+    /// Those who believe to hold can hold together. Not asked of those whose node, or that of the writer in whose place
+    /// they are, an operator deleted.
+    fn check_exclusion(&self) -> Result<(), String> {
+        let stands = |node: &NodeName| !self.is_deleted(node);
+        let mut holders: Vec<(Option<usize>, &NodeName, Kind)> = Vec::new();
+        for (number, client) in self.clients.iter().enumerate() {
+            let held = client.believed().filter(|hold| stands(&hold.node));
+            holders.extend(held.map(|hold| (Some(number), &hold.node, hold.kind)));
+        }
+        let foreign = self.foreign.iter().filter_map(Foreign::held).filter(|node| stands(node));
+        holders.extend(foreign.map(|node| (None, node, node.kind())));
+        for (at, (client, node, kind)) in holders.iter().enumerate() {
+            for (other_client, other, other_kind) in &holders[..at] {
+                // One owner, with a writer and the reader in its place.
+                let same = client == other_client && node.sequence() == other.sequence();
+                if !same && conflict(*kind, *other_kind) {
+                    return Err(format!("{other:?} and {node:?} are held at once"));
+                }
+            }
+            if matches!(kind, Kind::Permit(permits) if (*permits as usize) < holders.len()) {
+                return Err(format!("more are held than there are permits: {holders:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// No node is watched twice, and at most three watches are kept for each contender in the queue. The children are
+    /// watched at most once, perhaps a little longer than somebody waits for a permit.
     fn check_watches(&self, number: usize) -> Result<(), String> {
         let client = &self.clients[number % self.clients.len()];
         let Some(session) = client.session.as_ref().filter(|_| client.has_settled()) else { return Ok(()) };
         let watches = session.wanted_watches();
         let distinct: BTreeSet<_> = watches.iter().collect();
-        let ours = |name: &str| client.prefixes.contains_key(&name[..name.len() - 10]);
-        let others = watches.iter().filter(|name| !ours(name)).count();
+        let theirs = |name: &str| name != CHILDREN && client.made_for(name).is_none();
+        let others = watches.iter().filter(|name| theirs(name)).count();
         if distinct.len() < watches.len() || others > 2 * client.waiting.len() {
             return Err(format!("client {number} watches {watches:?} for {:?}", client.waiting));
         }
@@ -304,6 +404,7 @@ impl World {
                 self.step(Step::Reconnect(client, 0))?;
                 self.step(Step::Drive(client, usize::MAX))?;
                 self.step(Step::Establish(client))?;
+                self.step(Step::Bury(client))?;
                 self.step(Step::Pump(client))?;
                 self.step(Step::Release(client, 0))?;
             }
@@ -358,4 +459,11 @@ impl World {
 fn pick<'a, T: Clone + 'a>(mut all: impl ExactSizeIterator<Item = &'a T>, which: usize) -> Option<T> {
     let count = all.len();
     if count == 0 { None } else { all.nth(which % count).cloned() }
+}
+
+/// Whether two contenders cannot hold at the same time.
+fn conflict(one: Kind, other: Kind) -> bool {
+    let exclusive = |kind| matches!(kind, Kind::Exclusive | Kind::Write);
+    let counted = |kind| matches!(kind, Kind::Permit(_));
+    !counted(one) && !counted(other) && (exclusive(one) || exclusive(other))
 }

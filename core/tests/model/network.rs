@@ -3,54 +3,81 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use zklock::queue::{Event, Outcome, Refusal, Ticket};
-
-use super::server::{Fired, Permission, Server, SessionId, Zxid};
+use super::server::{CHILDREN, Failure, Fired, Permission, Server, SessionId, Zxid};
+use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
     Create(Ticket, String),
+    CreateInPlace(Ticket, String),
     MakeParents(Ticket),
     Sync,
     List(Ticket),
+    ListAndWatch(Ticket),
     Verify(Ticket, String),
     Watch(Ticket, String),
     Unwatch(String),
     Delete(Ticket, String),
+    /// A transaction that checks nodes: a committed write, whatever it finds.
+    Heartbeat(Vec<NodeName>),
 }
 
 impl Request {
+    /// What is watched if this is done.
+    fn watches(&self) -> Option<(Ticket, &str)> {
+        match self {
+            Self::Watch(ticket, name) => Some((*ticket, name)),
+            Self::ListAndWatch(ticket) => Some((*ticket, CHILDREN)),
+            _ => None,
+        }
+    }
+
+    /// Whether this answer to it proves that the session stands.
+    fn is_proved_by(&self, answer: Option<&Event>) -> bool {
+        let done = matches!(
+            answer,
+            Some(Event::Created(_, Outcome::Done(_)) | Event::Deleted(_, Outcome::Done(())))
+        );
+        done || matches!(self, Self::Heartbeat(_))
+    }
+
     fn needs(&self) -> Option<Permission> {
         match self {
-            Self::Create(..) | Self::MakeParents(_) => Some(Permission::Create),
-            Self::List(_) => Some(Permission::List),
+            Self::Create(..) | Self::CreateInPlace(..) | Self::MakeParents(_) => Some(Permission::Create),
+            Self::List(_) | Self::ListAndWatch(_) => Some(Permission::List),
             Self::Verify(..) | Self::Watch(..) => Some(Permission::Read),
-            Self::Sync | Self::Unwatch(_) | Self::Delete(..) => None,
+            Self::Sync | Self::Unwatch(_) | Self::Delete(..) | Self::Heartbeat(_) => None,
         }
     }
 
     fn refused(&self) -> Option<Event> {
         let refusal = Refusal::NotAuthorized;
         match self {
-            Self::Create(ticket, _) => Some(Event::Created(*ticket, Outcome::Refused(refusal))),
+            Self::Create(ticket, _) | Self::CreateInPlace(ticket, _) => {
+                Some(Event::Created(*ticket, Outcome::Refused(refusal)))
+            }
             Self::MakeParents(ticket) => Some(Event::ParentsMade(*ticket, Outcome::Refused(refusal))),
-            Self::List(ticket) => Some(Event::Listed(*ticket, Outcome::Refused(refusal))),
+            Self::List(ticket) | Self::ListAndWatch(ticket) => {
+                Some(Event::Listed(*ticket, Outcome::Refused(refusal)))
+            }
             Self::Verify(ticket, _) => Some(Event::Verified(*ticket, Outcome::Refused(refusal))),
             Self::Watch(ticket, _) => Some(Event::Watched(*ticket, Outcome::Refused(refusal))),
-            Self::Sync | Self::Unwatch(_) | Self::Delete(..) => None,
+            Self::Sync | Self::Unwatch(_) | Self::Delete(..) | Self::Heartbeat(_) => None,
         }
     }
 
     /// What the driver hears when no reply comes.
     fn lost(&self) -> Option<Event> {
         match self {
-            Self::Create(ticket, _) => Some(Event::Created(*ticket, Outcome::Lost)),
+            Self::Create(ticket, _) | Self::CreateInPlace(ticket, _) => {
+                Some(Event::Created(*ticket, Outcome::Lost))
+            }
             Self::MakeParents(ticket) => Some(Event::ParentsMade(*ticket, Outcome::Lost)),
-            Self::List(ticket) => Some(Event::Listed(*ticket, Outcome::Lost)),
+            Self::List(ticket) | Self::ListAndWatch(ticket) => Some(Event::Listed(*ticket, Outcome::Lost)),
             Self::Verify(ticket, _) => Some(Event::Verified(*ticket, Outcome::Lost)),
             Self::Watch(ticket, _) => Some(Event::Watched(*ticket, Outcome::Lost)),
             Self::Delete(ticket, _) => Some(Event::Deleted(*ticket, Outcome::Lost)),
-            Self::Sync | Self::Unwatch(_) => None,
+            Self::Sync | Self::Unwatch(_) | Self::Heartbeat(_) => None,
         }
     }
 }
@@ -92,11 +119,19 @@ pub(crate) enum News {
 }
 
 /// The client crate's session object.
+#[allow(clippy::struct_excessive_bools, reason = "each is one fact, and they combine freely")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     /// Given up, by the server or by the crate itself.
     terminated: bool,
+    /// The server that the client connected to could not restore the session, and the crate adopted another one. This
+    /// one is not closed: the ensemble ends it when its time is over.
+    replaced: bool,
+    /// Whether the session's term runs, by the client's clock.
+    term: bool,
+    /// The server may have ended the session: so much time has passed that no proof sent before is worth anything.
+    outlived: bool,
     /// Not yet taken by the connection. The crate keeps them over a reconnection.
     outbox: VecDeque<Sent>,
     /// Written, and not answered yet.
@@ -119,6 +154,9 @@ impl Session {
         let mut session = Self {
             id: server.begin_session(),
             terminated: false,
+            replaced: false,
+            term: false,
+            outlived: false,
             outbox: VecDeque::new(),
             written: VecDeque::new(),
             connection: None,
@@ -129,6 +167,32 @@ impl Session {
         };
         session.connection = Some(session.connect(server, server.now));
         session
+    }
+
+    pub(crate) fn term_runs(&self) -> bool {
+        self.term
+    }
+
+    /// Time passes without a proof, for the client alone or also for the server.
+    pub(crate) fn end_term(&mut self) {
+        self.term = false;
+    }
+
+    /// Time passes until the server may end the session. This is what terms assume: that then the term is over, and also
+    /// that of every proof that was sent before.
+    pub(crate) fn outlive(&mut self) {
+        self.term = false;
+        self.outlived = true;
+    }
+
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.replaced
+    }
+
+    /// Whether a heartbeat is under way.
+    pub(crate) fn beats(&self) -> bool {
+        let pending = self.outbox.iter().chain(&self.written);
+        pending.map(|sent| &sent.request).any(|request| matches!(request, Request::Heartbeat(_)))
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -170,10 +234,8 @@ impl Session {
 
     /// Watches that the driver asked for and did not drop, acknowledged or not.
     pub(crate) fn wanted_watches(&self) -> Vec<&str> {
-        let pending = self.outbox.iter().chain(&self.written).filter_map(|sent| match &sent.request {
-            Request::Watch(ticket, name) if !self.cancelled.contains(ticket) => Some(name.as_str()),
-            _ => None,
-        });
+        let pending = self.outbox.iter().chain(&self.written).filter_map(|sent| sent.request.watches());
+        let pending = pending.filter(|(ticket, _)| !self.cancelled.contains(ticket)).map(|(_, name)| name);
         self.watchers.values().map(|(name, _)| name.as_str()).chain(pending).collect()
     }
 
@@ -196,7 +258,7 @@ impl Session {
     }
 
     fn is_pending(&self, ticket: Ticket) -> bool {
-        let is_it = |sent: &Sent| matches!(&sent.request, Request::Watch(other, _) if *other == ticket);
+        let is_it = |sent: &Sent| sent.request.watches().is_some_and(|(other, _)| other == ticket);
         self.outbox.iter().chain(&self.written).any(is_it)
     }
 
@@ -261,15 +323,21 @@ impl Session {
                 self.seen = self.seen.max(zxid);
                 let sent = self.written.pop_front().expect("a reply answers a request");
                 let connection = sent.connection;
-                if let (Request::Watch(ticket, name), Some(Event::Watched(_, outcome))) =
-                    (sent.request, &event)
-                {
+                self.term |= sent.request.is_proved_by(event.as_ref()) && !self.outlived;
+                if let Some((ticket, name)) = sent.request.watches() {
                     let cancelled = self.cancelled.remove(&ticket);
-                    match (outcome, cancelled) {
-                        (Outcome::Done(()), true) => return self.remove_watch(name, connection),
-                        (Outcome::Done(()), false) => drop(self.watchers.insert(ticket, (name, connection))),
-                        (_, true) => return,
-                        (_, false) => {}
+                    let done = matches!(
+                        event,
+                        Some(Event::Watched(_, Outcome::Done(())) | Event::Listed(_, Outcome::Done(_)))
+                    );
+                    match (done, cancelled) {
+                        (true, true) => self.remove_watch(name.to_owned(), connection),
+                        (true, false) => drop(self.watchers.insert(ticket, (name.to_owned(), connection))),
+                        (false, _) => {}
+                    }
+                    // Its task was ended: nobody hears what came of it.
+                    if cancelled {
+                        return;
                     }
                 }
                 news.extend(event.map(|event| News::Queue { connection, event }));
@@ -307,7 +375,7 @@ impl Session {
     }
 
     fn lose(&mut self, sent: &Sent, news: &mut VecDeque<News>) {
-        let cancelled = matches!(sent.request, Request::Watch(ticket, _) if self.cancelled.remove(&ticket));
+        let cancelled = sent.request.watches().is_some_and(|(ticket, _)| self.cancelled.remove(&ticket));
         if !cancelled {
             report(sent, news);
         }
@@ -339,12 +407,12 @@ impl Session {
     fn connect(&self, server: &Server, at: Zxid) -> Connection {
         let mut connection = Connection::new(at);
         for (name, _) in self.watchers.values() {
-            match server.node_at(name, at) {
-                None => connection.replies.push_back(Message::Fired(name.clone(), Fired::Deleted)),
-                Some(node) if node.changed.is_some_and(|changed| self.seen < changed && changed <= at) => {
-                    connection.replies.push_back(Message::Fired(name.clone(), Fired::Changed));
-                }
-                Some(_) => drop(connection.watches.insert(name.clone())),
+            if !server.can_watch(name, at) {
+                connection.replies.push_back(Message::Fired(name.clone(), Fired::Deleted));
+            } else if (self.seen + 1..=at).any(|zxid| server.fired(name, zxid).is_some()) {
+                connection.replies.push_back(Message::Fired(name.clone(), Fired::Changed));
+            } else {
+                connection.watches.insert(name.clone());
             }
         }
         connection
@@ -364,9 +432,27 @@ impl Session {
     pub(crate) fn give_up(&mut self, news: &mut VecDeque<News>) {
         if !self.is_up() && !self.terminated {
             self.terminated = true;
+            self.term = false;
             self.outbox.clear();
             news.push_back(News::Expired);
         }
+    }
+
+    /// The crate adopts another session, from a server that cannot restore this one.
+    pub(crate) fn replace(&mut self, news: &mut VecDeque<News>) {
+        if !self.is_up() && !self.terminated {
+            self.replaced = true;
+            self.give_up(news);
+        }
+    }
+}
+
+/// What the driver makes of a create's answer: a node that exists may be its own.
+fn created(made: Result<(String, Zxid), Failure>) -> Outcome<(String, Zxid)> {
+    match made {
+        Ok(node) => Outcome::Done(node),
+        Err(Failure::NoNode) => Outcome::NoNode,
+        Err(Failure::NodeExists) => Outcome::Lost,
     }
 }
 
@@ -412,11 +498,11 @@ impl Connection {
         }
         let event = match request {
             Request::Create(ticket, prefix) => {
-                let outcome = match server.create_sequential(session, &prefix) {
-                    Ok((name, zxid)) => Outcome::Done((name, zxid)),
-                    Err(_) => Outcome::NoNode,
-                };
-                Event::Created(ticket, outcome)
+                Event::Created(ticket, created(server.create_sequential(session, &prefix)))
+            }
+            Request::CreateInPlace(ticket, name) => {
+                let made = server.create(name.clone(), Some(session));
+                Event::Created(ticket, created(made.map(|zxid| (name, zxid))))
             }
             Request::Delete(ticket, name) => {
                 let outcome = if server.delete(&name).is_ok() { Outcome::Done(()) } else { Outcome::NoNode };
@@ -425,6 +511,10 @@ impl Connection {
             Request::MakeParents(ticket) => {
                 server.make_directory();
                 Event::ParentsMade(ticket, Outcome::Done(()))
+            }
+            Request::Heartbeat(nodes) => {
+                self.apply_to(server.now, session, server);
+                return nodes.into_iter().find(|name| !server.exists(name.as_str())).map(Event::Missing);
             }
             Request::Sync => {
                 self.apply_to(server.now, session, server);
@@ -438,7 +528,9 @@ impl Connection {
 
     fn read(&mut self, session: SessionId, request: Request, server: &Server) -> Option<Event> {
         match request {
-            Request::List(ticket) => {
+            Request::List(ticket) | Request::ListAndWatch(ticket) => {
+                let watched = request.watches().filter(|(_, name)| server.can_watch(name, self.at));
+                self.watches.extend(watched.map(|(_, name)| name.to_owned()));
                 let outcome = if server.has_directory_at(self.at) {
                     Outcome::Done(server.children_at(self.at))
                 } else {

@@ -46,7 +46,13 @@ pub(crate) enum Permission {
 
 /// Why a write did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoNode;
+pub(crate) enum Failure {
+    NoNode,
+    NodeExists,
+}
+
+/// The name under which the directory's own watch is kept: the one on its children.
+pub(crate) const CHILDREN: &str = "";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
@@ -98,31 +104,36 @@ impl Server {
         &mut self,
         owner: SessionId,
         prefix: &str,
-    ) -> Result<(String, Zxid), NoNode> {
-        if !self.has_directory() {
-            return Err(NoNode);
-        }
-        let name = format!("{prefix}{:010}", self.next_sequence);
+    ) -> Result<(String, Zxid), Failure> {
+        // A signed number of 32 bits, whatever that means for the names.
+        let name = format!("{prefix}{:010}", self.next_sequence.cast_signed());
+        let made = self.create(name.clone(), Some(owner))?;
         self.next_sequence += 1;
-        self.create(name.clone(), Some(owner));
-        Ok((name, self.now))
+        Ok((name, made))
     }
 
     /// Creates a node with just this name.
-    pub(crate) fn create(&mut self, name: String, owner: Option<SessionId>) {
+    pub(crate) fn create(&mut self, name: String, owner: Option<SessionId>) -> Result<Zxid, Failure> {
+        if !self.has_directory() {
+            return Err(Failure::NoNode);
+        }
+        if self.exists(&name) {
+            return Err(Failure::NodeExists);
+        }
         self.now += 1;
         let node = Node { owner, made: self.now, changed: None, gone: None, deleted_by_operator: false };
         self.nodes.insert(name, node);
+        Ok(self.now)
     }
 
-    pub(crate) fn delete(&mut self, name: &str) -> Result<(), NoNode> {
+    pub(crate) fn delete(&mut self, name: &str) -> Result<(), Failure> {
         match self.nodes.get_mut(name) {
             Some(node) if node.gone.is_none() => {
                 self.now += 1;
                 node.gone = Some(self.now);
                 Ok(())
             }
-            _ => Err(NoNode),
+            _ => Err(Failure::NoNode),
         }
     }
 
@@ -177,8 +188,16 @@ impl Server {
         self.node_at(name, self.now).is_some()
     }
 
-    /// What happened to a node in one transaction.
+    /// Whether what a watch is set on is there: a node, or the directory.
+    pub(crate) fn can_watch(&self, name: &str, at: Zxid) -> bool {
+        if name == CHILDREN { self.has_directory_at(at) } else { self.node_at(name, at).is_some() }
+    }
+
+    /// What happened to a node, or to the children, in one transaction.
     pub(crate) fn fired(&self, name: &str, at: Zxid) -> Option<Fired> {
+        if name == CHILDREN {
+            return self.fired_for_children(at);
+        }
         let node = self.nodes.get(name)?;
         if node.gone == Some(at) {
             Some(Fired::Deleted)
@@ -187,5 +206,12 @@ impl Server {
         } else {
             None
         }
+    }
+
+    fn fired_for_children(&self, at: Zxid) -> Option<Fired> {
+        if self.directory.iter().any(|(_, gone)| *gone == Some(at)) {
+            return Some(Fired::Deleted);
+        }
+        self.nodes.values().any(|node| node.made == at || node.gone == Some(at)).then_some(Fired::Changed)
     }
 }

@@ -148,12 +148,14 @@ impl Queue {
     #[must_use]
     pub fn ahead_of(&self, join: JoinId) -> Option<usize> {
         match &self.joins.get(&join)?.stage {
-            Stage::Queued(place) => {
-                let others = self.view.as_ref().map_or(0, |view| view.count_before(&place.name));
-                Some(others + self.line.range(..&place.name).count())
-            }
+            Stage::Queued(place) => Some(self.all_before(&place.name).count()),
             _ => None,
         }
+    }
+
+    fn all_before(&self, name: &NodeName) -> impl Iterator<Item = &NodeName> {
+        let others = self.view.iter().flat_map(|view| view.all_before(name));
+        others.chain(self.line.range(..name).map(|(ours, _)| ours))
     }
 
     /// Our nodes in the order of the queue, at most so many.
@@ -161,11 +163,16 @@ impl Queue {
         self.line.keys().take(limit)
     }
 
-    /// Whether somebody of ours waits with at most so many before it: soon the term will matter.
+    /// Whether somebody of ours waits with at most so many before it that it cannot hold with: soon the term will matter.
+    /// Others do not count: a reader does not hear of readers that go, and for a permit it does not matter who was first.
     #[must_use]
     pub fn waits_behind(&self, limit: usize) -> bool {
-        // Those of ours that are further back have more of ours before them.
-        self.line.values().take(limit + 1).any(|id| self.ahead_of(*id).is_some_and(|ahead| ahead <= limit))
+        let near = |(name, id): (&NodeName, &JoinId)| {
+            let Some(Join { kind, stage: Stage::Queued(_), .. }) = self.joins.get(id) else { return false };
+            self.all_before(name).filter(|before| conflict(*kind, before.kind())).nth(limit).is_none()
+        };
+        // Those of ours that are further back have more of ours before them, or are readers as one of these is.
+        self.line.iter().take(limit + 1).any(near)
     }
 
     /// Whether the last listing shows this contender in the queue, and somebody before it.
@@ -478,12 +485,11 @@ impl Queue {
         }
     }
 
-    /// Whether a reader that belongs in a writer's place stands elsewhere: it was asked for before the writer held.
+    /// Whether a reader that belongs in a writer's place stands elsewhere: it was asked for before the writer held. Or the
+    /// writer is lost: then others may hold behind the place that the reader came into.
     fn out_of_place(&self, id: JoinId, name: &NodeName) -> bool {
         match self.joins.get(&id).map(|join| join.intent) {
-            Some(Intent::Downgrade(writer)) => {
-                self.held_place(writer).is_some_and(|place| place != name.sequence())
-            }
+            Some(Intent::Downgrade(writer)) => self.held_place(writer) != Some(name.sequence()),
             _ => false,
         }
     }
@@ -622,6 +628,20 @@ impl Queue {
         }
     }
 
+    /// A writer is lost: readers that wait in its place are no better than any others.
+    fn displace_readers(&mut self, writer: JoinId) {
+        let waits = |(id, join): (&JoinId, &Join)| match &join.stage {
+            Stage::Queued(place) if join.intent == Intent::Downgrade(writer) => {
+                Some((*id, place.name.clone()))
+            }
+            _ => None,
+        };
+        let readers: Vec<_> = self.joins.iter().filter_map(waits).collect();
+        for (reader, name) in readers {
+            self.begin_anew(reader, &name);
+        }
+    }
+
     /// Somebody else deleted our node.
     fn own_node_gone(&mut self, id: JoinId, name: &NodeName) {
         self.line.remove(name);
@@ -633,6 +653,7 @@ impl Queue {
             let action = if join.leaving { Action::Released(id) } else { Action::NodeLost(id) };
             self.joins.remove(&id);
             self.actions.push_back(action);
+            self.displace_readers(id);
         } else {
             join.stage = Stage::Idle;
             join.uuid = None;

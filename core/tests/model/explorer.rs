@@ -1,0 +1,371 @@
+//! Every order of events in a small world.
+//!
+//! Breadth first, so that a counterexample is a shortest one. Distinct states are told by a hash of 64 bits: among
+//! a million of them the chance that two are mistaken for each other is one in thirty million. What is
+//! random elsewhere is a budget here: each scene says how many joins, leaves, cuts and losses there may be.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::{Client, Session, Step, World};
+use crate::queue::{Intent, Kind, Naming};
+
+const ALL: usize = usize::MAX;
+
+/// From every so many-th state all faults end and everybody has their turn.
+const SAMPLE: u64 = 8;
+
+/// What may still happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Budget {
+    pub(crate) joins: u8,
+    pub(crate) tries: u8,
+    /// Owners that ask for both halves of a read/write lock at once.
+    pub(crate) boths: u8,
+    /// Owners of a write lock that ask for the read lock too.
+    pub(crate) reads_too: u8,
+    pub(crate) leaves: u8,
+    /// All of the next five together.
+    pub(crate) faults: u8,
+    pub(crate) cuts: u8,
+    pub(crate) expiries: u8,
+    /// Terms that end without anything else being wrong.
+    pub(crate) pauses: u8,
+    /// Sessions that are replaced silently.
+    pub(crate) replacements: u8,
+    /// Foreign contenders that queue up.
+    pub(crate) enters: u8,
+    /// Steps of foreign downgrades, of which each takes two.
+    pub(crate) downgrades: u8,
+    pub(crate) deletions: u8,
+    pub(crate) changes: u8,
+    pub(crate) reaps: u8,
+}
+
+pub(crate) const NOTHING: Budget = Budget {
+    joins: 0,
+    tries: 0,
+    boths: 0,
+    reads_too: 0,
+    leaves: 0,
+    faults: u8::MAX,
+    cuts: 0,
+    expiries: 0,
+    pauses: 0,
+    replacements: 0,
+    enters: 0,
+    downgrades: 0,
+    deletions: 0,
+    changes: 0,
+    reaps: 0,
+};
+
+/// How finely the network's part is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grain {
+    /// Serving a request and reading its answer are steps of their own.
+    Fine,
+    /// A request is served and its answer read in one step, unless the connection breaks. Events still take their time.
+    Coarse,
+}
+
+/// A small world, and what may happen in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene {
+    pub(crate) clients: u64,
+    pub(crate) foreign: u64,
+    pub(crate) directory: bool,
+    pub(crate) next_sequence: u32,
+    pub(crate) naming: Naming,
+    /// What our contenders may ask for.
+    pub(crate) kinds: &'static [Kind],
+    /// What foreign contenders may ask for.
+    pub(crate) foreign_kinds: &'static [Kind],
+    pub(crate) grain: Grain,
+    pub(crate) budget: Budget,
+}
+
+pub(crate) const MUTEX: &[Kind] = &[Kind::Exclusive];
+pub(crate) const READ_WRITE: &[Kind] = &[Kind::Read, Kind::Write];
+
+impl Scene {
+    /// Clients that want a mutex, beside others that want it exclusively, one way or the other.
+    pub(crate) const fn new(clients: u64, foreign: u64, budget: Budget) -> Self {
+        Self {
+            clients,
+            foreign,
+            directory: true,
+            next_sequence: 0,
+            naming: Naming::Curator,
+            kinds: MUTEX,
+            foreign_kinds: &[Kind::Exclusive, Kind::Write],
+            grain: Grain::Fine,
+            budget,
+        }
+    }
+
+    /// Readers and writers, on both sides.
+    pub(crate) const fn read_write(clients: u64, foreign: u64, budget: Budget) -> Self {
+        Self { kinds: READ_WRITE, foreign_kinds: READ_WRITE, ..Self::new(clients, foreign, budget) }
+    }
+
+    fn first(&self) -> State {
+        let mut world = World::new(self.clients, self.foreign, self.directory);
+        world.server.next_sequence = self.next_sequence;
+        State { world, budget: self.budget }
+    }
+
+    /// Visits every state that can be reached. Returns the number of distinct ones.
+    pub(crate) fn explore(&self) -> Result<usize, Counterexample> {
+        let first = self.first();
+        // How each state was reached: from which, and by which of its moves.
+        let mut parents: HashMap<u64, (u64, u32)> = HashMap::from([(first.fingerprint(), (0, 0))]);
+        let mut queue = VecDeque::from([first]);
+        while let Some(state) = queue.pop_front() {
+            let from = state.fingerprint();
+            let moves = state.moves(self);
+            if from % SAMPLE == 0 || moves.is_empty() {
+                let end = state.world.clone().finish();
+                end.map_err(|problem| self.counterexample(problem, &parents, from, Vec::new()))?;
+            }
+            for (number, (steps, left)) in (0..).zip(moves) {
+                match state.apply(&steps, left) {
+                    Ok(next) => {
+                        if let Entry::Vacant(entry) = parents.entry(next.fingerprint()) {
+                            entry.insert((from, number));
+                            queue.push_back(next);
+                        }
+                    }
+                    Err(problem) => return Err(self.counterexample(problem, &parents, from, steps)),
+                }
+            }
+        }
+        Ok(parents.len())
+    }
+
+    /// The moves that lead to a state, and the one that was wrong there; none if it was the end that was.
+    fn counterexample(
+        &self,
+        problem: String,
+        parents: &HashMap<u64, (u64, u32)>,
+        mut to: u64,
+        last: Vec<Step>,
+    ) -> Counterexample {
+        let mut state = self.first();
+        let mut numbers = Vec::new();
+        while to != state.fingerprint() {
+            let (from, number) = parents[&to];
+            numbers.push(number as usize);
+            to = from;
+        }
+        let follow = |number: usize| {
+            let (steps, left) = state.moves(self).swap_remove(number);
+            state = state.apply(&steps, left).expect("it was done before");
+            steps
+        };
+        let mut moves: Vec<_> = numbers.into_iter().rev().map(follow).collect();
+        moves.extend(Some(last).filter(|last| !last.is_empty()));
+        Counterexample { problem, moves, seen: parents.len() }
+    }
+}
+
+/// A shortest way to what must not happen.
+pub(crate) struct Counterexample {
+    pub(crate) problem: String,
+    pub(crate) moves: Vec<Vec<Step>>,
+    /// How many states were seen before.
+    pub(crate) seen: usize,
+}
+
+impl fmt::Debug for Counterexample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { problem, moves, seen } = self;
+        write!(f, "{problem}, after {moves:#?}, the first of {seen} states")
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct State {
+    world: World,
+    budget: Budget,
+}
+
+/// What can happen next: a few steps in a row that nothing could come between and make a difference, and what may still
+/// happen then.
+type Move = (Vec<Step>, Budget);
+
+impl State {
+    fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// All that can happen next.
+    fn moves(&self, scene: &Scene) -> Vec<Move> {
+        let mut moves = Vec::new();
+        for (number, client) in self.world.clients.iter().enumerate() {
+            self.add_wishes(scene, number, client, &mut moves);
+            if let Some(session) = &client.session {
+                self.add_traffic(scene, number, session, &mut moves);
+                self.add_faults(number, client, session, &mut moves);
+            }
+        }
+        for number in 0..self.world.foreign.len() {
+            self.add_foreign(scene, number, &mut moves);
+        }
+        self.add_operator(&mut moves);
+        moves
+    }
+
+    /// What an application does.
+    fn add_wishes(&self, scene: &Scene, number: usize, client: &Client, moves: &mut Vec<Move>) {
+        let (budget, naming) = (self.budget, scene.naming);
+        let mut add = |step: Step, left: Budget| moves.push((vec![step, Step::Drive(number, ALL)], left));
+        for kind in scene.kinds {
+            if budget.joins > 0 {
+                let left = Budget { joins: budget.joins - 1, ..budget };
+                add(Step::Join(number, naming, *kind, Intent::Wait), left);
+            }
+            if budget.tries > 0 {
+                let left = Budget { tries: budget.tries - 1, ..budget };
+                add(Step::Join(number, naming, *kind, Intent::Try), left);
+            }
+        }
+        if budget.boths > 0 {
+            add(Step::JoinBoth(number, naming), Budget { boths: budget.boths - 1, ..budget });
+        }
+        for (which, hold) in client.holds.values().enumerate() {
+            add(Step::Release(number, which), budget);
+            if budget.reads_too > 0 && hold.kind == Kind::Write {
+                let left = Budget { reads_too: budget.reads_too - 1, ..budget };
+                add(Step::ReadToo(number, naming, which), left);
+            }
+        }
+        if budget.leaves > 0 {
+            for which in 0..client.waiting.len() {
+                add(Step::Leave(number, which), Budget { leaves: budget.leaves - 1, ..budget });
+            }
+        }
+    }
+
+    /// What the network and the servers do.
+    fn add_traffic(&self, scene: &Scene, number: usize, session: &Session, moves: &mut Vec<Move>) {
+        let mut add = |steps: &[Step]| moves.push((steps.to_vec(), self.budget));
+        let drive = Step::Drive(number, ALL);
+        let exchange = [Step::Flush(number, 1), Step::Serve(number), Step::ReceiveAll(number), drive];
+        let requests = session.has_unserved() || (session.is_up() && session.has_unwritten());
+        match (scene.grain, session.has_unserved()) {
+            _ if !requests => {}
+            (Grain::Coarse, _) => add(&exchange),
+            (Grain::Fine, true) => add(&[Step::Serve(number)]),
+            (Grain::Fine, false) => add(&[Step::Flush(number, 1), Step::Serve(number)]),
+        }
+        if session.lags(&self.world.server) {
+            add(&[Step::Advance(number)]);
+        }
+        if session.has_unread() {
+            add(&[Step::Receive(number), drive]);
+        }
+        if session.has_ghosts() {
+            add(&[Step::ServeGhost(number)]);
+        }
+    }
+
+    /// What may go wrong, and what follows.
+    fn add_faults(&self, number: usize, client: &Client, session: &Session, moves: &mut Vec<Move>) {
+        let (budget, up, drive) = (self.budget, session.is_up(), Step::Drive(number, ALL));
+        let mut add = |steps: &[Step], left: Budget| moves.push((steps.to_vec(), left));
+        if !up && client.needs_session() {
+            add(&[Step::Establish(number), drive], budget);
+        } else if !up {
+            for lag in [0, 1, 2] {
+                add(&[Step::Reconnect(number, lag), drive], budget);
+            }
+        }
+        if !client.forsaken.is_empty() {
+            add(&[Step::Bury(number)], budget);
+        }
+        if budget.faults == 0 {
+            return;
+        }
+        let budget = Budget { faults: budget.faults - 1, ..budget };
+        // Only a cut tells what was written from what was not, or news that waits from news that was heard.
+        if up && budget.cuts > 0 {
+            let left = Budget { cuts: budget.cuts - 1, ..budget };
+            add(&[Step::Cut(number), drive], left);
+            if session.has_unread() {
+                add(&[Step::Receive(number), Step::Cut(number), drive], left);
+            }
+            if session.has_unwritten() {
+                add(&[Step::Flush(number, ALL), Step::Cut(number), drive], left);
+                add(&[Step::Flush(number, 1), Step::Cut(number), drive], left);
+            }
+        }
+        if budget.pauses > 0 && session.term_runs() {
+            let left = Budget { pauses: budget.pauses - 1, ..budget };
+            add(&[Step::EndTerm(number)], left);
+            add(&[Step::EndTerm(number), drive], left);
+        }
+        if budget.replacements > 0 && !up && !client.needs_session() {
+            let left = Budget { replacements: budget.replacements - 1, ..budget };
+            add(&[Step::Replace(number), drive], left);
+        }
+        if budget.expiries > 0 {
+            let left = Budget { expiries: budget.expiries - 1, ..budget };
+            add(&[Step::Expire(number)], left);
+            if !up && !client.needs_session() {
+                add(&[Step::GiveUp(number), drive], left);
+            }
+        }
+    }
+
+    /// What a foreign contender does.
+    fn add_foreign(&self, scene: &Scene, number: usize, moves: &mut Vec<Move>) {
+        let (budget, foreign) = (self.budget, &self.world.foreign[number]);
+        let mut add = |step: Step, left: Budget| moves.push((vec![step], left));
+        if budget.enters > 0 && foreign.is_away() {
+            for kind in scene.foreign_kinds {
+                add(Step::Enter(number, *kind), Budget { enters: budget.enters - 1, ..budget });
+            }
+        }
+        if foreign.is_queued() {
+            add(Step::Look(number), budget);
+        }
+        if let Some(node) = foreign.held() {
+            add(Step::Exit(number), budget);
+            if budget.downgrades > 0 && node.kind() == Kind::Write {
+                add(Step::Downgrade(number), Budget { downgrades: budget.downgrades - 1, ..budget });
+            }
+        }
+    }
+
+    /// What an operator or the server's reaper does.
+    fn add_operator(&self, moves: &mut Vec<Move>) {
+        let (budget, server) = (self.budget, &self.world.server);
+        let mut add = |step: Step, left: Budget| moves.push((vec![step], left));
+        let children = server.children_at(server.now).len();
+        for which in 0..children {
+            if budget.deletions > 0 {
+                add(Step::Delete(which), Budget { deletions: budget.deletions - 1, ..budget });
+            }
+            if budget.changes > 0 {
+                add(Step::Change(which), Budget { changes: budget.changes - 1, ..budget });
+            }
+        }
+        if budget.reaps > 0 && children == 0 {
+            add(Step::Reap, Budget { reaps: budget.reaps - 1, ..budget });
+        }
+    }
+
+    fn apply(&self, steps: &[Step], budget: Budget) -> Result<Self, String> {
+        let mut world = self.world.clone();
+        for step in steps {
+            world.step(*step)?;
+        }
+        world.forget_costs();
+        Ok(Self { world, budget })
+    }
+}
