@@ -10,6 +10,10 @@
 //! Within one process `std::sync::Mutex` is a million times faster. Where a lock guards a resource that can check
 //! a token, hand it [`Lease::fencing_token`]: a process that was paused cannot know that it lost the lock.
 //!
+//! # What it tells
+//! [`Client::stats`] counts what a client does. Events go to `tracing`, with targets from `zklock` on: the course of a
+//! session and losses from `INFO` and `WARN` on, every lock at `DEBUG`. No subscriber is installed.
+//!
 //! # Layers
 //! `queue` decides, without I/O; `driver` carries out its decisions on a `session`; the handles are thin.
 
