@@ -28,6 +28,15 @@ def blocking(client: zklock.Client) -> None:
     with both.write_lock as lease:
         assert_type(lease, zklock.Lease)
         assert_type(both.read_lock.acquire(), bool)
+    slots = zklock.Semaphore(client, "/c", 3, label="x")
+    with slots.acquire_many(2, timeout=1) as leases:
+        assert_type([lease.node for lease in leases], list[str])
+    several = zklock.MultiLock([slots, both.read_lock, lock])
+    with several as leases, several.hold(timeout=1) as more:
+        assert_type(leases, zklock.Leases)
+        assert_type(more[0], zklock.Lease)
+    assert_type(slots.locked(), bool)
+    assert_type(lock.contenders()[0].since, float | None)
 
 async def awaiting() -> None:
     async with aio.Client("a") as client:
@@ -43,6 +52,15 @@ async def awaiting() -> None:
         locks: list[aio.Lock] = [aio.Mutex(client, "/a", reentrant=False), both.read_lock, both.write_lock]
         async with both.read_lock as lease:
             assert_type(lease, aio.Lease)
+        slots = aio.Semaphore(client, "/c", shared_count="/n")
+        async with await slots.acquire_many(2) as leases:
+            assert_type([lease.node for lease in leases], list[str])
+        several = aio.MultiLock([slots, both.read_lock, lock])
+        async with several as leases, several.hold(timeout=1) as more:
+            assert_type(leases, aio.Leases)
+            assert_type(more[0], aio.Lease)
+        assert_type(await slots.locked(), bool)
+        assert_type((await lock.contenders())[0].data, bytes)
 
 try:
     zklock.Mutex("a", "/a", naming="other")  # type: ignore[arg-type]
