@@ -1,0 +1,173 @@
+//! Permits in the queue: counted, not ordered (rules 4 and 17).
+
+use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, Outcome, Queue, Ticket};
+
+/// A queue, and the directory on the server.
+struct Directory {
+    queue: Queue,
+    children: Vec<String>,
+    next: i32,
+    granted: Vec<JoinId>,
+    refused: Vec<JoinId>,
+    /// The watch on the children.
+    watch: Option<Ticket>,
+    requests: usize,
+}
+
+impl Directory {
+    fn new() -> Self {
+        let mut queue = Queue::new();
+        for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
+            queue.handle(event);
+        }
+        let (children, granted, refused) = Default::default();
+        Self { queue, children, next: 0, granted, refused, watch: None, requests: 0 }
+    }
+
+    /// Somebody else's node.
+    fn enter(&mut self) -> String {
+        self.next += 1;
+        let name = format!("_c_00000000-0000-0000-0000-{:012}-lease-{:010}", self.next, self.next);
+        self.children.push(name.clone());
+        self.changed();
+        name
+    }
+
+    fn exit(&mut self, name: &str) {
+        self.children.retain(|child| child != name);
+        self.changed();
+    }
+
+    fn changed(&mut self) {
+        if let Some(ticket) = self.watch.take() {
+            self.queue.handle(Event::Changed(ticket));
+        }
+    }
+
+    fn join(&mut self, id: u64, permits: u32, intent: Intent) {
+        self.queue.handle(Event::Join(JoinId(id), Naming::Curator, Kind::Permit(permits), intent));
+    }
+
+    /// Answers requests until there are no more; returns who was granted.
+    fn run(&mut self) -> Vec<JoinId> {
+        self.queue.settle();
+        while let Some(action) = self.queue.next_action() {
+            self.carry_out(action);
+            self.queue.settle();
+        }
+        std::mem::take(&mut self.granted)
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Create(ticket, _, prefix) => {
+                self.next += 1;
+                let name = format!("{prefix}{:010}", self.next);
+                self.children.push(name.clone());
+                self.changed();
+                let czxid = i64::from(self.next);
+                self.answer(Event::Created(ticket, Outcome::Done((name, czxid))));
+            }
+            Action::List { ticket, .. } => {
+                let children = self.children.clone();
+                self.answer(Event::Listed(ticket, Outcome::Done(children)));
+            }
+            Action::ListAndWatch { ticket, .. } => {
+                self.watch = Some(ticket);
+                let children = self.children.clone();
+                self.answer(Event::Listed(ticket, Outcome::Done(children)));
+            }
+            Action::Delete(ticket, name) => {
+                self.exit(name.as_str());
+                self.answer(Event::Deleted(ticket, Outcome::Done(())));
+            }
+            Action::Unwatch(ticket) => {
+                self.watch.take_if(|watch| *watch == ticket);
+            }
+            Action::Grant(join, ..) => self.granted.push(join),
+            Action::Refuse(join, _) => self.refused.push(join),
+            Action::Released(_) => {}
+            other => panic!("not expected: {other:?}"),
+        }
+    }
+
+    fn answer(&mut self, event: Event) {
+        self.requests += 1;
+        self.queue.handle(event);
+    }
+}
+
+#[test]
+fn a_free_permit_costs_a_create_and_a_listing() {
+    let mut directory = Directory::new();
+    directory.enter();
+    directory.join(1, 2, Intent::Wait);
+    assert_eq!(directory.run(), [JoinId(1)]);
+    assert_eq!((directory.requests, directory.watch), (2, None));
+}
+
+#[test]
+fn who_waits_watches_the_children_and_is_granted_when_there_is_room() {
+    let mut directory = Directory::new();
+    let others = [directory.enter(), directory.enter()];
+    directory.join(1, 2, Intent::Wait);
+    assert_eq!(directory.run(), []);
+    assert!(directory.watch.is_some());
+    assert!(directory.queue.awaits_permits());
+    // Whichever goes.
+    directory.exit(&others[1]);
+    assert_eq!(directory.run(), [JoinId(1)]);
+    assert!(!directory.queue.awaits_permits());
+    assert_eq!(directory.watch, None);
+}
+
+#[test]
+fn several_are_granted_together_or_not_at_all() {
+    let mut directory = Directory::new();
+    let other = directory.enter();
+    directory.join(1, 2, Intent::Wait);
+    directory.join(2, 2, Intent::Wait);
+    assert_eq!(directory.run(), []);
+    directory.exit(&other);
+    assert_eq!(directory.run(), [JoinId(1), JoinId(2)]);
+}
+
+#[test]
+fn a_try_that_finds_too_few_leaves_nothing() {
+    let mut directory = Directory::new();
+    directory.enter();
+    directory.enter();
+    directory.join(1, 2, Intent::Try);
+    assert_eq!(directory.run(), []);
+    assert_eq!((directory.refused.as_slice(), directory.requests), ([JoinId(1)].as_slice(), 1));
+    assert!(directory.queue.is_idle());
+}
+
+#[test]
+fn the_number_is_that_of_those_who_wait() {
+    let mut directory = Directory::new();
+    directory.join(1, 1, Intent::Wait);
+    assert_eq!(directory.run(), [JoinId(1)]);
+    // It grew: the holder knew a smaller number.
+    directory.join(2, 3, Intent::Wait);
+    directory.join(3, 3, Intent::Wait);
+    assert_eq!(directory.run(), [JoinId(2), JoinId(3)]);
+    // It shrank: the holders knew a larger one.
+    directory.join(4, 2, Intent::Wait);
+    assert_eq!(directory.run(), []);
+    directory.queue.handle(Event::Release(JoinId(2)));
+    assert_eq!(directory.run(), []);
+    directory.queue.handle(Event::Release(JoinId(3)));
+    assert_eq!(directory.run(), [JoinId(4)]);
+}
+
+#[test]
+fn no_permits_are_waited_for() {
+    let mut directory = Directory::new();
+    directory.join(1, 0, Intent::Wait);
+    assert_eq!(directory.run(), []);
+    directory.queue.handle(Event::Leave(JoinId(1)));
+    assert_eq!(directory.run(), []);
+    assert!(directory.children.is_empty());
+    assert!(directory.queue.is_idle());
+}
