@@ -77,10 +77,20 @@ pub(crate) enum Command {
 
 /// A lock object to be made.
 #[derive(Deserialize)]
-pub(crate) struct LockObject {
+#[serde(untagged)]
+pub(crate) enum LockObject {
+    /// Of the kind `multi`.
+    Several {
+        lock: String,
+        members: Vec<String>,
+    },
+    One(OneLock),
+}
+
+/// A lock object of its own.
+#[derive(Deserialize)]
+pub(crate) struct OneLock {
     pub(crate) lock: String,
-    /// Of all kinds but `multi`.
-    #[serde(default)]
     pub(crate) path: String,
     pub(crate) client: Option<String>,
     pub(crate) hosts: Option<String>,
@@ -90,13 +100,10 @@ pub(crate) struct LockObject {
     pub(crate) label: Option<String>,
     pub(crate) permits: Option<u32>,
     pub(crate) shared_count: Option<String>,
-    /// Of the kind `multi`: names of locks.
-    #[serde(default)]
-    pub(crate) members: Vec<String>,
 }
 
 /// Which lock an object is, or which half of one.
-#[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
     #[default]
@@ -104,7 +111,6 @@ pub(crate) enum Kind {
     Read,
     Write,
     Semaphore,
-    Multi,
 }
 
 #[derive(Deserialize)]

@@ -23,7 +23,7 @@ impl Lockable {
         options: LockOptions,
     ) -> Result<Self, Error> {
         Ok(Self::One(match kind {
-            Kind::Mutex | Kind::Multi => Mutex::with_options(source, path, options)?.into(),
+            Kind::Mutex => Mutex::with_options(source, path, options)?.into(),
             Kind::Read => ReadWriteLock::with_options(source, path, options)?.read_lock.into(),
             Kind::Write => ReadWriteLock::with_options(source, path, options)?.write_lock.into(),
             Kind::Semaphore => Semaphore::with_options(source, path, permits, options)?.into(),

@@ -15,7 +15,7 @@ use zklock::{
     Patience, Stats, Transport,
 };
 
-use crate::command::{Command, Contend, Kind, Objects};
+use crate::command::{Command, Contend, LockObject, Objects};
 use crate::lockable::{Lockable, describe, permits};
 use crate::{now, write};
 
@@ -119,17 +119,18 @@ impl World {
             Command::Connect { client, hosts, session_timeout, connect_timeout } => {
                 self.connect(client, hosts.as_deref(), session_timeout, connect_timeout).await
             }
-            Command::Lock(object) => {
+            Command::Lock(LockObject::Several { lock, members }) => {
+                let made = self.several(&members)?;
+                self.locks.borrow_mut().insert(lock, Rc::new(made));
+                Ok(json!({"event": "ready"}))
+            }
+            Command::Lock(LockObject::One(object)) => {
                 let mut options = LockOptions::default();
                 options.reentrant = object.reentrant.unwrap_or(true);
                 options.label = object.label;
-                let made = if object.kind == Kind::Multi {
-                    self.several(&object.members)?
-                } else {
-                    let source = self.source(object.client.as_deref(), object.hosts.as_deref())?;
-                    let permits = permits(object.permits, object.shared_count.as_deref());
-                    Lockable::new(source, &object.path, object.kind, permits, options)?
-                };
+                let source = self.source(object.client.as_deref(), object.hosts.as_deref())?;
+                let permits = permits(object.permits, object.shared_count.as_deref());
+                let made = Lockable::new(source, &object.path, object.kind, permits, options)?;
                 self.locks.borrow_mut().insert(object.lock, Rc::new(made));
                 Ok(json!({"event": "ready"}))
             }
