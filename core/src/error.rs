@@ -29,11 +29,13 @@ pub enum ErrorKind {
     SequenceExhausted,
     /// Another contender on this path uses a different number of permits.
     PermitsMismatch,
+    /// One of a transaction's operations cannot be carried out. None was.
+    TransactionFailed,
 }
 
 impl ErrorKind {
     /// Every kind, in the order of their documentation.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::LockTimeout,
         Self::LockLost,
         Self::NotHeld,
@@ -45,6 +47,7 @@ impl ErrorKind {
         Self::Forked,
         Self::SequenceExhausted,
         Self::PermitsMismatch,
+        Self::TransactionFailed,
     ];
 
     /// The stable code, the same in all languages.
@@ -62,6 +65,7 @@ impl ErrorKind {
             Self::Forked => "FORKED",
             Self::SequenceExhausted => "SEQUENCE_EXHAUSTED",
             Self::PermitsMismatch => "PERMITS_MISMATCH",
+            Self::TransactionFailed => "TRANSACTION_FAILED",
         }
     }
 }

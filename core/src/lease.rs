@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::owner::Owner;
 use crate::queue::{Intent, JoinId, Kind};
 use crate::term::Term;
+use crate::transaction::{Operation, Transaction};
 
 /// A wait that is worth a word.
 const LONG_WAIT: Duration = Duration::from_secs(10);
@@ -415,6 +416,21 @@ impl Lease {
             self.path()
         );
         Error::new(ErrorKind::LockLost, message)
+    }
+
+    /// Begins a transaction that is carried out only while the lock is held. Sends nothing.
+    pub fn transaction(&self) -> Transaction<'_> {
+        Transaction::new(self)
+    }
+
+    pub(crate) fn transact(
+        &self,
+        operations: Vec<Operation>,
+        reply: oneshot::Sender<Result<()>>,
+    ) -> Result<()> {
+        let path = Arc::clone(&self.hold.lock.full_path);
+        let command = Command::Transact { path, node: self.hold.node.clone(), operations, reply };
+        self.hold.lock.client.send(command)
     }
 
     /// Waits until the lease is lost. Never returns for a lease that is released in time.

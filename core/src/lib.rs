@@ -39,6 +39,7 @@ mod semaphore;
 mod session;
 mod stats;
 mod term;
+mod transaction;
 
 pub use any_lock::AnyLock;
 pub use client::{Client, ClientState, shutdown};
@@ -56,6 +57,7 @@ pub use runtime::{Background, run};
 pub use rwlock::ReadWriteLock;
 pub use semaphore::{Permits, Semaphore};
 pub use stats::{Histogram, RequestKind, Stats, Transport};
+pub use transaction::Transaction;
 
 /// The README's example, compiled.
 #[cfg(doctest)]

@@ -68,11 +68,13 @@ pub enum RequestKind {
     Read,
     /// Proves the session, for the term of its leases.
     Heartbeat,
+    /// Writes of the application, guarded by a lease.
+    Transaction,
 }
 
 impl RequestKind {
     /// All of them, in this order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Create,
         Self::List,
         Self::Sync,
@@ -82,6 +84,7 @@ impl RequestKind {
         Self::Parents,
         Self::Read,
         Self::Heartbeat,
+        Self::Transaction,
     ];
 
     /// Its name, the same in all languages.
@@ -97,6 +100,7 @@ impl RequestKind {
             Self::Parents => "parents",
             Self::Read => "read",
             Self::Heartbeat => "heartbeat",
+            Self::Transaction => "transaction",
         }
     }
 }

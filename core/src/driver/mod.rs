@@ -11,6 +11,7 @@ mod number;
 mod requests;
 mod slot;
 mod timers;
+mod transact;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -28,6 +29,7 @@ pub(crate) use self::number::Number;
 use self::requests::Wire;
 use self::slot::{Slot, Waiter};
 use self::timers::{Alarm, Timers};
+use self::transact::{transact, unanswered};
 use crate::client::{ClientState, Status};
 use crate::contender::Contender;
 use crate::error::{Error, ErrorKind, Result};
@@ -37,6 +39,7 @@ use crate::meter::Wait;
 use crate::options::{ClientOptions, Patience};
 use crate::owner::Owner;
 use crate::queue::{Event, Intent, JoinId, Kind, Naming, Ticket};
+use crate::transaction::Operation;
 
 /// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
 const LONG_HOLD: Duration = Duration::from_millis(200);
@@ -71,6 +74,8 @@ pub(crate) enum Command {
     Count { path: Arc<str>, reply: oneshot::Sender<Result<usize>> },
     /// Read the number in this node, and watch it if asked to.
     ReadNumber { path: Arc<str>, watch: bool, reply: oneshot::Sender<Result<Option<Number>>> },
+    /// Write something, if a node of ours stands in this lock directory.
+    Transact { path: Arc<str>, node: String, operations: Vec<Operation>, reply: oneshot::Sender<Result<()>> },
     /// End the session and the driver.
     Close { done: Option<oneshot::Sender<()>> },
 }
@@ -253,6 +258,9 @@ impl Driver {
                 Input::Command(Command::ReadNumber { path, watch, reply }) => {
                     self.look(&path, reply, move |wire| async move { wire.number(watch).await });
                 }
+                Input::Command(Command::Transact { path, node, operations, reply }) => {
+                    self.transact(&path, &node, operations, reply);
+                }
                 Input::Command(Command::Close { done }) => return ControlFlow::Break(done),
             }
         }
@@ -377,6 +385,23 @@ impl Driver {
                 Err(_) => Err(unreachable),
             };
             reply.send(answer).ok();
+        }));
+    }
+
+    fn transact(
+        &mut self,
+        path: &Arc<str>,
+        node: &str,
+        operations: Vec<Operation>,
+        reply: oneshot::Sender<Result<()>>,
+    ) {
+        let Some(wire) = self.link.wire(path) else { return drop(reply.send(Err(self.unreachable()))) };
+        let (limit, guard) = (self.options.connect_timeout, format!("{path}/{node}"));
+        let chroot = self.options.hosts.chroot.clone();
+        drop(self.link.spawn(async move {
+            let answer =
+                tokio::time::timeout(limit, transact(&wire.client, &guard, &chroot, &operations)).await;
+            reply.send(answer.unwrap_or_else(|_| Err(unanswered()))).ok();
         }));
     }
 

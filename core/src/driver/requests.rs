@@ -20,7 +20,7 @@ use crate::term::{Moment, Term};
 const CONTENDERS_AT_ONCE: usize = 1000;
 
 /// Has a check pass if only the node exists.
-const ANY_VERSION: i32 = -1;
+pub(super) const ANY_VERSION: i32 = -1;
 
 /// One lock directory on one session: where requests go, and where what came of them is reported.
 pub(super) struct Wire {
