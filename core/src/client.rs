@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::driver::{self, Command, Input};
+use crate::driver::{self, Command, Input, Touch};
 use crate::error::{Error, Result};
 use crate::lease::LockPath;
 use crate::meter::Meter;
-use crate::options::{ClientOptions, Hosts};
-use crate::queue::JoinId;
+use crate::options::{ClientOptions, Hosts, check_path};
+use crate::queue::{JoinId, NodeName};
 use crate::runtime;
 use crate::stats::{Stats, Transport};
 
@@ -211,6 +211,47 @@ impl Client {
         self.shared.status.meter.snapshot(transport)
     }
 
+    /// Asks a contender to give its lock up, as Curator's `Revoker` does: writes `__REVOKE__` into its node. `node` is a
+    /// full path below the client's chroot, as [`Lease::node`](crate::Lease::node) and
+    /// [`Contender::node`](crate::Contender::node) give it. The holder hears of it if it listens, and does as it likes.
+    ///
+    /// Not cancel safe: the request may have been made.
+    ///
+    /// # Errors
+    /// [`NotHeld`](crate::ErrorKind::NotHeld) if there is no such node; [`BadArgument`](crate::ErrorKind::BadArgument) if
+    /// it is not a contender's; [`AuthFailed`](crate::ErrorKind::AuthFailed) if it may not be written; and those of
+    /// [`ready`](Self::ready).
+    pub async fn revoke(&self, node: &str) -> Result<()> {
+        self.touch(node, Touch::Revoke).await
+    }
+
+    /// Takes a contender's lock, or its place in the queue, away: deletes its node. For operators, when a holder does not
+    /// answer and cannot be killed. A holder that is in touch with the server learns of its loss within moments, but
+    /// perhaps after the next one was granted the lock.
+    ///
+    /// Not cancel safe: the node may have been deleted.
+    ///
+    /// # Errors
+    /// As [`revoke`](Self::revoke).
+    pub async fn break_lock(&self, node: &str) -> Result<()> {
+        self.touch(node, Touch::Break).await
+    }
+
+    async fn touch(&self, node: &str, touch: Touch) -> Result<()> {
+        check_path("node", node)?;
+        let (directory, name) = node.rsplit_once('/').unwrap_or_default();
+        if directory.is_empty() || NodeName::parse(name).is_none() {
+            let problem =
+                format_args!("no contender has this node, for its name does not end in ten digits: {node:?}");
+            return Err(Error::bad_argument("node", problem));
+        }
+        self.ready().await?;
+        let node = format!("{}{node}", self.hosts().chroot).into();
+        let (reply, done) = oneshot::channel();
+        self.shared.send(Command::Touch { node, touch, reply })?;
+        self.shared.answer(done).await
+    }
+
     /// Closes the client: its leases are lost, its waiters fail, its session ends, and with it all its nodes.
     /// Waits until the server has acknowledged it, or for two seconds. Closing again does nothing.
     ///
@@ -286,6 +327,13 @@ impl Shared {
             return Err(Error::client_closed());
         }
         driver.send(Input::Command(command)).map_err(|_| Error::client_closed())
+    }
+
+    /// What a driver answers. It cannot once the session is over, for what it asked then has no answer.
+    pub(crate) async fn answer<T>(&self, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
+        answer
+            .await
+            .unwrap_or_else(|_| Err(if self.usable() { Error::unanswered() } else { Error::client_closed() }))
     }
 
     /// Waits for a session.

@@ -95,6 +95,14 @@ impl Error {
         Self::new(ErrorKind::ClientClosed, "the client has been closed; make a new one")
     }
 
+    /// A write was sent, and no answer came.
+    pub(crate) fn unanswered() -> Self {
+        Self::new(
+            ErrorKind::ConnectionFailed,
+            "the server has not answered: what was asked may have been done or not; look, then try again",
+        )
+    }
+
     pub(crate) fn forked() -> Self {
         Self::new(
             ErrorKind::Forked,

@@ -136,6 +136,8 @@ pub(crate) struct Hold {
     /// Whether its owner had to wait for somebody.
     contended: bool,
     state: watch::Sender<LeaseState>,
+    /// Whether somebody has asked for the lock to be given up.
+    revoked: watch::Sender<bool>,
     // Changed only while `lock.holds` is locked.
     levels: std::sync::atomic::AtomicUsize,
 }
@@ -203,6 +205,7 @@ impl LockPath {
             since: grant.since.map(|_| now),
             contended: grant.contended,
             state: watch::Sender::new(LeaseState::Held),
+            revoked: watch::Sender::new(false),
             levels: std::sync::atomic::AtomicUsize::new(1),
         });
         self.holds().push(Arc::clone(&hold));
@@ -219,6 +222,16 @@ impl LockPath {
         if let Some(hold) = self.holds().iter().find(|hold| hold.join == join) {
             hold.change(|state| (state == from).then_some(to));
         }
+    }
+
+    /// Says that the hold through a node is to be given up. Returns whether there is one.
+    pub(crate) fn revoke(&self, node: &str) -> bool {
+        let holds = self.holds();
+        let hold = holds.iter().find(|hold| hold.node == node);
+        hold.is_some_and(|hold| {
+            hold.revoked.send_replace(true);
+            true
+        })
     }
 
     /// Declares the hold of `join` lost, if there still is one.
@@ -418,19 +431,36 @@ impl Lease {
         Error::new(ErrorKind::LockLost, message)
     }
 
+    /// Waits until somebody asks for the lock to be given up, as with [`Client::revoke`](crate::Client::revoke) or Curator's
+    /// `Revoker`. The lease stays held: to give it up is the holder's part. A request that was made before this
+    /// call counts. Never returns for a lease that is released or lost.
+    ///
+    /// Cancel safe: dropping the future changes nothing.
+    pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut revoked = self.hold.revoked.subscribe();
+        if !*revoked.borrow() {
+            // A long hold watches its node anyway; this one now.
+            let (path, join) = (Arc::clone(&self.hold.lock.full_path), self.hold.join);
+            self.hold.lock.client.send(Command::Guard { path, join }).ok();
+        }
+        async move {
+            if revoked.wait_for(|revoked| *revoked).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     /// Begins a transaction that is carried out only while the lock is held. Sends nothing.
     pub fn transaction(&self) -> Transaction<'_> {
         Transaction::new(self)
     }
 
-    pub(crate) fn transact(
-        &self,
-        operations: Vec<Operation>,
-        reply: oneshot::Sender<Result<()>>,
-    ) -> Result<()> {
-        let path = Arc::clone(&self.hold.lock.full_path);
-        let command = Command::Transact { path, node: self.hold.node.clone(), operations, reply };
-        self.hold.lock.client.send(command)
+    pub(crate) async fn transact(&self, operations: Vec<Operation>) -> Result<()> {
+        let Hold { lock, node, .. } = &*self.hold;
+        let (reply, done) = oneshot::channel();
+        let (path, node) = (Arc::clone(&lock.full_path), node.clone());
+        lock.client.send(Command::Transact { path, node, operations, reply })?;
+        lock.client.answer(done).await
     }
 
     /// Waits until the lease is lost. Never returns for a lease that is released in time.

@@ -262,7 +262,7 @@ impl Lock {
         lock.client.ready().await?;
         let (reply, answer) = oneshot::channel();
         lock.client.send(command(Arc::clone(&lock.full_path), reply))?;
-        answer.await.unwrap_or_else(|_| Err(Error::client_closed()))
+        lock.client.answer(answer).await
     }
 
     /// The client's view of the lock.

@@ -68,13 +68,15 @@ pub enum RequestKind {
     Read,
     /// Proves the session, for the term of its leases.
     Heartbeat,
+    /// Asks a contender to give its lock up.
+    Revoke,
     /// Writes of the application, guarded by a lease.
     Transaction,
 }
 
 impl RequestKind {
     /// All of them, in this order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Create,
         Self::List,
         Self::Sync,
@@ -84,6 +86,7 @@ impl RequestKind {
         Self::Parents,
         Self::Read,
         Self::Heartbeat,
+        Self::Revoke,
         Self::Transaction,
     ];
 
@@ -100,6 +103,7 @@ impl RequestKind {
             Self::Parents => "parents",
             Self::Read => "read",
             Self::Heartbeat => "heartbeat",
+            Self::Revoke => "revoke",
             Self::Transaction => "transaction",
         }
     }

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use tokio::sync::oneshot;
-
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::lease::Lease;
 use crate::options::check_path;
 
@@ -97,8 +95,6 @@ impl<'a> Transaction<'a> {
             check_path("path", operation.path())?;
         }
         self.lease.check()?;
-        let (reply, outcome) = oneshot::channel();
-        self.lease.transact(self.operations, reply)?;
-        outcome.await.unwrap_or_else(|_| Err(Error::client_closed()))
+        self.lease.transact(self.operations).await
     }
 }

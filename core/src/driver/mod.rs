@@ -8,6 +8,7 @@ mod heartbeat;
 mod link;
 mod metered;
 mod number;
+mod operator;
 mod requests;
 mod slot;
 mod timers;
@@ -26,10 +27,12 @@ use zookeeper_client as zk;
 use self::heartbeat::Pulse;
 use self::link::{Link, LinkEvent};
 pub(crate) use self::number::Number;
+pub(crate) use self::operator::Touch;
+use self::operator::touch;
 use self::requests::Wire;
 use self::slot::{Slot, Waiter};
 use self::timers::{Alarm, Timers};
-use self::transact::{transact, unanswered};
+use self::transact::transact;
 use crate::client::{ClientState, Status};
 use crate::contender::Contender;
 use crate::error::{Error, ErrorKind, Result};
@@ -38,7 +41,7 @@ use crate::lock::LockOptions;
 use crate::meter::Wait;
 use crate::options::{ClientOptions, Patience};
 use crate::owner::Owner;
-use crate::queue::{Event, Intent, JoinId, Kind, Naming, Ticket};
+use crate::queue::{Event, Intent, JoinId, Kind, Naming, NodeName, Ticket};
 use crate::transaction::Operation;
 
 /// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
@@ -74,6 +77,10 @@ pub(crate) enum Command {
     Count { path: Arc<str>, reply: oneshot::Sender<Result<usize>> },
     /// Read the number in this node, and watch it if asked to.
     ReadNumber { path: Arc<str>, watch: bool, reply: oneshot::Sender<Result<Option<Number>>> },
+    /// A holder wants to hear when it is asked to give the lock up.
+    Guard { path: Arc<str>, join: JoinId },
+    /// Do something to the contender's node at this full path.
+    Touch { node: Arc<str>, touch: Touch, reply: oneshot::Sender<Result<()>> },
     /// Write something, if a node of ours stands in this lock directory.
     Transact { path: Arc<str>, node: String, operations: Vec<Operation>, reply: oneshot::Sender<Result<()>> },
     /// End the session and the driver.
@@ -130,6 +137,11 @@ pub(crate) enum Input {
         event: Event,
     },
     Link(LinkEvent),
+    /// Somebody asks the owner of this node to give its lock up.
+    Revoked {
+        path: Arc<str>,
+        node: NodeName,
+    },
 }
 
 /// Serves a client until it is closed.
@@ -244,6 +256,11 @@ impl Driver {
                     }
                 }
                 Input::Link(event) => self.link_event(event),
+                Input::Revoked { path, node } => {
+                    if let Some(slot) = self.slots.get_mut(&path) {
+                        slot.revoked(node);
+                    }
+                }
                 Input::Command(Command::Connect { reply }) => self.connect(reply),
                 Input::Command(Command::Join(attempt)) => self.join(attempt),
                 Input::Command(Command::Leave { path, join }) => self.leave(&path, join),
@@ -258,6 +275,8 @@ impl Driver {
                 Input::Command(Command::ReadNumber { path, watch, reply }) => {
                     self.look(&path, reply, move |wire| async move { wire.number(watch).await });
                 }
+                Input::Command(Command::Guard { path, join }) => self.tell(&path, Event::Guard(join)),
+                Input::Command(Command::Touch { node, touch, reply }) => self.touch(&node, touch, reply),
                 Input::Command(Command::Transact { path, node, operations, reply }) => {
                     self.transact(&path, &node, operations, reply);
                 }
@@ -388,6 +407,16 @@ impl Driver {
         }));
     }
 
+    fn touch(&mut self, node: &Arc<str>, what: Touch, reply: oneshot::Sender<Result<()>>) {
+        let unreachable = self.unreachable();
+        let Some(wire) = self.link.wire(node) else { return drop(reply.send(Err(unreachable))) };
+        let limit = self.options.connect_timeout;
+        drop(self.link.spawn(async move {
+            let done = tokio::time::timeout(limit, touch(&wire.client, &wire.path, what)).await;
+            reply.send(done.ok().flatten().unwrap_or(Err(unreachable))).ok();
+        }));
+    }
+
     fn transact(
         &mut self,
         path: &Arc<str>,
@@ -401,7 +430,7 @@ impl Driver {
         drop(self.link.spawn(async move {
             let answer =
                 tokio::time::timeout(limit, transact(&wire.client, &guard, &chroot, &operations)).await;
-            reply.send(answer.unwrap_or_else(|_| Err(unanswered()))).ok();
+            reply.send(answer.unwrap_or_else(|_| Err(Error::unanswered()))).ok();
         }));
     }
 

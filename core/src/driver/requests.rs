@@ -9,6 +9,7 @@ use zookeeper_client as zk;
 use zookeeper_client::{Acls, CreateMode, EventType};
 
 use super::metered::Metered;
+use super::operator::REVOKE;
 use super::{Input, LinkEvent};
 use crate::contender::Contender;
 use crate::options::ClientOptions;
@@ -132,7 +133,13 @@ impl Wire {
         let path = self.child(name.as_str());
         // Reading the data leaves no watch on a missing node, asking for the Stat would; but reading may be forbidden.
         let watcher = match self.client.ask(RequestKind::Watch).get_and_watch_data(&path).await {
-            Ok((_, _, watcher)) => Ok(watcher),
+            Ok((data, _, watcher)) => {
+                if data == REVOKE {
+                    let (path, node) = (Arc::clone(&self.path), name.clone());
+                    self.sender.send(Input::Revoked { path, node }).ok();
+                }
+                Ok(watcher)
+            }
             Err(zk::Error::NoAuth) => {
                 match self.client.ask(RequestKind::Watch).check_and_watch_stat(&path).await {
                     Ok((Some(_), watcher)) => Ok(watcher),

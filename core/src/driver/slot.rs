@@ -1,6 +1,6 @@
 //! One lock directory in a driver: its queue, who waits in it, and who holds.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ pub(super) struct Slot {
     newcomers: Vec<JoinId>,
     holders: HashMap<JoinId, Weak<LockPath>>,
     releasing: HashMap<JoinId, oneshot::Sender<()>>,
+    /// Nodes of waiters that were asked to give the lock up before they had it.
+    revoked: BTreeSet<NodeName>,
     watches: HashMap<Ticket, Watch>,
     /// Watches for which there is no room.
     parked: Vec<(Ticket, NodeName)>,
@@ -88,6 +90,7 @@ impl Slot {
             newcomers: Vec::new(),
             holders: HashMap::new(),
             releasing: HashMap::new(),
+            revoked: BTreeSet::new(),
             watches: HashMap::new(),
             parked: Vec::new(),
             polling: false,
@@ -240,6 +243,18 @@ impl Slot {
         self.hear(Event::Release(join));
     }
 
+    /// The owner of a node of ours is asked to give the lock up; if it only waits yet, it will hear of it when it holds.
+    pub(super) fn revoked(&mut self, node: NodeName) {
+        let mut holders = self.holders.values().filter_map(Weak::upgrade);
+        if holders.any(|lock| lock.revoke(node.as_str())) {
+            return;
+        }
+        self.revoked.retain(|waiter| self.queue.is_ours(waiter));
+        if self.queue.is_ours(&node) {
+            self.revoked.insert(node);
+        }
+    }
+
     /// The holders are out of touch with the server, or in touch again.
     pub(super) fn suspend(&self, suspended: bool) {
         for (join, lock) in &self.holders {
@@ -341,7 +356,7 @@ impl Slot {
     fn act(&mut self, action: Action, path: &Arc<str>, link: &mut Link, timers: &mut Timers) {
         match action {
             Action::Grant(join, node, czxid) => {
-                self.grant(join, node.as_str(), czxid, link, timers);
+                self.grant(join, &node, czxid, link, timers);
             }
             Action::Refuse(join, refusal) => self.refuse(join, refusal, timers),
             Action::NodeLost(join) => {
@@ -396,7 +411,7 @@ impl Slot {
         }
     }
 
-    fn grant(&mut self, join: JoinId, node: &str, czxid: i64, link: &Link, timers: &mut Timers) {
+    fn grant(&mut self, join: JoinId, node: &NodeName, czxid: i64, link: &Link, timers: &mut Timers) {
         let Some(waiter) = self.waiters.remove(&join) else {
             // Gave up in the same breath.
             self.hear(Event::Release(join));
@@ -410,7 +425,7 @@ impl Slot {
             join,
             owner: waiter.owner,
             kind: waiter.kind,
-            node: node.to_owned(),
+            node: node.as_str().to_owned(),
             fencing_token: czxid,
             session_id: link.session_id(),
             term,
@@ -420,6 +435,9 @@ impl Slot {
         self.holders.insert(join, Arc::downgrade(&lock));
         timers.set(Instant::now() + LONG_HOLD, Alarm::Guard(Arc::clone(&lock.full_path), join));
         let lease = lock.grant(grant);
+        if self.revoked.remove(node) {
+            lock.revoke(node.as_str());
+        }
         // Its owner's other waiters re-enter, before the first lease can be released.
         let others = self.lines.remove(&(waiter.owner, waiter.kind)).unwrap_or_default();
         for other in others.into_iter().filter(|other| *other != join) {

@@ -36,7 +36,7 @@ pub(super) async fn transact(
             let message = format!("nothing was written, because of {what}: {source}");
             Err(Error::new(ErrorKind::TransactionFailed, message))
         }
-        Err(zk::MultiWriteError::RequestFailed { .. }) => Err(unanswered()),
+        Err(zk::MultiWriteError::RequestFailed { .. }) => Err(Error::unanswered()),
     }
 }
 
@@ -50,11 +50,4 @@ fn add(writer: &mut zk::MultiWriter<'_>, chroot: &str, operation: &Operation) ->
         Operation::Delete { version, .. } => writer.add_delete(&path, *version),
         Operation::Check { version, .. } => writer.add_check_version(&path, *version),
     }
-}
-
-/// Nobody knows.
-pub(super) fn unanswered() -> Error {
-    let message =
-        "no answer to the transaction came: look whether it was carried out before you try it again";
-    Error::new(ErrorKind::ConnectionFailed, message)
 }

@@ -158,6 +158,12 @@ impl Queue {
         others.chain(self.line.range(..name).map(|(ours, _)| ours))
     }
 
+    /// Whether a node is one of ours that waits or holds.
+    #[must_use]
+    pub fn is_ours(&self, node: &NodeName) -> bool {
+        self.line.contains_key(node)
+    }
+
     /// Our nodes in the order of the queue, at most so many.
     pub fn places(&self, limit: usize) -> impl Iterator<Item = &NodeName> {
         self.line.keys().take(limit)
