@@ -467,17 +467,34 @@ impl Lease {
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + 'static {
-        let mut state = self.hold.state.subscribe();
+        let ended = self.ended();
         async move {
-            let reason = match state.wait_for(|state| matches!(state, LeaseState::Lost(_))).await.as_deref() {
-                Ok(LeaseState::Lost(reason)) => Some(*reason),
-                // Released: the hold is gone and can no longer be lost.
-                _ => None,
-            };
-            match reason {
+            match ended.await {
                 Some(reason) => reason,
                 None => std::future::pending().await,
             }
+        }
+    }
+
+    /// Waits until the hold ends: why, if it is lost, and `None` once its last level is released.
+    ///
+    /// Cancel safe: dropping the future changes nothing.
+    pub fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + 'static {
+        let mut state = self.hold.state.subscribe();
+        async move {
+            match state.wait_for(|state| !state.holds()).await.as_deref() {
+                Ok(LeaseState::Lost(reason)) => Some(*reason),
+                _ => None,
+            }
+        }
+    }
+
+    /// Why the lease is lost, if it is. Sends nothing.
+    #[must_use]
+    pub fn loss_reason(&self) -> Option<LossReason> {
+        match self.state() {
+            LeaseState::Lost(reason) => Some(reason),
+            _ => None,
         }
     }
 
@@ -520,7 +537,8 @@ impl Lease {
             return Ok(());
         }
         // Sent while the path is locked: a join that follows from here is behind this release.
-        if take(&mut holds, *join).is_some() {
+        if let Some(hold) = take(&mut holds, *join) {
+            hold.change(|state| state.holds().then_some(LeaseState::Released));
             let path = Arc::clone(&lock.full_path);
             lock.client.send(Command::Release { path, join: *join, done }).ok();
         }

@@ -58,6 +58,21 @@ pub(crate) enum Command {
     Cancel {
         target: Value,
     },
+    Listen {
+        lease: String,
+    },
+    Revoke {
+        client: String,
+        node: String,
+    },
+    Break {
+        client: String,
+        node: String,
+    },
+    Transact {
+        lease: String,
+        operations: Vec<Operation>,
+    },
     Contend(Contend),
     Cycles {
         lock: String,
@@ -73,6 +88,16 @@ pub(crate) enum Command {
     },
     Threads,
     Exit,
+}
+
+/// One write of a transaction.
+#[derive(Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub(crate) enum Operation {
+    Create { path: String, data: String },
+    SetData { path: String, data: String, version: Option<i32> },
+    Delete { path: String, version: Option<i32> },
+    Check { path: String, version: i32 },
 }
 
 /// A lock object to be made.

@@ -12,10 +12,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use zklock::{
     Client, ClientOptions, ClientSource, Error, ErrorKind, Histogram, Lease, LockOptions, MultiLock, Owner,
-    Patience, Stats, Transport,
+    Patience, Stats, Transaction, Transport,
 };
 
-use crate::command::{Command, Contend, LockObject, Objects};
+use crate::command::{Command, Contend, LockObject, Objects, Operation};
 use crate::lockable::{Lockable, describe, permits};
 use crate::{now, write};
 
@@ -114,6 +114,7 @@ impl World {
         owners.entry(name.to_owned()).or_insert_with(new).clone()
     }
 
+    #[expect(clippy::too_many_lines, reason = "a few for each command")]
     async fn run(self: &Rc<Self>, id: &Value, command: Command) -> Answer {
         match command {
             Command::Connect { client, hosts, session_timeout, connect_timeout } => {
@@ -182,6 +183,27 @@ impl World {
                     cancel.send(()).ok();
                 }
                 Ok(json!({"event": "cancelled"}))
+            }
+            Command::Listen { lease } => {
+                let revoked = self.first_lease(&lease)?.revoked();
+                spawn_local(async move {
+                    revoked.await;
+                    write(json!({"event": "revoked", "lease": lease}));
+                });
+                Ok(json!({"event": "listening"}))
+            }
+            Command::Revoke { client, node } => {
+                self.client(&client)?.revoke(&node).await?;
+                Ok(json!({"event": "done"}))
+            }
+            Command::Break { client, node } => {
+                self.client(&client)?.break_lock(&node).await?;
+                Ok(json!({"event": "done"}))
+            }
+            Command::Transact { lease, operations } => {
+                let lease = self.first_lease(&lease)?;
+                operations.into_iter().fold(lease.transaction(), with).commit().await?;
+                Ok(json!({"event": "done"}))
             }
             Command::Contend(contend) => self.contend(id, contend).await,
             Command::Cycles { lock, owner, count, wait } => {
@@ -357,6 +379,16 @@ fn tell_loss(name: String, leases: &[Rc<Lease>]) {
         let reason = lost.await;
         write(json!({"event": "lost", "lease": name, "reason": reason.as_str()}));
     });
+}
+
+/// One write more.
+fn with(transaction: Transaction<'_>, operation: Operation) -> Transaction<'_> {
+    match operation {
+        Operation::Create { path, data } => transaction.create(&path, data.as_bytes()),
+        Operation::SetData { path, data, version } => transaction.set_data(&path, data.as_bytes(), version),
+        Operation::Delete { path, version } => transaction.delete(&path, version),
+        Operation::Check { path, version } => transaction.check(&path, version),
+    }
 }
 
 async fn release(lease: &Lease, wait: Option<bool>) -> Result<(), Error> {
