@@ -57,6 +57,15 @@ pub(crate) fn patience(blocking: bool, timeout: Option<f64>) -> Result<zklock::P
     }
 }
 
+/// How long to wait for something else than a lock; `None` is for ever.
+pub(crate) fn wait_limit(timeout: Option<f64>) -> Result<Option<Duration>, Failure> {
+    Ok(match patience(true, timeout)? {
+        zklock::Patience::Forever => None,
+        zklock::Patience::For(time) => Some(time),
+        zklock::Patience::Try => Some(Duration::ZERO),
+    })
+}
+
 /// How to connect, from the arguments of a client.
 pub(crate) fn client_options(
     hosts: Option<&str>,

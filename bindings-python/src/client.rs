@@ -54,6 +54,18 @@ impl Client {
         self.inner.stats().into()
     }
 
+    /// Ask a contender to give its lock up.
+    #[pyo3(text_signature = "($self, node)")]
+    fn revoke(&self, py: Python<'_>, node: &str) -> Result<(), Failure> {
+        Ok(block_on(py, self.inner.revoke(node))??)
+    }
+
+    /// Delete a contender's node.
+    #[pyo3(text_signature = "($self, node)")]
+    fn break_lock(&self, py: Python<'_>, node: &str) -> Result<(), Failure> {
+        Ok(block_on(py, self.inner.break_lock(node))??)
+    }
+
     /// Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
     #[pyo3(text_signature = "($self)")]
     fn close(&self, py: Python<'_>) -> Result<(), Failure> {
@@ -95,6 +107,28 @@ pub(crate) fn start_connect(py: Python<'_>, client: &Bound<'_, Client>) -> Resul
     log::ask(py);
     let client = client.get().inner.clone();
     Pending::start(py, async move { client.ready().await })
+}
+
+/// Begin to ask a contender to give its lock up.
+#[pyfunction]
+pub(crate) fn start_revoke(
+    py: Python<'_>,
+    client: &Bound<'_, Client>,
+    node: String,
+) -> Result<Pending, Failure> {
+    let client = client.get().inner.clone();
+    Pending::start(py, async move { client.revoke(&node).await })
+}
+
+/// Begin to delete a contender's node.
+#[pyfunction]
+pub(crate) fn start_break_lock(
+    py: Python<'_>,
+    client: &Bound<'_, Client>,
+    node: String,
+) -> Result<Pending, Failure> {
+    let client = client.get().inner.clone();
+    Pending::start(py, async move { client.break_lock(&node).await })
 }
 
 /// Begin to close.

@@ -1,4 +1,4 @@
-//! The delivery thread: it tells event loops of outcomes, so that the core's thread never waits for the interpreter.
+//! The delivery thread: it tells event loops and callbacks what there is to tell, so that the core's thread never waits for the interpreter.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -9,10 +9,15 @@ use zklock::ErrorKind;
 
 use crate::errors::Failure;
 use crate::log;
-use crate::pending::Shared;
+
+/// What can move on, and has something for the interpreter when it does.
+pub(crate) trait Deliver: Send + Sync {
+    /// Moves on. Runs on the delivery thread. False if there is no interpreter any more.
+    fn deliver(self: Arc<Self>) -> bool;
+}
 
 enum Message {
-    Deliver(Arc<Shared>),
+    Deliver(Arc<dyn Deliver>),
     /// There is something to log, for the first time.
     BeginLog,
     /// End, and drop the sender.
@@ -53,7 +58,7 @@ pub(crate) fn start() -> Result<(), Failure> {
 }
 
 /// Has the delivery thread look at an operation that can move on.
-pub(crate) fn send(operation: Arc<Shared>) {
+pub(crate) fn send(operation: Arc<dyn Deliver>) {
     if let Some(delivery) = current() {
         // Refused after the end of the thread, which is near the end of the process.
         delivery.sender.send(Message::Deliver(operation)).ok();

@@ -4,10 +4,12 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use zklock::ErrorKind;
 
+use crate::arguments::wait_limit;
 use crate::errors::Failure;
 use crate::levels::Level;
+use crate::notice::Notice;
 use crate::pending::Pending;
-use crate::wait::block_on;
+use crate::wait::{block_on, block_on_for};
 
 /// Proof of holding a lock, returned by a successful acquire.
 #[pyclass(frozen, weakref, module = "zklock")]
@@ -100,6 +102,40 @@ impl Lease {
         self.inner.remaining().as_secs_f64()
     }
 
+    /// Why the lease is lost, if it is.
+    #[getter]
+    fn loss_reason(&self) -> Option<&'static str> {
+        self.inner.loss_reason().map(zklock::LossReason::as_str)
+    }
+
+    /// Have `callback` called when the lease is lost, with the lease.
+    #[pyo3(text_signature = "($self, callback)")]
+    fn on_lost(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> Result<Notice, Failure> {
+        let ended = slf.get().inner.ended();
+        Notice::start(slf, async move { ended.await.is_some() }, callback)
+    }
+
+    /// Have `callback` called when somebody asks for the lock to be given up, with the lease.
+    #[pyo3(text_signature = "($self, callback)")]
+    fn on_revoke(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> Result<Notice, Failure> {
+        let revoked = slf.get().inner.revoked();
+        Notice::start(
+            slf,
+            async move {
+                revoked.await;
+                true
+            },
+            callback,
+        )
+    }
+
+    /// Wait until the lease is lost; False if it was released first, or the time is up.
+    #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
+    fn wait_lost(&self, py: Python<'_>, timeout: Option<f64>) -> Result<bool, Failure> {
+        let limit = wait_limit(timeout)?;
+        Ok(block_on_for(py, self.inner.ended(), limit)?.flatten().is_some())
+    }
+
     /// Raise `LockLost` unless the lock is still held. Sends nothing.
     #[pyo3(text_signature = "($self)")]
     fn check(&self) -> Result<(), Failure> {
@@ -131,6 +167,13 @@ impl Lease {
 pub(crate) fn start_release(py: Python<'_>, lease: &Bound<'_, Lease>) -> Result<Pending, Failure> {
     let released = lease.get().inner.release();
     Pending::start(py, released)
+}
+
+/// Begin to wait for the end of the hold: whether it is lost.
+#[pyfunction]
+pub(crate) fn start_wait_lost(py: Python<'_>, lease: &Bound<'_, Lease>) -> Result<Pending, Failure> {
+    let ended = lease.get().inner.ended();
+    Pending::start(py, async move { Ok(ended.await.is_some()) })
 }
 
 /// Whether there is something left to release.

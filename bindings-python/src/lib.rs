@@ -18,6 +18,7 @@ mod lock;
 mod log;
 mod multi;
 mod mutex;
+mod notice;
 mod pending;
 mod rwlock;
 mod semaphore;
@@ -30,7 +31,7 @@ mod _zklock {
     #[pymodule_export]
     use super::arguments::{Owner, Patience};
     #[pymodule_export]
-    use super::client::{Client, lazy_client, start_close, start_connect};
+    use super::client::{Client, lazy_client, start_break_lock, start_close, start_connect, start_revoke};
     #[pymodule_export]
     use super::contender::Contender;
     #[pymodule_export]
@@ -38,7 +39,7 @@ mod _zklock {
     #[pymodule_export]
     use super::hold::Hold;
     #[pymodule_export]
-    use super::lease::{Lease, is_held, is_open, start_release};
+    use super::lease::{Lease, is_held, is_open, start_release, start_wait_lost};
     #[pymodule_export]
     use super::leases::Leases;
     #[pymodule_export]
@@ -49,6 +50,8 @@ mod _zklock {
     use super::multi::{MultiLock, start_acquire_all};
     #[pymodule_export]
     use super::mutex::Mutex;
+    #[pymodule_export]
+    use super::notice::Notice;
     #[pymodule_export]
     use super::pending::Pending;
     #[pymodule_export]

@@ -8,6 +8,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::deliver::Deliver;
 use crate::errors::Failure;
 use crate::value::Value;
 use crate::{deliver, exit, log};
@@ -140,9 +141,15 @@ impl Shared {
         state.outcome.is_some()
     }
 
-    /// Moves the operation on, and completes the future of whoever waits for it, through its event loop. Runs on the
-    /// delivery thread. False if there is no interpreter any more.
-    pub(crate) fn deliver(self: Arc<Self>) -> bool {
+    fn abandon(&self) {
+        let state = std::mem::take(&mut *self.state());
+        drop(state);
+    }
+}
+
+impl Deliver for Shared {
+    /// Completes the future of whoever waits for the outcome, through its event loop.
+    fn deliver(self: Arc<Self>) -> bool {
         if !self.poll(&Waker::from(Arc::clone(&self))) || self.state().waiting.is_none() {
             return true;
         }
@@ -154,11 +161,6 @@ impl Shared {
             event_loop.call_method1(py, "call_soon_threadsafe", (wake_up,)).ok();
         });
         delivered.is_some()
-    }
-
-    fn abandon(&self) {
-        let state = std::mem::take(&mut *self.state());
-        drop(state);
     }
 }
 

@@ -22,22 +22,42 @@ pub(crate) fn block_on<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
 where
     F: Future<Output: Send> + Send,
 {
+    let mut future = pin!(future);
+    loop {
+        if let Some(output) = block_on_for(py, future.as_mut(), None)? {
+            return Ok(output);
+        }
+    }
+}
+
+/// The same, for so long at most.
+pub(crate) fn block_on_for<F>(
+    py: Python<'_>,
+    future: F,
+    limit: Option<Duration>,
+) -> PyResult<Option<F::Output>>
+where
+    F: Future<Output: Send> + Send,
+{
     exit::pause(py)?;
+    let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let mut future = pin!(future);
     // What needs no answer from a server, such as re-entry, is done at once.
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        return Ok(output);
+        return Ok(Some(output));
     }
     log::refresh(py);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let interval = is_main_thread(py)?.then_some(SIGNAL_INTERVAL);
     loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let time = interval.into_iter().chain(left).min();
         let output = py.detach(|| {
-            let output = poll_for(future.as_mut(), &waker, interval);
+            let output = poll_for(future.as_mut(), &waker, time);
             exit::stay_out_of_a_dying_interpreter();
             output
         });
-        if let Some(output) = output {
+        if output.is_some() || left.is_some_and(|left| left.is_zero()) {
             exit::pause(py)?;
             return Ok(output);
         }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from harness.observer import Observer
 from harness.server import Standalone
 
 import zklock
+from zklock import aio
 
 
 @pytest.fixture(scope="session")
@@ -55,3 +58,21 @@ def other(hosts: str) -> Iterator[zklock.Client]:
     """A second client, as another process would have it."""
     with zklock.Client(hosts) as made:
         yield made
+
+
+Body = Callable[[aio.Client], Coroutine[Any, Any, None]]
+Run = Callable[[Body], None]
+
+
+@pytest.fixture
+def run(hosts: str) -> Run:
+    """Runs a test's coroutine with a client of its own."""
+
+    def run_one(body: Body) -> None:
+        async def main() -> None:
+            async with aio.Client(hosts) as client, asyncio.timeout(30):
+                await body(client)
+
+        asyncio.run(main(), debug=True)
+
+    return run_one

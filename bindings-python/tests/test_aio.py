@@ -5,35 +5,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import scripts
+from conftest import Run
 from harness.observer import Observer
 
 import zklock
 from zklock import aio
-
-Body = Callable[[aio.Client], Coroutine[Any, Any, None]]
-
-
-@pytest.fixture
-def run(hosts: str) -> Callable[[Body], None]:
-    """Runs a test's coroutine with a client of its own."""
-
-    def run_one(body: Body) -> None:
-        async def main() -> None:
-            async with aio.Client(hosts) as client, asyncio.timeout(30):
-                await body(client)
-
-        asyncio.run(main(), debug=True)
-
-    return run_one
-
-
-Run = Callable[[Body], None]
 
 
 async def in_a_task(awaitable: Callable[[], Awaitable[Any]]) -> Any:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import queue
+import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 from harness.observer import Observer
@@ -67,3 +74,84 @@ def test_a_released_lease_ends_its_scope_in_silence(
     with zklock.Mutex(client, path) as lease:
         lease.release()
         observer.wait_queue(path, 0)
+
+
+def held(lock: zklock.Mutex) -> zklock.Lease:
+    """The lease of a lock that was just acquired."""
+    assert lock.acquire()
+    lease = lock.lease
+    assert lease is not None
+    return lease
+
+
+def test_loss_is_told_on_the_delivery_thread(client: zklock.Client, observer: Observer, path: str) -> None:
+    lease = held(zklock.Mutex(client, path))
+    told: queue.SimpleQueue[tuple[zklock.Lease, str]] = queue.SimpleQueue()
+
+    def tell(lost: zklock.Lease) -> None:
+        # Not threading.current_thread(), which knows only the threads that Python has made.
+        told.put((lost, Path(f"/proc/self/task/{threading.get_native_id()}/comm").read_text().strip()))
+
+    lease.on_lost(tell)
+    lease.on_lost(lambda _: told.put((lease, "cancelled"))).cancel()
+    assert not lease.wait_lost(timeout=0)
+    observer.delete(lease.node)
+    assert lease.wait_lost(timeout=10)
+    assert told.get(timeout=10) == (lease, "zklock-deliver")
+    assert lease.loss_reason == "node deleted"
+    # Too late to be told of it as it happens.
+    lease.on_lost(tell)
+    assert told.get(timeout=10) == (lease, "zklock-deliver")
+    assert told.empty()
+
+
+def test_what_a_callback_raises_is_reported(
+    client: zklock.Client, observer: Observer, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = held(zklock.Mutex(client, path))
+    reported: queue.SimpleQueue[type[BaseException] | None] = queue.SimpleQueue()
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: reported.put(unraisable.exc_type))
+
+    def fail(_: zklock.Lease) -> None:
+        raise KeyError
+
+    told: queue.SimpleQueue[zklock.Lease] = queue.SimpleQueue()
+    lease.on_lost(fail)
+    lease.on_lost(told.put)
+    observer.delete(lease.node)
+    assert reported.get(timeout=10) is KeyError
+    assert told.get(timeout=10) is lease
+
+
+def test_a_release_ends_the_wait_for_a_loss(client: zklock.Client, path: str) -> None:
+    lease = held(zklock.Mutex(client, path))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lease.wait_lost)
+        lease.release()
+        assert waiting.result(timeout=10) is False
+    assert lease.loss_reason is None
+
+
+def test_waiting_for_a_loss_can_be_interrupted(client: zklock.Client, path: str) -> None:
+    lease = held(zklock.Mutex(client, path))
+    threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,)).start()
+    with pytest.raises(KeyboardInterrupt):
+        lease.wait_lost()
+    lease.check()
+
+
+@pytest.mark.parametrize("timeout", [-2, float("nan")])
+def test_a_time_out_that_is_none(client: zklock.Client, path: str, timeout: float) -> None:
+    with pytest.raises(zklock.BadArgument):
+        held(zklock.Mutex(client, path)).wait_lost(timeout)
+
+
+def test_a_lease_with_a_callback_is_released_when_nothing_refers_to_it(
+    client: zklock.Client, observer: Observer, path: str
+) -> None:
+    lock = zklock.Mutex(client, path)
+    held(lock).on_lost(print)
+    assert len(observer.queue(path)) == 1
+    del lock
+    gc.collect()
+    observer.wait_queue(path, 0)

@@ -212,8 +212,8 @@ impl Client {
     }
 
     /// Asks a contender to give its lock up, as Curator's `Revoker` does: writes `__REVOKE__` into its node. `node` is a
-    /// full path below the client's chroot, as [`Lease::node`](crate::Lease::node) and
-    /// [`Contender::node`](crate::Contender::node) give it. The holder hears of it if it listens, and does as it likes.
+    /// full path below the client's chroot, as [`Lease::node`](crate::Lease::node) gives it; a
+    /// [`Contender::node`](crate::Contender::node) is its last part. The holder hears of it if it listens, and does as it likes.
     ///
     /// Not cancel safe: the request may have been made.
     ///

@@ -126,9 +126,8 @@ class AioWorker:
     def _granted(self, command: Command, lease: Any, granted: int) -> None:
         self._leases[command["lease"]] = lease
         answer(command, "acquired", t=granted, **facts(lease))
-        if hasattr(lease, "on_lost"):
-            name = command["lease"]
-            lease.on_lost(lambda reason: emit("lost", lease=name, reason=str(reason)))
+        name = command["lease"]
+        lease.on_lost(lambda lease: emit("lost", lease=name, reason=lease.loss_reason))
 
     async def do_acquire(self, command: Command) -> None:
         lock = self._locks[command["lock"]]
@@ -215,6 +214,19 @@ class AioWorker:
 
         tasks = [asyncio.create_task(contend(number)) for number in range(command["owners"])]
         answer(command, "done", count=sum(await asyncio.gather(*tasks)))
+
+    async def do_listen(self, command: Command) -> None:
+        name = command["lease"]
+        self._leases[name].on_revoke(lambda _: emit("revoked", lease=name))
+        answer(command, "listening")
+
+    async def do_revoke(self, command: Command) -> None:
+        await self._clients[command["client"]].revoke(command["node"])
+        answer(command, "done")
+
+    async def do_break(self, command: Command) -> None:
+        await self._clients[command["client"]].break_lock(command["node"])
+        answer(command, "done")
 
     async def do_cycles(self, command: Command) -> None:
         lock = self._locks[command["lock"]]

@@ -48,9 +48,8 @@ class PythonWorker(ThreadedWorker):
     def _granted(self, command: Command, lease: Any, granted: int) -> None:
         self._leases[command["lease"]] = lease
         answer(command, "acquired", t=granted, **facts(lease))
-        if hasattr(lease, "on_lost"):
-            name = command["lease"]
-            lease.on_lost(lambda reason: emit("lost", lease=name, reason=str(reason)))
+        name = command["lease"]
+        lease.on_lost(lambda lease: emit("lost", lease=name, reason=lease.loss_reason))
 
     def do_acquire(self, command: Command) -> None:
         options = {"timeout": timeout_of(command)} if "timeout" in command else {}
@@ -121,6 +120,19 @@ class PythonWorker(ThreadedWorker):
     def do_state(self, command: Command) -> None:
         state = self._leases[command["lease"]].state
         answer(command, "value", value=getattr(state, "value", state))
+
+    def do_listen(self, command: Command) -> None:
+        name = command["lease"]
+        self._leases[name].on_revoke(lambda _: emit("revoked", lease=name))
+        answer(command, "listening")
+
+    def do_revoke(self, command: Command) -> None:
+        self._clients[command["client"]].revoke(command["node"])
+        answer(command, "done")
+
+    def do_break(self, command: Command) -> None:
+        self._clients[command["client"]].break_lock(command["node"])
+        answer(command, "done")
 
     def do_cycles(self, command: Command) -> None:
         lock = self._locks[command["lock"]]

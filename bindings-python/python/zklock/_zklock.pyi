@@ -1,6 +1,6 @@
 """The extension module. What is public of it is exported by `zklock`; the rest serves `zklock.aio`."""
 
-from collections.abc import Awaitable, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, final
 
@@ -18,6 +18,7 @@ __all__ = [
     "Lock",
     "MultiLock",
     "Mutex",
+    "Notice",
     "Owner",
     "Patience",
     "Pending",
@@ -81,6 +82,24 @@ class Client:
     def stats(self) -> Stats:
         """What the client did since it was made. Sends nothing, and works for a closed client too."""
 
+    def revoke(self, node: str) -> None:
+        """Ask a contender to give its lock up, as Curator's `Revoker` does.
+
+        `node` is its node's full path below the client's chroot, as `Lease.node` gives it, and
+        `f"{lock.path}/{contender.node}"`. A holder hears of it if it listens, as with `Lease.on_revoke`, and
+        does as it likes.
+
+        Raises `NotHeld` if there is no such node, `BadArgument` if it is not a contender's, `AuthFailed`,
+        `ConnectionFailed`.
+        """
+
+    def break_lock(self, node: str) -> None:
+        """Take a contender's lock, or its place in the queue, away: delete its node. For operators.
+
+        A holder that is in touch with the server learns of its loss within moments, but perhaps after the
+        next one was granted the lock. Raises as `revoke`.
+        """
+
     def close(self) -> None:
         """Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
 
@@ -136,10 +155,38 @@ class Lease:
         while the server answers. Sends nothing.
         """
 
+    @property
+    def loss_reason(self) -> str | None:
+        """Why the lease is lost, or None: `term ended`, `session expired`, `node deleted`, `client closed`.
+
+        In a forked child, `inherited through fork`. Sends nothing.
+        """
+
     def check(self) -> None:
         """Return if the lock is held. Sends nothing.
 
         Raises `LockLost`, or `NotHeld` after a release.
+        """
+
+    def on_lost(self, callback: Callable[[Lease], object], /) -> Notice:
+        """Have `callback` called with the lease, once, when it is lost; soon, if it is already.
+
+        It is called on the thread `zklock-deliver`, where all callbacks wait for one another: let it set an
+        event or the like, and return. What it raises goes to `sys.unraisablehook`. Nothing is called once the
+        lease is released. A callback that refers to the lease itself, not to its argument, keeps it held.
+        """
+
+    def on_revoke(self, callback: Callable[[Lease], object], /) -> Notice:
+        """Have `callback` called with the lease, once, when somebody asks for the lock to be given up.
+
+        As with `Client.revoke`, or Curator's `Revoker`; a request that was made before this call counts. The
+        lease stays held: to release it is the holder's part. How it is called: see `on_lost`.
+        """
+
+    def wait_lost(self, timeout: float | None = -1) -> bool:
+        """Wait until the lease is lost; False if it was released first, or after `timeout` seconds.
+
+        Raises `BadArgument` for a time-out below zero, but for -1, which like None is for ever.
         """
 
     def release(self, wait: bool = True) -> None:
@@ -587,6 +634,13 @@ class Hold(Generic[_T]):
     ) -> None: ...
 
 @final
+class Notice:
+    """A callback that was asked for, with `Lease.on_lost` or `Lease.on_revoke`."""
+
+    def cancel(self) -> None:
+        """Have nothing called any more. A call that has begun goes on."""
+
+@final
 class Owner:
     """Who may re-enter a lock; `zklock.aio` keeps one for each task."""
 
@@ -611,12 +665,15 @@ def lazy_client(
 ) -> Client: ...
 def start_connect(client: Client) -> Pending[None]: ...
 def start_close(client: Client) -> Pending[None]: ...
+def start_revoke(client: Client, node: str) -> Pending[None]: ...
+def start_break_lock(client: Client, node: str) -> Pending[None]: ...
 def start_acquire(lock: Lock, owner: Owner, patience: Patience) -> Pending[Lease]: ...
 def start_acquire_all(lock: MultiLock, owner: Owner, patience: Patience) -> Pending[Leases]: ...
 def start_acquire_many(semaphore: Semaphore, count: int, patience: Patience) -> Pending[Leases]: ...
 def start_contenders(lock: Lock) -> Pending[list[Contender]]: ...
 def start_locked(lock: Lock) -> Pending[bool]: ...
 def start_release(lease: Lease) -> Pending[None]: ...
+def start_wait_lost(lease: Lease) -> Pending[bool]: ...
 def is_held(lease: Lease) -> bool: ...
 def is_open(lease: Lease) -> bool: ...
 def owned_by(lock: Lock, owner: Owner | None) -> bool: ...

@@ -15,14 +15,15 @@ Cancelling a task that waits leaves the queue. A lease that arrives in the same 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Generic, Literal, Self, TypeVar, final
-from weakref import WeakKeyDictionary
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar, final
+from weakref import WeakKeyDictionary, ref
 
 from zklock import _zklock
-from zklock._errors import Forked, LockTimeout, NotHeld
+from zklock._errors import Forked, LockLost, LockTimeout, NotHeld
+from zklock._zklock import Notice
 
 __all__ = ["Client", "Lease", "Leases", "Lock", "MultiLock", "Mutex", "ReadWriteLock", "Semaphore"]
 
@@ -100,6 +101,14 @@ class Client:
         """What the client did since it was made. See `zklock.Stats`. Sends nothing."""
         return self._client.stats()
 
+    def revoke(self, node: str) -> Coroutine[Any, Any, None]:
+        """Ask a contender to give its lock up. See `zklock.Client.revoke`."""
+        return _outcome(_zklock.start_revoke(self._client, node))
+
+    def break_lock(self, node: str) -> Coroutine[Any, Any, None]:
+        """Take a contender's lock, or its place in the queue, away. See `zklock.Client.break_lock`."""
+        return _outcome(_zklock.start_break_lock(self._client, node))
+
     def close(self) -> Coroutine[Any, Any, None]:
         """Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
 
@@ -161,12 +170,62 @@ class Lease:
         """For how many seconds nobody else can have the lock. See `zklock.Lease.remaining`. Sends nothing."""
         return self._lease.remaining
 
+    @property
+    def loss_reason(self) -> str | None:
+        """Why the lease is lost, or None. See `zklock.Lease.loss_reason`. Sends nothing."""
+        return self._lease.loss_reason
+
     def check(self) -> None:
         """Return if the lock is held. Sends nothing.
 
         Raises `LockLost`, or `NotHeld` after a release.
         """
         self._lease.check()
+
+    def on_lost(self, callback: Callable[[Lease], object]) -> Notice:
+        """Have the event loop call `callback` with the lease, once, when it is lost; soon, if it is already.
+
+        Nothing is called once the lease is released. An `async with` block needs no callback: its task is
+        cancelled.
+        """
+        return self._notify(self._lease.on_lost, callback)
+
+    def on_revoke(self, callback: Callable[[Lease], object]) -> Notice:
+        """Have the event loop call `callback` with the lease when somebody asks for the lock.
+
+        See `zklock.Lease.on_revoke`.
+        """
+        return self._notify(self._lease.on_revoke, callback)
+
+    async def wait_lost(self, timeout: float | None = -1) -> bool:
+        """Wait until the lease is lost; False if it was released first, or after `timeout` seconds."""
+        _zklock.Patience(True, timeout)
+        ended = _outcome(_zklock.start_wait_lost(self._lease))
+        try:
+            return await asyncio.wait_for(ended, None if timeout == -1 else timeout)
+        except TimeoutError:
+            return False
+
+    def _notify(
+        self,
+        register: Callable[[Callable[[_zklock.Lease], None]], Notice],
+        callback: Callable[[Lease], object],
+    ) -> Notice:
+        event_loop = asyncio.get_running_loop()
+        # A lease that nothing else refers to is released.
+        weak = ref(self)
+
+        def call() -> None:
+            lease = weak()
+            if lease is not None:
+                callback(lease)
+
+        def deliver(_: _zklock.Lease) -> None:
+            # The loop may be closed by now.
+            with suppress(RuntimeError):
+                event_loop.call_soon_threadsafe(call)
+
+        return register(deliver)
 
     def release(self, wait: bool = True) -> Coroutine[Any, Any, None]:
         """Release this level, from any task or thread, once. The last level of a hold frees the lock.
@@ -183,6 +242,9 @@ class Lease:
 
     def __repr__(self) -> str:
         return repr(self._lease).replace("zklock.", "zklock.aio.", 1)
+
+    def _watch(self, lost: Callable[[Lease], object]) -> list[Notice]:
+        return [self.on_lost(lost)]
 
     def _is_open(self) -> bool:
         return _zklock.is_open(self._lease)
@@ -240,6 +302,9 @@ class Leases:
     def __repr__(self) -> str:
         return f"<zklock.aio.Leases {', '.join(lease.path for lease in self._leases)}>"
 
+    def _watch(self, lost: Callable[[Lease], object]) -> list[Notice]:
+        return [lease.on_lost(lost) for lease in self]
+
     def _is_open(self) -> bool:
         return any(lease._is_open() for lease in self._leases)
 
@@ -256,6 +321,60 @@ async def _all(released: list[Coroutine[Any, Any, None]]) -> None:
 _L = TypeVar("_L", Lease, Leases)
 
 
+class _Scope(Generic[_L]):
+    """The body of an `async with` block. Its task is cancelled on a loss, as `asyncio.timeout` does it."""
+
+    __slots__ = ("__weakref__", "_cancelled", "_cancelling", "_notices", "_open", "_owner", "_task", "lease")
+
+    def __init__(self, lease: _L, owner: _zklock.Owner) -> None:
+        self.lease: _L = lease
+        self._owner = owner
+        self._task = asyncio.current_task()
+        self._cancelling = 0 if self._task is None else self._task.cancelling()
+        self._open = True
+        self._cancelled = False
+        # A scope that is left behind goes with its lock object, and releases its lease.
+        weak = ref(self)
+
+        def lost(_: Lease) -> None:
+            scope = weak()
+            if scope is not None:
+                scope._cancel()
+
+        self._notices = lease._watch(lost)
+
+    def _cancel(self) -> None:
+        if self._open and not self._cancelled and self._task is not None:
+            self._cancelled = True
+            self._task.cancel()
+
+    async def leave(self, raised: BaseException | None) -> None:
+        """Release the lease. If it was lost, raise that, unless something else matters more."""
+        self._open = False
+        for notice in self._notices:
+            notice.cancel()
+        loss = self._loss()
+        # The body may have released it, and a forked child does not own it.
+        with suppress(NotHeld, Forked):
+            await self.lease.release()
+        # Cancelled by us alone: from outside nobody asked for it.
+        ours = False
+        if self._cancelled and self._task is not None:
+            ours = self._task.uncancel() <= self._cancelling and isinstance(raised, asyncio.CancelledError)
+        noticed = isinstance(raised, LockLost)
+        if loss is not None and (raised is None or ours or (isinstance(raised, Exception) and not noticed)):
+            raise loss from raised
+
+    def _loss(self) -> LockLost | None:
+        try:
+            self.lease.check()
+        except LockLost as loss:
+            return loss
+        except (NotHeld, Forked):
+            pass
+        return None
+
+
 class _Acquirable(Generic[_L]):
     """What is common to a lock and to several locks as one: owners, levels and scopes."""
 
@@ -265,7 +384,7 @@ class _Acquirable(Generic[_L]):
         self._reentrant = reentrant
         # What `release()` undoes, and what the ends of `async with` blocks undo.
         self._levels: list[_L] = []
-        self._scopes: list[_L] = []
+        self._scopes: list[_Scope[_L]] = []
 
     async def _start(self, owner: _zklock.Owner, patience: _zklock.Patience) -> _L:
         """Acquire a level for `owner`."""
@@ -310,7 +429,7 @@ class _Acquirable(Generic[_L]):
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._exit()
+        await self._exit(value)
 
     def _caller(self) -> _zklock.Owner | None:
         """Whose levels a call is about: the calling task's, or without re-entry all."""
@@ -338,20 +457,18 @@ class _Acquirable(Generic[_L]):
 
     async def _enter(self, owner: _zklock.Owner, patience: _zklock.Patience) -> _L:
         lease = await self._take(owner, patience)
-        self._scopes.append(lease)
+        self._scopes.append(_Scope(lease, owner))
         return lease
 
-    async def _exit(self) -> None:
+    async def _exit(self, raised: BaseException | None) -> None:
         # Test fixtures are known to leave a scope in another task than the one that entered it.
-        lease = _newest(self._scopes, _this_task()) or next(reversed(self._scopes), None)
-        if lease is None:
+        scope = _newest(self._scopes, _this_task()) or next(reversed(self._scopes), None)
+        if scope is None:
             return
-        self._scopes.remove(lease)
+        self._scopes.remove(scope)
         with suppress(ValueError):
-            self._levels.remove(lease)
-        # The body may have released it, and a forked child does not own it.
-        with suppress(NotHeld, Forked):
-            await lease.release()
+            self._levels.remove(scope.lease)
+        await scope.leave(raised)
 
 
 class Lock(_Acquirable[Lease]):
@@ -591,8 +708,17 @@ def _source(client: Client | str) -> _zklock.Client | str:
     return client._client if isinstance(client, Client) else client
 
 
-def _newest(leases: list[_L], owner: _zklock.Owner | None) -> _L | None:
-    return next((lease for lease in reversed(leases) if owner is None or lease._owner is owner), None)
+class _Owned(Protocol):
+    """What an owner acquired, or entered."""
+
+    _owner: _zklock.Owner
+
+
+_O = TypeVar("_O", bound=_Owned)
+
+
+def _newest(owned: list[_O], owner: _zklock.Owner | None) -> _O | None:
+    return next((one for one in reversed(owned) if owner is None or one._owner is owner), None)
 
 
 @final
@@ -611,4 +737,4 @@ class _Hold(Generic[_L]):
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._lock._exit()
+        await self._lock._exit(value)

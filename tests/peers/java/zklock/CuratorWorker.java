@@ -30,6 +30,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.retry.RetryForever;
 import org.apache.zookeeper.data.Stat;
@@ -270,6 +271,10 @@ public final class CuratorWorker {
             case "cycles":
                 cycles(command);
                 break;
+            case "revoke":
+                Revoker.attemptRevoke(clients.get(text(command, "client")), text(command, "node"));
+                answer(command, event("done", now()));
+                break;
             case "threads":
                 threads(command);
                 break;
@@ -307,12 +312,22 @@ public final class CuratorWorker {
         String kind = kind(command);
         if (kind.equals("mutex")) {
             Mutex mutex = new Mutex(client, path);
+            // Asked for, because the watch that it takes is a request more.
+            if (command.has("revocable")) {
+                mutex.makeRevocable(asked -> tellRevoked(command));
+            }
             return new Mutual(client, mutex, mutex::node);
         }
         if (kind.equals("semaphore")) {
             return new Counting(client, path, semaphore(command, client, path));
         }
         return half(client, new InterProcessReadWriteLock(client, path), kind);
+    }
+
+    private void tellRevoked(JsonObject command) {
+        JsonObject revoked = event("revoked", now());
+        revoked.addProperty("lock", text(command, "lock"));
+        emit(revoked);
     }
 
     private static InterProcessSemaphoreV2 semaphore(JsonObject command, CuratorFramework client, String path)

@@ -1,0 +1,187 @@
+"""A holder is asked to give its lock up, or has it taken away."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.history import assert_clean
+from harness.observer import Observer, watched_by
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import Start, await_loss, eventually, line_up, readwriter, user
+from harness.worker import Worker
+
+REVOKE = b"__REVOKE__"
+
+
+def operator(start: Start, surface: str, hosts: str) -> Worker:
+    """Somebody with a client and no lock."""
+    worker = start(surface)
+    worker.connect(hosts)
+    return worker
+
+
+def test_s140_we_ask_and_are_heard(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    holder, other = (user(start, surface, server.hosts, path) for _ in range(2))
+    node = holder.hold()["node"]
+    holder.call("listen", lease="l")
+    (waiting,) = line_up(observer, path, [other])
+    other.call("revoke", client="c", node=node)
+    holder.wait_line("revoked", lease="l")
+    # It was asked, not forced.
+    assert holder.check().expect("value")["value"] == "held"
+    assert not waiting.done
+    holder.release()
+    waiting.expect("acquired")
+    other.release()
+    # The next lease was not asked.
+    holder.hold("next")
+    holder.call("listen", lease="next")
+    holder.release("next")
+    assert [line["lease"] for line in holder.history if line["event"] == "revoked"] == ["l"]
+    assert_clean(holder.holds() + other.holds(), at_least=3)
+
+
+def test_s141_asked_before_anybody_listens(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    holder, waiter = (user(start, surface, server.hosts, path) for _ in range(2))
+    holder.hold()
+    (waiting,) = line_up(observer, path, [waiter])
+    # One that holds, but does not watch its node yet, and one that only waits.
+    first, second = observer.queue(path)
+    observer.client.set(f"{path}/{first}", REVOKE)
+    observer.client.set(f"{path}/{second}", REVOKE)
+    holder.call("listen", lease="l")
+    holder.wait_line("revoked", lease="l")
+    holder.release()
+    waiting.expect("acquired")
+    waiter.call("listen", lease="l")
+    waiter.wait_line("revoked", lease="l")
+    waiter.release()
+    assert observer.queue(path) == []
+
+
+def test_s142_every_lease_hears(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    holder = user(start, surface, server.hosts, path)
+    # Curator's second acquire is deaf: the watch was on the first one's node.
+    for lease in ("first", "second"):
+        node = holder.hold(lease)["node"]
+        holder.call("listen", lease=lease)
+        holder.call("revoke", client="c", node=node)
+        holder.wait_line("revoked", lease=lease)
+        holder.release(lease)
+    # All levels of a hold hear it, and one that listens late.
+    node = holder.hold("outer")["node"]
+    holder.hold("inner")
+    holder.call("listen", lease="inner")
+    holder.call("revoke", client="c", node=node)
+    holder.wait_line("revoked", lease="inner")
+    holder.call("listen", lease="outer")
+    holder.wait_line("revoked", lease="outer")
+    holder.release("inner")
+    holder.release("outer")
+    assert observer.queue(path) == []
+
+
+def test_s143_heard_over_a_reconnection(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    holder = user(start, surface, proxy.hosts, path)
+    node = holder.hold()["node"]
+    holder.call("listen", lease="l")
+    proxy.refuse()
+    observer.client.set(node, REVOKE)
+    proxy.accept()
+    holder.wait_line("revoked", lease="l")
+    holder.release()
+    assert observer.queue(path) == []
+
+
+def test_s144_one_reader_among_several(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    readers = [readwriter(start, surface, server.hosts, path) for _ in range(3)]
+    nodes = [reader.hold(lock="r")["node"] for reader in readers]
+    for reader in readers:
+        reader.call("listen", lease="l")
+    readers[0].call("revoke", client="c", node=nodes[1])
+    readers[1].wait_line("revoked", lease="l")
+    for reader in readers:
+        reader.release()
+    heard = [any(line["event"] == "revoked" for line in reader.history) for reader in readers]
+    assert heard == [False, True, False]
+
+
+def test_s145_a_lock_is_broken(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    holder, other = (user(start, surface, server.hosts, path) for _ in range(2))
+    node = holder.hold()["node"]
+    (waiting,) = line_up(observer, path, [other])
+    holder.presume_lost()
+    operator(start, surface, server.hosts).call("break", client="c", node=node)
+    waiting.expect("acquired")
+    holder.wait_line("lost", lease="l", reason="node deleted")
+    await_loss(holder)
+    other.release()
+    assert_clean(holder.holds() + other.holds(), at_least=2, restarts=True)
+    assert observer.queue(path) == []
+
+
+@pytest.mark.parametrize("verb", ["revoke", "break"])
+def test_s146_whom_nobody_can_ask(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start, verb: str
+) -> None:
+    worker = operator(start, surface, server.hosts)
+    missing = f"{path}/_c_0f0f0f0f-0f0f-4f0f-8f0f-0f0f0f0f0f0f-lock-0000000000"
+    assert worker.send(verb, client="c", node=missing).error().code == "NOT_HELD"
+    # What is no contender's node is left alone, whatever it holds.
+    observer.create(path)
+    for node in (path, "/0000000000", "0000000000", ""):
+        error = worker.send(verb, client="c", node=node).error()
+        assert error.code == "BAD_ARGUMENT"
+        assert "node" in str(error)
+    assert observer.exists(path)
+
+
+def test_s147_curator_asks_us(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    holder = user(start, surface, server.hosts, path)
+    curator = user(start, "curator", server.hosts, path)
+    node = holder.hold()["node"]
+    holder.call("listen", lease="l")
+    (waiting,) = line_up(observer, path, [curator])
+    curator.call("revoke", client="c", node=node)
+    holder.wait_line("revoked", lease="l")
+    holder.release()
+    waiting.expect("acquired")
+    curator.release()
+    assert_clean(holder.holds() + curator.holds(), at_least=2)
+
+
+def test_s148_we_ask_curator(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    curator = start("curator")
+    curator.connect(server.hosts)
+    curator.lock(path, revocable=True)
+    other = user(start, surface, server.hosts, path)
+    node = curator.hold()["node"]
+    (waiting,) = line_up(observer, path, [other])
+    # What is written before Curator's watch is set, it misses.
+    eventually(
+        lambda: f"{path}/{node}" in watched_by(server, curator.sessions["c"], path),
+        "Curator watches its node",
+    )
+    other.call("revoke", client="c", node=f"{path}/{node}")
+    curator.wait_line("revoked", lock="m")
+    curator.release()
+    waiting.expect("acquired")
+    other.release()
+    assert_clean(curator.holds() + other.holds(), at_least=2)
