@@ -82,6 +82,26 @@ impl NativeClient {
         self.client.stats().into()
     }
 
+    /// Starts to ask a contender to give its lock up.
+    ///
+    /// # Errors
+    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    #[napi]
+    pub fn revoke(&self, bridge: &Bridge, node: String) -> Result<i64> {
+        let client = Client::clone(&self.client);
+        bridge.start(async move { client.revoke(&node).await })
+    }
+
+    /// Starts to delete a contender's node.
+    ///
+    /// # Errors
+    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    #[napi]
+    pub fn break_lock(&self, bridge: &Bridge, node: String) -> Result<i64> {
+        let client = Client::clone(&self.client);
+        bridge.start(async move { client.break_lock(&node).await })
+    }
+
     /// Starts to close the client.
     ///
     /// # Errors

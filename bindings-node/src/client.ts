@@ -1,7 +1,7 @@
 import { connect, NativeClient } from '../native';
 
 import { run, untilDone } from './bridge';
-import { checkOptionalNumber, checkOptionalString, checkOptions } from './check';
+import { checkOptionalNumber, checkOptionalString, checkOptions, checkString } from './check';
 import { closeClientsAtExit } from './exit';
 import { KeepAlive } from './keep-alive';
 import type { Stats } from './stats';
@@ -87,6 +87,32 @@ export class Client {
   /** What the client did since it was made. Sends nothing, and works for a closed client too. */
   stats(): Stats {
     return this.#native.stats() as Stats;
+  }
+
+  /**
+   * Asks a contender to give its lock up, as Curator's `Revoker` does. The holder hears of it if it listens, as with
+   * `lease.onRevoke()`, and does as it likes.
+   *
+   * @param node the full path of its node, below the client's chroot, as `lease.node` gives it.
+   * @throws {NotHeldError} if there is no such node.
+   * @throws {BadArgumentError} if it is not a contender's.
+   * @throws {AuthFailedError}, {@link ConnectionFailedError}, {@link ClientClosedError}.
+   */
+  async revoke(node: string): Promise<void> {
+    checkString('node', node);
+    await run<undefined>((bridge) => this.#native.revoke(bridge, node), untilDone);
+  }
+
+  /**
+   * Takes a contender's lock, or its place in the queue, away: deletes its node. For operators. A holder that is in
+   * touch with the server learns of its loss within moments, but perhaps after the next one was granted the lock.
+   *
+   * @param node as for `revoke()`.
+   * @throws as `revoke()`.
+   */
+  async breakLock(node: string): Promise<void> {
+    checkString('node', node);
+    await run<undefined>((bridge) => this.#native.breakLock(bridge, node), untilDone);
   }
 
   /**

@@ -2,7 +2,7 @@
 
 use napi::bindgen_prelude::BigInt;
 use napi_derive::napi;
-use zklock::Lease;
+use zklock::{Lease, LossReason};
 
 use crate::bridge::Bridge;
 use crate::error::{Result, thrown};
@@ -46,6 +46,11 @@ impl NativeLease {
         self.lease.state().as_str()
     }
 
+    #[napi(getter)]
+    pub fn loss_reason(&self) -> Option<&'static str> {
+        self.lease.loss_reason().map(LossReason::as_str)
+    }
+
     /// In milliseconds.
     #[napi(getter)]
     pub fn remaining(&self) -> f64 {
@@ -70,6 +75,19 @@ impl NativeLease {
         let lost = self.lease.lost();
         bridge.start(async move {
             lost.await;
+            Ok(())
+        })
+    }
+
+    /// Starts to wait until somebody asks for the lock to be given up; ends, with nothing, when it happens.
+    ///
+    /// # Errors
+    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    #[napi]
+    pub fn revoked(&self, bridge: &Bridge) -> Result<i64> {
+        let revoked = self.lease.revoked();
+        bridge.start(async move {
+            revoked.await;
             Ok(())
         })
     }

@@ -1,7 +1,7 @@
 import { NativeLease } from '../native';
 
-import { giveUp, run, untilDone, watch } from './bridge';
-import { checkOptionalBoolean, checkOptions } from './check';
+import { giveUp, run, type Start, untilDone, watch } from './bridge';
+import { checkFunction, checkOptionalBoolean, checkOptions } from './check';
 import type { Client } from './client';
 import { LockLostError, native, NotHeldError } from './errors';
 
@@ -48,7 +48,8 @@ export class Lease {
   readonly #native: NativeLease;
   readonly #client: Client;
   #signal: AbortSignal | undefined;
-  #watch: number | undefined;
+  /** What waits for something to happen to it. */
+  readonly #watches: number[] = [];
 
   static {
     internals = (lease) => ({ native: lease.#native, client: lease.#client });
@@ -98,6 +99,34 @@ export class Lease {
     return this.#native.remaining;
   }
 
+  /** Why the lease is lost, if it is: `term ended`, `session expired`, `node deleted`, `client closed`. Sends nothing. */
+  get lossReason(): string | undefined {
+    return this.#native.lossReason ?? undefined;
+  }
+
+  /**
+   * Calls `listener` with the lease, once, when somebody asks for the lock to be given up, as with `client.revoke()` or
+   * Curator's `Revoker`; a request that was made before this call counts. The lease stays held: to release it is the
+   * holder's part. Does not keep the process alive, nor the lease held.
+   *
+   * @returns a function that has `listener` called no more.
+   */
+  onRevoke(listener: (lease: Lease) => void): () => void {
+    checkFunction('listener', listener);
+    const id = this.#watch((bridge) => this.#native.revoked(bridge), Lease.#callOf(new WeakRef(this), listener));
+    return () => {
+      giveUp(id);
+    };
+  }
+
+  /** As `#abortOf`. */
+  static #callOf(weak: WeakRef<Lease>, listener: (lease: Lease) => void): () => void {
+    return () => {
+      const lease = weak.deref();
+      if (lease !== undefined) listener(lease);
+    };
+  }
+
   /**
    * Aborts when the lease is lost, with a `LockLostError` as its reason; never after a release. Hand it to what
    * has to stop then. It does not keep the process alive, nor the lease held: keep the lease.
@@ -113,8 +142,7 @@ export class Lease {
     if (failure instanceof LockLostError) {
       controller.abort(failure);
     } else if (failure === undefined) {
-      this.#watch = watch((bridge) => this.#native.lost(bridge), Lease.#abortOf(new WeakRef(this), controller));
-      collected.register(this, this.#watch, this);
+      this.#watch((bridge) => this.#native.lost(bridge), Lease.#abortOf(new WeakRef(this), controller));
     }
     return controller.signal;
   }
@@ -131,11 +159,16 @@ export class Lease {
     };
   }
 
+  #watch(start: Start, then: () => void): number {
+    const id = watch(start, then);
+    this.#watches.push(id);
+    collected.register(this, id, this);
+    return id;
+  }
+
   #stopWatching(): void {
-    if (this.#watch === undefined) return;
     collected.unregister(this);
-    giveUp(this.#watch);
-    this.#watch = undefined;
+    this.#watches.splice(0).forEach(giveUp);
   }
 
   /** What `check()` throws, if anything. */

@@ -69,7 +69,7 @@ function granted(command, lock, lease) {
   const session = lock.client instanceof Client ? { session: lock.client.sessionId.toString() } : {}
   answer(command, 'acquired', { ...session, ...facts(lease), t })
   lease.signal.addEventListener('abort', () => {
-    if (!held.released) emit('lost', { lease: command.lease, reason: String(lease.signal.reason) })
+    if (!held.released) emit('lost', { lease: command.lease, reason: lease.lossReason })
   })
 }
 
@@ -139,6 +139,21 @@ const commands = {
 
   async state(command) {
     answer(command, 'value', { value: leases.get(command.lease).lease.state })
+  },
+
+  async listen(command) {
+    leases.get(command.lease).lease.onRevoke(() => emit('revoked', { lease: command.lease }))
+    answer(command, 'listening')
+  },
+
+  async revoke(command) {
+    await clients.get(command.client).revoke(command.node)
+    answer(command, 'done')
+  },
+
+  async break(command) {
+    await clients.get(command.client).breakLock(command.node)
+    answer(command, 'done')
   },
 
   async contend(command) {
