@@ -19,7 +19,8 @@ pub enum ErrorKind {
     ConnectionFailed,
     /// The server refused the credentials, or they do not permit the operation.
     AuthFailed,
-    /// An argument is out of its range. The message names it. No request was sent.
+    /// An argument is out of its range. The message names it. No request was sent, but those that looked at what the
+    /// argument names; nobody is in a queue.
     BadArgument,
     /// The client has been closed.
     ClientClosed,
@@ -27,7 +28,7 @@ pub enum ErrorKind {
     Forked,
     /// The lock directory's sequence counter is close to its end. Delete the idle directory, or use another path.
     SequenceExhausted,
-    /// Another contender on this path uses a different number of permits.
+    /// Another contender on this path uses a different number of permits. The message has both; the contender has left.
     PermitsMismatch,
     /// One of a transaction's operations cannot be carried out. None was.
     TransactionFailed,

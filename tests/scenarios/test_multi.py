@@ -109,7 +109,19 @@ def test_s105_members(surface: str, server: Standalone, observer: Observer, path
     worker.lock(path, lock="reader", kind="read")
     worker.connect(server.hosts, client="d")
     worker.lock(path, lock="elsewhere", client="d")
-    for wrong in ([], ["once", "once"], ["m", "elsewhere"], ["m", "reader"], ["sem", "sem"], ["m", "sem"]):
+    # The same path, for a client that calls it by another name.
+    parent, name = path.rsplit("/", 1)
+    worker.connect(server.hosts + parent, client="chroot")
+    worker.lock(f"/{name}", lock="below", client="chroot")
+    for wrong in (
+        [],
+        ["once", "once"],
+        ["m", "elsewhere"],
+        ["m", "below"],
+        ["m", "reader"],
+        ["sem", "sem"],
+        ["m", "sem"],
+    ):
         error = worker.send_multi(wrong, lock="wrong").error()
         assert error.code == "BAD_ARGUMENT", wrong
         assert "locks" in error.message, wrong

@@ -49,7 +49,10 @@ class AuthFailed(Error, PermissionError):
 
 
 class BadArgument(Error, ValueError):
-    """An argument is out of its range. The message names it. No request was sent."""
+    """An argument is out of its range, or names what is not there. The message names the argument.
+
+    No request was sent, but those that looked at what the argument names.
+    """
 
     code = "BAD_ARGUMENT"
 
@@ -73,7 +76,7 @@ class SequenceExhausted(Error):
 
 
 class PermitsMismatch(Error):
-    """Another contender on this path uses a different number of permits."""
+    """Another contender on this path uses a different number of permits. The message has both."""
 
     code = "PERMITS_MISMATCH"
 
