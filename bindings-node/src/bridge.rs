@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use napi::bindgen_prelude::{Either, Function};
+use napi::bindgen_prelude::{Either5, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Env, Status};
 use napi_derive::napi;
 use zklock::Background;
 
 use crate::client::{NativeClient, close_all};
+use crate::contender::NativeContender;
 use crate::error::{Result, thrown};
 use crate::lease::NativeLease;
 
@@ -31,6 +32,9 @@ pub enum Value {
     Nothing,
     Client(zklock::Client),
     Lease(zklock::Lease),
+    Leases(Vec<zklock::Lease>),
+    Contenders(Vec<zklock::Contender>),
+    Flag(bool),
 }
 
 impl From<()> for Value {
@@ -51,13 +55,32 @@ impl From<zklock::Lease> for Value {
     }
 }
 
+impl From<Vec<zklock::Lease>> for Value {
+    fn from(leases: Vec<zklock::Lease>) -> Self {
+        Self::Leases(leases)
+    }
+}
+
+impl From<Vec<zklock::Contender>> for Value {
+    fn from(contenders: Vec<zklock::Contender>) -> Self {
+        Self::Contenders(contenders)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Self {
+        Self::Flag(flag)
+    }
+}
+
 type Outcome = zklock::Result<Value>;
 
 /// An operation that has ended: with a value, with nothing, or with an error's code and message.
 #[napi(object, object_from_js = false)]
+#[expect(clippy::type_complexity, reason = "the declarations that napi writes know no aliases")]
 pub struct Settled {
     pub id: i64,
-    pub value: Option<Either<NativeClient, NativeLease>>,
+    pub value: Option<Either5<NativeClient, NativeLease, Vec<NativeLease>, Vec<NativeContender>, bool>>,
     pub code: Option<&'static str>,
     pub message: Option<String>,
 }
@@ -70,9 +93,16 @@ impl Settled {
                 let client = Arc::new(client);
                 clients.retain(|client| client.strong_count() > 0);
                 clients.push(Arc::downgrade(&client));
-                (Some(Either::A(NativeClient::new(client))), None)
+                (Some(Either5::A(NativeClient::new(client))), None)
             }
-            Ok(Value::Lease(lease)) => (Some(Either::B(NativeLease::new(lease))), None),
+            Ok(Value::Lease(lease)) => (Some(Either5::B(NativeLease::new(lease))), None),
+            Ok(Value::Leases(leases)) => {
+                (Some(Either5::C(leases.into_iter().map(NativeLease::new).collect())), None)
+            }
+            Ok(Value::Contenders(contenders)) => {
+                (Some(Either5::D(contenders.into_iter().map(Into::into).collect())), None)
+            }
+            Ok(Value::Flag(flag)) => (Some(Either5::E(flag)), None),
             Err(error) => (None, Some(error)),
         };
         let code = error.as_ref().map(zklock::Error::code);

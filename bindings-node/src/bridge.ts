@@ -3,7 +3,7 @@
 import { Bridge, type Settled } from '../native';
 
 import { errorOf, native } from './errors';
-import { KeepAlive } from './keep-alive';
+import { KeepAlive, type Pending } from './keep-alive';
 
 const waiting = new Map<number, (settled: Settled) => void>();
 
@@ -25,11 +25,11 @@ export const untilDone = new KeepAlive();
  * Runs an operation to its end and returns its value. An abort gives it up, and drops what it may have acquired
  * already, before the promise rejects with the signal's reason.
  */
-export async function run<T>(start: Start, keepAlive: KeepAlive, signal?: AbortSignal): Promise<T> {
+export async function run<T>(start: Start, pending: Pending, signal?: AbortSignal): Promise<T> {
   signal?.throwIfAborted();
   const id = native(() => start(bridge));
   let abort: (() => void) | undefined;
-  keepAlive.begin();
+  pending.begin();
   try {
     const { value, code, message } = await new Promise<Settled>((resolve, reject) => {
       waiting.set(id, resolve);
@@ -49,7 +49,7 @@ export async function run<T>(start: Start, keepAlive: KeepAlive, signal?: AbortS
     if (abort !== undefined) {
       signal?.removeEventListener('abort', abort);
     }
-    keepAlive.end();
+    pending.end();
   }
 }
 

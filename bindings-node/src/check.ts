@@ -13,6 +13,14 @@ export function checkString(name: string, value: unknown): void {
   if (typeof value !== 'string') fail(name, 'a string', value);
 }
 
+export function checkNumber(name: string, value: unknown, wanted = 'a number'): void {
+  if (typeof value !== 'number') fail(name, wanted, value);
+}
+
+export function checkIterable(name: string, value: unknown): void {
+  if (typeof value !== 'object' || value === null || !(Symbol.iterator in value)) fail(name, 'iterable', value);
+}
+
 export function checkFunction(name: string, value: unknown): void {
   if (typeof value !== 'function') fail(name, 'a function', value);
 }
@@ -31,7 +39,7 @@ export function checkOptionalString(name: string, value: unknown): void {
 }
 
 export function checkOptionalNumber(name: string, value: unknown): void {
-  if (value !== undefined && typeof value !== 'number') fail(name, 'a number', value);
+  if (value !== undefined) checkNumber(name, value);
 }
 
 export function checkOptionalBoolean(name: string, value: unknown): void {

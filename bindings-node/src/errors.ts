@@ -141,3 +141,13 @@ export function native<T>(call: () => T): T {
     throw error;
   }
 }
+
+/** What came of a try: `null` if its time ran out. */
+export async function nullIfTimedOut<T>(attempt: Promise<T>): Promise<T | null> {
+  try {
+    return await attempt;
+  } catch (error) {
+    if (error instanceof LockTimeoutError) return null;
+    throw error;
+  }
+}

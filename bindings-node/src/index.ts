@@ -9,6 +9,7 @@
  */
 
 export { Client, type ClientState, type ConnectOptions } from './client';
+export type { Contender, ContenderInfo } from './contender';
 export {
   AuthFailedError,
   BadArgumentError,
@@ -25,8 +26,11 @@ export {
   type ErrorCode,
 } from './errors';
 export { Lease, type LeaseJson, type LeaseState, type ReleaseOptions } from './lease';
-export type { AcquireOptions, Lock, LockOptions, MutexOptions } from './lock';
+export { Leases } from './leases';
+export type { AcquireOptions, Lock, LockOptions, MutexOptions, WaitOptions } from './lock';
 export { off, on, type LogLevel, type LogListener, type LogOptions, type LogRecord } from './log';
+export { MultiLock, type AcquireAllOptions } from './multi';
 export { Mutex } from './mutex';
 export { ReadWriteLock } from './rwlock';
+export { Semaphore, type SemaphoreOptions, type SharedCount } from './semaphore';
 export type { Histogram, Stats } from './stats';

@@ -3,12 +3,30 @@
 // The longest that Node's timers take. A timer because it is the one handle that needs no file descriptor.
 const LONGEST = 2 ** 31 - 1;
 
+/** Hears of everything that begins and ends. */
+export interface Pending {
+  begin(): void;
+  end(): void;
+}
+
+/** Tells several: the process is kept alive as long as one of them wants it. */
+export function together(all: Iterable<Pending>): Pending {
+  return {
+    begin() {
+      for (const one of all) one.begin();
+    },
+    end() {
+      for (const one of all) one.end();
+    },
+  };
+}
+
 /**
  * Keeps the event loop running while something is pending.
  *
  * The native half never does it: its one handle in the event loop is a weak one.
  */
-export class KeepAlive {
+export class KeepAlive implements Pending {
   #pending = 0;
   #always: boolean | undefined;
   #timer: NodeJS.Timeout | undefined;

@@ -231,28 +231,41 @@ export class Lease {
   }
 }
 
-/** What `check()` throws if the lock is lost. */
-function lossOf(lease: Lease): LockLostError | undefined {
-  try {
-    lease.check();
-  } catch (error) {
-    if (error instanceof LockLostError) return error;
+/** What `check()` throws if one of the locks is lost. */
+function lossOf(leases: readonly Lease[]): LockLostError | undefined {
+  for (const lease of leases) {
+    try {
+      lease.check();
+    } catch (error) {
+      if (error instanceof LockLostError) return error;
+    }
   }
   return undefined;
 }
 
-/** Runs what a lease guards. If the lock is lost meanwhile, rejects with that, caused by what the body threw. */
-export async function guard<T>(lease: Lease, body: () => T | PromiseLike<T>): Promise<T> {
+/**
+ * Runs what leases guard, and releases them. If a lock is lost meanwhile, rejects with that, caused by what the body
+ * threw.
+ */
+export async function guard<T>(leases: readonly Lease[], body: () => T | PromiseLike<T>): Promise<T> {
+  try {
+    return await unlessLost(leases, body);
+  } finally {
+    await Promise.all([...leases].reverse().map((lease) => lease[Symbol.asyncDispose]()));
+  }
+}
+
+async function unlessLost<T>(leases: readonly Lease[], body: () => T | PromiseLike<T>): Promise<T> {
   let value: T;
   try {
     value = await body();
   } catch (error) {
-    const loss = error instanceof LockLostError ? undefined : lossOf(lease);
+    const loss = error instanceof LockLostError ? undefined : lossOf(leases);
     if (loss === undefined) throw error;
     loss.cause = error;
     throw loss;
   }
-  const loss = lossOf(lease);
+  const loss = lossOf(leases);
   if (loss !== undefined) throw loss;
   return value;
 }

@@ -8,8 +8,11 @@
 
 mod bridge;
 mod client;
+mod contender;
 mod error;
 mod lease;
 mod lock;
 mod log;
+mod multi;
+mod semaphore;
 mod stats;

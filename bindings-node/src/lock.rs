@@ -1,9 +1,7 @@
-//! Locks: a mutex, or a half of a read/write lock.
-
-use std::sync::Arc;
+//! Locks that give one lease.
 
 use napi_derive::napi;
-use zklock::{Lock, LockOptions, Mutex, Naming, Owner, Patience, ReadWriteLock};
+use zklock::{AnyLock, LockOptions, Mutex, Naming, Owner, Patience, ReadWriteLock};
 
 use crate::bridge::Bridge;
 use crate::client::{MILLISECOND, NativeClient};
@@ -13,7 +11,7 @@ use crate::lease::NativeLease;
 /// A lock at a path.
 #[napi]
 pub struct NativeLock {
-    lock: Arc<Lock>,
+    pub(crate) lock: AnyLock,
 }
 
 #[napi]
@@ -41,12 +39,12 @@ impl NativeLock {
         };
         let client = &*client.client;
         let lock = match &*kind {
-            "mutex" => Mutex::with_options(client, &path, options).map(Lock::from),
-            "read" => ReadWriteLock::with_options(client, &path, options).map(|lock| lock.read_lock),
-            "write" => ReadWriteLock::with_options(client, &path, options).map(|lock| lock.write_lock),
+            "mutex" => Mutex::with_options(client, &path, options).map(AnyLock::from),
+            "read" => ReadWriteLock::with_options(client, &path, options).map(|lock| lock.read_lock.into()),
+            "write" => ReadWriteLock::with_options(client, &path, options).map(|lock| lock.write_lock.into()),
             _ => return Err(bad_argument("kind", "must be 'mutex', 'read' or 'write'")),
         };
-        Ok(Self { lock: Arc::new(lock.map_err(|error| thrown(&error))?) })
+        Ok(Self { lock: lock.map_err(|error| thrown(&error))? })
     }
 
     /// Starts to acquire, as the owner of `within` or as a new one; ends with a lease. No `timeout` waits for
@@ -61,11 +59,35 @@ impl NativeLock {
         timeout: Option<f64>,
         within: Option<&NativeLease>,
     ) -> Result<i64> {
-        let patience =
-            timeout.map_or(Ok(Patience::Forever), |timeout| Patience::from_timeout(timeout, MILLISECOND));
-        let patience = patience.map_err(|error| thrown(&error))?;
+        let patience = patience(timeout)?;
         let owner = within.map_or_else(Owner::new, |lease| lease.lease.owner());
-        let lock = Arc::clone(&self.lock);
+        let lock = self.lock.clone();
         bridge.start(async move { lock.acquire_as(owner, patience).await })
     }
+
+    /// Starts to ask who contends; ends with a list.
+    ///
+    /// # Errors
+    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    #[napi]
+    pub fn contenders(&self, bridge: &Bridge) -> Result<i64> {
+        let lock = self.lock.clone();
+        bridge.start(async move { lock.contenders().await })
+    }
+
+    /// Starts to ask whether the lock is taken; ends with the answer.
+    ///
+    /// # Errors
+    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    #[napi]
+    pub fn locked(&self, bridge: &Bridge) -> Result<i64> {
+        let lock = self.lock.clone();
+        bridge.start(async move { lock.locked().await })
+    }
+}
+
+/// What a time-out asks for: none waits for ever, zero tries.
+pub fn patience(timeout: Option<f64>) -> Result<Patience> {
+    let Some(timeout) = timeout else { return Ok(Patience::Forever) };
+    Patience::from_timeout(timeout, MILLISECOND).map_err(|error| thrown(&error))
 }

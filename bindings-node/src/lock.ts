@@ -1,6 +1,6 @@
-import { type NativeLease, NativeLock } from '../native';
+import { type NativeContender, type NativeLease, NativeLock } from '../native';
 
-import { run } from './bridge';
+import { run, untilDone } from './bridge';
 import {
   checkFunction,
   checkInstance,
@@ -12,7 +12,8 @@ import {
   checkString,
 } from './check';
 import { Client, clientInternals } from './client';
-import { BadArgumentError, LockTimeoutError, native } from './errors';
+import { type Contender, contenderOf } from './contender';
+import { BadArgumentError, native, nullIfTimedOut } from './errors';
 import { createLease, guard, Lease, leaseInternals } from './lease';
 import { innermostLease, runInScope } from './scope';
 
@@ -31,7 +32,7 @@ export interface MutexOptions extends LockOptions {
   reentrant?: boolean | undefined;
 }
 
-export interface AcquireOptions {
+export interface WaitOptions {
   /**
    * How long the attempt may take, in ms, everything included: connecting, queueing and waiting. 0 takes the lock
    * only if it is free, without queueing. Default: as long as it takes.
@@ -39,37 +40,59 @@ export interface AcquireOptions {
   timeout?: number | undefined;
   /** Gives the attempt up when it aborts. Without effect once the lock is acquired. */
   signal?: AbortSignal | undefined;
+}
+
+export interface AcquireOptions extends WaitOptions {
   /** Acquires as the owner of this lease, who holds the lock already. Of a read/write lock it may be either half's. */
   within?: Lease | undefined;
 }
 
 type Body<T> = (lease: Lease) => T | PromiseLike<T>;
 
-/** What can be acquired: a mutex, or a half of a read/write lock. */
-export class Lock {
-  readonly #client: Client;
-  readonly #path: string;
-  readonly #reentrant: boolean;
-  readonly #native: NativeLock;
+/** What the other classes need of a lock. */
+export interface LockInternals {
+  readonly native: NativeLock;
+  readonly client: Client;
+  readonly path: string;
+  readonly reentrant: boolean;
+}
 
-  /** @internal Not for callers: a lock is a `Mutex`, or belongs to a `ReadWriteLock`. */
-  constructor(kind: 'mutex' | 'read' | 'write', client: Client, path: string, options: MutexOptions) {
-    checkInstance('client', client, Client);
-    checkString('path', path);
-    checkOptions('options', options);
-    const { reentrant = true, label, naming } = options;
-    checkOptionalBoolean('reentrant', reentrant);
-    checkOptionalString('label', label);
-    checkOptionalString('naming', naming);
-    this.#client = client;
-    this.#path = path;
-    this.#reentrant = reentrant;
-    this.#native = native(() => new NativeLock(kind, clientInternals(client).native, path, reentrant, label, naming));
+/** What a mutex, or a half of a read/write lock, is made of. */
+export function lockOf(
+  kind: 'mutex' | 'read' | 'write',
+  client: Client,
+  path: string,
+  options: MutexOptions,
+): LockInternals {
+  checkInstance('client', client, Client);
+  checkString('path', path);
+  checkOptions('options', options);
+  const { reentrant = true, label, naming } = options;
+  checkOptionalBoolean('reentrant', reentrant);
+  checkOptionalString('label', label);
+  checkOptionalString('naming', naming);
+  const lock = native(() => new NativeLock(kind, clientInternals(client).native, path, reentrant, label, naming));
+  return { native: lock, client, path, reentrant };
+}
+
+let internals: (lock: Lock) => LockInternals;
+
+/** What can be acquired: a mutex, a half of a read/write lock, or a semaphore. */
+export class Lock {
+  readonly #internals: LockInternals;
+
+  static {
+    internals = (lock) => lock.#internals;
+  }
+
+  /** @internal Not for callers: a lock is a `Mutex` or a `Semaphore`, or belongs to a `ReadWriteLock`. */
+  constructor(internals: LockInternals) {
+    this.#internals = internals;
   }
 
   /** The lock path, as given. */
   get path(): string {
-    return this.#path;
+    return this.#internals.path;
   }
 
   /**
@@ -90,20 +113,22 @@ export class Lock {
     checkOptionalNumber('timeout', timeout);
     checkOptionalSignal('signal', signal);
     if (within !== undefined) this.#checkWithin(within);
-    const owner = this.#reentrant ? (within ?? innermostLease(this.#client, this.#path)) : undefined;
+    const { native, client, path, reentrant } = this.#internals;
+    const owner = reentrant ? (within ?? innermostLease(client, path)) : undefined;
     const lease = await run<NativeLease>(
-      (bridge) => this.#native.acquire(bridge, timeout, owner && leaseInternals(owner).native),
-      clientInternals(this.#client).keepAlive,
+      (bridge) => native.acquire(bridge, timeout, owner && leaseInternals(owner).native),
+      clientInternals(client).keepAlive,
       signal,
     );
-    return createLease(lease, this.#client);
+    return createLease(lease, client);
   }
 
   #checkWithin(within: Lease): void {
     checkInstance('within', within, Lease);
-    if (!this.#reentrant) throw new BadArgumentError('within: this lock does not re-enter');
-    if (leaseInternals(within).client !== this.#client || within.path !== this.#path) {
-      throw new BadArgumentError(`within: must be a lease of ${this.#path} on the same client, but is of ${within.path}`);
+    const { client, path, reentrant } = this.#internals;
+    if (!reentrant) throw new BadArgumentError('within: this lock does not re-enter');
+    if (leaseInternals(within).client !== client || within.path !== path) {
+      throw new BadArgumentError(`within: must be a lease of ${path} on the same client, but is of ${within.path}`);
     }
     within.check();
   }
@@ -114,12 +139,7 @@ export class Lock {
    * @throws {ConnectionFailedError} if nothing answers within the connect time-out, and as `acquire()`.
    */
   async tryAcquire(): Promise<Lease | null> {
-    try {
-      return await this.acquire({ timeout: 0 });
-    } catch (error) {
-      if (error instanceof LockTimeoutError) return null;
-      throw error;
-    }
+    return nullIfTimedOut(this.acquire({ timeout: 0 }));
   }
 
   /**
@@ -135,11 +155,34 @@ export class Lock {
     const [options, body] = args.length === 1 ? [undefined, args[0]] : args;
     checkFunction('body', body);
     const lease = await this.acquire(options);
-    try {
-      const run = () => body(lease);
-      return await guard(lease, () => (this.#reentrant ? runInScope(this.#client, lease, run) : run()));
-    } finally {
-      await lease[Symbol.asyncDispose]();
-    }
+    const { client, reentrant } = this.#internals;
+    const run = () => body(lease);
+    return guard([lease], () => (reentrant ? runInScope(client, lease, run) : run()));
+  }
+
+  /**
+   * Who contends for the lock, in the order of the queue: those that hold it first. Two round trips, however many there
+   * are.
+   *
+   * @throws {ConnectionFailedError} if no server answers within the connect time-out.
+   * @throws {ClientClosedError} after the client was closed.
+   */
+  async contenders(): Promise<Contender[]> {
+    const { native } = this.#internals;
+    const contenders = await run<NativeContender[]>((bridge) => native.contenders(bridge), untilDone);
+    return contenders.map(contenderOf);
+  }
+
+  /**
+   * Whether anybody holds the lock or waits for it; of a semaphore, whether no permit is free. As of now: it may have
+   * changed when the promise resolves. One round trip.
+   *
+   * @throws as `contenders()`.
+   */
+  async locked(): Promise<boolean> {
+    const { native } = this.#internals;
+    return run<boolean>((bridge) => native.locked(bridge), untilDone);
   }
 }
+
+export { internals as lockInternals };

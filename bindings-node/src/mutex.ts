@@ -1,5 +1,5 @@
 import type { Client } from './client';
-import { Lock, type MutexOptions } from './lock';
+import { Lock, lockOf, type MutexOptions } from './lock';
 
 /**
  * A fair, reentrant, exclusive lock, taken in the layout of Curator's `InterProcessMutex`.
@@ -19,6 +19,6 @@ export class Mutex extends Lock {
    * @throws {BadArgumentError} for a malformed path.
    */
   constructor(client: Client, path: string, options: MutexOptions = {}) {
-    super('mutex', client, path, options);
+    super(lockOf('mutex', client, path, options));
   }
 }

@@ -1,6 +1,6 @@
 import { checkOptions } from './check';
 import type { Client } from './client';
-import { Lock, type LockOptions } from './lock';
+import { Lock, lockOf, type LockOptions } from './lock';
 
 /**
  * A fair read/write lock, taken in the layout of Curator's `InterProcessReadWriteLock`.
@@ -31,8 +31,8 @@ export class ReadWriteLock {
     checkOptions('options', options);
     // Not `reentrant`: without it neither half could know that it waits for the other.
     const { label, naming } = options;
-    this.readLock = new Lock('read', client, path, { label, naming });
-    this.writeLock = new Lock('write', client, path, { label, naming });
+    this.readLock = new Lock(lockOf('read', client, path, { label, naming }));
+    this.writeLock = new Lock(lockOf('write', client, path, { label, naming }));
   }
 
   /** The lock path, as given. */

@@ -97,6 +97,13 @@ export async function deleteNode(path) {
   if (error !== 0) throw new Error(`delete ${path}: error ${error}`);
 }
 
+/** Makes a persistent node that anybody may change. */
+export async function createNode(path, data = Buffer.alloc(0)) {
+  const acl = [int(1), int(31), string('world'), string('anyone')];
+  const error = await request(1, string(path), int(data.length), data, ...acl, int(0));
+  if (error !== 0) throw new Error(`create ${path}: error ${error}`);
+}
+
 /** Whether a node is there. */
 export async function exists(path) {
   return (await request(3, string(path), Buffer.alloc(1))) === 0;

@@ -86,6 +86,14 @@ impl AnyLock {
         }
     }
 
+    /// Whether a lease is of this lock, or of the other half of its read/write lock. Nobody enters by a permit.
+    pub(crate) fn gave(&self, lease: &Lease) -> Result<bool> {
+        match self {
+            Self::Lock(lock) => Ok(lease.is_of(&lock.resolve()?)),
+            Self::Semaphore(_) => Ok(false),
+        }
+    }
+
     /// Who contends (see [`Lock::contenders`] and [`Semaphore::contenders`]).
     ///
     /// Cancel safe: nothing is left behind.

@@ -386,6 +386,11 @@ impl Lease {
         self.hold.owner
     }
 
+    /// Whether it is a lease of this directory, as this client sees it.
+    pub(crate) fn is_of(&self, lock: &Arc<LockPath>) -> bool {
+        Arc::ptr_eq(&self.hold.lock, lock)
+    }
+
     /// Whether the lease still proves anything. Sends nothing.
     #[must_use]
     pub fn state(&self) -> LeaseState {

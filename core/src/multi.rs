@@ -51,6 +51,26 @@ impl MultiLock {
         &self.locks
     }
 
+    /// Who is to acquire each of the [`locks`](Self::locks) to re-enter what is held: the owner of a lease of it, if there is
+    /// one among these, and for all others one new owner.
+    ///
+    /// # Errors
+    /// [`Forked`](ErrorKind::Forked).
+    pub fn owners_within(&self, held: &[&Lease]) -> Result<Vec<Owner>> {
+        let new = Owner::new();
+        self.locks
+            .iter()
+            .map(|lock| {
+                for lease in held {
+                    if lock.gave(lease)? {
+                        return Ok(lease.owner());
+                    }
+                }
+                Ok(new)
+            })
+            .collect()
+    }
+
     /// Acquires all as a new owner, waiting as long as it takes.
     ///
     /// Cancel safe: dropping the future leaves all queues and releases what was acquired.
@@ -94,10 +114,27 @@ impl MultiLock {
     /// comes before it: taking that now would break the order; and those of
     /// [`Lock::acquire_as`](crate::Lock::acquire_as).
     pub async fn acquire_as(&self, owner: Owner, patience: Patience) -> Result<Vec<Lease>> {
-        self.check_order(owner)?;
+        self.acquire_as_each(&vec![owner; self.locks.len()], patience).await
+    }
+
+    /// Like [`acquire_as`](Self::acquire_as), with an owner for each of the [`locks`](Self::locks): for programs that hold
+    /// some of them as one owner and some as another.
+    ///
+    /// Cancel safe as [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// As [`acquire_as`](Self::acquire_as), and [`BadArgument`](ErrorKind::BadArgument) for another number of owners than
+    /// of locks.
+    pub async fn acquire_as_each(&self, owners: &[Owner], patience: Patience) -> Result<Vec<Lease>> {
+        if owners.len() != self.locks.len() {
+            let problem =
+                format!("are {}, but must be {}, one for each lock", owners.len(), self.locks.len());
+            return Err(Error::bad_argument("owners", problem));
+        }
+        self.check_order(owners)?;
         let clock = Clock::start(patience);
         loop {
-            let leases = self.acquire_once(owner, clock).await?;
+            let leases = self.acquire_once(owners, clock).await?;
             if let Some(leases) = leases.filter(|leases| leases.iter().all(is_held)) {
                 return Ok(leases);
             }
@@ -105,21 +142,21 @@ impl MultiLock {
     }
 
     /// Acquires all, or `None` if one was lost on the way.
-    async fn acquire_once(&self, owner: Owner, clock: Clock) -> Result<Option<Vec<Lease>>> {
+    async fn acquire_once(&self, owners: &[Owner], clock: Clock) -> Result<Option<Vec<Lease>>> {
         let mut taken = Taken(Vec::with_capacity(self.locks.len()));
-        for lock in &self.locks {
+        for (lock, owner) in self.locks.iter().zip(owners) {
             tokio::select! {
-                lease = lock.acquire_as(owner, clock.left()) => taken.0.push(lease?),
+                lease = lock.acquire_as(*owner, clock.left()) => taken.0.push(lease?),
                 () = any_lost(&taken.0) => return Ok(None),
             }
         }
         Ok(Some(std::mem::take(&mut taken.0)))
     }
 
-    fn check_order(&self, owner: Owner) -> Result<()> {
+    fn check_order(&self, owners: &[Owner]) -> Result<()> {
         let mut missing: Option<&AnyLock> = None;
-        for lock in &self.locks {
-            match (lock.owned_by(owner)?, missing) {
+        for (lock, owner) in self.locks.iter().zip(owners) {
+            match (lock.owned_by(*owner)?, missing) {
                 (true, Some(missing)) => {
                     let problem = format!(
                         "{} is held already, but {} must be acquired before it; release it first",

@@ -1,5 +1,5 @@
 // The worker on zklock's Node API. Owners are promise chains; an owner that holds acquires within its newest lease, as
-// in a scope of `using`. For a read/write lock that is a lease of either half.
+// in a scope of `using`. For a read/write lock that is a lease of either half, for several locks as one a lease of each.
 
 import { readFileSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -9,7 +9,9 @@ import { fileURLToPath } from 'node:url'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const home = process.env.ZKLOCK_NODE_PACKAGE ?? join(here, '..', '..', 'bindings-node')
-const { Client, Mutex, ReadWriteLock, LockTimeoutError } = createRequire(join(home, 'package.json'))('zklock')
+const { Client, Leases, LockTimeoutError, MultiLock, Mutex, ReadWriteLock, Semaphore } = createRequire(
+  join(home, 'package.json'),
+)('zklock')
 
 const CONTROL = 'control'
 
@@ -32,53 +34,88 @@ function milliseconds(value) {
 }
 
 function make(command) {
-  const { path, kind = 'mutex', reentrant = true } = command
+  const { path, kind = 'mutex', reentrant = true, label } = command
   const client = clients.get(command.client)
-  const halves = () => new ReadWriteLock(client, path)
-  const object = {
-    mutex: () => new Mutex(client, path, { reentrant }),
-    read: () => halves().readLock,
-    write: () => halves().writeLock,
-  }[kind]()
-  return { object, client, path, reentrant }
-}
-
-function facts(lease) {
-  const session = lease.sessionId
-  return {
-    node: lease.node,
-    token: lease.fencingToken.toString(),
-    ...(session === undefined ? {} : { session: session.toString() }),
+  const makers = {
+    mutex: () => new Mutex(client, path, { reentrant, label }),
+    read: () => new ReadWriteLock(client, path, { label }).readLock,
+    write: () => new ReadWriteLock(client, path, { label }).writeLock,
+    semaphore: () => new Semaphore(client, path, permits(command), { label }),
+    multi: () => new MultiLock(command.members.map((name) => locks.get(name).object)),
   }
+  const lock = { object: makers[kind](), client, path, enterable: reentrant && kind !== 'semaphore' }
+  return { ...lock, members: kind === 'multi' ? command.members.map((name) => locks.get(name)) : [lock] }
 }
 
-/** The newest live lease of this owner on the lock's client and path. A lost one can be entered no more. */
-function enclosing(lock, owner) {
-  if (!lock.reentrant) return undefined
-  const live = (held) => !held.released && held.lease.state !== 'lost'
-  const mine = (held) => held.owner === owner && held.client === lock.client && held.path === lock.path
-  return [...leases.values()].findLast((held) => live(held) && mine(held))?.lease
+function permits(command) {
+  return 'shared_count' in command ? { sharedCount: command.shared_count } : command.permits
 }
 
-function granted(command, lock, lease) {
-  const t = now()
+const facts = (lease) => ({
+  node: lease.node,
+  token: lease.fencingToken.toString(),
+  session: lease.sessionId.toString(),
+})
+
+const describe = ({ sessionId, fencingToken, about, data, ...rest }) => ({
+  ...rest,
+  session: sessionId.toString(),
+  token: fencingToken.toString(),
+  host: about?.host ?? null,
+  pid: about?.pid ?? null,
+  language: about?.language ?? null,
+  label: about?.label ?? null,
+  since: about?.since.getTime() ?? null,
+  data: data.toString('latin1'),
+})
+
+/** How an owner says who it is: by its newest live lease on each client and path. A lost one can be entered no more. */
+function owned(lock, owner) {
+  const enterable = lock.members.filter((member) => member.enterable)
+  const within = enterable.flatMap(({ client, path }) => {
+    const mine = (held) => held.owner === owner && held.client === client && held.lease.path === path
+    const live = ({ lease }) => lease.state === 'held' || lease.state === 'suspended'
+    return [...leases.values()].findLast((held) => mine(held) && live(held))?.lease ?? []
+  })
+  if (lock.object instanceof MultiLock) return { within }
+  return within.length > 0 ? { within: within[0] } : {}
+}
+
+function keep(name, lease, lock, owner) {
+  const { client, enterable } = lock.members.find(({ path }) => path === lease.path)
   // What is not held to be entered lends its owner to nobody.
-  const owner = lock.reentrant ? command.owner : undefined
-  const held = { lease, owner, client: lock.client, path: lock.path, released: false }
-  leases.set(command.lease, held)
-  const session = lock.client instanceof Client ? { session: lock.client.sessionId.toString() } : {}
-  answer(command, 'acquired', { ...session, ...facts(lease), t })
+  leases.set(name, { lease, client, owner: enterable ? owner : undefined })
   lease.signal.addEventListener('abort', () => {
-    if (!held.released) emit('lost', { lease: command.lease, reason: lease.lossReason })
+    emit('lost', { lease: name, reason: lease.lossReason })
   })
 }
 
-async function tryWithin(lock, within) {
+function granted(command, lock, acquired) {
+  const t = now()
+  if (!(acquired instanceof Leases)) {
+    answer(command, 'acquired', { ...facts(acquired), t })
+    keep(command.lease, acquired, lock, command.owner)
+    return
+  }
+  const named = acquired.map((lease, number) => [`${command.lease}/${number}`, lease])
+  const told = named.map(([name, lease]) => ({ lease: name, ...facts(lease) }))
+  answer(command, 'acquired', { ...facts(acquired[0]), leases: told, t })
+  leases.set(command.lease, { lease: acquired })
+  for (const [name, lease] of named) keep(name, lease, lock, command.owner)
+}
+
+/** Acquires what was asked for; `otherwise` is the answer if it was not to be had in time. */
+async function acquire(command, options, otherwise) {
+  const lock = locks.get(command.lock)
   try {
-    return await lock.object.acquire({ within, timeout: 0 })
+    const acquired =
+      'count' in command
+        ? await lock.object.acquireMany(command.count, options)
+        : await lock.object.acquire({ ...options, ...owned(lock, command.owner) })
+    granted(command, lock, acquired)
   } catch (error) {
-    if (error instanceof LockTimeoutError) return null
-    throw error
+    if (!(error instanceof LockTimeoutError)) throw error
+    answer(command, otherwise)
   }
 }
 
@@ -98,18 +135,14 @@ const commands = {
   },
 
   async acquire(command) {
-    const lock = locks.get(command.lock)
     const controller = new AbortController()
     const options = { signal: controller.signal }
     if ('timeout' in command) options.timeout = milliseconds(command.timeout)
-    const within = enclosing(lock, command.owner)
-    if (within !== undefined) options.within = within
     pending.set(command.id, controller)
     try {
-      granted(command, lock, await lock.object.acquire(options))
+      await acquire(command, options, 'timeout')
     } catch (error) {
-      if (error instanceof LockTimeoutError) answer(command, 'timeout')
-      else if (controller.signal.aborted && error === controller.signal.reason) answer(command, 'cancelled')
+      if (controller.signal.aborted && error === controller.signal.reason) answer(command, 'cancelled')
       else throw error
     } finally {
       pending.delete(command.id)
@@ -118,18 +151,26 @@ const commands = {
 
   async try(command) {
     const lock = locks.get(command.lock)
-    const within = enclosing(lock, command.owner)
-    const lease = await (within === undefined ? lock.object.tryAcquire() : tryWithin(lock, within))
-    if (lease === null) answer(command, 'busy')
-    else granted(command, lock, lease)
+    const within = Object.values(owned(lock, command.owner)).flat()
+    if ('count' in command || within.length > 0) return acquire(command, { timeout: 0 }, 'busy')
+    const acquired = await lock.object.tryAcquire()
+    if (acquired === null) answer(command, 'busy')
+    else granted(command, lock, acquired)
   },
 
   async release(command) {
-    const held = leases.get(command.lease)
     const t0 = now()
-    await held.lease.release({ wait: command.wait ?? true })
-    held.released = true
+    await leases.get(command.lease).lease.release({ wait: command.wait ?? true })
     answer(command, 'released', { t0 })
+  },
+
+  async contenders(command) {
+    const contenders = await locks.get(command.lock).object.contenders()
+    answer(command, 'value', { value: contenders.map(describe) })
+  },
+
+  async locked(command) {
+    answer(command, 'value', { value: await locks.get(command.lock).object.locked() })
   },
 
   async check(command) {

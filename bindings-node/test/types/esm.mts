@@ -4,19 +4,25 @@ import {
   Client,
   LockLostError,
   LockTimeoutError,
+  MultiLock,
   Mutex,
   ReadWriteLock,
+  Semaphore,
   ZkLockError,
   off,
   on,
+  type AcquireAllOptions,
   type AcquireOptions,
   type ClientState,
   type ConnectOptions,
+  type Contender,
+  type ContenderInfo,
   type ErrorCode,
   type Histogram,
   type Lease,
   type LeaseJson,
   type LeaseState,
+  type Leases,
   type Lock,
   type LockOptions,
   type LogLevel,
@@ -25,7 +31,10 @@ import {
   type LogRecord,
   type MutexOptions,
   type ReleaseOptions,
+  type SemaphoreOptions,
+  type SharedCount,
   type Stats,
+  type WaitOptions,
 } from 'zklock';
 
 const path = process.env['LOCK_PATH'] ?? '/types';
@@ -67,6 +76,33 @@ const releasing: ReleaseOptions = { wait: true };
   const tokens: bigint[] = [];
   for (const lock of locks) tokens.push(await lock.using(waiting, (held) => held.fencingToken));
   void [tokens, both.path];
+  const slots: SemaphoreOptions = { label: 'types' };
+  const shared: SharedCount = { sharedCount: `${path}-count` };
+  const semaphore = new Semaphore(client, `${path}-slots`, 2, slots);
+  const limit: WaitOptions = { timeout: 1000 };
+  {
+    await using leases: Leases = await semaphore.acquireMany(2, limit);
+    const [first]: readonly Lease[] = leases;
+    const nodes: string[] = leases.map((held) => held.node);
+    const lost: AbortSignal = leases.signal;
+    leases.check();
+    void [first, nodes, lost];
+  }
+  const counted: number | SharedCount = new Semaphore(client, `${path}-shared`, shared).permits;
+  const several = new MultiLock([...locks, semaphore]);
+  const named: AcquireAllOptions = { ...limit, within: [] };
+  const paths: string[] = await several.using(named, (leases) => leases.map((held) => held.path));
+  const all: Leases | null = await several.tryAcquire();
+  await all?.release(releasing);
+  void [counted, paths.length === several.paths.length];
+  const queue: Contender[] = await mutex.contenders();
+  const facts = queue.map(({ position, sessionId, about }): [number, bigint, ContenderInfo | undefined] => [
+    position,
+    sessionId,
+    about,
+  ]);
+  const taken: boolean = await semaphore.locked();
+  void [facts, taken];
   const stats: Stats = client.stats();
   const waits: Histogram = stats.wait;
   const counts: number[] = [stats.acquisitions, waits.sum, ...waits.buckets.map(([bound, count]) => bound * count)];
@@ -100,6 +136,10 @@ export async function refusedByTheCompiler(): Promise<void> {
   // @ts-expect-error There is no such naming.
   const wrong: MutexOptions = { naming: 'etcd' };
   void wrong;
+  // @ts-expect-error A semaphore has permits.
+  new Semaphore(undefined as unknown as Client, path);
+  // @ts-expect-error The leases of one acquire do not change.
+  (undefined as unknown as Leases).push();
   // @ts-expect-error A read/write lock is always reentrant.
   const rigid: LockOptions = { reentrant: false };
   void rigid;

@@ -1,0 +1,47 @@
+//! Contenders, as plain objects.
+
+use napi::bindgen_prelude::{BigInt, Buffer};
+use napi_derive::napi;
+use zklock::{About, Contender};
+
+#[napi(object, object_from_js = false)]
+pub struct NativeContender {
+    pub position: u32,
+    pub node: String,
+    pub reader: bool,
+    pub session_id: BigInt,
+    pub fencing_token: BigInt,
+    pub about: Option<NativeAbout>,
+    pub data: Buffer,
+}
+
+#[napi(object, object_from_js = false)]
+pub struct NativeAbout {
+    pub host: String,
+    pub pid: u32,
+    pub language: String,
+    pub label: Option<String>,
+    /// In ms since 1970.
+    pub since: i64,
+}
+
+impl From<Contender> for NativeContender {
+    fn from(contender: Contender) -> Self {
+        Self {
+            position: u32::try_from(contender.position).unwrap_or(u32::MAX),
+            node: contender.node,
+            reader: contender.reader,
+            session_id: BigInt::from(contender.session_id),
+            fencing_token: BigInt::from(contender.fencing_token),
+            about: contender.about.map(Into::into),
+            data: contender.data.into(),
+        }
+    }
+}
+
+impl From<About> for NativeAbout {
+    fn from(about: About) -> Self {
+        let About { host, pid, language, label, since, .. } = about;
+        Self { host, pid, language, label, since: i64::try_from(since).unwrap_or(i64::MAX) }
+    }
+}
