@@ -25,9 +25,10 @@ WIRE = {
     "verify": ("exists",),
     "delete": ("delete",),
     "read": ("multiRead",),
+    "revoke": ("setData",),
 }
 # All of these are transactions on the wire.
-TRANSACTIONS = ("parents", "heartbeat")
+TRANSACTIONS = ("parents", "heartbeat", "transaction")
 HOLD = 0.05
 
 
