@@ -179,7 +179,7 @@ fn local_contenders_behind_somebody_else_and_a_cut() {
 #[test]
 #[ignore = "takes a minute in a release build"]
 fn two_others_and_downgrades() {
-    scene(1, 2, Budget { joins: 1, enters: 2, downgrades: 2, ..NOTHING }, 190_000);
+    scene(1, 2, Budget { joins: 1, enters: 2, downgrades: 2, ..NOTHING }, 160_000);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //! * [`Disconnected`](Event::Disconnected) comes before the lost outcomes that it causes.
 
 mod machine;
+pub(crate) mod mutants;
 mod name;
 mod view;
 

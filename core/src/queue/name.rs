@@ -5,9 +5,11 @@ use std::fmt;
 
 use uuid::Uuid;
 
+use super::mutants::{Mutant, planted};
+
 /// Sequence numbers from here on are refused. The server's counter is a signed 32-bit number that wraps to
 /// negative: newcomers would overtake everybody. The distance leaves room for those that queue at the same time.
-pub(super) const SEQUENCE_LIMIT: u64 = (1 << 31) - (1 << 16);
+const SEQUENCE_LIMIT: u64 = (1 << 31) - (1 << 16);
 
 /// How nodes are named, which decides who else understands them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -87,7 +89,9 @@ impl NodeName {
         } else {
             Kind::Exclusive
         };
-        Some(Self { text: text.into(), sequence: digits.parse().ok()?, kind })
+        let wrapped = planted(Mutant::StringOrder) && (stem.ends_with("--") || stem.ends_with("__-"));
+        let sequence = if wrapped { 0 } else { digits.parse().ok()? };
+        Some(Self { text: text.into(), sequence, kind })
     }
 
     /// The whole name.
@@ -100,6 +104,11 @@ impl NodeName {
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.sequence
+    }
+
+    /// Whether the directory's counter has come, or will come soon, to where it wraps.
+    pub(super) fn is_at_the_end(&self) -> bool {
+        self.sequence > SEQUENCE_LIMIT && !planted(Mutant::StringOrder)
     }
 
     /// What the node asks for.
@@ -185,7 +194,7 @@ mod tests {
     #[test]
     fn order_is_numeric_not_textual_where_the_counter_wraps() {
         let wrapped = NodeName::parse("x-lock--2147483648").unwrap();
-        assert!(wrapped.sequence() > SEQUENCE_LIMIT);
+        assert!(wrapped.is_at_the_end());
         assert_eq!(
             sorted(&["x-lock--2147483648", "x-lock-2147483647", "x-lock-0999999999"]),
             ["x-lock-0999999999", "x-lock-2147483647", "x-lock--2147483648"]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::mutants::{Mutant, planted};
 use super::name::{Kind, NodeName};
 
 /// Other clients' nodes, on this connection. A new listing makes a new view: nothing survives it.
@@ -21,6 +22,11 @@ impl View {
         Self { nodes, vanished: BTreeSet::new(), subtracted: None }
     }
 
+    /// Takes out what an earlier view saw vanish.
+    pub(super) fn bury_again(&mut self, earlier: &Self) {
+        self.nodes.retain(|name| !earlier.vanished.contains(name));
+    }
+
     /// Takes out a node that went. Returns whether only a new listing can tell what that means.
     pub(super) fn subtract(&mut self, name: &NodeName) -> bool {
         if !self.nodes.remove(name) {
@@ -29,7 +35,7 @@ impl View {
         if self.subtracted.as_ref().is_none_or(|first| name < first) {
             self.subtracted = Some(name.clone());
         }
-        let writer = name.kind() == Kind::Write;
+        let writer = name.kind() == Kind::Write && !planted(Mutant::NoDowngradeException);
         if writer {
             self.vanished.insert(name.clone());
         }

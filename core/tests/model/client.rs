@@ -29,14 +29,16 @@ pub(crate) struct Wish {
     pub(crate) intent: Intent,
     /// The same owner's wish for the other half of a read/write lock.
     other_half: Option<JoinId>,
+    /// The writer's node in whose place it is to hold.
+    pub(crate) place: Option<(SessionId, u64)>,
 }
 
 /// A lock held, as far as the application knows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Hold {
     pub(crate) kind: Kind,
-    /// The write lock in whose place this read lock was taken.
-    pub(crate) downgraded: bool,
+    /// The writer's node in whose place it was to hold.
+    pub(crate) place: Option<(SessionId, u64)>,
     pub(crate) node: NodeName,
     pub(crate) czxid: Zxid,
     pub(crate) session: SessionId,
@@ -46,6 +48,8 @@ pub(crate) struct Hold {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Told {
     Granted(JoinId),
+    /// Granted, although no term ran.
+    Unfounded(JoinId),
     Refused(JoinId, Refusal),
     Lost(JoinId),
     Released(JoinId),
@@ -98,6 +102,8 @@ pub(crate) struct Client {
     connected: bool,
     /// Whether the term runs, as the queue was told.
     term: bool,
+    /// A bug of a driver: it passes on a listing that was asked for on another connection.
+    pub(crate) believes_torn_pairs: bool,
     /// Sessions that were replaced, and not closed.
     pub(crate) forsaken: Vec<SessionId>,
     connection: u64,
@@ -122,6 +128,7 @@ impl Client {
             live: true,
             connected: true,
             term: false,
+            believes_torn_pairs: false,
             forsaken: Vec::new(),
             connection: 0,
             seeds: 0,
@@ -135,7 +142,7 @@ impl Client {
         self.joins += 1;
         let join = JoinId(self.joins);
         self.inbox.push_back(Input::Join(join, naming, kind, intent));
-        self.waiting.insert(join, Wish { kind, intent, other_half: None });
+        self.waiting.insert(join, Wish { kind, intent, other_half: None, place: None });
         join
     }
 
@@ -149,8 +156,10 @@ impl Client {
 
     /// The owner of a write lock asks for the read lock too.
     pub(crate) fn downgrade(&mut self, naming: Naming, writer: JoinId) {
-        if self.holds.get(&writer).is_some_and(|hold| hold.kind == Kind::Write) {
-            self.join(naming, Kind::Read, Intent::Downgrade(writer));
+        if let Some(hold) = self.holds.get(&writer).filter(|hold| hold.kind == Kind::Write) {
+            let place = Some((hold.session, hold.node.sequence()));
+            let reader = self.join(naming, Kind::Read, Intent::Downgrade(writer));
+            self.waiting.entry(reader).and_modify(|wish| wish.place = place);
         }
     }
 
@@ -305,7 +314,9 @@ impl Client {
             }
             Input::News(News::Queue { connection, event }) => {
                 let event = match event {
-                    Event::Listed(ticket, _) if connection != self.connection => {
+                    Event::Listed(ticket, _)
+                        if connection != self.connection && !self.believes_torn_pairs =>
+                    {
                         Event::Listed(ticket, Outcome::Lost)
                     }
                     event => event,
@@ -438,12 +449,13 @@ impl Client {
 
     fn grant(&mut self, join: JoinId, node: NodeName, czxid: Zxid) {
         let session = self.session.as_ref().expect("a grant needs a session").id;
-        self.told.push(Told::Granted(join));
+        self.told.push(if self.term_runs() { Told::Granted(join) } else { Told::Unfounded(join) });
         let wish = self.waiting.remove(&join);
-        let downgraded = matches!(wish, Some(Wish { intent: Intent::Downgrade(_), .. }));
+        let writers_place = Some((session, node.sequence()));
+        let place = wish.and_then(|wish| wish.place);
         let unwanted = if node.as_str().contains("-lease-") { Kind::Permit(u32::MAX) } else { node.kind() };
         let kind = wish.map_or(unwanted, |wish| wish.kind);
-        self.holds.insert(join, Hold { kind, downgraded, node, czxid, session });
+        self.holds.insert(join, Hold { kind, place, node, czxid, session });
         let Some(wish) = wish else {
             // Left, but the driver did not know yet: nobody receives the lease, which releases it.
             return self.inbox.push_back(Input::Release(join));
@@ -451,7 +463,10 @@ impl Client {
         // An owner that asked for both halves at once must not wait for itself with the other one.
         let Some(other) = wish.other_half.filter(|other| self.waiting.contains_key(other)) else { return };
         if wish.kind == Kind::Write {
-            self.waiting.entry(other).and_modify(|wish| wish.intent = Intent::Downgrade(join));
+            self.waiting.entry(other).and_modify(|wish| {
+                wish.intent = Intent::Downgrade(join);
+                wish.place = writers_place;
+            });
             self.tell(Event::Downgrade(other, join));
         } else {
             self.waiting.remove(&other);

@@ -84,6 +84,8 @@ pub(crate) struct Scene {
     /// What foreign contenders may ask for.
     pub(crate) foreign_kinds: &'static [Kind],
     pub(crate) grain: Grain,
+    /// See [`Client::believes_torn_pairs`].
+    pub(crate) torn_pairs: bool,
     pub(crate) budget: Budget,
 }
 
@@ -102,6 +104,7 @@ impl Scene {
             kinds: MUTEX,
             foreign_kinds: &[Kind::Exclusive, Kind::Write],
             grain: Grain::Fine,
+            torn_pairs: false,
             budget,
         }
     }
@@ -114,6 +117,9 @@ impl Scene {
     fn first(&self) -> State {
         let mut world = World::new(self.clients, self.foreign, self.directory);
         world.server.next_sequence = self.next_sequence;
+        for client in &mut world.clients {
+            client.believes_torn_pairs = self.torn_pairs;
+        }
         State { world, budget: self.budget }
     }
 

@@ -266,8 +266,12 @@ impl World {
         let mut told = Vec::new();
         for number in 0..self.clients.len() {
             for news in std::mem::take(&mut self.clients[number].told) {
-                if let Told::Granted(join) = news {
-                    self.check_grant(number, join)?;
+                match news {
+                    Told::Granted(join) => self.check_grant(number, join)?,
+                    Told::Unfounded(join) => {
+                        return Err(format!("client {number} was granted {join:?} without a term"));
+                    }
+                    _ => {}
                 }
                 told.push((number, news));
             }
@@ -284,12 +288,10 @@ impl World {
             return Ok(());
         };
         let who = format!("client {number} was granted {join:?} through {:?}", hold.node);
-        if !client.believed().any(|believed| believed == hold) {
-            return Err(format!("{who}, without a term"));
-        }
         let node = &self.server.nodes[hold.node.as_str()];
+        let in_place = self.check_place(&who, hold)?;
         // A reader in its writer's place goes on with the writer's token.
-        if (node.made != hold.czxid && !hold.downgraded) || node.owner != Some(hold.session) {
+        if (node.made != hold.czxid && !in_place) || node.owner != Some(hold.session) {
             return Err(format!("{who}, whose Stat is {node:?}"));
         }
         if node.deleted_by_operator {
@@ -314,6 +316,20 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// A downgrade lets nobody in between: it keeps the writer's place, unless that is lost. Returns whether it has it.
+    fn check_place(&self, who: &str, hold: &Hold) -> Result<bool, String> {
+        let Some((session, sequence)) = hold.place else { return Ok(false) };
+        let same = |name: &str| NodeName::parse(name).is_some_and(|name| name.sequence() == sequence);
+        let lost = self.server.nodes.iter().any(|(name, node)| node.deleted_by_operator && same(name));
+        if hold.node.sequence() == sequence {
+            Ok(true)
+        } else if session != hold.session || lost {
+            Ok(false)
+        } else {
+            Err(format!("{who}, and not in the writer's place {sequence}"))
+        }
     }
 
     /// Nobody can promise that a holder whose node an operator deletes hears of it before the next one holds. But whose

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
+use super::super::mutants::{Mutant, planted};
 use super::super::view::View;
 use super::super::{Action, Intent, JoinId, Kind, NodeName};
 use super::{Join, Look, Place, Queue, Stage, Watch, conflict};
@@ -17,7 +18,7 @@ impl Queue {
     /// Not without a term: what was true when the server said it may be true no longer, for without a term the session,
     /// and our node with it, may be gone (rule 16). A heartbeat tells.
     pub(super) fn grant(&mut self) {
-        if !self.term {
+        if !self.term && !planted(Mutant::GrantWithoutTerm) {
             return;
         }
         self.grant_downgrades();
@@ -48,6 +49,7 @@ impl Queue {
             if view.stale_before(&name) {
                 match self.watches.get(&name) {
                     Some(watch) if watch.armed => view.confirm(),
+                    _ if planted(Mutant::NoOwnNodeWatch) => view.confirm(),
                     Some(_) => return,
                     None => return self.want(Look::Plain),
                 }
@@ -82,7 +84,10 @@ impl Queue {
     pub(super) fn hold(&mut self, id: JoinId, writers_czxid: Option<i64>) {
         let Some(join) = self.joins.get_mut(&id) else { return };
         let Stage::Queued(place) = &join.stage else { return };
-        let czxid = writers_czxid.unwrap_or(place.czxid);
+        let mut czxid = writers_czxid.unwrap_or(place.czxid);
+        if planted(Mutant::TokenFromSequence) {
+            czxid = place.name.sequence().cast_signed();
+        }
         let place = Place { confirmed: false, czxid, ..place.clone() };
         self.actions.push_back(Action::Grant(id, place.name.clone(), czxid));
         join.stage = Stage::Held(place);
@@ -130,7 +135,11 @@ impl Queue {
             let ours = self.first_waiter(other, next).filter(|ours| ours.kind() != Kind::Read);
             next = Some(other);
             let Some(ours) = ours else { continue };
-            needed.extend([ours.clone(), other.clone()]);
+            if !planted(Mutant::NoOwnNodeWatch) {
+                needed.insert(ours.clone());
+            }
+            let wrong = planted(Mutant::WrongPredecessor);
+            needed.extend(Some(other).filter(|_| !wrong).cloned());
             let before_ours = self.line.range(..other).next_back().map(|(name, _)| name);
             let before = view.before(other);
             needed.extend(before.filter(|before| before_ours.is_none_or(|ours| ours < *before)).cloned());
@@ -178,7 +187,7 @@ impl Queue {
         {
             let ticket = self.ticket();
             self.listing = Some((ticket, look));
-            let sync = look == Look::Synced;
+            let sync = look == Look::Synced && !planted(Mutant::MissingSync);
             self.actions.push_back(if self.awaits_permits() && self.child_watch.is_none() {
                 self.child_watch = Some(ticket);
                 Action::ListAndWatch { ticket, sync }
@@ -191,7 +200,7 @@ impl Queue {
     fn create(&mut self, id: JoinId) {
         let ticket = self.ticket();
         let writers_place = match self.joins.get(&id).map(|join| join.intent) {
-            Some(Intent::Downgrade(writer)) => self.held_place(writer),
+            Some(Intent::Downgrade(writer)) if !planted(Mutant::Curator621) => self.held_place(writer),
             _ => None,
         };
         let (Some(join), Some(mint)) = (self.joins.get_mut(&id), self.mint.as_mut()) else { return };
@@ -203,7 +212,7 @@ impl Queue {
             return;
         }
         // The writer went in the meantime: an ordinary reader.
-        if join.intent != Intent::Try {
+        if join.intent != Intent::Try && !planted(Mutant::Curator621) {
             join.intent = Intent::Wait;
         }
         self.actions.push_back(Action::Create(ticket, id, prefix));

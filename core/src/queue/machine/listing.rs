@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::super::name::{SEQUENCE_LIMIT, uuid_of};
+use super::super::mutants::{Mutant, planted};
+use super::super::name::uuid_of;
 use super::super::view::View;
 use super::super::{Action, Intent, JoinId, Kind, Names, NodeName, Refusal, Ticket};
 use super::{Join, Look, Place, Queue, Stage, conflict};
@@ -54,12 +55,16 @@ impl Queue {
         for orphan in orphans {
             self.doom(orphan, None);
         }
-        if others.last().is_some_and(|name| name.sequence() > SEQUENCE_LIMIT) {
+        if others.last().is_some_and(NodeName::is_at_the_end) {
             self.refuse_all(&Refusal::SequenceExhausted);
         }
         self.place_joins(ticket, look, &found);
         self.answer_lookers(ticket, &others);
-        self.view = Some(View::new(others));
+        let mut view = View::new(others);
+        if planted(Mutant::Tombstones) {
+            view.bury_again(&self.view.take().unwrap_or_default());
+        }
+        self.view = Some(view);
         self.refuse_blocked_tries();
     }
 
@@ -85,7 +90,9 @@ impl Queue {
                     self.joins.entry(id).and_modify(|join| join.stage = Stage::Verifying(ticket, name));
                 }
                 // Only a listing sent after a sync, and after the create, may conclude that there is no node (rule 8).
-                (Stage::Unknown(sent), None) if look == Look::Synced && *sent < ticket => {
+                (Stage::Unknown(sent), None)
+                    if (look == Look::Synced || planted(Mutant::TornPair)) && *sent < ticket =>
+                {
                     if join.leaving {
                         self.joins.remove(&id);
                     } else {

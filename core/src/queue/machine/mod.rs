@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use uuid::Uuid;
 
-use super::name::{Mint, SEQUENCE_LIMIT};
+use super::mutants::{Mutant, planted};
+use super::name::Mint;
 use super::view::View;
 use super::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Refusal, Ticket};
 
@@ -206,7 +207,7 @@ impl Queue {
                     place.confirmed = true;
                 }
             }
-            Event::SessionBegan(seed) => self.mint = Some(Mint::new(seed)),
+            Event::SessionBegan(seed) => drop(self.mint.get_or_insert_with(|| Mint::new(seed))),
             Event::SessionLost => self.session_lost(),
             Event::Connected => self.connected(),
             Event::Disconnected => self.disconnected(),
@@ -321,13 +322,17 @@ impl Queue {
             Stage::Queued(place) => {
                 let name = place.name.clone();
                 self.joins.remove(&id);
-                self.doom(name, None);
+                if planted(Mutant::LeaveWithoutDelete) {
+                    self.line.remove(&name);
+                } else {
+                    self.doom(name, None);
+                }
             }
         }
     }
 
     fn release(&mut self, id: JoinId) {
-        let downgrading = self.downgrading(id);
+        let downgrading = self.downgrading(id) && !planted(Mutant::DowngradeDoesNotBlock);
         match self.joins.get_mut(&id) {
             // The reader that takes its place must stand before it goes, or a writer could slip in between (rule 4).
             Some(join @ Join { stage: Stage::Held(_), .. }) if downgrading => join.leaving = true,
@@ -390,14 +395,20 @@ impl Queue {
         // Everything known is from the old connection. What has a place, or may have one, is looked for; the sync makes
         // sure that a lagging server does not hide a node whose create was not acknowledged (rule 8).
         let look = |join: &Join| !matches!(join.stage, Stage::Idle);
-        if self.joins.values().any(look) {
-            self.want(Look::Synced);
+        let torn = planted(Mutant::TornPair) && self.listing.is_some();
+        if self.joins.values().any(look) && !planted(Mutant::NoRelist) && !torn {
+            self.want(if planted(Mutant::Tombstones) { Look::Plain } else { Look::Synced });
         }
     }
 
     fn disconnected(&mut self) {
         self.connected = false;
-        self.view = None;
+        if planted(Mutant::NoRelist) {
+            return;
+        }
+        if !planted(Mutant::Tombstones) {
+            self.view = None;
+        }
         for join in self.joins.values_mut() {
             if let Stage::Queued(place) = &mut join.stage {
                 place.confirmed = false;
@@ -406,10 +417,27 @@ impl Queue {
     }
 
     fn session_lost(&mut self) {
+        if planted(Mutant::AdjacentAcrossSessions) {
+            let next =
+                self.line.values().copied().find(|id| matches!(self.joins[id].stage, Stage::Queued(_)));
+            if let Some(next) = next {
+                self.hold(next, None);
+            }
+        }
         self.disconnected();
+        self.view = None;
         self.term = false;
-        self.mint = None;
-        self.line.clear();
+        // What of a contender outlives its session.
+        let keeps = |join: &Join| match join.stage {
+            Stage::Queued(_) => planted(Mutant::Curator604),
+            Stage::Creating(_) | Stage::Unknown(_) => planted(Mutant::Curator498),
+            _ => false,
+        };
+        let joins = &self.joins;
+        self.line.retain(|_, id| joins.get(id).is_some_and(keeps));
+        if !joins.values().any(keeps) {
+            self.mint = None;
+        }
         self.watches.clear();
         self.listing = None;
         self.child_watch = None;
@@ -420,7 +448,15 @@ impl Queue {
         let last_ticket = self.last_ticket;
         let actions = &mut self.actions;
         self.joins.retain(|id, join| {
-            join.uuid = None;
+            if keeps(join) {
+                if matches!(join.stage, Stage::Creating(_)) {
+                    join.stage = Stage::Unknown(last_ticket);
+                }
+                return true;
+            }
+            if !planted(Mutant::UuidKept) {
+                join.uuid = None;
+            }
             if matches!(join.intent, Intent::Downgrade(_)) {
                 join.intent = Intent::Wait;
             }
@@ -445,7 +481,9 @@ impl Queue {
             Outcome::Done((name, czxid)) => self.placed(id, NodeName::parse(&name), czxid, ticket),
             Outcome::Lost => {
                 join.stage = Stage::Unknown(ticket);
-                self.want(Look::Synced);
+                if !planted(Mutant::TornPair) || self.listing.is_none() {
+                    self.want(Look::Synced);
+                }
             }
             // Nothing was created, whether it is still wanted or not.
             Outcome::NoNode | Outcome::Refused(_) if join.leaving => drop(self.joins.remove(&id)),
@@ -482,7 +520,7 @@ impl Queue {
         if join.leaving {
             self.joins.remove(&id);
             self.doom(name, None);
-        } else if name.sequence() > SEQUENCE_LIMIT {
+        } else if name.is_at_the_end() {
             self.refuse(id, Refusal::SequenceExhausted);
         } else if self.out_of_place(id, &name) {
             self.begin_anew(id, &name);
@@ -495,7 +533,9 @@ impl Queue {
     /// writer is lost: then others may hold behind the place that the reader came into.
     fn out_of_place(&self, id: JoinId, name: &NodeName) -> bool {
         match self.joins.get(&id).map(|join| join.intent) {
-            Some(Intent::Downgrade(writer)) => self.held_place(writer) != Some(name.sequence()),
+            Some(Intent::Downgrade(writer)) => {
+                self.held_place(writer) != Some(name.sequence()) && !planted(Mutant::Curator621)
+            }
             _ => false,
         }
     }
@@ -539,6 +579,7 @@ impl Queue {
         match outcome {
             // Shown by a listing, but that is a while ago: the next one confirms it.
             Outcome::Done(Some(czxid)) => self.placed(id, Some(name), czxid, ticket),
+            Outcome::Done(None) if planted(Mutant::Curator498) => self.placed(id, Some(name), 0, ticket),
             // Not this session's after all (rule 12): begin anew, under a name that cannot be mistaken.
             Outcome::Done(None) => {
                 join.stage = Stage::Idle;
