@@ -35,11 +35,14 @@ __all__ = [
     "start_acquire",
     "start_acquire_all",
     "start_acquire_many",
+    "start_break_lock",
     "start_close",
     "start_connect",
     "start_contenders",
     "start_locked",
     "start_release",
+    "start_revoke",
+    "start_wait_lost",
 ]
 
 __version__: str
@@ -168,7 +171,7 @@ class Lease:
         Raises `LockLost`, or `NotHeld` after a release.
         """
 
-    def on_lost(self, callback: Callable[[Lease], object], /) -> Notice:
+    def on_lost(self, callback: Callable[[Lease], object]) -> Notice:
         """Have `callback` called with the lease, once, when it is lost; soon, if it is already.
 
         It is called on the thread `zklock-deliver`, where all callbacks wait for one another: let it set an
@@ -176,7 +179,7 @@ class Lease:
         lease is released. A callback that refers to the lease itself, not to its argument, keeps it held.
         """
 
-    def on_revoke(self, callback: Callable[[Lease], object], /) -> Notice:
+    def on_revoke(self, callback: Callable[[Lease], object]) -> Notice:
         """Have `callback` called with the lease, once, when somebody asks for the lock to be given up.
 
         As with `Client.revoke`, or Curator's `Revoker`; a request that was made before this call counts. The
