@@ -183,3 +183,29 @@ def test_s160_both_halves_count(
     reading.expect("acquired")
     assert counts(stats(worker)) == (3, 1, 0, 0, 0)
     assert counts(stats(other)) == (2, 1, 0, 0, 0)
+
+
+def test_s161_permits_count(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    workers = [start(surface) for _ in range(3)]
+    for worker in workers:
+        worker.connect(server.hosts)
+        worker.lock(path, kind="semaphore", permits=2)
+    first, second, third = workers
+    line = first.acquire("l", owner="a", count=2).expect("acquired")
+    one, other = (lease["lease"] for lease in line["leases"])
+    assert counts(stats(first)) == (2, 0, 0, 0, 0)
+    assert second.try_acquire("t", owner="a")["event"] == "busy"
+    # The second waits for a permit, the third for its turn.
+    waiting = second.acquire("w", owner="a")
+    observer.wait_queue(path + "/leases", 3)
+    turning = third.acquire("w", owner="a")
+    observer.wait_queue(path + "/locks", 2)
+    third.acquire("late", owner="b", timeout=0.2).expect("timeout")
+    first.release(one)
+    waiting.expect("acquired")
+    first.release(other)
+    turning.expect("acquired")
+    assert counts(stats(second)) == (1, 1, 1, 0, 0)
+    assert counts(stats(third)) == (1, 1, 0, 1, 0)
