@@ -1,5 +1,15 @@
 /** Checks of the arguments' types, for callers without TypeScript. Their ranges are core's to check. */
 
+/**
+ * What constructors that are not for callers want to be given. The class of the native half would not tell as much: it is
+ * another one after the addon was loaded again, as test runners do that forget the modules they loaded.
+ */
+export const ours = Symbol('zklock');
+
+export function checkOurs(key: unknown, how: string): void {
+  if (key !== ours) throw new TypeError(how);
+}
+
 function fail(name: string, wanted: string, value: unknown): never {
   const got = value === null ? 'null' : typeof value;
   throw new TypeError(`${name}: must be ${wanted}, but is ${got}`);
@@ -31,7 +41,9 @@ interface Class {
 }
 
 export function checkInstance(name: string, value: unknown, of: Class): void {
-  if (!(value instanceof of)) fail(name, `a ${of.name}`, value);
+  if (value instanceof of) return;
+  const copy = typeof value === 'object' && value?.constructor.name === of.name;
+  fail(name, copy ? `a ${of.name} of this copy of zklock` : `a ${of.name}`, value);
 }
 
 export function checkOptionalString(name: string, value: unknown): void {

@@ -1,7 +1,7 @@
-import { connect, NativeClient } from '../native';
+import { connect, type NativeClient } from '../native';
 
 import { run, untilDone } from './bridge';
-import { checkOptionalNumber, checkOptionalString, checkOptions, checkString } from './check';
+import { checkOptionalNumber, checkOptionalString, checkOptions, checkOurs, checkString, ours } from './check';
 import { closeClientsAtExit } from './exit';
 import { KeepAlive } from './keep-alive';
 import type { Stats } from './stats';
@@ -45,8 +45,8 @@ export class Client {
     internals = (client) => ({ native: client.#native, keepAlive: client.#keepAlive });
   }
 
-  private constructor(native: NativeClient) {
-    if (!(native instanceof NativeClient)) throw new TypeError('a client is made by Client.connect()');
+  private constructor(native: NativeClient, key: symbol) {
+    checkOurs(key, 'a client is made by Client.connect()');
     this.#native = native;
   }
 
@@ -71,7 +71,7 @@ export class Client {
       (bridge) => connect(bridge, hosts, sessionTimeout, connectTimeout, label),
       untilDone,
     );
-    return new Client(native);
+    return new Client(native, ours);
   }
 
   /** Whether the client is in touch with the ensemble. */

@@ -130,14 +130,18 @@ export function errorOf(code: string, message: string): Error {
   return isCode(code) ? new kinds[code](message) : new Error(`${message} (${code})`);
 }
 
+/** By its shape: where modules are run in a realm of their own, as test runners do, the native half's is another `Error`. */
+function isNativeError(error: unknown): error is { code: ErrorCode; message: string } {
+  if (typeof error !== 'object' || error === null) return false;
+  return 'code' in error && isCode(error.code) && 'message' in error && typeof error.message === 'string';
+}
+
 /** Calls into the native half and throws what it throws as an error of this package. */
 export function native<T>(call: () => T): T {
   try {
     return call();
   } catch (error) {
-    if (error instanceof Error && 'code' in error && isCode(error.code)) {
-      throw errorOf(error.code, error.message);
-    }
+    if (isNativeError(error)) throw errorOf(error.code, error.message);
     throw error;
   }
 }

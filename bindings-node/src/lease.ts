@@ -1,7 +1,7 @@
-import { NativeLease } from '../native';
+import type { NativeLease } from '../native';
 
 import { giveUp, run, type Start, untilDone, watch } from './bridge';
-import { checkFunction, checkOptionalBoolean, checkOptions } from './check';
+import { checkFunction, checkOptionalBoolean, checkOptions, checkOurs, ours } from './check';
 import type { Client } from './client';
 import { LockLostError, native, NotHeldError } from './errors';
 
@@ -53,11 +53,11 @@ export class Lease {
 
   static {
     internals = (lease) => ({ native: lease.#native, client: lease.#client });
-    create = (native, client) => new Lease(native, client);
+    create = (native, client) => new Lease(native, client, ours);
   }
 
-  private constructor(native: NativeLease, client: Client) {
-    if (!(native instanceof NativeLease)) throw new TypeError('a lease is made by acquiring a lock');
+  private constructor(native: NativeLease, client: Client, key: symbol) {
+    checkOurs(key, 'a lease is made by acquiring a lock');
     this.#native = native;
     this.#client = client;
   }

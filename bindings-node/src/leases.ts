@@ -1,3 +1,4 @@
+import { checkOurs, ours } from './check';
 import { NotHeldError } from './errors';
 import type { Lease, ReleaseOptions } from './lease';
 
@@ -20,10 +21,11 @@ export class Leases extends LeaseArray {
   }
 
   static {
-    create = (leases) => new Leases(leases);
+    create = (leases) => new Leases(leases, ours);
   }
 
-  private constructor(leases: readonly Lease[]) {
+  private constructor(leases: readonly Lease[], key: symbol) {
+    checkOurs(key, 'leases are made by acquiring locks');
     super(...leases);
     Object.freeze(this);
   }

@@ -129,6 +129,8 @@ scenario('acquire, using and release refuse bad arguments by name', async (t) =>
 scenario('the classes cannot be made by hand', () => {
   assert.throws(() => new Client(), TypeError);
   assert.throws(() => new zklock.Lease(), TypeError);
+  assert.throws(() => new zklock.Leases(), TypeError);
+  assert.throws(() => new zklock.Leases([]), TypeError);
 });
 
 scenario('a time-out of zero tries, of infinity waits', async (t) => {

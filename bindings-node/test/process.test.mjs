@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 
 import { Mutex } from 'zklock';
 
-import { connected, contenders, freshPath, run, scenario, until, untilContenders } from './support.mjs';
+import { connected, contenders, freshPath, proxy, run, scenario, until, untilContenders } from './support.mjs';
 
 const PRELUDE = `
   import { Client, Mutex } from 'zklock';
@@ -148,6 +148,28 @@ scenario('an exit while the server is silent takes about a second, not more', as
     setTimeout(() => process.exit(0), 100);`,
   );
   assert.equal(code, 0);
+  assert.ok(performance.now() - before < 3000);
+});
+
+scenario('an exit while the server has fallen silent takes about a second, not more', async (t) => {
+  const through = await proxy(t);
+  const before = performance.now();
+  const { code, stdout } = await run(
+    `${PRELUDE}
+    const lease = await mutex.acquire();
+    void mutex.acquire();
+    console.log('held');
+    process.stdin.once('data', () => process.exit(0));`,
+    {
+      args: [freshPath()],
+      env: { ZKLOCK_HOSTS: through.hosts },
+      onLine: (line, child) => {
+        through.silence();
+        child.stdin.write('exit');
+      },
+    },
+  );
+  assert.deepEqual([code, stdout], [0, 'held\n']);
   assert.ok(performance.now() - before < 3000);
 });
 

@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
@@ -109,13 +109,33 @@ export async function exists(path) {
   return (await request(3, string(path), Buffer.alloc(1))) === 0;
 }
 
+/** A way to the server that can fall silent: connections stay open, and nothing gets through any more. */
+export async function proxy(context) {
+  const sockets = [];
+  const server = createServer((client) => {
+    const upstream = open();
+    sockets.push(client, upstream);
+    client.on('error', () => upstream.destroy()).pipe(upstream);
+    upstream.on('error', () => client.destroy()).pipe(client);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  context.after(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  const silence = () => {
+    for (const socket of sockets) socket.unpipe().pause();
+  };
+  return { hosts: `127.0.0.1:${server.address().port}`, silence };
+}
+
 /** Runs a program of its own in the package's directory, where `zklock` is this package. */
 export async function run(source, { args = [], env = {}, module = true, onLine } = {}) {
   const flags = module ? ['--input-type=module'] : [];
   const child = spawn(process.execPath, [...flags, '--expose-gc', '-e', source, ...args], {
     cwd: home,
     env: { ...process.env, ZKLOCK_HOSTS: hosts, NODE_OPTIONS: '', NODE_TEST_CONTEXT: '', ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe'],
     timeout: 25_000,
     killSignal: 'SIGKILL',
   });

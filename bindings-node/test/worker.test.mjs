@@ -4,14 +4,14 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 
-import { Mutex } from 'zklock';
+import { Mutex, Semaphore } from 'zklock';
 
 import { connected, contenders, freshPath, hosts, run, scenario, untilContenders } from './support.mjs';
 
 const SOURCE = new URL('./worker.mjs', import.meta.url);
 
-function start(path, then) {
-  return new Worker(SOURCE, { workerData: { hosts, path, then } });
+function start(path, then, several = false) {
+  return new Worker(SOURCE, { workerData: { hosts, path, then, several } });
 }
 
 async function message(worker) {
@@ -54,15 +54,39 @@ scenario('a worker that is terminated while it waits leaves the queue', async (t
   await lease.release();
 });
 
-scenario('a worker that ends by itself while it holds frees the lock at once', async (t) => {
-  const mutex = new Mutex(await connected(t), freshPath());
-  const worker = start(mutex.path, 'end');
-  const exited = once(worker, 'exit');
-  await message(worker);
-  assert.equal(await message(worker), 'granted');
-  assert.deepEqual(await exited, [0]);
-  assert.deepEqual(await contenders(mutex.path), []);
+scenario('several locks of a worker go with it, held or waited for', async (t) => {
+  const client = await connected(t);
+  const path = freshPath();
+  const slots = new Semaphore(client, `${path}/slots`, 1);
+  const permit = await slots.acquire();
+  const waiting = start(path, 'hold', true);
+  await message(waiting);
+  // A node of the mutex, and of the semaphore that of its turn and that of its wish, besides ours.
+  await untilContenders(path, 4);
+  await waiting.terminate();
+  assert.deepEqual(await contenders(path), [permit.node]);
+  await permit.release();
+  const holding = start(path, 'hold', true);
+  await message(holding);
+  assert.equal(await message(holding), 'granted');
+  await holding.terminate();
+  assert.deepEqual(await contenders(path), []);
 });
+
+for (const [name, ending] of [
+  ['ends by itself', 'end'],
+  ['calls process.exit()', 'exit'],
+]) {
+  scenario(`a worker that ${name} while it holds frees the lock at once`, async (t) => {
+    const mutex = new Mutex(await connected(t), freshPath());
+    const worker = start(mutex.path, ending);
+    const exited = once(worker, 'exit');
+    await message(worker);
+    assert.equal(await message(worker), 'granted');
+    assert.deepEqual(await exited, [0]);
+    assert.deepEqual(await contenders(mutex.path), []);
+  });
+}
 
 scenario('a worker closes no clients but its own', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
@@ -78,7 +102,7 @@ scenario('a worker closes no clients but its own', async (t) => {
 scenario('workers terminated at any moment leave nothing behind', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   for (let round = 0; round < 12; round++) {
-    const worker = start(mutex.path, 'churn');
+    const worker = start(mutex.path, 'churn', round % 2 === 1);
     await message(worker);
     await new Promise((resolve) => setTimeout(resolve, round * 3));
     await worker.terminate();
