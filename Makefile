@@ -32,7 +32,7 @@ lint: build ## Format, lints, types, generated files
 	@$(PYTHON) tools/lint.py
 
 .PHONY: build
-build: $(STAMPS)/worker $(STAMPS)/python $(STAMPS)/node $(STAMPS)/java ## Build the bindings, the workers and the peers
+build: $(STAMPS)/worker $(STAMPS)/python $(STAMPS)/node $(STAMPS)/java $(STAMPS)/go ## Build the bindings, the workers and the peers
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed
@@ -67,4 +67,9 @@ $(STAMPS)/node: $(STAMPS)/npm $(RUST_SOURCES) $(shell find bindings-node/src bin
 
 $(STAMPS)/java: $(STAMPS)/venv tests/pom.xml $(shell find tests/peers/java -name '*.java')
 	cd tests && ../$(PYTHON) -m harness.setup
+	@touch $@
+
+$(STAMPS)/go: $(wildcard tests/peers/go/*) | $(STAMPS)/toolchains
+	mkdir -p tests/target
+	cd tests/peers/go && go vet ./... && go build -trimpath -buildvcs=false -o ../../target/go-worker .
 	@touch $@

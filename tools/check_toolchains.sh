@@ -22,6 +22,7 @@ need node "Node 20.9 or later" ""
 need npm "npm" ""
 need javac "JDK 17 or later" "openjdk-17-jdk-headless"
 need mvn "Maven 3.8 or later" "maven"
+need go "Go 1.21 or later" "golang-go"
 
 if command -v python3 >/dev/null 2>&1; then
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || missing="$missing

@@ -22,4 +22,5 @@ RUST_WORKER = Path(
         str(Path(os.environ.get("CARGO_TARGET_DIR", str(REPOSITORY / "target"))) / "debug" / "zklock-worker"),
     )
 )
+GO_WORKER = Path(os.environ.get("ZKLOCK_GO_WORKER", str(TARGET / "go-worker")))
 NODE_PACKAGE = Path(os.environ.get("ZKLOCK_NODE_PACKAGE", str(REPOSITORY / "bindings-node")))

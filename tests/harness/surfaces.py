@@ -6,7 +6,7 @@ import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.paths import CLASSES, JARS, JAVA, NODE, NODE_PACKAGE, PYTHON, RUST_WORKER, TESTS
+from harness.paths import CLASSES, GO_WORKER, JARS, JAVA, NODE, NODE_PACKAGE, PYTHON, RUST_WORKER, TESTS
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ PEERS = {
     surface.name: surface
     for surface in (
         Surface("curator", _java(), CLASSES / "zklock" / "CuratorWorker.class"),
+        Surface("go", (str(GO_WORKER),), GO_WORKER),
         Surface("kazoo", (PYTHON, "-m", "peers.kazoo_worker"), TESTS / "peers" / "kazoo_worker.py"),
     )
 }

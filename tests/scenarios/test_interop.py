@@ -7,7 +7,7 @@ import pytest
 from harness.history import assert_clean
 from harness.observer import Observer
 from harness.server import Standalone
-from harness.steps import Start, line_up, seconds, user
+from harness.steps import Start, line_up, queue_up, readwriter, seconds, user
 
 SESSION = 2.0
 
@@ -74,3 +74,35 @@ def test_s26_kazoo_and_a_crash(
 ) -> None:
     names = (surface, "kazoo") if killed == "ours" else ("kazoo", surface)
     crash(*names, server, observer, path, start)
+
+
+def test_s165_go_holds(surface: str, server: Standalone, observer: Observer, path: str, start: Start) -> None:
+    alternate(surface, "go", server, observer, path, start)
+
+
+@pytest.mark.parametrize("killed", ["ours", "theirs"])
+def test_s166_go_and_a_crash(
+    surface: str, killed: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    names = (surface, "go") if killed == "ours" else ("go", surface)
+    crash(*names, server, observer, path, start)
+
+
+def test_s167_go_and_our_readers(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    """Every node is exclusive for Go's lock: it waits for each of our readers, and they for it."""
+    observer.create(path)
+    reader, late = (readwriter(start, surface, server.hosts, path) for _ in range(2))
+    go = user(start, "go", server.hosts, path)
+    reader.hold("first", lock="r")
+    waiting, behind = queue_up(observer, path, [(go, "m"), (late, "r")])
+    assert not waiting.done
+    reader.release("first")
+    waiting.expect("acquired")
+    assert not behind.done
+    go.release()
+    behind.expect("acquired")
+    late.release()
+    assert_clean([hold for worker in (reader, go, late) for hold in worker.holds()], at_least=3)
+    assert observer.queue(path) == []

@@ -1,0 +1,211 @@
+// The worker on go-zookeeper's own recipe. Leases are lock objects here: each can be held once, by anybody.
+//
+// The recipe has no deadline, no try and no way to give up waiting: what needs one is answered "unsupported".
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"math/rand"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+const control = "control"
+
+// named is a map that many owners use.
+type named[T any] struct {
+	sync.Mutex
+	values map[string]T
+}
+
+func (names *named[T]) put(name string, value T) {
+	names.Lock()
+	defer names.Unlock()
+	if names.values == nil {
+		names.values = map[string]T{}
+	}
+	names.values[name] = value
+}
+
+func (names *named[T]) get(name string) T {
+	names.Lock()
+	defer names.Unlock()
+	return names.values[name]
+}
+
+var (
+	clients named[*zk.Conn]
+	locks   named[*lock]
+	leases  named[*lock]
+)
+
+func main() {
+	emit("ready", line{"surface": "go", "pid": os.Getpid()})
+	owners := map[string]chan command{}
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var asked command
+		if err := json.Unmarshal(lines.Bytes(), &asked); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		switch asked.Cmd {
+		case "exit":
+			closeAll()
+			answer(asked, "bye", nil)
+			return
+		case "contend":
+			go perform(asked)
+		default:
+			handOver(owners, asked)
+		}
+	}
+	closeAll()
+}
+
+// handOver queues a command behind those of the same owner.
+func handOver(owners map[string]chan command, asked command) {
+	owner := asked.Owner
+	if owner == "" {
+		owner = control
+	}
+	commands, known := owners[owner]
+	if !known {
+		commands = make(chan command, 1024)
+		owners[owner] = commands
+		go func() {
+			for next := range commands {
+				perform(next)
+			}
+		}()
+	}
+	commands <- asked
+}
+
+func closeAll() {
+	clients.Lock()
+	defer clients.Unlock()
+	for _, conn := range clients.values {
+		conn.Close()
+	}
+}
+
+func perform(asked command) {
+	if asked.Timeout != nil || (asked.Kind != "" && asked.Kind != "mutex") || asked.Reentrant != nil {
+		answer(asked, "unsupported", nil)
+		return
+	}
+	does := map[string]func(command) error{
+		"connect": doConnect, "lock": doLock, "acquire": doAcquire, "release": doRelease,
+		"contend": doContend, "close": doClose,
+	}[asked.Cmd]
+	if does == nil {
+		answer(asked, "unsupported", nil)
+	} else if err := does(asked); err != nil {
+		fail(asked, err)
+	}
+}
+
+func doConnect(asked command) error {
+	conn, err := connect(asked.Hosts, seconds(asked.SessionTimeout), seconds(asked.ConnectTimeout))
+	if err != nil {
+		return err
+	}
+	clients.put(asked.Client, conn)
+	answer(asked, "connected", line{"session": fmt.Sprint(conn.SessionID())})
+	return nil
+}
+
+// seconds is a time-out of the suite's, 10 s where it names none.
+func seconds(given *float64) time.Duration {
+	if given == nil {
+		return 10 * time.Second
+	}
+	return time.Duration(*given * float64(time.Second))
+}
+
+func doLock(asked command) error {
+	locks.put(asked.Lock, newLock(clients.get(asked.Client), asked.Path))
+	answer(asked, "ready", nil)
+	return nil
+}
+
+func doAcquire(asked command) error {
+	wanted := locks.get(asked.Lock)
+	if err := wanted.Lock.Lock(); err != nil {
+		return err
+	}
+	granted := now()
+	leases.put(asked.Lease, wanted)
+	fields := wanted.seen()
+	fields["t"] = granted
+	answer(asked, "acquired", fields)
+	return nil
+}
+
+func doRelease(asked command) error {
+	started := now()
+	if err := leases.get(asked.Lease).Unlock(); err != nil {
+		return err
+	}
+	answer(asked, "released", line{"t0": started})
+	return nil
+}
+
+func doClose(asked command) error {
+	clients.get(asked.Client).Close()
+	answer(asked, "closed", nil)
+	return nil
+}
+
+// doContend lets many owners contend. An object for all of them is none of the recipe's uses: it is not safe
+// for several goroutines.
+func doContend(asked command) error {
+	if asked.Objects == "shared" {
+		answer(asked, "unsupported", nil)
+		return nil
+	}
+	ended := make(chan error, asked.Owners)
+	for number := 0; number < asked.Owners; number++ {
+		go func(number int) { ended <- contend(asked, number) }(number)
+	}
+	var failure error
+	for number := 0; number < asked.Owners; number++ {
+		if err := <-ended; err != nil {
+			failure = err
+		}
+	}
+	if failure != nil {
+		return failure
+	}
+	answer(asked, "done", line{"count": asked.Owners * asked.Rounds})
+	return nil
+}
+
+// contend is one owner's part.
+func contend(asked command, number int) error {
+	wanted := newLock(clients.get(asked.Client), asked.Path)
+	low, high := asked.HoldMs[0], asked.HoldMs[1]
+	for turn := 0; turn < asked.Rounds; turn++ {
+		waited := now()
+		if err := wanted.Lock.Lock(); err != nil {
+			return err
+		}
+		granted := now()
+		fields := wanted.seen()
+		time.Sleep(time.Duration((low + rand.Float64()*(high-low)) * float64(time.Millisecond)))
+		fields["t"], fields["t_wait"], fields["t_end"] = granted, waited, now()
+		if err := wanted.Unlock(); err != nil {
+			return err
+		}
+		fields["lease"] = fmt.Sprintf("%d-%d-%d", asked.ID, number, turn)
+		fields["owner"] = fmt.Sprintf("%d-%d", asked.ID, number)
+		answer(asked, "held", fields)
+	}
+	return nil
+}
