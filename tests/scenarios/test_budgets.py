@@ -12,7 +12,7 @@ from functools import partial
 from harness.observer import Observer, watched_by
 from harness.paths import NODE, NODE_PACKAGE, PYTHON
 from harness.proxy import Proxy
-from harness.server import Standalone
+from harness.server import Server, Standalone
 from harness.steps import Start, counting, eventually, nothing_watched, readwriter, user
 from harness.worker import Worker
 
@@ -23,6 +23,7 @@ CYCLES = 4
 BATCHES = 3
 HANDOFFS = 6
 REQUESTED = 25
+IN_VAIN = 50
 
 
 def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: str, start: Start) -> None:
@@ -201,3 +202,25 @@ def imports(surface: str) -> str:
     environment = {**os.environ, "ZKLOCK_NODE_PACKAGE": str(NODE_PACKAGE)}
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=20)
     return run.stdout
+
+
+def watches(server: Server) -> int:
+    """How many watches the server holds for all of its clients."""
+    return int(server.four_letter("wchs").rsplit("Total watches:", 1)[1])
+
+
+def test_s168_the_servers_watches(surface: str, path: str, start: Start) -> None:
+    # A server of its own: on it nobody else watches anything.
+    with Standalone() as server:
+        holder, asker = (user(start, surface, server.hosts, path) for _ in range(2))
+        holder.hold()
+        # A holder watches its own node, but not at once.
+        eventually(lambda: watches(server) > 0, "the holder watches")
+        before = watches(server)
+        for _ in range(IN_VAIN):
+            assert asker.try_acquire("t")["event"] == "busy"
+        waiting = [asker.acquire(f"w{number}", owner=f"o{number}", timeout=1) for number in range(IN_VAIN)]
+        eventually(lambda: watches(server) > before, "those that wait watch")
+        for pending in waiting:
+            pending.expect("timeout")
+        eventually(lambda: watches(server) == before, f"no more watches than before, which were {before}")
