@@ -44,6 +44,8 @@ class KazooWorker(ThreadedWorker):
             "read": (client.ReadLock, ["-lock-", "__WRIT__"]),
             "write": (client.WriteLock, ["-lock-", "__WRIT__", "__READ__"]),
         }[command.get("kind", "mutex")]
+        if command.get("naming") == "kazoo":
+            seen = []
         return recipe(command["path"], "kazoo", extra_lock_patterns=seen)
 
     def do_lock(self, command: Command) -> None:

@@ -14,13 +14,17 @@ def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any])
     if kind == "multi":
         return api.MultiLock([locks[name] for name in command["members"]])
     path = command["path"]
-    options = {"label": command["label"]} if "label" in command else {}
+    if kind == "semaphore":
+        counted = _given(command, "permits", "shared_count", "label")
+        return api.Semaphore(client, path, **counted)
+    options = _given(command, "label", "naming")
     if kind == "mutex":
         return api.Mutex(client, path, reentrant=command.get("reentrant", True), **options)
-    if kind == "semaphore":
-        counted = {key: command[key] for key in ("permits", "shared_count") if key in command}
-        return api.Semaphore(client, path, **counted, **options)
     return getattr(api.ReadWriteLock(client, path, **options), f"{kind}_lock")
+
+
+def _given(command: Command, *names: str) -> dict[str, Any]:
+    return {name: command[name] for name in names if name in command}
 
 
 def facts(lease: Any) -> dict[str, str]:

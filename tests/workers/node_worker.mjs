@@ -34,12 +34,12 @@ function milliseconds(value) {
 }
 
 function make(command) {
-  const { path, kind = 'mutex', reentrant = true, label } = command
+  const { path, kind = 'mutex', reentrant = true, label, naming } = command
   const client = clients.get(command.client)
   const makers = {
-    mutex: () => new Mutex(client, path, { reentrant, label }),
-    read: () => new ReadWriteLock(client, path, { label }).readLock,
-    write: () => new ReadWriteLock(client, path, { label }).writeLock,
+    mutex: () => new Mutex(client, path, { reentrant, label, naming }),
+    read: () => new ReadWriteLock(client, path, { label, naming }).readLock,
+    write: () => new ReadWriteLock(client, path, { label, naming }).writeLock,
     semaphore: () => new Semaphore(client, path, permits(command), { label }),
     multi: () => new MultiLock(command.members.map((name) => locks.get(name).object)),
   }

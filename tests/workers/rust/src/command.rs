@@ -123,6 +123,8 @@ pub(crate) struct OneLock {
     pub(crate) kind: Kind,
     pub(crate) reentrant: Option<bool>,
     pub(crate) label: Option<String>,
+    #[serde(default)]
+    pub(crate) naming: Naming,
     pub(crate) permits: Option<u32>,
     pub(crate) shared_count: Option<String>,
 }
@@ -136,6 +138,24 @@ pub(crate) enum Kind {
     Read,
     Write,
     Semaphore,
+}
+
+/// How a lock names its nodes.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Naming {
+    #[default]
+    Curator,
+    Kazoo,
+}
+
+impl From<Naming> for zklock::Naming {
+    fn from(naming: Naming) -> Self {
+        match naming {
+            Naming::Curator => Self::Curator,
+            Naming::Kazoo => Self::Kazoo,
+        }
+    }
 }
 
 #[derive(Deserialize)]

@@ -129,6 +129,7 @@ impl World {
                 let mut options = LockOptions::default();
                 options.reentrant = object.reentrant.unwrap_or(true);
                 options.label = object.label;
+                options.naming = object.naming.into();
                 let source = self.source(object.client.as_deref(), object.hosts.as_deref())?;
                 let permits = permits(object.permits, object.shared_count.as_deref());
                 let made = Lockable::new(source, &object.path, object.kind, permits, options)?;

@@ -1,0 +1,63 @@
+"""Different kinds of locks on one path: does the one keep the other out?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.history import Hold, overlaps
+from harness.observer import Observer, watched_by
+from harness.server import Server
+from harness.steps import eventually
+from harness.worker import Worker
+
+
+@dataclass(frozen=True)
+class Side:
+    """A lock of a kind, as somebody makes it."""
+
+    who: str
+    kind: str = "mutex"
+    # With `kazoo` ours takes kazoo's names, and kazoo sees no names but its own.
+    naming: str = "curator"
+
+    def __str__(self) -> str:
+        return f"{self.who} {self.kind} {self.naming}"
+
+
+class Mixture:
+    """Two locks on one path, each in a worker of its own."""
+
+    def __init__(
+        self, server: Server, observer: Observer, path: str, sides: Sequence[Side], workers: Sequence[Worker]
+    ) -> None:
+        self._server = server
+        self._path = path
+        self._workers = workers
+        # Persistent: kazoo makes sure of its parent only once.
+        observer.create(path)
+        for worker, side in zip(self._workers, sides, strict=True):
+            naming = {} if side.naming == "curator" else {"naming": side.naming}
+            worker.lock(path, lock=path, kind=side.kind, **naming)
+
+    def excludes(self, holder: int) -> bool:
+        """Let one side hold, and the other ask: is it kept out until the first releases?"""
+        first, second = self._workers[holder], self._workers[1 - holder]
+        held, asked = f"{self._path}/held-{holder}", f"{self._path}/asked-{holder}"
+        since = first.hold(held, lock=self._path)["t"]
+        waiting = second.acquire(asked, lock=self._path)
+        session = second.sessions["c"]
+        # Whoever is kept out watches what it waits for, and there it stays.
+        eventually(
+            lambda: waiting.done or bool(watched_by(self._server, session, self._path)), f"{second} in or out"
+        )
+        kept_out = not waiting.done
+        first.release(held)
+        waiting.expect("acquired")
+        second.release(asked)
+        assert kept_out != bool(overlaps(self._holds(since))), "what the history says of it"
+        return kept_out
+
+    def _holds(self, since: int) -> list[Hold]:
+        holds = [hold for worker in self._workers for hold in worker.holds()]
+        return [hold for hold in holds if hold.path == self._path and hold.granted >= since]

@@ -1,0 +1,60 @@
+"""What the peers' locks mean to each other on one path: facts that docs/interop.md names."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.mixtures import Mixture, Side
+from harness.observer import Observer
+from harness.server import Standalone
+from harness.steps import Start
+
+CURATOR, CURATOR_READ, CURATOR_WRITE = (Side("curator", kind) for kind in ("mutex", "read", "write"))
+PATTERNS = Side("kazoo")
+KAZOO, KAZOO_READ, KAZOO_WRITE = (Side("kazoo", kind, "kazoo") for kind in ("mutex", "read", "write"))
+GO = Side("go")
+
+# Whether the first keeps the second out, and the second the first.
+FACTS = {
+    (GO, CURATOR): (True, True),
+    (GO, PATTERNS): (True, True),
+    (GO, KAZOO): (False, True),
+    (GO, CURATOR_READ): (False, True),
+    (GO, CURATOR_WRITE): (False, True),
+    (CURATOR, PATTERNS): (True, False),
+    (CURATOR, KAZOO): (False, False),
+}
+
+
+def test_peers(server: Standalone, observer: Observer, path: str, start: Start) -> None:
+    workers = {name: start(name) for name in ("curator", "kazoo", "go")}
+    for worker in workers.values():
+        worker.connect(server.hosts)
+    for number, (sides, expected) in enumerate(FACTS.items()):
+        mixture = Mixture(server, observer, f"{path}/{number}", sides, [workers[side.who] for side in sides])
+        assert (mixture.excludes(0), mixture.excludes(1)) == expected, " with ".join(map(str, sides))
+
+
+@pytest.mark.parametrize(
+    ("sides", "expected"),
+    [
+        ((CURATOR, CURATOR_READ), (False, False)),
+        ((CURATOR, CURATOR_WRITE), (False, False)),
+        ((KAZOO, KAZOO_READ), (True, False)),
+        ((KAZOO, KAZOO_WRITE), (True, True)),
+    ],
+    ids=lambda value: " with ".join(map(str, value)),
+)
+def test_two_kinds_of_one_peer(
+    sides: tuple[Side, Side],
+    expected: tuple[bool, bool],
+    server: Standalone,
+    observer: Observer,
+    path: str,
+    start: Start,
+) -> None:
+    pair = [start(side.who) for side in sides]
+    for worker in pair:
+        worker.connect(server.hosts)
+    mixture = Mixture(server, observer, path, sides, pair)
+    assert (mixture.excludes(0), mixture.excludes(1)) == expected
