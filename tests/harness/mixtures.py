@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.history import Hold, overlaps
 from harness.observer import Observer, watched_by
 from harness.server import Server
 from harness.steps import eventually
@@ -37,14 +36,13 @@ class Mixture:
         # Persistent: kazoo makes sure of its parent only once.
         observer.create(path)
         for worker, side in zip(self._workers, sides, strict=True):
-            naming = {} if side.naming == "curator" else {"naming": side.naming}
-            worker.lock(path, lock=path, kind=side.kind, **naming)
+            worker.lock(path, lock=path, kind=side.kind, naming=side.naming)
 
     def excludes(self, holder: int) -> bool:
         """Let one side hold, and the other ask: is it kept out until the first releases?"""
         first, second = self._workers[holder], self._workers[1 - holder]
         held, asked = f"{self._path}/held-{holder}", f"{self._path}/asked-{holder}"
-        since = first.hold(held, lock=self._path)["t"]
+        first.hold(held, lock=self._path)
         waiting = second.acquire(asked, lock=self._path)
         session = second.sessions["c"]
         # Whoever is kept out watches what it waits for, and there it stays.
@@ -52,12 +50,8 @@ class Mixture:
             lambda: waiting.done or bool(watched_by(self._server, session, self._path)), f"{second} in or out"
         )
         kept_out = not waiting.done
-        first.release(held)
-        waiting.expect("acquired")
+        released = int(first.release(held)["t0"])
+        granted = int(waiting.expect("acquired")["t"])
         second.release(asked)
-        assert kept_out != bool(overlaps(self._holds(since))), "what the history says of it"
+        assert kept_out == (released < granted), "what the stamps say of it"
         return kept_out
-
-    def _holds(self, since: int) -> list[Hold]:
-        holds = [hold for worker in self._workers for hold in worker.holds()]
-        return [hold for hold in holds if hold.path == self._path and hold.granted >= since]

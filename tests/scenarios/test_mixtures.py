@@ -25,12 +25,16 @@ EXCLUDE_EACH_OTHER = [
     *((MUTEX, theirs) for theirs in (CURATOR, PATTERNS, PATTERNS_READ, PATTERNS_WRITE, GO)),
     *((WRITE, theirs) for theirs in (CURATOR_READ, CURATOR_WRITE, PATTERNS_READ, PATTERNS_WRITE, GO)),
     *((READ, theirs) for theirs in (CURATOR_WRITE, PATTERNS_WRITE, GO)),
-    *((KAZOO_MUTEX, theirs) for theirs in (KAZOO, PLAIN_READ, PLAIN_WRITE, PATTERNS, GO)),
-    *(
-        (KAZOO_WRITE, theirs)
-        for theirs in (KAZOO, PLAIN_READ, PLAIN_WRITE, PATTERNS_READ, PATTERNS_WRITE, GO)
-    ),
+    *((KAZOO_MUTEX, theirs) for theirs in (KAZOO, PLAIN_READ, PLAIN_WRITE)),
+    *((KAZOO_MUTEX, theirs) for theirs in (PATTERNS, PATTERNS_READ, PATTERNS_WRITE, GO)),
+    *((KAZOO_WRITE, theirs) for theirs in (KAZOO, PLAIN_READ, PLAIN_WRITE)),
+    *((KAZOO_WRITE, theirs) for theirs in (PATTERNS, PATTERNS_READ, PATTERNS_WRITE, GO)),
     *((KAZOO_READ, theirs) for theirs in (PLAIN_WRITE, PATTERNS_WRITE, GO)),
+]
+
+HOLD_TOGETHER = [
+    *((READ, theirs) for theirs in (CURATOR_READ, PATTERNS_READ)),
+    *((KAZOO_READ, theirs) for theirs in (PLAIN_READ, PATTERNS_READ)),
 ]
 
 # Theirs does not see ours, though ours sees theirs.
@@ -67,11 +71,14 @@ def outcomes(
     return found
 
 
-def test_s172_mixtures_that_exclude(
+def test_s172_mixtures_that_work(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    found = outcomes(EXCLUDE_EACH_OTHER, server, observer, path, cast(surface, server, start))
+    workers = cast(surface, server, start)
+    found = outcomes(EXCLUDE_EACH_OTHER, server, observer, f"{path}/alone", workers)
     assert found == dict.fromkeys(found, (True, True))
+    found = outcomes(HOLD_TOGETHER, server, observer, f"{path}/together", workers)
+    assert found == dict.fromkeys(found, (False, False))
 
 
 def test_s173_mixtures_that_cannot_work(
