@@ -53,7 +53,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     names = sorted(name for name in used if isinstance(name, str)) + sorted(PEERS)
     missing = [ALL[name].missing() for name in names]
     if found := [what for what in missing if what is not None]:
-        raise pytest.UsageError("not built:\n" + "\n".join(found))
+        raise pytest.UsageError("not built (`make build`):\n" + "\n".join(found))
 
 
 def surfaces_of(config: pytest.Config) -> list[str]:

@@ -9,9 +9,10 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -98,6 +99,15 @@ class Pending:
         line = self.line(timeout)
         assert line["event"] == "error", f"{self.worker}: wanted an error for {self.command}, got {line}"
         return WorkerError(line)
+
+
+def first_answered(pending: Iterable[Pending], timeout: float = ANSWER) -> list[Pending]:
+    """Those whose answer is there, as soon as there is any."""
+    asked = list(pending)
+    wait_for([one._future for one in asked], timeout, FIRST_COMPLETED)
+    if answered := [one for one in asked if one.done]:
+        return answered
+    raise Unanswered(f"no answer within {timeout} s to {[f'{one.worker}: {one.command}' for one in asked]}")
 
 
 class Worker:

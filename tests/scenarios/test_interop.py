@@ -106,3 +106,21 @@ def test_s167_go_and_our_readers(
     late.release()
     assert_clean([hold for worker in (reader, go, late) for hold in worker.holds()], at_least=3)
     assert observer.queue(path) == []
+
+
+def test_s174_below_a_chroot(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    ours = user(start, surface, f"{server.hosts}{path}", "/lock")
+    theirs = user(start, "curator", server.hosts, f"{path}/lock")
+    ours.hold()
+    (waiting,) = line_up(observer, f"{path}/lock", [theirs])
+    assert not waiting.done
+    ours.release()
+    waiting.expect("acquired")
+    assert ours.try_acquire("again")["event"] == "busy"
+    theirs.release()
+    assert ours.try_acquire("again")["event"] == "acquired"
+    ours.release("again")
+    assert observer.queue(f"{path}/lock") == []

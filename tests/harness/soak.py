@@ -1,0 +1,75 @@
+"""Contention for as long as one likes: all workers ask again and again, and the checker reads the history."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.history import Hold, assert_clean
+from harness.worker import Pending, Worker, first_answered
+
+ROUNDS = 10
+"""Holds of each owner before a worker is asked anew: short enough that all end soon after the time is up."""
+
+HOLD_MS = (0.0, 2.0)
+REPORT = 5.0
+"""Seconds between two lines of progress."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a worker does in a soak: the lock that it asks for, and with how many owners at a time."""
+
+    worker: Worker
+    kind: str = "mutex"
+    owners: int = 2
+    permits: int | None = None
+
+    def ask(self, path: str) -> Pending:
+        """Let it contend for a while."""
+        return self.worker.contend(
+            path,
+            kind=self.kind,
+            owners=self.owners,
+            rounds=ROUNDS,
+            permits=self.permits,
+            hold_ms=HOLD_MS,
+        )
+
+
+def soak(parts: Sequence[Part], path: str, length: float) -> list[Hold]:
+    """Contend for so many seconds. Prints progress and a line for each worker; the history is flawless."""
+    started = time.monotonic()
+    reported = started
+    asked = {part.ask(path): part for part in parts}
+    while asked:
+        for pending in first_answered(asked):
+            part = asked.pop(pending)
+            pending.expect("done")
+            if time.monotonic() < started + length:
+                asked[part.ask(path)] = part
+        if time.monotonic() > reported + REPORT:
+            reported = time.monotonic()
+            grants = sum(line["event"] == "held" for worker in _workers(parts) for line in worker.history)
+            print(f"{reported - started:6.1f} s: {grants} grants", flush=True)
+    holds = [hold for worker in _workers(parts) for hold in worker.holds()]
+    _sum_up(holds, time.monotonic() - started)
+    assert_clean(holds, at_least=sum(part.owners * ROUNDS for part in parts))
+    return holds
+
+
+def _workers(parts: Sequence[Part]) -> list[Worker]:
+    return list({part.worker.name: part.worker for part in parts}.values())
+
+
+def _sum_up(holds: Sequence[Hold], took: float) -> None:
+    waits: dict[str, list[int]] = defaultdict(list)
+    for hold in holds:
+        if hold.asked is not None:
+            waits[hold.worker].append(hold.granted - hold.asked)
+    for worker, waited in waits.items():
+        print(f"  {worker:12} {len(waited):6} grants, longest wait {max(waited) / 1e9:.3f} s")
+    longest = max((max(waited) for waited in waits.values()), default=0) / 1e9
+    print(f"{len(holds)} grants in {took:.1f} s, longest wait {longest:.3f} s", flush=True)
