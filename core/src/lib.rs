@@ -17,6 +17,7 @@
 //! # Layers
 //! `queue` decides, without I/O; `driver` carries out its decisions on a `session`; the handles are thin.
 
+mod access;
 mod any_lock;
 mod client;
 mod contender;
@@ -41,6 +42,7 @@ mod stats;
 mod term;
 mod transaction;
 
+pub use access::{Acl, Rule};
 pub use any_lock::AnyLock;
 pub use client::{Client, ClientState, shutdown};
 pub use contender::{About, Contender};

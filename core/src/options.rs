@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+use crate::access::{Acl, Credential};
 use crate::error::{Error, ErrorKind, Result};
 use crate::queue::Intent;
 use crate::runtime;
@@ -26,6 +27,8 @@ pub struct ClientOptions {
     pub(crate) hosts: Hosts,
     pub(crate) session_timeout: Duration,
     pub(crate) connect_timeout: Duration,
+    pub(crate) credentials: Vec<Credential>,
+    pub(crate) acl: Acl,
     pub(crate) label: Option<String>,
     pub(crate) language: &'static str,
 }
@@ -43,6 +46,8 @@ impl ClientOptions {
             hosts: Hosts::parse(hosts)?,
             session_timeout: DEFAULT_TIMEOUT,
             connect_timeout: DEFAULT_TIMEOUT,
+            credentials: Vec::new(),
+            acl: Acl::Open,
             label: None,
             language: "rust",
         })
@@ -72,6 +77,26 @@ impl ClientOptions {
         }
         self.connect_timeout = timeout.min(LONGEST);
         Ok(self)
+    }
+
+    /// Adds credentials to show to every server, at every connection: for the scheme `digest` they are `user:password`. A server
+    /// takes any password of that scheme; a wrong one shows when the access control list of a node does not match.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for an empty scheme.
+    pub fn auth(mut self, scheme: &str, credential: impl Into<Vec<u8>>) -> Result<Self> {
+        if scheme.is_empty() {
+            return Err(Error::bad_argument("auth", "a scheme must not be empty"));
+        }
+        self.credentials.push(Credential { scheme: scheme.to_owned(), secret: credential.into() });
+        Ok(self)
+    }
+
+    /// Who may do what with the nodes that the client makes. Default: everybody everything.
+    #[must_use]
+    pub fn acl(mut self, acl: Acl) -> Self {
+        self.acl = acl;
+        self
     }
 
     /// A name for this client, shown to operators in the data of its nodes.

@@ -70,7 +70,11 @@ pub(crate) async fn close(client: zk::Client, limit: Duration) -> bool {
 }
 
 fn connector(options: &ClientOptions) -> zk::Connector {
-    zk::Client::connector().with_session_timeout(options.session_timeout)
+    let connector = zk::Client::connector().with_session_timeout(options.session_timeout);
+    options
+        .credentials
+        .iter()
+        .fold(connector, |connector, credential| connector.with_auth(&credential.scheme, &credential.secret))
 }
 
 /// A number between 0 and 1, different for every process and call.

@@ -69,6 +69,8 @@ pub(super) struct Link {
     options: ClientOptions,
     meter: Arc<Meter>,
     sender: mpsc::UnboundedSender<Input>,
+    /// Of the nodes that are made.
+    acl: Arc<[zk::Acl]>,
     state: State,
     /// The session's number.
     epoch: u64,
@@ -87,6 +89,7 @@ impl Link {
         sender: mpsc::UnboundedSender<Input>,
     ) -> Self {
         Self {
+            acl: options.acl.to_list().into(),
             options,
             meter,
             sender,
@@ -183,6 +186,7 @@ impl Link {
             client: Metered::new(client.clone(), Arc::clone(&self.meter)),
             term: Arc::clone(term),
             path: Arc::clone(path),
+            acl: Arc::clone(&self.acl),
             epoch: self.epoch,
             connection: self.connection,
             sender: self.sender.clone(),

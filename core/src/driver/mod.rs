@@ -429,7 +429,8 @@ impl Driver {
         let chroot = self.options.hosts.chroot.clone();
         drop(self.link.spawn(async move {
             let answer =
-                tokio::time::timeout(limit, transact(&wire.client, &guard, &chroot, &operations)).await;
+                tokio::time::timeout(limit, transact(&wire.client, &guard, &chroot, &wire.acl, &operations))
+                    .await;
             reply.send(answer.unwrap_or_else(|_| Err(Error::unanswered()))).ok();
         }));
     }

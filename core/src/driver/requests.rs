@@ -28,6 +28,8 @@ pub(super) struct Wire {
     pub(super) client: Metered,
     pub(super) term: Arc<Term>,
     pub(super) path: Arc<str>,
+    /// Of the nodes that it makes.
+    pub(super) acl: Arc<[zk::Acl]>,
     pub(super) epoch: u64,
     pub(super) connection: u64,
     pub(super) sender: mpsc::UnboundedSender<Input>,
@@ -53,7 +55,7 @@ impl Wire {
     }
 
     pub(super) async fn create(self, ticket: Ticket, prefix: String, data: Vec<u8>) {
-        let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+        let options = CreateMode::EphemeralSequential.with_acls(Acls::new(&self.acl));
         let sent = Moment::now();
         let outcome =
             match self.client.ask(RequestKind::Create).create(&self.child(&prefix), &data, &options).await {
@@ -68,7 +70,7 @@ impl Wire {
     }
 
     pub(super) async fn create_in_place(self, ticket: Ticket, name: String, data: Vec<u8>) {
-        let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        let options = CreateMode::Ephemeral.with_acls(Acls::new(&self.acl));
         let sent = Moment::now();
         let outcome =
             match self.client.ask(RequestKind::Create).create(&self.child(&name), &data, &options).await {
@@ -240,7 +242,7 @@ impl Wire {
     async fn make_all(&self, levels: &[&str]) -> Result<(), zk::Error> {
         let mut writer = self.client.ask(RequestKind::Parents).new_multi_writer();
         for level in levels {
-            writer.add_create(level, b"", &CreateMode::Container.with_acls(Acls::anyone_all()))?;
+            writer.add_create(level, b"", &CreateMode::Container.with_acls(Acls::new(&self.acl)))?;
         }
         writer.commit().await?;
         Ok(())
@@ -249,7 +251,7 @@ impl Wire {
     async fn make_each(&self, levels: &[&str]) -> Outcome<()> {
         let mut outcome = Outcome::Done(());
         for mode in [CreateMode::Container, CreateMode::Persistent] {
-            let options = mode.with_acls(Acls::anyone_all());
+            let options = mode.with_acls(Acls::new(&self.acl));
             let creates: Vec<_> = levels
                 .iter()
                 .map(|level| self.client.ask(RequestKind::Parents).create(level, b"", &options))

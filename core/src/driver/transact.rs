@@ -15,12 +15,13 @@ pub(super) async fn transact(
     client: &Metered,
     guard: &str,
     chroot: &str,
+    acl: &[zk::Acl],
     operations: &[Operation],
 ) -> Result<()> {
     let mut writer = client.ask(RequestKind::Transaction).new_multi_writer();
     let prepared = writer
         .add_check_version(guard, ANY_VERSION)
-        .and_then(|()| operations.iter().try_for_each(|operation| add(&mut writer, chroot, operation)));
+        .and_then(|()| operations.iter().try_for_each(|operation| add(&mut writer, chroot, acl, operation)));
     if let Err(error) = prepared {
         return Err(Error::new(ErrorKind::TransactionFailed, format!("nothing was written: {error}")));
     }
@@ -40,11 +41,16 @@ pub(super) async fn transact(
     }
 }
 
-fn add(writer: &mut zk::MultiWriter<'_>, chroot: &str, operation: &Operation) -> Result<(), zk::Error> {
+fn add(
+    writer: &mut zk::MultiWriter<'_>,
+    chroot: &str,
+    acl: &[zk::Acl],
+    operation: &Operation,
+) -> Result<(), zk::Error> {
     let path = format!("{chroot}{}", operation.path());
     match operation {
         Operation::Create { data, .. } => {
-            writer.add_create(&path, data, &CreateMode::Persistent.with_acls(Acls::anyone_all()))
+            writer.add_create(&path, data, &CreateMode::Persistent.with_acls(Acls::new(acl)))
         }
         Operation::SetData { data, version, .. } => writer.add_set_data(&path, data, *version),
         Operation::Delete { version, .. } => writer.add_delete(&path, *version),

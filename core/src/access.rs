@@ -1,0 +1,139 @@
+//! Who we are to the servers, and who may touch what we make.
+
+use std::fmt;
+
+use zookeeper_client as zk;
+
+use crate::error::{Error, Result};
+
+/// What a client shows to the servers. Neither its `Debug` output nor any message contains the secret.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Credential {
+    pub(crate) scheme: String,
+    pub(crate) secret: Vec<u8>,
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credential").field("scheme", &self.scheme).finish_non_exhaustive()
+    }
+}
+
+/// Who may do what with the nodes that a client makes: those of its contenders, and the lock directories and their parents.
+///
+/// All contenders of a lock must be permitted to read, create and delete in its directory, and to read one another's
+/// nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Acl {
+    /// Everybody may do everything.
+    #[default]
+    Open,
+    /// Whoever shows the same credentials as this client may do everything, and nobody else anything.
+    Creator,
+    /// What a list of rules says.
+    Rules(Vec<Rule>),
+}
+
+/// One rule of an access control list.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Rule {
+    scheme: String,
+    id: String,
+    /// The letters of the permissions.
+    permissions: String,
+}
+
+impl Acl {
+    /// From text: `open`, `creator`, or rules as ZooKeeper's own command line takes them: `scheme:id:permissions`, separated by
+    /// commas, the permissions of the letters `c`reate, `d`elete, `r`ead, `w`rite and `a`dmin. For example
+    /// `digest:app:<hash>:cdrwa,world:anyone:r`.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for anything else.
+    pub fn parse(text: &str) -> Result<Self> {
+        match text {
+            "open" => Ok(Self::Open),
+            "creator" => Ok(Self::Creator),
+            rules => Ok(Self::Rules(rules.split(',').map(Rule::parse).collect::<Result<_>>()?)),
+        }
+    }
+
+    /// As the client crate wants it.
+    pub(crate) fn to_list(&self) -> Vec<zk::Acl> {
+        match self {
+            Self::Open => vec![zk::Acl::new(zk::Permission::ALL, zk::AuthId::anyone())],
+            Self::Creator => vec![zk::Acl::new(zk::Permission::ALL, zk::AuthId::authed())],
+            Self::Rules(rules) => rules.iter().map(Rule::to_acl).collect(),
+        }
+    }
+}
+
+impl Rule {
+    fn parse(text: &str) -> Result<Self> {
+        let bad = |problem: &str| Error::bad_argument("acl", format_args!("{problem}: {text:?}"));
+        let parts =
+            text.trim().split_once(':').and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once(':')?)));
+        let Some((scheme, (id, permissions))) = parts else {
+            return Err(bad("must be \"open\", \"creator\" or rules of the form scheme:id:permissions"));
+        };
+        if scheme.is_empty() {
+            return Err(bad("a rule without a scheme"));
+        }
+        if permissions.is_empty() || permissions.chars().any(|letter| permission(letter).is_none()) {
+            return Err(bad("permissions are letters out of \"cdrwa\""));
+        }
+        Ok(Self { scheme: scheme.to_owned(), id: id.to_owned(), permissions: permissions.to_owned() })
+    }
+
+    fn to_acl(&self) -> zk::Acl {
+        let permissions = self.permissions.chars().filter_map(permission);
+        let permissions = permissions.fold(zk::Permission::NONE, |all, one| all | one);
+        zk::Acl::new(permissions, zk::AuthId::new(&self.scheme, &self.id))
+    }
+}
+
+fn permission(letter: char) -> Option<zk::Permission> {
+    Some(match letter {
+        'c' => zk::Permission::CREATE,
+        'd' => zk::Permission::DELETE,
+        'r' => zk::Permission::READ,
+        'w' => zk::Permission::WRITE,
+        'a' => zk::Permission::ADMIN,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_those_of_zookeepers_command_line() {
+        let acl = Acl::parse("digest:app:k3K4=:cdrwa, world:anyone:r").unwrap();
+        let expected = [
+            zk::Acl::new(zk::Permission::ALL, zk::AuthId::new("digest", "app:k3K4=")),
+            zk::Acl::new(zk::Permission::READ, zk::AuthId::anyone()),
+        ];
+        assert_eq!(acl.to_list(), expected);
+        assert_eq!(Acl::parse("open").unwrap(), Acl::Open);
+        assert_eq!(Acl::parse("creator").unwrap(), Acl::Creator);
+    }
+
+    #[test]
+    fn other_text_is_refused_by_name() {
+        for text in
+            ["", "all", "world:anyone", "world:anyone:", "world:anyone:x", ":anyone:r", "world:anyone:r,"]
+        {
+            let error = Acl::parse(text).unwrap_err();
+            assert_eq!(error.code(), "BAD_ARGUMENT", "{text:?}");
+            assert!(error.to_string().starts_with("acl: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let credential = Credential { scheme: "digest".into(), secret: b"app:secret".to_vec() };
+        assert!(!format!("{credential:?}").contains("secret"));
+    }
+}
