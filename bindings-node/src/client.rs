@@ -3,9 +3,9 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use napi::bindgen_prelude::BigInt;
+use napi::bindgen_prelude::{BigInt, Uint8Array};
 use napi_derive::napi;
-use zklock::{Client, ClientOptions, duration};
+use zklock::{Acl, Client, ClientOptions, duration};
 
 use crate::bridge::Bridge;
 use crate::error::{Result, bad_argument, thrown};
@@ -26,6 +26,13 @@ impl NativeClient {
     }
 }
 
+/// What is shown to the servers.
+#[napi(object)]
+pub struct NativeCredential {
+    pub scheme: String,
+    pub credential: Uint8Array,
+}
+
 /// Starts to connect; ends with a client. Given up, it leaves no client behind.
 ///
 /// # Errors
@@ -37,6 +44,8 @@ pub fn connect(
     session_timeout: Option<f64>,
     connect_timeout: Option<f64>,
     label: Option<String>,
+    auth: Vec<NativeCredential>,
+    acl: Option<String>,
 ) -> Result<i64> {
     let mut options = ClientOptions::new(hosts.as_deref()).map_err(|error| thrown(&error))?.language("node");
     if let Some(timeout) = session_timeout {
@@ -44,6 +53,12 @@ pub fn connect(
     }
     if let Some(timeout) = connect_timeout {
         options = in_range("connectTimeout", timeout, |timeout| options.connect_timeout(timeout))?;
+    }
+    for NativeCredential { scheme, credential } in auth {
+        options = options.auth(&scheme, credential.to_vec()).map_err(|error| thrown(&error))?;
+    }
+    if let Some(acl) = acl {
+        options = options.acl(Acl::parse(&acl).map_err(|error| thrown(&error))?);
     }
     let client = Client::new(options.label(label));
     bridge.start(async move {

@@ -17,8 +17,24 @@ export interface ConnectOptions {
   sessionTimeout?: number | undefined;
   /** How long to wait for the first answer of any server, in ms. Default: 10 000. */
   connectTimeout?: number | undefined;
+  /**
+   * Credentials to show to the servers: for the scheme `digest` they are `user:password`. A server takes any password of
+   * that scheme; a wrong one shows at the nodes.
+   */
+  auth?: readonly Credential[] | undefined;
+  /**
+   * Who may do what with the nodes that the client makes, parents too: `open` to everybody, the default; `creator`, for
+   * whoever shows the same credentials; or rules as ZooKeeper's own command line takes them,
+   * `digest:user:hash:cdrwa,world:anyone:r`. What is not permitted rejects with `AuthFailedError`.
+   */
+  acl?: string | undefined;
   /** A name for this client, shown to operators in the data of its nodes. */
   label?: string | undefined;
+}
+
+export interface Credential {
+  scheme: string;
+  credential: string | Uint8Array;
 }
 
 /** What the other classes need of a client. */
@@ -62,13 +78,15 @@ export class Client {
   static async connect(hosts?: string, options: ConnectOptions = {}): Promise<Client> {
     checkOptionalString('hosts', hosts);
     checkOptions('options', options);
-    const { sessionTimeout, connectTimeout, label } = options;
+    const { sessionTimeout, connectTimeout, auth = [], acl, label } = options;
     checkOptionalNumber('sessionTimeout', sessionTimeout);
     checkOptionalNumber('connectTimeout', connectTimeout);
+    checkOptionalString('acl', acl);
     checkOptionalString('label', label);
+    const credentials = auth.map(checkCredential);
     closeClientsAtExit();
     const native = await run<NativeClient>(
-      (bridge) => connect(bridge, hosts, sessionTimeout, connectTimeout, label),
+      (bridge) => connect(bridge, hosts, sessionTimeout, connectTimeout, label, credentials, acl),
       untilDone,
     );
     return new Client(native, ours);
@@ -141,6 +159,14 @@ export class Client {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+/** The native half takes bytes. */
+function checkCredential({ scheme, credential }: Credential): { scheme: string; credential: Uint8Array } {
+  checkString('auth: scheme', scheme);
+  if (credential instanceof Uint8Array) return { scheme, credential };
+  checkString('auth: credential', credential);
+  return { scheme, credential: new TextEncoder().encode(credential) };
 }
 
 export { internals as clientInternals };

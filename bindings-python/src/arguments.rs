@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use zklock::{ClientOptions, ClientSource, LockOptions, Naming};
+use zklock::{Acl, ClientOptions, ClientSource, LockOptions, Naming};
 
 use crate::client::Client;
 use crate::errors::Failure;
@@ -71,13 +71,36 @@ pub(crate) fn client_options(
     hosts: Option<&str>,
     session_timeout: f64,
     connect_timeout: f64,
+    auth: Vec<(String, Secret)>,
+    acl: Option<&str>,
     label: Option<String>,
 ) -> Result<ClientOptions, Failure> {
-    Ok(ClientOptions::new(hosts)?
+    let mut options = ClientOptions::new(hosts)?
         .session_timeout(zklock::duration("session_timeout", session_timeout, SECOND)?)?
         .connect_timeout(zklock::duration("connect_timeout", connect_timeout, SECOND)?)?
         .label(label)
-        .language("python"))
+        .language("python");
+    for (scheme, Secret(credential)) in auth {
+        options = options.auth(&scheme, credential)?;
+    }
+    if let Some(acl) = acl {
+        options = options.acl(Acl::parse(acl)?);
+    }
+    Ok(options)
+}
+
+/// A credential: text, or bytes.
+pub(crate) struct Secret(Vec<u8>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Secret {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match object.extract::<&str>() {
+            Ok(text) => Ok(Self(text.as_bytes().to_vec())),
+            Err(_) => object.extract().map(Self),
+        }
+    }
 }
 
 /// Where a lock's client comes from: a client, or a hosts string.

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::arguments::client_options;
+use crate::arguments::{Secret, client_options};
 use crate::errors::Failure;
 use crate::log;
 use crate::pending::Pending;
@@ -20,17 +20,19 @@ pub(crate) struct Client {
 impl Client {
     #[new]
     #[pyo3(
-        signature = (hosts=None, *, session_timeout=10.0, connect_timeout=10.0, label=None),
-        text_signature = "(hosts=None, *, session_timeout=10.0, connect_timeout=10.0, label=None)"
+        signature = (hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=vec![], acl=None, label=None),
+        text_signature = "(hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=(), acl=None, label=None)"
     )]
     fn new(
         py: Python<'_>,
         hosts: Option<&str>,
         session_timeout: f64,
         connect_timeout: f64,
+        auth: Vec<(String, Secret)>,
+        acl: Option<&str>,
         label: Option<String>,
     ) -> Result<Self, Failure> {
-        let client = lazy_client(hosts, session_timeout, connect_timeout, label)?;
+        let client = lazy_client(hosts, session_timeout, connect_timeout, auth, acl, label)?;
         log::ask(py);
         block_on(py, client.inner.ready())??;
         Ok(client)
@@ -90,14 +92,16 @@ impl Client {
 
 /// A client that connects when it is first used.
 #[pyfunction]
-#[pyo3(signature = (hosts, session_timeout, connect_timeout, label))]
+#[pyo3(signature = (hosts, session_timeout, connect_timeout, auth, acl, label))]
 pub(crate) fn lazy_client(
     hosts: Option<&str>,
     session_timeout: f64,
     connect_timeout: f64,
+    auth: Vec<(String, Secret)>,
+    acl: Option<&str>,
     label: Option<String>,
 ) -> Result<Client, Failure> {
-    let options = client_options(hosts, session_timeout, connect_timeout, label)?;
+    let options = client_options(hosts, session_timeout, connect_timeout, auth, acl, label)?;
     Ok(Client { inner: zklock::Client::new(options) })
 }
 

@@ -235,9 +235,12 @@ class Worker:
         client: str = "c",
         session_timeout: float | None = None,
         connect_timeout: float | None = None,
+        auth: Sequence[tuple[str, str]] | None = None,
+        acl: str | None = None,
     ) -> int:
         """Connect a client; returns its session id."""
-        options = {"session_timeout": session_timeout, "connect_timeout": connect_timeout}
+        options: Line = {"session_timeout": session_timeout, "connect_timeout": connect_timeout}
+        options |= {"auth": auth, "acl": acl}
         given = {name: value for name, value in options.items() if value is not None}
         self.sessions[client] = int(self.call("connect", client=client, hosts=hosts, **given)["session"])
         return self.sessions[client]

@@ -11,7 +11,7 @@ from typing import Any
 
 from zklock import LockTimeout, aio
 
-from workers.grants import all_facts, describe, facts, make_lock, statistics
+from workers.grants import all_facts, connect_options, describe, facts, make_lock, statistics
 from workers.line import Command, answer, emit, fail, now, ready, thread_names, timeout_of
 
 MAIN = "main"
@@ -102,8 +102,7 @@ class AioWorker:
             fail(command, error)
 
     async def do_connect(self, command: Command) -> None:
-        options = {key: command[key] for key in ("session_timeout", "connect_timeout") if key in command}
-        client = aio.Client(command["hosts"], **options)
+        client = aio.Client(command["hosts"], **connect_options(command))
         await client.connect()
         self._clients[command["client"]] = client
         answer(command, "connected", session=str(client.session_id))

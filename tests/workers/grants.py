@@ -8,6 +8,15 @@ from typing import Any
 from workers.line import Command
 
 
+def connect_options(command: Command) -> dict[str, Any]:
+    """What a command to connect brings besides names."""
+    names = ("session_timeout", "connect_timeout", "acl")
+    options = {name: command[name] for name in names if name in command}
+    if "auth" in command:
+        options["auth"] = [(scheme, credential) for scheme, credential in command["auth"]]
+    return options
+
+
 def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any]) -> Any:
     """A lock of `zklock` or of `zklock.aio`, as the command describes it; `locks` are those made before."""
     kind = command.get("kind", "mutex")

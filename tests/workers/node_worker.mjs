@@ -124,6 +124,8 @@ const commands = {
     const options = {}
     if ('session_timeout' in command) options.sessionTimeout = milliseconds(command.session_timeout)
     if ('connect_timeout' in command) options.connectTimeout = milliseconds(command.connect_timeout)
+    if ('auth' in command) options.auth = command.auth.map(([scheme, credential]) => ({ scheme, credential }))
+    if ('acl' in command) options.acl = command.acl
     const client = await Client.connect(command.hosts, options)
     clients.set(command.client, client)
     answer(command, 'connected', { session: client.sessionId.toString() })

@@ -8,7 +8,7 @@ from typing import Any
 
 import zklock
 
-from workers.grants import all_facts, describe, facts, make_lock, statistics
+from workers.grants import all_facts, connect_options, describe, facts, make_lock, statistics
 from workers.line import Command, answer, emit, now, timeout_of
 from workers.threaded import ThreadedWorker
 
@@ -25,8 +25,7 @@ class PythonWorker(ThreadedWorker):
         self._leases: dict[str, Any] = {}
 
     def do_connect(self, command: Command) -> None:
-        options = {key: command[key] for key in ("session_timeout", "connect_timeout") if key in command}
-        client = zklock.Client(command["hosts"], **options)
+        client = zklock.Client(command["hosts"], **connect_options(command))
         self._clients[command["client"]] = client
         answer(command, "connected", session=str(client.session_id))
 

@@ -1,6 +1,6 @@
 """The extension module. What is public of it is exported by `zklock`; the rest serves `zklock.aio`."""
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, final
 
@@ -59,6 +59,13 @@ class Client:
     `session_timeout` without hearing from this process the servers free its locks. `label` is shown to
     operators in the data of the nodes.
 
+    `auth` are credentials to show to the servers: pairs of scheme and credential, as
+    `("digest", "user:password")`. `acl` says who may do what with the nodes that the client makes, parents
+    too: `"open"` to everybody, the default; `"creator"`, for whoever shows the same credentials; or rules as
+    ZooKeeper's own command line takes them, `"digest:user:hash:cdrwa,world:anyone:r"`. What is not permitted
+    is `AuthFailed`. A server takes any password of the scheme `digest`; a wrong one shows at the nodes. Locks
+    that are made with a hosts string show none.
+
     Connects, or raises `ConnectionFailed` if no server answers within `connect_timeout`. Raises
     `BadArgument` for a malformed argument, before anything is sent.
 
@@ -72,6 +79,8 @@ class Client:
         *,
         session_timeout: float = 10.0,
         connect_timeout: float = 10.0,
+        auth: Sequence[tuple[str, str | bytes]] = (),
+        acl: str | None = None,
         label: str | None = None,
     ) -> Self: ...
     @property
@@ -664,7 +673,12 @@ class Pending(Awaitable[None], Generic[_T]):
     def abandon(self) -> None: ...
 
 def lazy_client(
-    hosts: str | None, session_timeout: float, connect_timeout: float, label: str | None
+    hosts: str | None,
+    session_timeout: float,
+    connect_timeout: float,
+    auth: Sequence[tuple[str, str | bytes]],
+    acl: str | None,
+    label: str | None,
 ) -> Client: ...
 def start_connect(client: Client) -> Pending[None]: ...
 def start_close(client: Client) -> Pending[None]: ...

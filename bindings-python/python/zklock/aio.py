@@ -15,7 +15,7 @@ Cancelling a task that waits leaves the queue. A lease that arrives in the same 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar, final
@@ -75,9 +75,11 @@ class Client:
         *,
         session_timeout: float = 10.0,
         connect_timeout: float = 10.0,
+        auth: Sequence[tuple[str, str | bytes]] = (),
+        acl: str | None = None,
         label: str | None = None,
     ) -> None:
-        self._client = _zklock.lazy_client(hosts, session_timeout, connect_timeout, label)
+        self._client = _zklock.lazy_client(hosts, session_timeout, connect_timeout, auth, acl, label)
 
     @property
     def state(self) -> str:

@@ -26,6 +26,7 @@ import java.util.function.Supplier;
 import org.apache.curator.RetryPolicy;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.api.ACLProvider;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
@@ -33,6 +34,8 @@ import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.retry.RetryForever;
+import org.apache.zookeeper.ZooDefs;
+import org.apache.zookeeper.data.ACL;
 import org.apache.zookeeper.data.Stat;
 
 /** The worker on Apache Curator's own recipe. Owners are threads, as Curator has it. */
@@ -292,8 +295,19 @@ public final class CuratorWorker {
         double connect = command.has("connect_timeout") ? command.get("connect_timeout").getAsDouble() : 10;
         // Short retries: what is tested is the queue, not how long Curator backs off.
         RetryPolicy retries = new RetryForever(50);
-        CuratorFramework client = CuratorFrameworkFactory.newClient(
-                text(command, "hosts"), (int) (session * 1000), (int) (connect * 1000), retries);
+        CuratorFrameworkFactory.Builder builder = CuratorFrameworkFactory.builder()
+                .connectString(text(command, "hosts"))
+                .sessionTimeoutMs((int) (session * 1000))
+                .connectionTimeoutMs((int) (connect * 1000))
+                .retryPolicy(retries);
+        if (command.has("auth")) {
+            JsonArray first = command.getAsJsonArray("auth").get(0).getAsJsonArray();
+            builder.authorization(first.get(0).getAsString(), first.get(1).getAsString().getBytes(StandardCharsets.UTF_8));
+        }
+        if (command.has("acl")) {
+            builder.aclProvider(new CreatorAll());
+        }
+        CuratorFramework client = builder.build();
         client.start();
         if (!client.blockUntilConnected((int) (connect * 1000), TimeUnit.MILLISECONDS)) {
             client.close();
@@ -322,6 +336,19 @@ public final class CuratorWorker {
             return new Counting(client, path, semaphore(command, client, path));
         }
         return half(client, new InterProcessReadWriteLock(client, path), kind);
+    }
+
+    /** The only access control list that the suite asks of Curator. */
+    private static final class CreatorAll implements ACLProvider {
+        @Override
+        public List<ACL> getDefaultAcl() {
+            return ZooDefs.Ids.CREATOR_ALL_ACL;
+        }
+
+        @Override
+        public List<ACL> getAclForPath(String path) {
+            return ZooDefs.Ids.CREATOR_ALL_ACL;
+        }
     }
 
     private void tellRevoked(JsonObject command) {

@@ -18,6 +18,10 @@ pub(crate) enum Command {
         hosts: Option<String>,
         session_timeout: Option<f64>,
         connect_timeout: Option<f64>,
+        /// Pairs of scheme and credential.
+        #[serde(default)]
+        auth: Vec<(String, String)>,
+        acl: Option<String>,
     },
     Lock(LockObject),
     Acquire {

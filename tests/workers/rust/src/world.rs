@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use zklock::{
-    Client, ClientOptions, ClientSource, Error, ErrorKind, Histogram, Lease, LockOptions, MultiLock, Owner,
-    Patience, Stats, Transaction, Transport,
+    Acl, Client, ClientOptions, ClientSource, Error, ErrorKind, Histogram, Lease, LockOptions, MultiLock,
+    Owner, Patience, Stats, Transaction, Transport,
 };
 
 use crate::command::{Command, Contend, LockObject, Objects, Operation};
@@ -117,8 +117,15 @@ impl World {
     #[expect(clippy::too_many_lines, reason = "a few for each command")]
     async fn run(self: &Rc<Self>, id: &Value, command: Command) -> Answer {
         match command {
-            Command::Connect { client, hosts, session_timeout, connect_timeout } => {
-                self.connect(client, hosts.as_deref(), session_timeout, connect_timeout).await
+            Command::Connect { client, hosts, session_timeout, connect_timeout, auth, acl } => {
+                let mut options = ClientOptions::new(hosts.as_deref())?;
+                for (scheme, credential) in auth {
+                    options = options.auth(&scheme, credential)?;
+                }
+                if let Some(acl) = acl {
+                    options = options.acl(Acl::parse(&acl)?);
+                }
+                self.connect(client, options, session_timeout, connect_timeout).await
             }
             Command::Lock(LockObject::Several { lock, members }) => {
                 let made = self.several(&members)?;
@@ -233,11 +240,10 @@ impl World {
     async fn connect(
         &self,
         name: String,
-        hosts: Option<&str>,
+        mut options: ClientOptions,
         session_timeout: Option<f64>,
         connect_timeout: Option<f64>,
     ) -> Answer {
-        let mut options = ClientOptions::new(hosts)?;
         if let Some(timeout) = session_timeout {
             options = options.session_timeout(zklock::duration("session_timeout", timeout, SECOND)?)?;
         }

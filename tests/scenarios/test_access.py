@@ -1,0 +1,178 @@
+"""Credentials, access control lists, and what happens to those without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kazoo.security import ACL, make_acl, make_digest_acl
+
+from harness.history import assert_clean
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import Start, line_up, nothing_watched
+from harness.worker import Worker
+
+US = [("digest", "app:secret")]
+OTHERS = [("digest", "app:guess")]
+
+
+@pytest.fixture
+def admin(server: Standalone) -> Iterator[Observer]:
+    """A bystander with our credentials."""
+    with Observer(server.hosts) as bystander:
+        bystander.client.add_auth(*US[0])
+        yield bystander
+
+
+def user(start: Start, surface: str, hosts: str, path: str, auth: list[tuple[str, str]], acl: str) -> Worker:
+    """A worker with credentials, and a lock object `m` on the path."""
+    worker = start(surface)
+    worker.connect(hosts, auth=auth, acl=acl)
+    worker.lock(path)
+    return worker
+
+
+def access(observer: Observer, path: str) -> list[ACL]:
+    """The access control list of a node."""
+    acls: list[ACL] = observer.client.get_acls(path)[0]
+    return acls
+
+
+def ours() -> list[ACL]:
+    """What `creator` comes to for our credentials."""
+    return [make_digest_acl("app", "secret", all=True)]
+
+
+def test_s120_only_for_those_with_our_credentials(
+    surface: str, server: Standalone, admin: Observer, path: str, start: Start
+) -> None:
+    workers = [user(start, surface, server.hosts, path, US, "creator") for _ in range(2)]
+    node = workers[0].hold()["node"]
+    (waiting,) = line_up(admin, path, workers[1:])
+    assert access(admin, node) == access(admin, path) == access(admin, path.rsplit("/", 1)[0]) == ours()
+    workers[0].release()
+    waiting.expect("acquired")
+    workers[1].release()
+    assert_clean([hold for worker in workers for hold in worker.holds()], at_least=2)
+    assert admin.queue(path) == []
+
+
+@pytest.mark.parametrize("auth", [[], OTHERS], ids=["without", "wrong"])
+def test_s121_a_stranger_is_refused(
+    surface: str,
+    server: Standalone,
+    proxy: Proxy,
+    admin: Observer,
+    path: str,
+    start: Start,
+    auth: list[tuple[str, str]],
+) -> None:
+    holder = user(start, surface, server.hosts, path, US, "creator")
+    holder.hold()
+    stranger = user(start, surface, proxy.hosts, path, auth, "open")
+    proxy.reset()
+    (node,) = admin.queue(path)
+    asked = [
+        {"cmd": "acquire", "lock": "m", "lease": "l", "owner": "a"},
+        {"cmd": "try", "lock": "m", "lease": "l", "owner": "a"},
+        {"cmd": "locked", "lock": "m"},
+        {"cmd": "break", "client": "c", "node": f"{path}/{node}"},
+    ]
+    for command in asked:
+        error = stranger.send(**command).error()
+        assert error.code == "AUTH_FAILED", command
+        assert path in str(error)
+        assert "guess" not in str(error)
+    # Each was asked once: none is a loop.
+    assert proxy.snapshot().total <= 2 * len(asked)
+    assert len(admin.queue(path)) == 1
+    nothing_watched(server, stranger, path)
+    holder.release()
+
+
+def test_s122_an_unknown_scheme(surface: str, server: Standalone, proxy: Proxy, start: Start) -> None:
+    worker = start(surface)
+    error = worker.send("connect", client="c", hosts=proxy.hosts, auth=[("nobody", "knows:secret")]).error()
+    assert error.code == "AUTH_FAILED"
+    assert "secret" not in str(error)
+    # Refused once, and not tried again.
+    assert proxy.next_number() == 2
+
+
+def test_s123_credentials_outlive_connection_and_session(
+    surface: str, proxy: Proxy, admin: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, proxy.hosts, path, US, "creator")
+    first = worker.hold()
+    proxy.cut()
+    # Released over the next connection, and acquired again.
+    worker.release()
+    worker.hold()
+    worker.release()
+    session = worker.sessions["c"]
+    admin.kill_session(session, proxy.passwords[session])
+    again = worker.hold()
+    assert int(again["session"]) != int(first["session"]) == session
+    assert access(admin, again["node"]) == ours()
+    worker.release()
+    assert admin.queue(path) == []
+
+
+def test_s124_a_parent_that_we_may_not_use(
+    surface: str, proxy: Proxy, admin: Observer, path: str, start: Start
+) -> None:
+    admin.create(path)
+    admin.client.set_acls(path, [make_acl("world", "anyone", read=True), *ours()])
+    worker = user(start, surface, proxy.hosts, path, OTHERS, "open")
+    below = f"{path}/below"
+    worker.lock(below, lock="below")
+    proxy.reset()
+    for lock in ("m", "below"):
+        error = worker.acquire(lock=lock).error()
+        assert error.code == "AUTH_FAILED"
+        assert path in str(error)
+    assert proxy.snapshot().total <= 8
+    assert admin.children(path) == []
+    # What it can do elsewhere it still can.
+    worker.lock(f"{path}-free", lock="free")
+    worker.hold("free", lock="free")
+    worker.release("free")
+
+
+def test_s125_a_list_of_rules(
+    surface: str, server: Standalone, admin: Observer, path: str, start: Start
+) -> None:
+    hashed = make_digest_acl("app", "secret", all=True).id.id
+    holder = user(start, surface, server.hosts, path, US, f"digest:{hashed}:cdrwa,world:anyone:r")
+    holder.hold()
+    stranger = user(start, surface, server.hosts, path, [], "open")
+    assert stranger.call("locked", lock="m")["value"] is True
+    assert stranger.acquire().error().code == "AUTH_FAILED"
+    holder.release()
+    assert admin.queue(path) == []
+
+
+@pytest.mark.parametrize("acl", ["", "everybody", "world:anyone", "world:anyone:x"])
+def test_s126_what_is_no_access_control_list(surface: str, proxy: Proxy, start: Start, acl: str) -> None:
+    error = start(surface).send("connect", client="c", hosts=proxy.hosts, auth=US, acl=acl).error()
+    assert error.code == "BAD_ARGUMENT"
+    assert "acl" in str(error)
+    assert "secret" not in str(error)
+    assert proxy.next_number() == 1
+
+
+def test_s127_one_queue_with_curator_behind_a_list(
+    surface: str, server: Standalone, admin: Observer, path: str, start: Start
+) -> None:
+    mine = user(start, surface, server.hosts, path, US, "creator")
+    curator = user(start, "curator", server.hosts, path, US, "creator")
+    for first, second in ((mine, curator), (curator, mine)):
+        first.hold()
+        (waiting,) = line_up(admin, path, [second])
+        first.release()
+        waiting.expect("acquired")
+        second.release()
+    assert_clean(mine.holds() + curator.holds(), at_least=4)
+    assert admin.queue(path) == []
