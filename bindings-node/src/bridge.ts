@@ -5,15 +5,31 @@ import { Bridge, type Settled } from '../native';
 import { errorOf, native } from './errors';
 import { KeepAlive, type Pending } from './keep-alive';
 
+/** Who awaits the end of an operation. */
 const waiting = new Map<number, (settled: Settled) => void>();
+/** Who is told of the end of an operation. */
+const watching = new Map<number, () => void>();
 
 const bridge = new Bridge(() => {
   for (const settled of bridge.take()) {
-    const resolve = waiting.get(settled.id);
-    waiting.delete(settled.id);
-    resolve?.(settled);
+    const { id } = settled;
+    waiting.get(id)?.(settled);
+    waiting.delete(id);
+    // Later, and each on its own: it runs the caller's code, which may throw, or abort what has ended by now. An outcome
+    // that is not handed on would be a lock that nobody releases.
+    if (watching.has(id)) {
+      queueMicrotask(() => {
+        tell(id);
+      });
+    }
   }
 });
+
+function tell(id: number): void {
+  const then = watching.get(id);
+  watching.delete(id);
+  then?.();
+}
 
 /** Starts an operation and returns its id. */
 export type Start = (bridge: Bridge) => number;
@@ -56,12 +72,13 @@ export async function run<T>(start: Start, pending: Pending, signal?: AbortSigna
 /** Calls `then` when an operation ends, and does not keep the process alive meanwhile. Returns its id. */
 export function watch(start: Start, then: () => void): number {
   const id = native(() => start(bridge));
-  waiting.set(id, then);
+  watching.set(id, then);
   return id;
 }
 
 /** Gives an operation up: nobody hears of it any more. Harmless when it has ended. */
 export function giveUp(id: number): void {
   waiting.delete(id);
+  watching.delete(id);
   bridge.cancel(id);
 }

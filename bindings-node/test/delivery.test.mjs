@@ -1,0 +1,70 @@
+// What comes in while the thread is blocked, and is handed on all at once.
+
+import assert from 'node:assert/strict';
+
+import { contenders, freshPath, run, scenario } from './support.mjs';
+
+// Holds `a` and waits for `b`, which another thread has; blocks while that one does something to `a`, and then lets `b` go.
+const program = (prepare, act) => `
+  import { once } from 'node:events';
+  import { Worker } from 'node:worker_threads';
+  import { Client, Mutex } from 'zklock';
+
+  const path = process.argv[1];
+  const client = await Client.connect();
+  const lease = await new Mutex(client, path + '/a').acquire();
+  const blocked = new Int32Array(new SharedArrayBuffer(4));
+  const controller = new AbortController();
+  process.on('uncaughtException', (error) => console.log('uncaught', error.message));
+  ${prepare}
+  const other = new Worker(\`
+    import('node:worker_threads').then(async ({ parentPort, workerData }) => {
+      const { Client, Mutex } = await import('zklock');
+      const { path, blocked, node } = workerData;
+      const client = await Client.connect();
+      const mutex = new Mutex(client, path + '/b');
+      const lease = await mutex.acquire();
+      parentPort.postMessage('holding');
+      while ((await mutex.contenders()).length < 2);
+      // What the other client heard cannot be told from here: long enough for it to hear, one after the other.
+      const heard = () => new Promise((resolve) => setTimeout(resolve, 300));
+      await heard();
+      ${act}
+      await heard();
+      await lease.release();
+      await heard();
+      Atomics.store(blocked, 0, 1);
+      Atomics.notify(blocked, 0);
+    });
+  \`, { eval: true, execArgv: [], workerData: { path, blocked, node: lease.node } });
+  await once(other, 'message');
+  const waiting = new Mutex(client, path + '/b').acquire({ signal: controller.signal });
+  Atomics.wait(blocked, 0, 0, 10_000);
+  const granted = await waiting;
+  console.log('granted', granted.state);
+  await granted.release();
+  await client.close();
+`;
+
+scenario('a grant is not lost on a caller who aborts because another lock is lost', async () => {
+  const path = freshPath();
+  const { code, stdout, stderr } = await run(
+    program(
+      `lease.signal.addEventListener('abort', () => { console.log('lost'); controller.abort(); });`,
+      'await client.breakLock(node);',
+    ),
+    { args: [path] },
+  );
+  assert.deepEqual([code, stdout, stderr], [0, 'lost\ngranted held\n', '']);
+  assert.deepEqual(await contenders(path), []);
+});
+
+scenario('a listener that throws keeps nobody from what came with it', async () => {
+  const path = freshPath();
+  const { code, stdout, stderr } = await run(
+    program(`lease.onRevoke(() => { throw new Error('oops'); });`, 'await client.revoke(node);'),
+    { args: [path] },
+  );
+  assert.deepEqual([code, stdout, stderr], [0, 'uncaught oops\ngranted held\n', '']);
+  assert.deepEqual(await contenders(path), []);
+});
