@@ -42,7 +42,8 @@ interface Class {
 
 export function checkInstance(name: string, value: unknown, of: Class): void {
   if (value instanceof of) return;
-  const copy = typeof value === 'object' && value?.constructor.name === of.name;
+  const object = typeof value === 'object' && value !== null && 'constructor' in value;
+  const copy = object && value.constructor.name === of.name;
   fail(name, copy ? `a ${of.name} of this copy of zklock` : `a ${of.name}`, value);
 }
 

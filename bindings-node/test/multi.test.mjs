@@ -154,8 +154,8 @@ scenario('wrong members are refused', async (t) => {
   const client = await connected(t);
   const path = freshPath();
   const mutex = new Mutex(client, path);
-  for (const locks of [undefined, null, 3, mutex, [3], [null], [new ReadWriteLock(client, path)]]) {
-    assert.throws(() => new MultiLock(locks), TypeError);
+  for (const locks of [undefined, null, 3, mutex, [3], [null], [Object.create(null)], [new ReadWriteLock(client, path)]]) {
+    assert.throws(() => new MultiLock(locks), /^TypeError: locks: must be /);
   }
   const elsewhere = new Mutex(await connected(t), path);
   const rigid = new Mutex(client, path, { reentrant: false });
