@@ -7,7 +7,7 @@ import pytest
 from harness.mixtures import Mixture, Side
 from harness.observer import Observer
 from harness.server import Standalone
-from harness.steps import Start
+from harness.steps import Start, user
 
 CURATOR, CURATOR_READ, CURATOR_WRITE = (Side("curator", kind) for kind in ("mutex", "read", "write"))
 PATTERNS = Side("kazoo")
@@ -58,3 +58,13 @@ def test_two_kinds_of_one_peer(
         worker.connect(server.hosts)
     mixture = Mixture(server, observer, path, sides, pair)
     assert (mixture.excludes(0), mixture.excludes(1)) == expected
+
+
+def test_go_beside_other_nodes(server: Standalone, observer: Observer, path: str, start: Start) -> None:
+    observer.create(f"{path}/config")
+    go = user(start, "go", server.hosts, path)
+    assert "config" in go.acquire().error().message
+    # It has failed, and still is in the way of everybody.
+    observer.wait_queue(path, 1)
+    go.exit()
+    observer.wait_queue(path, 0)
