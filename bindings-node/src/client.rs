@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use napi::bindgen_prelude::{BigInt, Uint8Array};
 use napi_derive::napi;
-use zklock::{Acl, Client, ClientOptions, duration};
+use zklock::{Acl, Client, ClientOptions, Tls, duration};
 
 use crate::bridge::Bridge;
 use crate::error::{Result, bad_argument, thrown};
@@ -33,6 +33,50 @@ pub struct NativeCredential {
     pub credential: Uint8Array,
 }
 
+/// A user and password for SASL.
+#[napi(object)]
+pub struct NativeLogin {
+    pub user: String,
+    pub password: String,
+}
+
+/// Encryption, in PEM.
+#[napi(object)]
+pub struct NativeTls {
+    pub ca: String,
+    pub cert: Option<String>,
+    pub key: Option<String>,
+}
+
+/// Who we are to the servers, and who may touch what we make.
+#[napi(object)]
+pub struct NativeIdentity {
+    pub auth: Vec<NativeCredential>,
+    pub acl: Option<String>,
+    pub sasl: Option<NativeLogin>,
+    pub tls: Option<NativeTls>,
+}
+
+fn identify(mut options: ClientOptions, identity: NativeIdentity) -> zklock::Result<ClientOptions> {
+    for NativeCredential { scheme, credential } in identity.auth {
+        options = options.auth(&scheme, credential.to_vec())?;
+    }
+    if let Some(acl) = identity.acl {
+        options = options.acl(Acl::parse(&acl)?);
+    }
+    if let Some(NativeLogin { user, password }) = identity.sasl {
+        options = options.sasl(&user, &password);
+    }
+    if let Some(NativeTls { ca, cert, key }) = identity.tls {
+        let tls = Tls::new(&ca)?;
+        options = options.tls(match (cert, key) {
+            (None, None) => tls,
+            (cert, key) => tls.identity(&cert.unwrap_or_default(), &key.unwrap_or_default())?,
+        });
+    }
+    Ok(options)
+}
+
 /// Starts to connect; ends with a client. Given up, it leaves no client behind.
 ///
 /// # Errors
@@ -44,8 +88,7 @@ pub fn connect(
     session_timeout: Option<f64>,
     connect_timeout: Option<f64>,
     label: Option<String>,
-    auth: Vec<NativeCredential>,
-    acl: Option<String>,
+    identity: NativeIdentity,
 ) -> Result<i64> {
     let mut options = ClientOptions::new(hosts.as_deref()).map_err(|error| thrown(&error))?.language("node");
     if let Some(timeout) = session_timeout {
@@ -54,12 +97,7 @@ pub fn connect(
     if let Some(timeout) = connect_timeout {
         options = in_range("connectTimeout", timeout, |timeout| options.connect_timeout(timeout))?;
     }
-    for NativeCredential { scheme, credential } in auth {
-        options = options.auth(&scheme, credential.to_vec()).map_err(|error| thrown(&error))?;
-    }
-    if let Some(acl) = acl {
-        options = options.acl(Acl::parse(&acl).map_err(|error| thrown(&error))?);
-    }
+    options = identify(options, identity).map_err(|error| thrown(&error))?;
     let client = Client::new(options.label(label));
     bridge.start(async move {
         client.ready().await?;

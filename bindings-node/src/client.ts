@@ -28,8 +28,30 @@ export interface ConnectOptions {
    * `digest:user:hash:cdrwa,world:anyone:r`. What is not permitted rejects with `AuthFailedError`.
    */
   acl?: string | undefined;
+  /** A user and password for SASL's DIGEST-MD5. A server that refuses them rejects with `AuthFailedError`, at once. */
+  sasl?: Login | undefined;
+  /** Encrypts the connection to every server. Default: not. */
+  tls?: TlsOptions | undefined;
   /** A name for this client, shown to operators in the data of its nodes. */
   label?: string | undefined;
+}
+
+export interface Login {
+  user: string;
+  password: string;
+}
+
+/** Encryption, with everything in PEM. */
+export interface TlsOptions {
+  /**
+   * The certificates of the authorities that vouch for the servers. A server's certificate must be for the name or
+   * address by which it is reached.
+   */
+  ca: string | Uint8Array;
+  /** Our certificate, for servers that ask for one; with `key`. */
+  cert?: string | Uint8Array | undefined;
+  /** Its private key. */
+  key?: string | Uint8Array | undefined;
 }
 
 export interface Credential {
@@ -78,15 +100,20 @@ export class Client {
   static async connect(hosts?: string, options: ConnectOptions = {}): Promise<Client> {
     checkOptionalString('hosts', hosts);
     checkOptions('options', options);
-    const { sessionTimeout, connectTimeout, auth = [], acl, label } = options;
+    const { sessionTimeout, connectTimeout, auth = [], acl, sasl, tls, label } = options;
     checkOptionalNumber('sessionTimeout', sessionTimeout);
     checkOptionalNumber('connectTimeout', connectTimeout);
     checkOptionalString('acl', acl);
     checkOptionalString('label', label);
-    const credentials = auth.map(checkCredential);
+    const identity = {
+      auth: auth.map(checkCredential),
+      ...(acl === undefined ? {} : { acl }),
+      ...(sasl === undefined ? {} : { sasl: checkLogin(sasl) }),
+      ...(tls === undefined ? {} : { tls: checkTls(tls) }),
+    };
     closeClientsAtExit();
     const native = await run<NativeClient>(
-      (bridge) => connect(bridge, hosts, sessionTimeout, connectTimeout, label, credentials, acl),
+      (bridge) => connect(bridge, hosts, sessionTimeout, connectTimeout, label, identity),
       untilDone,
     );
     return new Client(native, ours);
@@ -167,6 +194,26 @@ function checkCredential({ scheme, credential }: Credential): { scheme: string; 
   if (credential instanceof Uint8Array) return { scheme, credential };
   checkString('auth: credential', credential);
   return { scheme, credential: new TextEncoder().encode(credential) };
+}
+
+function checkLogin({ user, password }: Login): Login {
+  checkString('sasl: user', user);
+  checkString('sasl: password', password);
+  return { user, password };
+}
+
+/** The native half takes text. */
+function checkTls({ ca, cert, key }: TlsOptions): { ca: string; cert?: string; key?: string } {
+  const text = (name: string, pem: string | Uint8Array): string => {
+    if (pem instanceof Uint8Array) return new TextDecoder().decode(pem);
+    checkString(`tls: ${name}`, pem);
+    return pem;
+  };
+  return {
+    ca: text('ca', ca),
+    ...(cert === undefined ? {} : { cert: text('cert', cert) }),
+    ...(key === undefined ? {} : { key: text('key', key) }),
+  };
 }
 
 export { internals as clientInternals };

@@ -8,7 +8,7 @@
  * @packageDocumentation
  */
 
-export { Client, type ClientState, type ConnectOptions, type Credential } from './client';
+export { Client, type ClientState, type ConnectOptions, type Credential, type Login, type TlsOptions } from './client';
 export type { Contender, ContenderInfo } from './contender';
 export {
   AuthFailedError,

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::arguments::{Secret, client_options};
+use crate::arguments::{Identity, Secret, Tls, client_options};
 use crate::errors::Failure;
 use crate::log;
 use crate::pending::Pending;
@@ -19,9 +19,10 @@ pub(crate) struct Client {
 #[pymethods]
 impl Client {
     #[new]
+    #[expect(clippy::too_many_arguments, reason = "by keyword")]
     #[pyo3(
-        signature = (hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=vec![], acl=None, label=None),
-        text_signature = "(hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=(), acl=None, label=None)"
+        signature = (hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=vec![], acl=None, sasl=None, tls=None, label=None),
+        text_signature = "(hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=(), acl=None, sasl=None, tls=None, label=None)"
     )]
     fn new(
         py: Python<'_>,
@@ -29,10 +30,12 @@ impl Client {
         session_timeout: f64,
         connect_timeout: f64,
         auth: Vec<(String, Secret)>,
-        acl: Option<&str>,
+        acl: Option<String>,
+        sasl: Option<(String, String)>,
+        tls: Option<Tls>,
         label: Option<String>,
     ) -> Result<Self, Failure> {
-        let client = lazy_client(hosts, session_timeout, connect_timeout, auth, acl, label)?;
+        let client = lazy_client(hosts, session_timeout, connect_timeout, auth, acl, sasl, tls, label)?;
         log::ask(py);
         block_on(py, client.inner.ready())??;
         Ok(client)
@@ -92,16 +95,20 @@ impl Client {
 
 /// A client that connects when it is first used.
 #[pyfunction]
-#[pyo3(signature = (hosts, session_timeout, connect_timeout, auth, acl, label))]
+#[expect(clippy::too_many_arguments, reason = "those of the class")]
+#[pyo3(signature = (hosts, session_timeout, connect_timeout, auth, acl, sasl, tls, label))]
 pub(crate) fn lazy_client(
     hosts: Option<&str>,
     session_timeout: f64,
     connect_timeout: f64,
     auth: Vec<(String, Secret)>,
-    acl: Option<&str>,
+    acl: Option<String>,
+    sasl: Option<(String, String)>,
+    tls: Option<Tls>,
     label: Option<String>,
 ) -> Result<Client, Failure> {
-    let options = client_options(hosts, session_timeout, connect_timeout, auth, acl, label)?;
+    let identity = Identity { auth, acl, sasl, tls };
+    let options = client_options(hosts, session_timeout, connect_timeout, identity, label)?;
     Ok(Client { inner: zklock::Client::new(options) })
 }
 

@@ -29,7 +29,7 @@ mod wait;
 #[pyo3::pymodule]
 mod _zklock {
     #[pymodule_export]
-    use super::arguments::{Owner, Patience};
+    use super::arguments::{Owner, Patience, Tls};
     #[pymodule_export]
     use super::client::{Client, lazy_client, start_break_lock, start_close, start_connect, start_revoke};
     #[pymodule_export]

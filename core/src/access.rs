@@ -19,6 +19,70 @@ impl fmt::Debug for Credential {
     }
 }
 
+/// A user and password for SASL's DIGEST-MD5. As with [`Credential`], the password is not shown.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Login {
+    pub(crate) user: String,
+    pub(crate) password: String,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// Encryption of the connection to every server, whose certificate must be for the name or address by which it is reached.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Tls {
+    ca: String,
+    identity: Option<(String, String)>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("identity", &self.identity.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// Trusts servers whose certificates come from these authorities, in PEM.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if there is no certificate in it.
+    pub fn new(ca: &str) -> Result<Self> {
+        zk::TlsOptions::new().with_pem_ca(ca).map_err(|error| bad_tls("ca", &error))?;
+        Ok(Self { ca: ca.to_owned(), identity: None })
+    }
+
+    /// Shows a certificate to servers that ask for one; with its private key, both in PEM.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if one of them is missing, or is something else.
+    pub fn identity(mut self, certificate: &str, key: &str) -> Result<Self> {
+        if !certificate.contains("-----BEGIN CERTIFICATE-----") {
+            return Err(Error::bad_argument("tls", "cert: holds no certificate in PEM"));
+        }
+        let identity = zk::TlsOptions::new().with_pem_identity(certificate, key);
+        identity.map_err(|error| bad_tls("key", &error))?;
+        self.identity = Some((certificate.to_owned(), key.to_owned()));
+        Ok(self)
+    }
+
+    /// As the client crate wants it. It was made once before, so it does not fail.
+    pub(crate) fn to_options(&self) -> Result<zk::TlsOptions, zk::Error> {
+        let options = zk::TlsOptions::new().with_pem_ca(&self.ca)?;
+        match &self.identity {
+            Some((certificate, key)) => options.with_pem_identity(certificate, key),
+            None => Ok(options),
+        }
+    }
+}
+
+fn bad_tls(argument: &str, error: &zk::Error) -> Error {
+    Error::bad_argument("tls", format_args!("{argument}: not what is expected in PEM: {error}"))
+}
+
 /// Who may do what with the nodes that a client makes: those of its contenders, and the lock directories and their parents.
 ///
 /// All contenders of a lock must be permitted to read, create and delete in its directory, and to read one another's

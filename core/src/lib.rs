@@ -42,7 +42,7 @@ mod stats;
 mod term;
 mod transaction;
 
-pub use access::{Acl, Rule};
+pub use access::{Acl, Rule, Tls};
 pub use any_lock::AnyLock;
 pub use client::{Client, ClientState, shutdown};
 pub use contender::{About, Contender};

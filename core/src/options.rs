@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use crate::access::{Acl, Credential};
+use crate::access::{Acl, Credential, Login, Tls};
 use crate::error::{Error, ErrorKind, Result};
 use crate::queue::Intent;
 use crate::runtime;
@@ -28,7 +28,9 @@ pub struct ClientOptions {
     pub(crate) session_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) credentials: Vec<Credential>,
+    pub(crate) login: Option<Box<Login>>,
     pub(crate) acl: Acl,
+    pub(crate) tls: Option<Box<Tls>>,
     pub(crate) label: Option<String>,
     pub(crate) language: &'static str,
 }
@@ -47,7 +49,9 @@ impl ClientOptions {
             session_timeout: DEFAULT_TIMEOUT,
             connect_timeout: DEFAULT_TIMEOUT,
             credentials: Vec::new(),
+            login: None,
             acl: Acl::Open,
+            tls: None,
             label: None,
             language: "rust",
         })
@@ -90,6 +94,21 @@ impl ClientOptions {
         }
         self.credentials.push(Credential { scheme: scheme.to_owned(), secret: credential.into() });
         Ok(self)
+    }
+
+    /// Logs in at every server with SASL's DIGEST-MD5. A server that does not know the user, or another password, refuses:
+    /// [`AuthFailed`](crate::ErrorKind::AuthFailed), at once.
+    #[must_use]
+    pub fn sasl(mut self, user: &str, password: &str) -> Self {
+        self.login = Some(Box::new(Login { user: user.to_owned(), password: password.to_owned() }));
+        self
+    }
+
+    /// Encrypts the connection to every server. Default: not.
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(Box::new(tls));
+        self
     }
 
     /// Who may do what with the nodes that the client makes. Default: everybody everything.

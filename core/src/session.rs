@@ -27,8 +27,8 @@ pub(crate) async fn establish(
                 bury(options, session.clone()).await?;
                 previous = None;
             }
-            // Each round tries every server once: the pauses between rounds are ours.
-            connector(options).with_fail_eagerly().connect(&options.hosts.servers).await
+            // The pauses between rounds are ours.
+            connect(options, connector(options)?).await
         };
         match attempt.await {
             Ok(client) => return Ok(client),
@@ -43,9 +43,7 @@ pub(crate) async fn establish(
 
 /// Closes a session of which only id and password are left. Succeeds when the server does not have it any more.
 async fn bury(options: &ClientOptions, session: zk::SessionInfo) -> Result<(), zk::Error> {
-    let restored =
-        connector(options).with_session(session).with_fail_eagerly().connect(&options.hosts.servers);
-    match restored.await {
+    match connect(options, connector(options)?.with_session(session)).await {
         Ok(ghost) => {
             let acknowledged = close(ghost, options.session_timeout).await;
             // If not, perhaps it lives and perhaps not: the next round will know.
@@ -69,12 +67,28 @@ pub(crate) async fn close(client: zk::Client, limit: Duration) -> bool {
     timeout(limit, closed).await.is_ok()
 }
 
-fn connector(options: &ClientOptions) -> zk::Connector {
-    let connector = zk::Client::connector().with_session_timeout(options.session_timeout);
-    options
-        .credentials
-        .iter()
-        .fold(connector, |connector, credential| connector.with_auth(&credential.scheme, &credential.secret))
+/// Tries every server once.
+async fn connect(options: &ClientOptions, connector: zk::Connector) -> Result<zk::Client, zk::Error> {
+    let connector = connector.with_fail_eagerly();
+    match options.tls {
+        Some(_) => connector.secure_connect(&options.hosts.servers).await,
+        None => connector.connect(&options.hosts.servers).await,
+    }
+}
+
+fn connector(options: &ClientOptions) -> Result<zk::Connector, zk::Error> {
+    let mut connector = zk::Client::connector().with_session_timeout(options.session_timeout);
+    for credential in &options.credentials {
+        connector = connector.with_auth(&credential.scheme, &credential.secret);
+    }
+    if let Some(login) = &options.login {
+        connector =
+            connector.with_sasl(zk::SaslOptions::digest_md5(login.user.clone(), login.password.clone()));
+    }
+    if let Some(tls) = &options.tls {
+        connector = connector.with_tls(tls.to_options()?);
+    }
+    Ok(connector)
 }
 
 /// A number between 0 and 1, different for every process and call.

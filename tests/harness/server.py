@@ -50,6 +50,9 @@ class Settings:
     sync_limit: int = 10
     # How many ticks an election's outcome may take to be agreed upon before the next one.
     init_limit: int = 50
+    # Further lines of the configuration, and of the command.
+    config: tuple[str, ...] = ()
+    jvm: tuple[str, ...] = ()
 
 
 class NotServing(Exception):
@@ -92,7 +95,9 @@ class Server:
             "admin.enableServer=false\n"
             "4lw.commands.whitelist=*\n"
             f"initLimit={self.settings.init_limit}\n"
-            f"syncLimit={self.settings.sync_limit}\n" + self._peers
+            f"syncLimit={self.settings.sync_limit}\n"
+            + "".join(f"{line}\n" for line in self.settings.config)
+            + self._peers
         )
 
     @property
@@ -118,6 +123,7 @@ class Server:
             raise RuntimeError("the server is already running")
         command = [JAVA, *JVM, f"-Dznode.container.checkIntervalMs={self.settings.container_check}"]
         command += [
+            *self.settings.jvm,
             "-cp",
             f"{JARS}/*",
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",

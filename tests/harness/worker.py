@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures import wait as wait_for
@@ -237,10 +237,12 @@ class Worker:
         connect_timeout: float | None = None,
         auth: Sequence[tuple[str, str]] | None = None,
         acl: str | None = None,
+        sasl: tuple[str, str] | None = None,
+        tls: Mapping[str, str] | None = None,
     ) -> int:
         """Connect a client; returns its session id."""
         options: Line = {"session_timeout": session_timeout, "connect_timeout": connect_timeout}
-        options |= {"auth": auth, "acl": acl}
+        options |= {"auth": auth, "acl": acl, "sasl": sasl, "tls": tls}
         given = {name: value for name, value in options.items() if value is not None}
         self.sessions[client] = int(self.call("connect", client=client, hosts=hosts, **given)["session"])
         return self.sessions[client]

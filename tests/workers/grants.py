@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import zklock
+
 from workers.line import Command
 
 
@@ -14,6 +16,10 @@ def connect_options(command: Command) -> dict[str, Any]:
     options = {name: command[name] for name in names if name in command}
     if "auth" in command:
         options["auth"] = [(scheme, credential) for scheme, credential in command["auth"]]
+    if "sasl" in command:
+        options["sasl"] = tuple(command["sasl"])
+    if "tls" in command:
+        options["tls"] = zklock.Tls(**command["tls"])
     return options
 
 

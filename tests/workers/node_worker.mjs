@@ -126,6 +126,11 @@ const commands = {
     if ('connect_timeout' in command) options.connectTimeout = milliseconds(command.connect_timeout)
     if ('auth' in command) options.auth = command.auth.map(([scheme, credential]) => ({ scheme, credential }))
     if ('acl' in command) options.acl = command.acl
+    if ('sasl' in command) options.sasl = { user: command.sasl[0], password: command.sasl[1] }
+    if ('tls' in command) {
+      const files = Object.entries(command.tls).map(([name, path]) => [name, readFileSync(path)])
+      options.tls = Object.fromEntries(files)
+    }
     const client = await Client.connect(command.hosts, options)
     clients.set(command.client, client)
     answer(command, 'connected', { session: client.sessionId.toString() })

@@ -41,6 +41,7 @@ from zklock._zklock import (
     ReadWriteLock,
     Semaphore,
     Stats,
+    Tls,
     __version__,
 )
 
@@ -68,6 +69,7 @@ __all__ = [
     "Semaphore",
     "SequenceExhausted",
     "Stats",
+    "Tls",
     "UpgradeRefused",
     "__version__",
 ]

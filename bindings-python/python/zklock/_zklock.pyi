@@ -1,6 +1,7 @@
 """The extension module. What is public of it is exported by `zklock`; the rest serves `zklock.aio`."""
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from os import PathLike
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, final
 
@@ -25,6 +26,7 @@ __all__ = [
     "ReadWriteLock",
     "Semaphore",
     "Stats",
+    "Tls",
     "__version__",
     "is_held",
     "is_open",
@@ -66,6 +68,9 @@ class Client:
     is `AuthFailed`. A server takes any password of the scheme `digest`; a wrong one shows at the nodes. Locks
     that are made with a hosts string show none.
 
+    `sasl` is a user and password for DIGEST-MD5; a server that refuses them is `AuthFailed`, at once. `tls`
+    encrypts the connections.
+
     Connects, or raises `ConnectionFailed` if no server answers within `connect_timeout`. Raises
     `BadArgument` for a malformed argument, before anything is sent.
 
@@ -81,6 +86,8 @@ class Client:
         connect_timeout: float = 10.0,
         auth: Sequence[tuple[str, str | bytes]] = (),
         acl: str | None = None,
+        sasl: tuple[str, str] | None = None,
+        tls: Tls | None = None,
         label: str | None = None,
     ) -> Self: ...
     @property
@@ -646,6 +653,25 @@ class Hold(Generic[_T]):
     ) -> None: ...
 
 @final
+class Tls:
+    """Encryption of a client's connections: files in PEM.
+
+        zklock.Client("zk1:2281", tls=zklock.Tls("ca.pem", cert="me.pem", key="me.key"))
+
+    `ca` are the certificates of the authorities that vouch for the servers. A server's certificate must be for
+    the name or address by which it is reached. `cert` and `key` are shown to servers that ask who we are; they
+    belong together. The files are read when a client is made, which raises `BadArgument` if it cannot.
+    """
+
+    def __new__(
+        cls,
+        ca: str | PathLike[str],
+        *,
+        cert: str | PathLike[str] | None = None,
+        key: str | PathLike[str] | None = None,
+    ) -> Self: ...
+
+@final
 class Notice:
     """A callback that was asked for, with `Lease.on_lost` or `Lease.on_revoke`."""
 
@@ -678,6 +704,8 @@ def lazy_client(
     connect_timeout: float,
     auth: Sequence[tuple[str, str | bytes]],
     acl: str | None,
+    sasl: tuple[str, str] | None,
+    tls: Tls | None,
     label: str | None,
 ) -> Client: ...
 def start_connect(client: Client) -> Pending[None]: ...

@@ -77,9 +77,13 @@ class Client:
         connect_timeout: float = 10.0,
         auth: Sequence[tuple[str, str | bytes]] = (),
         acl: str | None = None,
+        sasl: tuple[str, str] | None = None,
+        tls: _zklock.Tls | None = None,
         label: str | None = None,
     ) -> None:
-        self._client = _zklock.lazy_client(hosts, session_timeout, connect_timeout, auth, acl, label)
+        self._client = _zklock.lazy_client(
+            hosts, session_timeout, connect_timeout, auth, acl, sasl, tls, label
+        )
 
     @property
     def state(self) -> str:

@@ -580,8 +580,14 @@ impl Driver {
 
     fn unreachable(&self) -> Error {
         let message = format!(
-            "no ZooKeeper server answered at {} within {:?}; check the address and that the server runs",
-            self.options.hosts.servers, self.options.connect_timeout
+            "no ZooKeeper server answered at {} within {:?}; check the address and that the server runs{}",
+            self.options.hosts.servers,
+            self.options.connect_timeout,
+            if self.options.tls.is_some() {
+                ", that its port is the one for TLS, and that each side trusts the other's certificate"
+            } else {
+                ""
+            }
         );
         Error::new(ErrorKind::ConnectionFailed, message)
     }

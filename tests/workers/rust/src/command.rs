@@ -1,5 +1,7 @@
 //! The commands, as they come in.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -22,6 +24,9 @@ pub(crate) enum Command {
         #[serde(default)]
         auth: Vec<(String, String)>,
         acl: Option<String>,
+        /// User and password.
+        sasl: Option<(String, String)>,
+        tls: Option<Tls>,
     },
     Lock(LockObject),
     Acquire {
@@ -92,6 +97,14 @@ pub(crate) enum Command {
     },
     Threads,
     Exit,
+}
+
+/// Files in PEM.
+#[derive(Deserialize)]
+pub(crate) struct Tls {
+    pub(crate) ca: PathBuf,
+    pub(crate) cert: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
 }
 
 /// One write of a transaction.

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,10 +13,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use zklock::{
     Acl, Client, ClientOptions, ClientSource, Error, ErrorKind, Histogram, Lease, LockOptions, MultiLock,
-    Owner, Patience, Stats, Transaction, Transport,
+    Owner, Patience, Stats, Tls, Transaction, Transport,
 };
 
-use crate::command::{Command, Contend, LockObject, Objects, Operation};
+use crate::command::{self, Command, Contend, LockObject, Objects, Operation};
 use crate::lockable::{Lockable, describe, permits};
 use crate::{now, write};
 
@@ -117,13 +118,19 @@ impl World {
     #[expect(clippy::too_many_lines, reason = "a few for each command")]
     async fn run(self: &Rc<Self>, id: &Value, command: Command) -> Answer {
         match command {
-            Command::Connect { client, hosts, session_timeout, connect_timeout, auth, acl } => {
+            Command::Connect { client, hosts, session_timeout, connect_timeout, auth, acl, sasl, tls } => {
                 let mut options = ClientOptions::new(hosts.as_deref())?;
                 for (scheme, credential) in auth {
                     options = options.auth(&scheme, credential)?;
                 }
                 if let Some(acl) = acl {
                     options = options.acl(Acl::parse(&acl)?);
+                }
+                if let Some((user, password)) = sasl {
+                    options = options.sasl(&user, &password);
+                }
+                if let Some(files) = tls {
+                    options = options.tls(encryption(&files)?);
                 }
                 self.connect(client, options, session_timeout, connect_timeout).await
             }
@@ -386,6 +393,16 @@ fn tell_loss(name: String, leases: &[Rc<Lease>]) {
         let reason = lost.await;
         write(json!({"event": "lost", "lease": name, "reason": reason.as_str()}));
     });
+}
+
+/// How to encrypt, from files.
+fn encryption(files: &command::Tls) -> Result<Tls, Failure> {
+    let read = |file: &Path| std::fs::read_to_string(file).map_err(|error| Failure::Suite(error.to_string()));
+    let tls = Tls::new(&read(&files.ca)?)?;
+    match (&files.cert, &files.key) {
+        (Some(certificate), Some(key)) => Ok(tls.identity(&read(certificate)?, &read(key)?)?),
+        _ => Ok(tls),
+    }
 }
 
 /// One write more.

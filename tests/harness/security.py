@@ -1,0 +1,90 @@
+"""A server that takes encrypted connections from those with a certificate, and knows a user by SASL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from harness.ports import free_port
+from harness.server import Settings, Standalone
+
+HOST = "127.0.0.1"
+USER, PASSWORD = "app", "secret"
+
+# The realm is the server's own; clients take what it says.
+JAAS = f"""Server {{
+  org.apache.zookeeper.server.auth.DigestLoginModule required user_{USER}="{PASSWORD}";
+}};
+"""
+
+
+@dataclass(frozen=True)
+class Secured:
+    """Such a server. Its plain port is `server.hosts`."""
+
+    server: Standalone
+    # The connect string of the port for TLS.
+    hosts: str
+    # What clients need for it, as the workers' command to connect takes it.
+    tls: dict[str, str]
+    # An authority that the server does not know, and that has not vouched for the server.
+    stranger: dict[str, str]
+
+
+def _write_store(identity: trustme.LeafCert, store: Path) -> None:
+    """Key and certificate in one file, the key in the only format that ZooKeeper reads: PKCS #8."""
+    key = load_pem_private_key(identity.private_key_pem.bytes(), password=None)
+    encoded = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    store.write_bytes(encoded + identity.cert_chain_pems[0].bytes())
+
+
+def _client(authority: trustme.CA, directory: Path) -> dict[str, str]:
+    """A client of an authority: the files that it needs."""
+    directory.mkdir()
+    files = {name: directory / f"{name}.pem" for name in ("ca", "cert", "key")}
+    identity = authority.issue_cert("client@example.org")
+    authority.cert_pem.write_to_path(str(files["ca"]))
+    identity.cert_chain_pems[0].write_to_path(str(files["cert"]))
+    identity.private_key_pem.write_to_path(str(files["key"]))
+    return {name: str(path) for name, path in files.items()}
+
+
+@contextmanager
+def secured_server() -> Iterator[Secured]:
+    """Start one, with keys of its own."""
+    with TemporaryDirectory(prefix="zklock-security-") as name:
+        directory = Path(name)
+        authority = trustme.CA()
+        store, trusted, jaas = directory / "server.pem", directory / "trusted.pem", directory / "jaas.conf"
+        _write_store(authority.issue_cert(HOST), store)
+        authority.cert_pem.write_to_path(str(trusted))
+        jaas.write_text(JAAS)
+        port = free_port()
+        config = (
+            "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+            f"secureClientPort={port}",
+            f"secureClientPortAddress={HOST}",
+            f"ssl.keyStore.location={store}",
+            f"ssl.trustStore.location={trusted}",
+            "ssl.clientAuth=need",
+            "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+        )
+        settings = Settings(config=config, jvm=(f"-Djava.security.auth.login.config={jaas}",))
+        with Standalone(settings) as server:
+            yield Secured(
+                server,
+                f"{HOST}:{port}",
+                _client(authority, directory / "client"),
+                _client(trustme.CA(), directory / "stranger"),
+            )

@@ -1,0 +1,135 @@
+"""Encrypted connections, and logging in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.exceptions import NoAuthError
+
+from harness.history import assert_clean
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.security import PASSWORD, USER, Secured, secured_server
+from harness.steps import Start, line_up
+
+LOGIN = (USER, PASSWORD)
+PATIENCE = 2.0
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Secured]:
+    """The server of these scenarios."""
+    with secured_server() as made:
+        yield made
+
+
+@pytest.fixture
+def bystander(secured: Secured) -> Iterator[Observer]:
+    """Somebody on its plain port."""
+    with Observer(secured.server.hosts) as made:
+        yield made
+
+
+def test_s130_encrypted(surface: str, secured: Secured, bystander: Observer, path: str, start: Start) -> None:
+    encrypted, plain = start(surface), start(surface)
+    encrypted.connect(secured.hosts, tls=secured.tls)
+    plain.connect(secured.server.hosts)
+    for worker in (encrypted, plain):
+        worker.lock(path)
+    encrypted.hold()
+    (waiting,) = line_up(bystander, path, [plain])
+    encrypted.release()
+    waiting.expect("acquired")
+    plain.release()
+    assert_clean(encrypted.holds() + plain.holds(), at_least=2)
+    assert bystander.queue(path) == []
+
+
+def test_s131_encrypted_over_a_reconnection(surface: str, secured: Secured, path: str, start: Start) -> None:
+    worker = start(surface)
+    session = worker.connect(secured.hosts, tls=secured.tls)
+    worker.lock(path)
+    first = worker.hold()
+    secured.server.restart()
+    worker.release()
+    second = worker.hold()
+    assert second["node"] != first["node"]
+    assert int(second["session"]) == session
+    worker.release()
+    with Observer(secured.server.hosts) as observer:
+        assert observer.queue(path) == []
+
+
+@pytest.mark.parametrize("who", ["nobody", "stranger"])
+def test_s132_no_certificate_that_the_server_trusts(
+    surface: str, secured: Secured, start: Start, who: str
+) -> None:
+    trusted = {"ca": secured.tls["ca"]}
+    shown = {} if who == "nobody" else {name: secured.stranger[name] for name in ("cert", "key")}
+    worker = start(surface)
+    pending = worker.send(
+        "connect", client="c", hosts=secured.hosts, tls=trusted | shown, connect_timeout=PATIENCE
+    )
+    error = pending.error()
+    assert error.code == "CONNECTION_FAILED"
+    assert "certificate" in str(error)
+
+
+def test_s133_a_server_that_we_do_not_trust(surface: str, secured: Secured, start: Start) -> None:
+    worker = start(surface)
+    tls = secured.tls | {"ca": secured.stranger["ca"]}
+    error = worker.send("connect", client="c", hosts=secured.hosts, tls=tls, connect_timeout=PATIENCE).error()
+    assert error.code == "CONNECTION_FAILED"
+    assert "certificate" in str(error)
+    # To the plain port, neither.
+    pending = worker.send(
+        "connect", client="c", hosts=secured.server.hosts, tls=secured.tls, connect_timeout=PATIENCE
+    )
+    assert pending.error().code == "CONNECTION_FAILED"
+
+
+@pytest.mark.parametrize("name", ["ca", "cert"])
+def test_s134_what_is_no_certificate(
+    surface: str, secured: Secured, tmp_path: Path, start: Start, name: str
+) -> None:
+    bad = tmp_path / "bad.pem"
+    bad.write_text("no certificate")
+    tls = secured.tls | {name: str(bad)}
+    error = start(surface).send("connect", client="c", hosts=secured.hosts, tls=tls).error()
+    assert error.code == "BAD_ARGUMENT"
+    assert "tls" in str(error)
+    assert name in str(error)
+
+
+def test_s135_logged_in(surface: str, secured: Secured, bystander: Observer, path: str, start: Start) -> None:
+    worker = start(surface)
+    worker.connect(secured.server.hosts, sasl=LOGIN, acl="creator")
+    worker.lock(path)
+    worker.hold()
+    # Its nodes are its user's.
+    with pytest.raises(NoAuthError):
+        bystander.queue(path)
+    worker.release()
+    stranger = start(surface)
+    stranger.connect(secured.server.hosts)
+    stranger.lock(path)
+    assert stranger.acquire().error().code == "AUTH_FAILED"
+    both = start(surface)
+    both.connect(secured.hosts, sasl=LOGIN, acl="creator", tls=secured.tls)
+    both.lock(path)
+    both.hold()
+    both.release()
+
+
+@pytest.mark.parametrize("login", [(USER, "guess"), ("nobody", PASSWORD)], ids=["password", "user"])
+def test_s136_a_wrong_password(surface: str, secured: Secured, start: Start, login: tuple[str, str]) -> None:
+    with Proxy(secured.server.hosts) as proxy:
+        worker = start(surface)
+        pending = worker.send("connect", client="c", hosts=proxy.hosts, sasl=login)
+        error = pending.error()
+        assert error.code == "AUTH_FAILED"
+        assert login[1] not in str(error)
+        # Refused once, and not tried again: at once, not when the connect time-out is over.
+        assert proxy.next_number() == 2
