@@ -658,9 +658,9 @@ class Tls:
 
         zklock.Client("zk1:2281", tls=zklock.Tls("ca.pem", cert="me.pem", key="me.key"))
 
-    `ca` are the certificates of the authorities that vouch for the servers. A server's certificate must be for
-    the name or address by which it is reached. `cert` and `key` are shown to servers that ask who we are; they
-    belong together. The files are read when a client is made, which raises `BadArgument` if it cannot.
+    `ca` are the certificates of the authorities that vouch for the servers. A server's certificate must be
+    for the name or address by which it is reached. `cert` and `key` are shown to servers that ask who we are;
+    they belong together. The files are read when a client is made, which raises `BadArgument` if it cannot.
     """
 
     def __new__(
