@@ -17,8 +17,8 @@ Pair = frozenset[int]
 
 CHUNK = 65_536
 
-# A second's worth of patience with a server that does not listen yet.
-DIALS = 50
+# Five seconds of patience with a server that does not listen yet, as a follower itself has with its leader.
+DIALS = 250
 PAUSE = 0.02
 
 
@@ -75,6 +75,7 @@ class Links:
         gate.set()
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._keep(asyncio.current_task())
             await gate.wait()
             try:
                 up_reader, up_writer = await _dial(port)
@@ -82,11 +83,15 @@ class Links:
                 writer.transport.abort()
                 return
             for source, sink in ((reader, up_writer), (up_reader, writer)):
-                task = self._loop.create_task(_pass_on(source, sink, gate))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._keep(self._loop.create_task(_pass_on(source, sink, gate)))
 
         self._listeners.append(await asyncio.start_server(connected, "127.0.0.1", entrance))
+
+    def _keep(self, task: asyncio.Task[None] | None) -> None:
+        """Remember a task until it is done, to be ended at the end."""
+        if task is not None:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _close(self) -> None:
         for listener in self._listeners:
