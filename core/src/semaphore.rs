@@ -220,17 +220,23 @@ impl Semaphore {
         clock: Clock,
         wait: Wait,
     ) -> Result<Vec<Lease>> {
-        let mut requests = Vec::new();
-        for _ in 0..count {
-            let patience = if patience == Patience::Try { Patience::Try } else { clock.left() };
-            requests
-                .push(self.leases.request_as(Owner::new(), Kind::Permit(permits), patience, || Some(wait))?);
+        loop {
+            let mut requests = Vec::new();
+            for _ in 0..count {
+                let patience = if patience == Patience::Try { Patience::Try } else { clock.left() };
+                let kind = Kind::Permit(permits);
+                requests.push(self.leases.request_as(Owner::new(), kind, patience, || Some(wait))?);
+            }
+            let mut leases = Vec::new();
+            for request in requests {
+                leases.push(request.granted().await?);
+            }
+            // One that was granted before the others may have been lost while those were waited for: then all are given
+            // back, and asked for again.
+            if leases.iter().all(|lease| lease.check().is_ok()) {
+                return Ok(leases);
+            }
         }
-        let mut leases = Vec::new();
-        for request in requests {
-            leases.push(request.granted().await?);
-        }
-        Ok(leases)
     }
 
     /// For who waits: the number of permits, once it is another one. Fails if others state another number.

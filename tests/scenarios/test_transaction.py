@@ -1,0 +1,91 @@
+"""Writes to ZooKeeper that are carried out only while a lock is held."""
+
+from __future__ import annotations
+
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import Start, eventually, user
+from harness.worker import Line, Pending, Worker
+
+
+def transact(worker: Worker, *operations: Line, lease: str = "l") -> Pending:
+    """Ask for a transaction under a lease."""
+    return worker.send("transact", lease=lease, operations=list(operations))
+
+
+def create(path: str, data: str = "") -> Line:
+    """Make a node."""
+    return {"op": "create", "path": path, "data": data}
+
+
+def write(path: str, data: str, **version: int) -> Line:
+    """Write a node's data."""
+    return {"op": "set_data", "path": path, "data": data, **version}
+
+
+def test_s209_all_or_nothing(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, server.hosts, path)
+    worker.hold()
+    state, draft = f"{path}-state", f"{path}-draft"
+    transact(worker, create(state, "begun"), create(draft)).expect("done")
+    assert observer.client.get(state)[0] == b"begun"
+    transact(worker, write(state, "done", version=0), {"op": "delete", "path": draft}).expect("done")
+    assert observer.client.get(state)[0] == b"done"
+    assert not observer.exists(draft)
+    # The second of these cannot be: the first is not either.
+    for impossible in (
+        write(state, "again", version=0),
+        {"op": "delete", "path": draft},
+        {"op": "check", "path": state, "version": 7},
+        create(state),
+    ):
+        error = transact(worker, create(draft), impossible).error()
+        assert error.code == "TRANSACTION_FAILED"
+        assert impossible["path"] in str(error)
+        assert not observer.exists(draft)
+    assert worker.check().expect("value")["value"] == "held"
+    assert transact(worker, create("no path")).error().code == "BAD_ARGUMENT"
+    worker.release()
+    assert transact(worker, write(state, "late")).error().code == "NOT_HELD"
+    assert observer.client.get(state)[0] == b"done"
+
+
+def test_s210_a_holder_that_does_not_know_writes_nothing(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    stopped, other = (user(start, surface, server.hosts, path, session_timeout=2) for _ in range(2))
+    stopped.hold()
+    state = f"{path}-state"
+    transact(stopped, create(state, "mine")).expect("done")
+    waiting = other.acquire()
+    observer.wait_queue(path, 2)
+    stopped.presume_lost()
+    stopped.pause()
+    waiting.expect("acquired")
+    transact(other, write(state, "theirs")).expect("done")
+    # It goes on where it stood, with its lease in hand.
+    late = transact(stopped, write(state, "stale"))
+    stopped.resume()
+    assert late.error().code == "LOCK_LOST"
+    assert observer.client.get(state)[0] == b"theirs"
+    other.release()
+
+
+def test_s211_without_an_answer(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = start(surface)
+    worker.connect(proxy.hosts, session_timeout=30, connect_timeout=1)
+    worker.lock(path)
+    worker.hold()
+    state = f"{path}-state"
+    proxy.black_hole()
+    error = transact(worker, create(state)).error()
+    assert error.code == "CONNECTION_FAILED"
+    # What was held back reaches the server after all: that nobody knows is the truth.
+    proxy.heal()
+    eventually(lambda: observer.exists(state), "the transaction is carried out")
+    worker.release()
