@@ -19,6 +19,7 @@ export const {
   ReadWriteLock,
   Semaphore,
   SequenceExhaustedError,
+  TransactionFailedError,
   UpgradeRefusedError,
   ZkLockError,
   off,

@@ -12,7 +12,8 @@ export type ErrorCode =
   | 'CLIENT_CLOSED'
   | 'FORKED'
   | 'SEQUENCE_EXHAUSTED'
-  | 'PERMITS_MISMATCH';
+  | 'PERMITS_MISMATCH'
+  | 'TRANSACTION_FAILED';
 
 /** What every error of this package is. */
 export class ZkLockError extends Error {
@@ -102,6 +103,13 @@ export class PermitsMismatchError extends ZkLockError {
   }
 }
 
+/** One of a transaction's operations cannot be carried out. None was. */
+export class TransactionFailedError extends ZkLockError {
+  constructor(message: string) {
+    super('TRANSACTION_FAILED', message);
+  }
+}
+
 const kinds = {
   LOCK_TIMEOUT: LockTimeoutError,
   LOCK_LOST: LockLostError,
@@ -114,6 +122,7 @@ const kinds = {
   FORKED: ForkedError,
   SEQUENCE_EXHAUSTED: SequenceExhaustedError,
   PERMITS_MISMATCH: PermitsMismatchError,
+  TRANSACTION_FAILED: TransactionFailedError,
 } as const satisfies Record<ErrorCode, new (message: string) => ZkLockError>;
 
 // On the prototypes, as the built-in errors have it, so that it is no property of every error.

@@ -21,6 +21,7 @@ export {
   NotHeldError,
   PermitsMismatchError,
   SequenceExhaustedError,
+  TransactionFailedError,
   UpgradeRefusedError,
   ZkLockError,
   type ErrorCode,
@@ -34,3 +35,4 @@ export { Mutex } from './mutex';
 export { ReadWriteLock } from './rwlock';
 export { Semaphore, type SemaphoreOptions, type SharedCount } from './semaphore';
 export type { Histogram, Stats } from './stats';
+export type { Transaction } from './transaction';

@@ -6,6 +6,7 @@ use zklock::{Lease, LossReason};
 
 use crate::bridge::Bridge;
 use crate::error::{Result, thrown};
+use crate::transaction::NativeTransaction;
 
 /// A lease. When JavaScript lets go of it, it is dropped, which releases it in the background.
 #[napi]
@@ -55,6 +56,12 @@ impl NativeLease {
     #[napi(getter)]
     pub fn remaining(&self) -> f64 {
         self.lease.remaining().as_secs_f64() * 1000.0
+    }
+
+    /// Begins a transaction.
+    #[napi]
+    pub fn transaction(&self) -> NativeTransaction {
+        NativeTransaction::new(self.lease.transaction())
     }
 
     /// Succeeds while the lock is held.

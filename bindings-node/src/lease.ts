@@ -4,6 +4,7 @@ import { giveUp, run, type Start, untilDone, watch } from './bridge';
 import { checkFunction, checkOptionalBoolean, checkOptions, checkOurs, ours } from './check';
 import type { Client } from './client';
 import { LockLostError, native, NotHeldError } from './errors';
+import { createTransaction, type Transaction } from './transaction';
 
 /**
  * Whether a lease still proves anything. `suspended` is held, with the server out of reach: `held` again when it answers
@@ -213,6 +214,11 @@ export class Lease {
         this.#native.releaseInBackground();
       });
     }
+  }
+
+  /** Begins a transaction that is carried out only while the lock is held. Sends nothing. */
+  transaction(): Transaction {
+    return createTransaction(this.#native.transaction());
   }
 
   /** Releases at the end of an `await using` block. Does nothing if the lease has been released before. */

@@ -16,3 +16,4 @@ mod log;
 mod multi;
 mod semaphore;
 mod stats;
+mod transaction;

@@ -18,6 +18,7 @@ const CODES = {
   NotHeldError: 'NOT_HELD',
   PermitsMismatchError: 'PERMITS_MISMATCH',
   SequenceExhaustedError: 'SEQUENCE_EXHAUSTED',
+  TransactionFailedError: 'TRANSACTION_FAILED',
   UpgradeRefusedError: 'UPGRADE_REFUSED',
 };
 

@@ -9,6 +9,7 @@ use crate::errors::Failure;
 use crate::levels::Level;
 use crate::notice::Notice;
 use crate::pending::Pending;
+use crate::transaction::Transaction;
 use crate::wait::{block_on, block_on_for};
 
 /// Proof of holding a lock, returned by a successful acquire.
@@ -134,6 +135,12 @@ impl Lease {
     fn wait_lost(&self, py: Python<'_>, timeout: Option<f64>) -> Result<bool, Failure> {
         let limit = wait_limit(timeout)?;
         Ok(block_on_for(py, self.inner.ended(), limit)?.flatten().is_some())
+    }
+
+    /// Begin a transaction that is carried out only while the lock is held.
+    #[pyo3(text_signature = "($self)")]
+    fn transaction(&self) -> Transaction {
+        Transaction::new(self.inner.transaction())
     }
 
     /// Raise `LockLost` unless the lock is still held. Sends nothing.

@@ -23,6 +23,7 @@ mod pending;
 mod rwlock;
 mod semaphore;
 mod stats;
+mod transaction;
 mod value;
 mod wait;
 
@@ -60,6 +61,8 @@ mod _zklock {
     use super::semaphore::{Semaphore, start_acquire_many};
     #[pymodule_export]
     use super::stats::{Histogram, Stats};
+    #[pymodule_export]
+    use super::transaction::{Transaction, start_commit};
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the name that Python expects")]

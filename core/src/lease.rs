@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot, watch};
@@ -307,6 +307,23 @@ impl Hold {
         lost
     }
 
+    /// Whether a state, of the hold or of one of its leases, still proves anything.
+    fn check(&self, state: LeaseState) -> Result<()> {
+        self.lock.client.check_process()?;
+        match state {
+            LeaseState::Held | LeaseState::Suspended => Ok(()),
+            LeaseState::Lost(reason) => {
+                let message = format!(
+                    "the lock {} is lost: {reason}; another client may hold it. Stop what it guards, then acquire \
+                     it again",
+                    self.lock.path
+                );
+                Err(Error::new(ErrorKind::LockLost, message))
+            }
+            LeaseState::Released => Err(released()),
+        }
+    }
+
     /// The state that was set last.
     fn last_state(&self) -> LeaseState {
         *self.state.borrow()
@@ -321,6 +338,22 @@ impl Hold {
             }
             None => false,
         })
+    }
+}
+
+/// What a transaction needs of a hold, without keeping it.
+#[derive(Debug)]
+pub(crate) struct Guard(Weak<Hold>);
+
+impl Guard {
+    /// Has operations carried out while the hold's node stands.
+    pub(crate) async fn transact(&self, operations: Vec<Operation>) -> Result<()> {
+        let hold = self.0.upgrade().ok_or_else(released)?;
+        hold.check(hold.state())?;
+        let (reply, done) = oneshot::channel();
+        let (path, node) = (Arc::clone(&hold.lock.full_path), hold.node.clone());
+        hold.lock.client.send(Command::Transact { path, node, operations, reply })?;
+        hold.lock.client.answer(done).await
     }
 }
 
@@ -420,20 +453,7 @@ impl Lease {
     /// [`LockLost`](ErrorKind::LockLost), [`NotHeld`](ErrorKind::NotHeld) after [`release`](Self::release), or
     /// [`Forked`](ErrorKind::Forked).
     pub fn check(&self) -> Result<()> {
-        self.hold.lock.client.check_process()?;
-        match self.state() {
-            LeaseState::Held | LeaseState::Suspended => Ok(()),
-            LeaseState::Lost(reason) => Err(self.lost_error(reason)),
-            LeaseState::Released => Err(released()),
-        }
-    }
-
-    fn lost_error(&self, reason: LossReason) -> Error {
-        let message = format!(
-            "the lock {} is lost: {reason}; another client may hold it. Stop what it guards, then acquire it again",
-            self.path()
-        );
-        Error::new(ErrorKind::LockLost, message)
+        self.hold.check(self.state())
     }
 
     /// Waits until somebody asks for the lock to be given up, as with [`Client::revoke`](crate::Client::revoke) or Curator's
@@ -455,17 +475,9 @@ impl Lease {
         }
     }
 
-    /// Begins a transaction that is carried out only while the lock is held. Sends nothing.
-    pub fn transaction(&self) -> Transaction<'_> {
-        Transaction::new(self)
-    }
-
-    pub(crate) async fn transact(&self, operations: Vec<Operation>) -> Result<()> {
-        let Hold { lock, node, .. } = &*self.hold;
-        let (reply, done) = oneshot::channel();
-        let (path, node) = (Arc::clone(&lock.full_path), node.clone());
-        lock.client.send(Command::Transact { path, node, operations, reply })?;
-        lock.client.answer(done).await
+    /// Begins a transaction that is carried out only while the lock is held. Sends nothing. It does not keep the lease held.
+    pub fn transaction(&self) -> Transaction {
+        Transaction::new(Guard(Arc::downgrade(&self.hold)))
     }
 
     /// Waits until the lease is lost. Never returns for a lease that is released in time.

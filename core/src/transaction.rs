@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::error::Result;
-use crate::lease::Lease;
+use crate::lease::Guard;
 use crate::options::check_path;
 
 /// One write of a transaction.
@@ -45,14 +45,14 @@ impl fmt::Display for Operation {
 /// Paths are absolute, below the client's chroot. Nodes are created persistent, with the client's access control list.
 #[derive(Debug)]
 #[must_use = "nothing is written before `commit`"]
-pub struct Transaction<'a> {
-    lease: &'a Lease,
+pub struct Transaction {
+    guard: Guard,
     operations: Vec<Operation>,
 }
 
-impl<'a> Transaction<'a> {
-    pub(crate) fn new(lease: &'a Lease) -> Self {
-        Self { lease, operations: Vec::new() }
+impl Transaction {
+    pub(crate) fn new(guard: Guard) -> Self {
+        Self { guard, operations: Vec::new() }
     }
 
     /// Creates a node.
@@ -89,12 +89,12 @@ impl<'a> Transaction<'a> {
     /// [`TransactionFailed`](crate::ErrorKind::TransactionFailed) if one of the operations cannot be carried out, as the
     /// message says: nothing was written.
     /// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if no answer came: nobody knows whether it was written.
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, and those of [`Lease::check`].
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, and those of
+    /// [`Lease::check`](crate::Lease::check).
     pub async fn commit(self) -> Result<()> {
         for operation in &self.operations {
             check_path("path", operation.path())?;
         }
-        self.lease.check()?;
-        self.lease.transact(self.operations).await
+        self.guard.transact(self.operations).await
     }
 }

@@ -131,6 +131,6 @@ def test_s136_a_wrong_password(surface: str, secured: Secured, start: Start, log
         error = pending.error()
         assert error.code == "AUTH_FAILED"
         assert login[1] not in str(error)
-        # Not tried again and again until the connect time-out is over. The server closes the connection after its
-        # refusal; if that is noticed first, the refusal is asked for once more.
+        # Not tried again and again until the connect time-out is over. The server closes the connection
+        # after its refusal; if that is noticed first, the refusal is asked for once more.
         assert proxy.next_number() <= 3

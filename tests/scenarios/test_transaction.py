@@ -24,6 +24,11 @@ def write(path: str, data: str, **version: int) -> Line:
     return {"op": "set_data", "path": path, "data": data, **version}
 
 
+def delete(path: str) -> Line:
+    """Delete a node."""
+    return {"op": "delete", "path": path}
+
+
 def test_s209_all_or_nothing(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
@@ -32,19 +37,19 @@ def test_s209_all_or_nothing(
     state, draft = f"{path}-state", f"{path}-draft"
     transact(worker, create(state, "begun"), create(draft)).expect("done")
     assert observer.client.get(state)[0] == b"begun"
-    transact(worker, write(state, "done", version=0), {"op": "delete", "path": draft}).expect("done")
+    transact(worker, write(state, "done", version=0), delete(draft)).expect("done")
     assert observer.client.get(state)[0] == b"done"
     assert not observer.exists(draft)
     # The second of these cannot be: the first is not either.
     for impossible in (
         write(state, "again", version=0),
-        {"op": "delete", "path": draft},
+        delete(f"{path}-none"),
         {"op": "check", "path": state, "version": 7},
         create(state),
     ):
         error = transact(worker, create(draft), impossible).error()
         assert error.code == "TRANSACTION_FAILED"
-        assert impossible["path"] in str(error)
+        assert str(impossible["path"]) in str(error)
         assert not observer.exists(draft)
     assert worker.check().expect("value")["value"] == "held"
     assert transact(worker, create("no path")).error().code == "BAD_ARGUMENT"

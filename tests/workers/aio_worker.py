@@ -11,7 +11,7 @@ from typing import Any
 
 from zklock import LockTimeout, aio
 
-from workers.grants import all_facts, connect_options, describe, facts, make_lock, statistics
+from workers.grants import add_operations, all_facts, connect_options, describe, facts, make_lock, statistics
 from workers.line import Command, answer, emit, fail, now, ready, thread_names, timeout_of
 
 MAIN = "main"
@@ -218,6 +218,11 @@ class AioWorker:
         name = command["lease"]
         self._leases[name].on_revoke(lambda _: emit("revoked", lease=name))
         answer(command, "listening")
+
+    async def do_transact(self, command: Command) -> None:
+        transaction = self._leases[command["lease"]].transaction()
+        await add_operations(transaction, command["operations"]).commit()
+        answer(command, "done")
 
     async def do_revoke(self, command: Command) -> None:
         await self._clients[command["client"]].revoke(command["node"])

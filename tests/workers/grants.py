@@ -83,3 +83,13 @@ def statistics(stats: Any) -> dict[str, Any]:
         for name in ("wait", "hold")
     }
     return {field: getattr(stats, field) for field in fields} | histograms
+
+
+def add_operations(transaction: Any, operations: Sequence[Command]) -> Any:
+    """A transaction with what the command lists."""
+    for operation in operations:
+        fields = {name: value for name, value in operation.items() if name != "op"}
+        if "data" in fields:
+            fields["data"] = fields["data"].encode()
+        getattr(transaction, operation["op"])(**fields)
+    return transaction

@@ -189,6 +189,19 @@ const commands = {
     answer(command, 'value', { value: leases.get(command.lease).lease.state })
   },
 
+  async transact(command) {
+    const add = {
+      create: (transaction, { path, data }) => transaction.create(path, data),
+      set_data: (transaction, { path, data, version }) => transaction.setData(path, data, version),
+      delete: (transaction, { path, version }) => transaction.delete(path, version),
+      check: (transaction, { path, version }) => transaction.check(path, version),
+    }
+    const transaction = leases.get(command.lease).lease.transaction()
+    for (const operation of command.operations) add[operation.op](transaction, operation)
+    await transaction.commit()
+    answer(command, 'done')
+  },
+
   async listen(command) {
     leases.get(command.lease).lease.onRevoke(() => emit('revoked', { lease: command.lease }))
     answer(command, 'listening')

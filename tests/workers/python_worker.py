@@ -8,7 +8,7 @@ from typing import Any
 
 import zklock
 
-from workers.grants import all_facts, connect_options, describe, facts, make_lock, statistics
+from workers.grants import add_operations, all_facts, connect_options, describe, facts, make_lock, statistics
 from workers.line import Command, answer, emit, now, timeout_of
 from workers.threaded import ThreadedWorker
 
@@ -124,6 +124,11 @@ class PythonWorker(ThreadedWorker):
         name = command["lease"]
         self._leases[name].on_revoke(lambda _: emit("revoked", lease=name))
         answer(command, "listening")
+
+    def do_transact(self, command: Command) -> None:
+        transaction = self._leases[command["lease"]].transaction()
+        add_operations(transaction, command["operations"]).commit()
+        answer(command, "done")
 
     def do_revoke(self, command: Command) -> None:
         self._clients[command["client"]].revoke(command["node"])

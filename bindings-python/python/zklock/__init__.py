@@ -26,6 +26,7 @@ from zklock._errors import (
     NotHeld,
     PermitsMismatch,
     SequenceExhausted,
+    TransactionFailed,
     UpgradeRefused,
 )
 from zklock._zklock import (
@@ -42,6 +43,7 @@ from zklock._zklock import (
     Semaphore,
     Stats,
     Tls,
+    Transaction,
     __version__,
 )
 
@@ -70,6 +72,8 @@ __all__ = [
     "SequenceExhausted",
     "Stats",
     "Tls",
+    "Transaction",
+    "TransactionFailed",
     "UpgradeRefused",
     "__version__",
 ]

@@ -81,6 +81,12 @@ class PermitsMismatch(Error):
     code = "PERMITS_MISMATCH"
 
 
+class TransactionFailed(Error, RuntimeError):
+    """One of a transaction's operations cannot be carried out. None was."""
+
+    code = "TRANSACTION_FAILED"
+
+
 #: Where the extension module looks its exceptions up.
 BY_CODE: dict[str, type[Error]] = {error.code: error for error in Error.__subclasses__()}
 

@@ -27,6 +27,7 @@ __all__ = [
     "Semaphore",
     "Stats",
     "Tls",
+    "Transaction",
     "__version__",
     "is_held",
     "is_open",
@@ -39,6 +40,7 @@ __all__ = [
     "start_acquire_many",
     "start_break_lock",
     "start_close",
+    "start_commit",
     "start_connect",
     "start_contenders",
     "start_locked",
@@ -201,6 +203,9 @@ class Lease:
         As with `Client.revoke`, or Curator's `Revoker`; a request that was made before this call counts. The
         lease stays held: to release it is the holder's part. How it is called: see `on_lost`.
         """
+
+    def transaction(self) -> Transaction:
+        """Begin a transaction that is carried out only while the lock is held. Sends nothing."""
 
     def wait_lost(self, timeout: float | None = -1) -> bool:
         """Wait until the lease is lost; False if it was released first, or after `timeout` seconds.
@@ -672,6 +677,38 @@ class Tls:
     ) -> Self: ...
 
 @final
+class Transaction:
+    """Writes to ZooKeeper that are carried out together, and only if the lock's node stands at that moment.
+
+        lease.transaction().set_data("/report/state", b"done", version=3).delete("/report/draft").commit()
+
+    So they need no fencing token: a holder that was paused, and whose lock went to somebody else, changes
+    nothing. Paths are absolute, below the client's chroot. Nodes are created persistent, with the client's
+    access control list. Every method but `commit` returns the transaction.
+    """
+
+    def create(self, path: str, data: bytes = b"") -> Self:
+        """Create a node."""
+
+    def set_data(self, path: str, data: bytes, version: int | None = None) -> Self:
+        """Write a node's data, if it is of this version; of any, without."""
+
+    def delete(self, path: str, version: int | None = None) -> Self:
+        """Delete a node, if it is of this version; of any, without."""
+
+    def check(self, path: str, version: int) -> Self:
+        """Have the whole transaction fail unless a node is of this version."""
+
+    def commit(self) -> None:
+        """Carry all out, or none. Waits for the answer for up to the client's `connect_timeout`.
+
+        Raises `LockLost` if the lock is not held any more, or `TransactionFailed` if one of the operations
+        cannot be carried out, as the message says: nothing was written then. `ConnectionFailed` if no answer
+        came: nobody knows. `NotHeld` after a release, `BadArgument` for a malformed path or a second commit.
+        Interrupted, it may have been carried out or not.
+        """
+
+@final
 class Notice:
     """A callback that was asked for, with `Lease.on_lost` or `Lease.on_revoke`."""
 
@@ -718,6 +755,7 @@ def start_acquire_many(semaphore: Semaphore, count: int, patience: Patience) -> 
 def start_contenders(lock: Lock) -> Pending[list[Contender]]: ...
 def start_locked(lock: Lock) -> Pending[bool]: ...
 def start_release(lease: Lease) -> Pending[None]: ...
+def start_commit(transaction: Transaction) -> Pending[None]: ...
 def start_wait_lost(lease: Lease) -> Pending[bool]: ...
 def is_held(lease: Lease) -> bool: ...
 def is_open(lease: Lease) -> bool: ...

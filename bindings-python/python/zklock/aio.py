@@ -25,7 +25,17 @@ from zklock import _zklock
 from zklock._errors import Forked, LockLost, LockTimeout, NotHeld
 from zklock._zklock import Notice
 
-__all__ = ["Client", "Lease", "Leases", "Lock", "MultiLock", "Mutex", "ReadWriteLock", "Semaphore"]
+__all__ = [
+    "Client",
+    "Lease",
+    "Leases",
+    "Lock",
+    "MultiLock",
+    "Mutex",
+    "ReadWriteLock",
+    "Semaphore",
+    "Transaction",
+]
 
 _T = TypeVar("_T")
 
@@ -203,6 +213,10 @@ class Lease:
         """
         return self._notify(self._lease.on_revoke, callback)
 
+    def transaction(self) -> Transaction:
+        """Begin a transaction that is carried out only while the lock is held. Sends nothing."""
+        return Transaction(self._lease.transaction())
+
     async def wait_lost(self, timeout: float | None = -1) -> bool:
         """Wait until the lease is lost; False if it was released first, or after `timeout` seconds."""
         _zklock.Patience(True, timeout)
@@ -257,6 +271,46 @@ class Lease:
 
     def _is_held(self) -> bool:
         return _zklock.is_held(self._lease)
+
+
+@final
+class Transaction:
+    """Writes to ZooKeeper that are carried out only while a lock is held. See `zklock.Transaction`.
+
+    await lease.transaction().set_data("/report/state", b"done").commit()
+    """
+
+    __slots__ = ("_transaction",)
+
+    def __init__(self, transaction: _zklock.Transaction) -> None:
+        self._transaction = transaction
+
+    def create(self, path: str, data: bytes = b"") -> Self:
+        """Create a node."""
+        self._transaction.create(path, data)
+        return self
+
+    def set_data(self, path: str, data: bytes, version: int | None = None) -> Self:
+        """Write a node's data, if it is of this version; of any, without."""
+        self._transaction.set_data(path, data, version)
+        return self
+
+    def delete(self, path: str, version: int | None = None) -> Self:
+        """Delete a node, if it is of this version; of any, without."""
+        self._transaction.delete(path, version)
+        return self
+
+    def check(self, path: str, version: int) -> Self:
+        """Have the whole transaction fail unless a node is of this version."""
+        self._transaction.check(path, version)
+        return self
+
+    def commit(self) -> Coroutine[Any, Any, None]:
+        """Carry all out, or none. Exceptions are those of `zklock.Transaction.commit`.
+
+        Cancelled, it may have been carried out or not.
+        """
+        return _outcome(_zklock.start_commit(self._transaction))
 
 
 @final

@@ -406,7 +406,7 @@ fn encryption(files: &command::Tls) -> Result<Tls, Failure> {
 }
 
 /// One write more.
-fn with(transaction: Transaction<'_>, operation: Operation) -> Transaction<'_> {
+fn with(transaction: Transaction, operation: Operation) -> Transaction {
     match operation {
         Operation::Create { path, data } => transaction.create(&path, data.as_bytes()),
         Operation::SetData { path, data, version } => transaction.set_data(&path, data.as_bytes(), version),
