@@ -26,7 +26,8 @@ export default defineConfig(
     },
   },
   {
-    files: ['test/**/*.mjs'],
+    // The examples lie beside this package.
+    files: ['test/**/*.mjs', 'examples/**/*.mjs'],
     languageOptions: { globals: Object.fromEntries(NODE_GLOBALS.map((name) => [name, 'readonly'])) },
   },
 );

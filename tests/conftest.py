@@ -6,11 +6,13 @@ import itertools
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from harness import contract
 from harness.observer import Observer
+from harness.paths import NODE_PACKAGE
 from harness.processes import reap_all, survivors
 from harness.proxy import Proxy
 from harness.server import Ensemble, Standalone
@@ -103,6 +105,15 @@ _paths = itertools.count(1)
 def path() -> str:
     """A lock path that nobody else uses. Its parents do not exist."""
     return f"/t-{uuid.uuid4().hex[:8]}/lock-{next(_paths)}"
+
+
+@pytest.fixture
+def node_project(tmp_path: Path) -> Path:
+    """A directory where programs find the Node package by its name, as where it is installed."""
+    modules = tmp_path / "node_modules"
+    modules.mkdir()
+    (modules / "zklock").symlink_to(NODE_PACKAGE)
+    return tmp_path
 
 
 @pytest.fixture

@@ -32,13 +32,30 @@ CHECKS: list[tuple[str, list[str], str]] = [
         ],
         ".",
     ),
-    ("ruff", [str(BIN / "ruff"), "check", "tests", "tools", "bindings-python"], "."),
-    ("ruff format", [str(BIN / "ruff"), "format", "--check", "tests", "tools", "bindings-python"], "."),
+    ("ruff", [str(BIN / "ruff"), "check", "tests", "tools", "bindings-python", "examples"], "."),
+    (
+        "ruff format",
+        [str(BIN / "ruff"), "format", "--check", "tests", "tools", "bindings-python", "examples"],
+        ".",
+    ),
     ("mypy: tests", [str(BIN / "mypy"), "--strict", "."], "tests"),
     ("mypy: tools", [str(BIN / "mypy"), "--strict", "tools"], "."),
     ("mypy: zklock", [str(BIN / "mypy"), "--strict", "-p", "zklock"], "bindings-python"),
+    ("mypy: examples", [str(BIN / "mypy"), "--strict", "../examples"], "bindings-python"),
     ("stubtest", [str(BIN / "stubtest"), "zklock"], "bindings-python"),
     ("node", ["npm", "run", "--silent", "lint"], "bindings-node"),
+    (
+        "node: examples",
+        [
+            "bindings-node/node_modules/.bin/eslint",
+            "--config",
+            "bindings-node/eslint.config.mjs",
+            "--max-warnings",
+            "0",
+            "examples",
+        ],
+        ".",
+    ),
 ]
 
 

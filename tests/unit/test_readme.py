@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.paths import NODE, NODE_PACKAGE, PYTHON, TESTS
+from harness.paths import NODE, PYTHON, TESTS
 from harness.server import Standalone
 
 PAGES = {page: (TESTS.parent / page).read_text() for page in ("README.md", "docs/observability.md")}
@@ -32,10 +32,7 @@ def run_python(snippet: str, server: Standalone) -> str:
 
 
 def run_node(snippet: str, server: Standalone, directory: Path) -> str:
-    """Run a snippet that finds the package by name, as an installed one is; what it prints."""
-    modules = directory / "node_modules"
-    modules.mkdir()
-    (modules / "zklock").symlink_to(NODE_PACKAGE)
+    """Run a snippet; what it prints."""
     script = directory / "readme.mjs"
     script.write_text(snippet.replace("127.0.0.1:2181", server.hosts))
     return subprocess.run([NODE, script], check=True, timeout=30, stdout=subprocess.PIPE, text=True).stdout
@@ -47,11 +44,11 @@ def test_python_snippet(snippet: str, server: Standalone) -> None:
 
 
 @pytest.mark.parametrize("snippet", snippets("js"))
-def test_node_snippet(snippet: str, server: Standalone, tmp_path: Path) -> None:
-    run_node(snippet, server, tmp_path)
+def test_node_snippet(snippet: str, server: Standalone, node_project: Path) -> None:
+    run_node(snippet, server, node_project)
 
 
-def test_exporters_tell_the_same(server: Standalone, tmp_path: Path) -> None:
+def test_exporters_tell_the_same(server: Standalone, node_project: Path) -> None:
     def exporter(language: str) -> str:
         (snippet,) = (snippet for snippet in snippets(language) if "_bucket" in snippet)
         return snippet
@@ -61,7 +58,7 @@ def test_exporters_tell_the_same(server: Standalone, tmp_path: Path) -> None:
         return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
     python = numbers(run_python(exporter("python"), server))
-    node = numbers(run_node(exporter("js"), server, tmp_path))
+    node = numbers(run_node(exporter("js"), server, node_project))
     # One program writes 1.0 for a bound where the other writes 1.
     assert {name.replace('.0"', '"') for name in python} == set(node)
     for told in (python, node):

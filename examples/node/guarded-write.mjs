@@ -1,0 +1,87 @@
+// A node in ZooKeeper that is written only by whoever holds the lock at that moment.
+//
+// A process is stopped between looking at its lease and writing, as the kernel or a hypervisor may stop any process.
+// Meanwhile the lock goes to another one. When the first goes on it writes, for it cannot know. But a transaction is
+// carried out only if the lock is held: the servers check that, in the same step as they write. With `--unguarded` the
+// stopped process writes as if there were no lock, overwrites the newer report, and the program fails.
+//
+//     ZKLOCK_HOSTS=127.0.0.1:2181 node guarded-write.mjs [--unguarded]
+
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+
+import { Client, LockLostError, Mutex, TransactionFailedError } from 'zklock';
+
+const LOCK = '/examples/guarded-write';
+
+/** Writes a report, if the lock is held when the servers come to it. */
+async function write(lease, report, text) {
+  await lease.transaction().setData(report, text).commit();
+}
+
+/** Writes as a client of ZooKeeper that knows of no lock; here, under a lock that guards nothing. */
+async function writeUnguarded(client, report, text) {
+  await new Mutex(client, `${LOCK}-not`).using((lease) => write(lease, report, text));
+}
+
+/** Holds the lock, is stopped between looking and writing, and writes. */
+async function stoppedWriter(report, guarded) {
+  const client = await Client.connect(undefined, { sessionTimeout: 2000 });
+  try {
+    await new Mutex(client, LOCK).using(async (lease) => {
+      console.log('the first writer holds the lock');
+      await new Promise((sent) => process.send('holding', sent));
+      lease.check(); // All is well, and yet:
+      process.kill(process.pid, 'SIGSTOP');
+      await (guarded ? write(lease, report, 'old') : writeUnguarded(client, report, 'old'));
+      console.log('the first writer goes on, and is not refused');
+    });
+  } catch (error) {
+    if (!(error instanceof LockLostError)) throw error;
+    console.log(`the first writer learns of its loss: ${error.message}`);
+  }
+  await client.close();
+  process.disconnect();
+}
+
+/** Fails if the report of the second writer, who holds the lock, is not the one that stays. */
+async function main(options) {
+  const report = `/examples/report-${process.pid}`;
+  const client = await Client.connect();
+  const mutex = new Mutex(client, LOCK);
+  const first = fork(fileURLToPath(import.meta.url), [report, ...options]);
+  await once(first, 'message');
+  try {
+    await mutex.using(async (lease) => {
+      console.log('the second writer holds the lock');
+      await lease.transaction().create(report).setData(report, 'new').commit();
+    });
+  } finally {
+    first.kill('SIGCONT');
+    await once(first, 'exit');
+  }
+
+  await mutex.using(async (lease) => {
+    try {
+      // After one write a node is of version 1.
+      await lease.transaction().delete(report, 1).commit();
+      console.log('the new report stays');
+    } catch (error) {
+      if (!(error instanceof TransactionFailedError)) throw error;
+      await lease.transaction().delete(report).commit();
+      console.log('the old report stays');
+      process.exitCode = 1;
+    }
+  });
+  await client.close();
+}
+
+const options = process.argv.slice(2);
+if (process.send) {
+  const [report, ...rest] = options;
+  await stoppedWriter(report, !rest.includes('--unguarded'));
+} else {
+  await main(options);
+}

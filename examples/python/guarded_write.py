@@ -1,0 +1,82 @@
+"""A node in ZooKeeper that is written only by whoever holds the lock at that moment.
+
+As in `fencing_token.py`, a process is stopped between looking at its lease and writing. A transaction needs
+no token: the servers check the lock themselves, in the same step as they write. With `--unguarded` the
+stopped process writes as if there were no lock, overwrites the newer report, and the program fails.
+
+    ZKLOCK_HOSTS=127.0.0.1:2181 python guarded_write.py [--unguarded]
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+from multiprocessing.queues import SimpleQueue
+
+import zklock
+
+LOCK = "/examples/guarded-write"
+
+
+def write(lease: zklock.Lease, report: str, text: str) -> None:
+    """Write a report, if the lock is held when the servers come to it."""
+    lease.transaction().set_data(report, text.encode()).commit()
+
+
+def write_unguarded(client: zklock.Client, report: str, text: str) -> None:
+    """Write as a client of ZooKeeper that knows of no lock; here, under a lock that guards nothing."""
+    with zklock.Mutex(client, f"{LOCK}-not") as lease:
+        write(lease, report, text)
+
+
+def stopped_writer(report: str, guarded: bool, holding: SimpleQueue[int]) -> None:
+    """Hold the lock, be stopped between looking and writing, and write."""
+    try:
+        with zklock.Client(session_timeout=2) as client, zklock.Mutex(client, LOCK) as lease:
+            print("the first writer holds the lock", flush=True)
+            holding.put(os.getpid())
+            lease.check()  # All is well, and yet:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            if guarded:
+                write(lease, report, "old")
+            else:
+                write_unguarded(client, report, "old")
+            print("the first writer goes on, and is not refused", flush=True)
+    except zklock.LockLost as error:
+        print("the first writer learns of its loss:", error, flush=True)
+
+
+def main() -> int:
+    """Fail if the report of the second writer, who holds the lock, is not the one that stays."""
+    guarded = "--unguarded" not in sys.argv
+    report = f"/examples/report-{os.getpid()}"
+    processes = multiprocessing.get_context("spawn")
+    with zklock.Client() as client:
+        holding = processes.SimpleQueue()
+        first = processes.Process(target=stopped_writer, args=(report, guarded, holding))
+        first.start()
+        first_pid = holding.get()
+        try:
+            with zklock.Mutex(client, LOCK) as lease:
+                print("the second writer holds the lock", flush=True)
+                lease.transaction().create(report).set_data(report, b"new").commit()
+        finally:
+            os.kill(first_pid, signal.SIGCONT)
+            first.join()
+
+        with zklock.Mutex(client, LOCK) as lease:
+            try:
+                # After one write a node is of version 1.
+                lease.transaction().delete(report, version=1).commit()
+            except zklock.TransactionFailed:
+                lease.transaction().delete(report).commit()
+                print("the old report stays")
+                return 1
+    print("the new report stays")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
