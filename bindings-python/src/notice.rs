@@ -19,6 +19,7 @@ type Event = Pin<Box<dyn Future<Output = bool> + Send>>;
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Notice {
     shared: Arc<Shared>,
+    process: u32,
 }
 
 /// What the core wakes when there is something to tell.
@@ -56,7 +57,7 @@ impl Notice {
         if shared.poll() {
             deliver::send(shared.clone());
         }
-        Ok(Self { shared })
+        Ok(Self { shared, process: std::process::id() })
     }
 }
 
@@ -64,8 +65,11 @@ impl Notice {
 impl Notice {
     /// Forget it.
     fn cancel(&self) {
-        let over = std::mem::replace(&mut *self.shared.state(), State::Over);
-        drop(over);
+        // In a forked child nothing is called, and one of the parent's threads may have held the lock.
+        if self.process == std::process::id() {
+            let over = std::mem::replace(&mut *self.shared.state(), State::Over);
+            drop(over);
+        }
     }
 }
 

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use zklock::ErrorKind;
 
+use crate::errors::Failure;
 use crate::{exit, log};
 
 /// How often the main thread looks for signals while it waits. A tenth of a second is the most that Ctrl-C may
@@ -17,7 +19,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Waits for `future` with the interpreter free for other threads. On the main thread a signal handler that raises
 /// ends the wait, as `KeyboardInterrupt` does: the future is dropped before the exception is raised, and so has left
-/// the queue.
+/// the queue. One that forks and returns ends it in the child, where nothing would ever come of it.
 pub(crate) fn block_on<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
 where
     F: Future<Output: Send> + Send,
@@ -49,6 +51,7 @@ where
     log::refresh(py);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let interval = is_main_thread(py)?.then_some(SIGNAL_INTERVAL);
+    let process = std::process::id();
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let time = interval.into_iter().chain(left).min();
@@ -62,6 +65,11 @@ where
             return Ok(output);
         }
         py.check_signals()?;
+        if std::process::id() != process {
+            let message =
+                "a signal handler forked during this wait, which is the parent process's; begin it again";
+            return Err(Failure::Zklock(ErrorKind::Forked, message.to_owned()).into());
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 
 import pytest
 import scripts
@@ -202,3 +203,39 @@ def test_multiprocessing(observer: Observer, hosts: str, path: str, method: str)
         sessions = pool.starmap(_use, [(hosts, path)] * 6)
     assert here not in sessions
     observer.wait_queue(path, 0)
+
+
+def test_a_handler_that_forks_in_a_wait(
+    client: zklock.Client, observer: Observer, hosts: str, path: str
+) -> None:
+    """The child comes out of the handler into a wait in which nothing would ever happen."""
+    held = zklock.Mutex(client, path)
+    held.acquire()
+    parent = scripts.start(
+        """
+    def fork(number, frame):
+        global pid
+        pid = os.fork()
+
+    signal.signal(signal.SIGUSR1, fork)
+    try:
+        zklock.Mutex(hosts, path).acquire()
+    except zklock.Forked:
+        with zklock.Mutex(hosts, path + "-child"):
+            print("child fine")
+        sys.exit()
+    print("child ended with", os.waitpid(pid, 0)[1])
+        """,
+        hosts,
+        path,
+    )
+    with parent:
+        assert parent.stdout is not None
+        observer.wait_queue(path, 2)
+        parent.send_signal(signal.SIGUSR1)
+        assert parent.stdout.readline() == "child fine\n"
+        # The parent keeps its place.
+        assert len(observer.queue(path)) == 2
+        held.release()
+        output, errors = parent.communicate(timeout=10)
+    assert (output, parent.returncode) == ("child ended with 0\n", 0), errors

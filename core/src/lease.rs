@@ -349,6 +349,7 @@ impl Guard {
     /// Has operations carried out while the hold's node stands.
     pub(crate) async fn transact(&self, operations: Vec<Operation>) -> Result<()> {
         let hold = self.0.upgrade().ok_or_else(released)?;
+        hold.lock.client.check_process()?;
         hold.check(hold.state())?;
         let (reply, done) = oneshot::channel();
         let (path, node) = (Arc::clone(&hold.lock.full_path), hold.node.clone());
@@ -497,8 +498,11 @@ impl Lease {
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + 'static {
-        let mut state = self.hold.state.subscribe();
+        // For who inherited it through fork it has ended: nothing of the parent's is told here.
+        let ours = self.hold.lock.client.check_process().is_ok();
+        let state = ours.then(|| self.hold.state.subscribe());
         async move {
+            let Some(mut state) = state else { return Some(LossReason::Forked) };
             match state.wait_for(|state| !state.holds()).await.as_deref() {
                 Ok(LeaseState::Lost(reason)) => Some(*reason),
                 _ => None,
