@@ -17,6 +17,8 @@ pub(crate) trait Level: PyClass<Frozen = True> + Sync {
 
 /// Levels in the order in which they were acquired. Only the holders of the lock have any, so there are few; and
 /// they are not lost with a forgetful caller: the lock object's end drops them, which releases them.
+///
+/// None is dropped while the list is locked: a weak reference to it may have a callback that uses the lock object.
 pub(crate) struct Levels<T>(Mutex<Vec<Entry<T>>>);
 
 struct Entry<T> {
@@ -43,9 +45,12 @@ impl<T: Level> Levels<T> {
     /// The newest level that there is something left to release of: the owner's, or without one the newest of all.
     pub(crate) fn newest(&self, py: Python<'_>, owner: Option<zklock::Owner>) -> Option<Py<T>> {
         let mut entries = self.lock();
-        entries.retain(|entry| entry.level.get().is_open());
+        let closed: Vec<_> = entries.extract_if(.., |entry| !entry.level.get().is_open()).collect();
         let newest = entries.iter().rfind(|entry| owner.is_none_or(|owner| owner == entry.owner));
-        newest.map(|entry| entry.level.clone_ref(py))
+        let newest = newest.map(|entry| entry.level.clone_ref(py));
+        drop(entries);
+        drop(closed);
+        newest
     }
 
     /// Whether one of them proves that the lock is held.
@@ -64,6 +69,10 @@ impl<T: Level> Levels<T> {
 
     /// Forgets one level, if it is there.
     pub(crate) fn remove(&self, level: &Py<T>) {
-        self.lock().retain(|entry| !entry.level.is(level));
+        let mut entries = self.lock();
+        let at = entries.iter().position(|entry| entry.level.is(level));
+        let removed = at.map(|at| entries.remove(at));
+        drop(entries);
+        drop(removed);
     }
 }
