@@ -29,6 +29,22 @@ mod wait;
 
 #[pyo3::pymodule]
 mod _zklock {
+    use pyo3::exceptions::PyImportError;
+    use pyo3::prelude::*;
+
+    /// Our threads attach to the main interpreter, and classes are made once for the process.
+    #[pymodule_init]
+    fn only_in_the_main_interpreter(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // SAFETY: attached, so there is a current interpreter. Its number cannot have run out: it is running.
+        let interpreter = unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
+        if interpreter == 0 {
+            return Ok(());
+        }
+        Err(PyImportError::new_err(
+            "zklock works in the main interpreter of a process only; with mod_wsgi, set WSGIApplicationGroup to %{GLOBAL}",
+        ))
+    }
+
     #[pymodule_export]
     use super::arguments::{Owner, Patience, Tls};
     #[pymodule_export]

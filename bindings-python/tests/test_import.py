@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
+import scripts
 
 
 @pytest.mark.parametrize("module", ["zklock", "zklock.aio"])
@@ -29,3 +31,51 @@ def test_importing_the_blocking_part_leaves_asyncio_alone() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20
     )
     assert done.stdout.strip() == "False", done
+
+
+def test_a_sub_interpreter_is_refused_and_does_no_harm(hosts: str, path: str) -> None:
+    done = scripts.run(
+        """
+        import textwrap
+
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+
+        with zklock.Mutex(hosts, path) as lease:
+            sub = interpreters.create()
+            interpreters.run_string(sub, textwrap.dedent('''
+                try:
+                    import zklock
+                except ImportError as error:
+                    print("refused:", error)
+            '''))
+            interpreters.destroy(sub)
+            print(lease.state)
+        """,
+        hosts,
+        path,
+    )
+    assert re.fullmatch("refused: .+\nheld\n", done.stdout), done
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_an_import_that_is_repeated(hosts: str, path: str) -> None:
+    """As where a test runner forgets its modules: both instances work, side by side."""
+    done = scripts.run(
+        """
+        first = zklock
+        for name in [name for name in sys.modules if name.startswith("zklock")]:
+            del sys.modules[name]
+        import zklock as second
+        assert first is not second
+        with first.Mutex(hosts, path) as lease, second.Mutex(hosts, path + "-2"):
+            print(lease.state, second.Mutex(second.Client(hosts), path).acquire(blocking=False))
+        lock = second.Mutex(hosts, path)
+        lock.acquire()
+        """,
+        hosts,
+        path,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("held False\n", "", 0)
