@@ -61,21 +61,46 @@ class Counts:
         return sum(self.requests.values())
 
 
-class Drop:
-    """One reply that is to be swallowed, and whether that has happened."""
+class Trap:
+    """One reply that something is to happen to, and whether that has happened."""
 
-    def __init__(self, op: str) -> None:
+    def __init__(self, op: str, skip: int = 0) -> None:
         self.op = op
+        # So many replies pass first.
+        self.skip = skip
         self._done = threading.Event()
 
     def mark(self) -> None:
-        """Note that the reply was swallowed."""
+        """Note that it has happened."""
         self._done.set()
 
     def wait(self, timeout: float = 10.0) -> None:
-        """Return once the reply was swallowed and its connection cut."""
+        """Return once it has happened."""
         if not self._done.wait(timeout):
             raise AssertionError(f"no reply to {self.op} came by within {timeout} s")
+
+
+class _Traps:
+    """The traps of one sort that are set."""
+
+    def __init__(self) -> None:
+        self._set: list[Trap] = []
+
+    def set(self, op: str, skip: int = 0) -> Trap:
+        """Set one."""
+        trap = Trap(op, skip)
+        self._set.append(trap)
+        return trap
+
+    def spring(self, op: str) -> bool:
+        """Whether the reply to such a request springs one. Asked once for each reply."""
+        for trap in self._set:
+            if trap.op == op and trap.skip == 0:
+                self._set.remove(trap)
+                trap.mark()
+                return True
+            trap.skip -= int(trap.op == op)
+        return False
 
 
 class _Pipe:
@@ -130,6 +155,8 @@ class _Connection:
         self._down = _Pipe(proxy, self._to_client)
         self._greeted = False
         self._answered = False
+        # One end is gone, and the other has not heard of it yet.
+        self._half = False
         self._early: list[bytes] = []
         self._outstanding: dict[int, str] = {}
         self._flight: Flight | None = None
@@ -149,10 +176,14 @@ class _Connection:
                 self._proxy.passwords[session_id] = password
                 self._proxy.session_connections[session_id] = self.number
             else:
-                op = self._outstanding.get(wire.reply_xid(frame))
-                if op is not None and self._proxy.swallow(op):
+                op = self._outstanding.get(wire.reply_xid(frame), "")
+                if self._proxy.drops.spring(op):
                     self.abort()
                     return
+                if self._proxy.silences.spring(op):
+                    self._down.push(frame)
+                    self._proxy.holding = True
+                    continue
             self._down.push(frame)
 
     def _count(self, request: wire.Request) -> None:
@@ -167,10 +198,10 @@ class _Connection:
         self._outstanding[request.xid] = request.op
 
     def _to_server(self, frame: bytes) -> None:
-        if self.server is None:
-            self._early.append(frame)
-        else:
+        if self.server is not None:
             self.server.write(frame)
+        elif not self._half:
+            self._early.append(frame)
 
     def _to_client(self, frame: bytes) -> None:
         if self.client is None:
@@ -210,9 +241,30 @@ class _Connection:
         self.client = self.server = None
 
     def ended(self) -> None:
-        """One end is gone. What is still on its way is passed on first when it came from an orderly end."""
-        if self in self._proxy.connections:
+        """One end is gone. What is still on its way is passed on first when it came from an orderly end.
+
+        Through a black hole the other end does not hear of it.
+        """
+        if self not in self._proxy.connections:
+            return
+        if self._proxy.holding:
+            self._half = True
+            if self.client is not None and self.client.is_closing():
+                self.client = None
+            if self.server is not None and self.server.is_closing():
+                self.server = None
+        else:
             self._proxy.loop.call_later(self._proxy.delay, self.abort)
+
+    def healed(self) -> None:
+        """The black hole is no more: what it held comes out, and then the news that the other end is gone.
+
+        Whoever hears that hangs up, having read everything before it.
+        """
+        self.pump()
+        for transport in (self.client, self.server):
+            if self._half and transport is not None:
+                transport.write_eof()
 
 
 def _no_delay(transport: asyncio.BaseTransport) -> None:
@@ -287,7 +339,8 @@ class Proxy:
         self.tasks: set[asyncio.Task[None]] = set()
         # select() takes microseconds where epoll rounds up to a millisecond, a fifth of the usual delay.
         self.loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
-        self._drops: deque[Drop] = deque()
+        self.drops = _Traps()
+        self.silences = _Traps()
         self._number = 0
         self._listener: asyncio.Server | None = None
         self._thread = threading.Thread(target=self._main, name="proxy", daemon=True)
@@ -296,6 +349,16 @@ class Proxy:
     def hosts(self) -> str:
         """The connect string that leads through the proxy. It stays the same over `refuse` and `accept`."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def upstream_hosts(self) -> str:
+        """The connect string of the server behind it."""
+        return "{}:{}".format(*self.upstream)
+
+    def carries(self, session: int) -> bool:
+        """Whether a session's last connection through here stands."""
+        number = self.session_connections.get(session)
+        return self._call(lambda: any(connection.number == number for connection in self.connections))
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -328,15 +391,6 @@ class Proxy:
         self._number += 1
         return self._number
 
-    def swallow(self, op: str) -> bool:
-        """Whether the reply to this request is to be swallowed. Asked by connections, once for each reply."""
-        for drop in self._drops:
-            if drop.op == op:
-                self._drops.remove(drop)
-                drop.mark()
-                return True
-        return False
-
     def accept(self) -> None:
         """Listen (again)."""
 
@@ -351,13 +405,20 @@ class Proxy:
     def refuse(self) -> None:
         """Cut every connection and refuse new ones."""
 
-        def deafen() -> None:
-            if self._listener is not None:
-                self._listener.close()
-                self._listener = None
+        def end() -> None:
+            self._deafen()
             self._cut()
 
-        self._call(deafen)
+        self._call(end)
+
+    def refuse_new(self) -> None:
+        """Refuse new connections. Those that stand are left as they are."""
+        self._call(self._deafen)
+
+    def _deafen(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
 
     def _cut(self) -> None:
         for connection in list(self.connections):
@@ -381,15 +442,17 @@ class Proxy:
         def pass_on() -> None:
             self.holding = False
             for connection in list(self.connections):
-                connection.pump()
+                connection.healed()
 
         self._call(pass_on)
 
-    def drop_reply(self, op: str) -> Drop:
+    def drop_reply(self, op: str) -> Trap:
         """Let the next such request reach the server, but swallow its reply and cut the connection."""
-        drop = Drop(op)
-        self._call(lambda: self._drops.append(drop))
-        return drop
+        return self._call(lambda: self.drops.set(op))
+
+    def black_hole_behind(self, op: str, *, skip: int = 0) -> Trap:
+        """Pass on the reply to the next such request, or to a later one, and then nothing any more."""
+        return self._call(lambda: self.silences.set(op, skip))
 
     def reset(self) -> None:
         """Start counting at zero."""

@@ -10,8 +10,7 @@ from harness.history import assert_clean
 from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.server import Ensemble, NotServing, Standalone
-from harness.steps import Start, line_up, seconds, user
-from harness.worker import Worker
+from harness.steps import Start, line_up, user
 
 LATE = 0.2
 
@@ -77,28 +76,6 @@ def test_s19_unreachable_at_connect(surface: str, how: str, proxy: Proxy, start:
     error = asked.error()
     assert error.code == "CONNECTION_FAILED"
     assert (error.t - asked.sent) / 1e9 <= 1.0 + LATE
-
-
-def timed_out(worker: Worker) -> None:
-    """An acquire with a time-out says so, in time."""
-    asked = worker.acquire(timeout=1.0)
-    line = asked.expect("timeout")
-    assert 1.0 <= seconds(line, asked.sent) <= 1.0 + LATE
-
-
-@pytest.mark.parametrize("how", ["refused", "silent"])
-def test_s20_unreachable_at_acquire(surface: str, how: str, proxy: Proxy, path: str, start: Start) -> None:
-    worker = user(start, surface, proxy.hosts, path)
-    (proxy.refuse if how == "refused" else proxy.black_hole)()
-    timed_out(worker)
-
-
-@pytest.mark.parametrize("how", ["refused", "silent"])
-def test_s55_unreachable_at_first_use(surface: str, how: str, proxy: Proxy, path: str, start: Start) -> None:
-    worker = start(surface)
-    worker.lock(path, hosts=proxy.hosts)
-    (proxy.refuse if how == "refused" else proxy.black_hole)()
-    timed_out(worker)
 
 
 @pytest.mark.parametrize("lock", ["free", "taken"])

@@ -7,11 +7,13 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
 
 from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.server import NotServing, Standalone
+from harness.steps import eventually
 
 
 @pytest.fixture
@@ -67,6 +69,34 @@ def test_a_black_hole_holds_everything_until_it_heals(proxy: Proxy) -> None:
     with Observer(proxy.hosts) as through:
         proxy.black_hole()
         asked = through.client.exists_async("/")
+        assert not asked.wait(0.2)
+        proxy.heal()
+        assert asked.get(timeout=5) is not None
+
+
+def test_requests_that_a_black_hole_held_come_late(proxy: Proxy, observer: Observer, path: str) -> None:
+    observer.create(path)
+    through = KazooClient(hosts=proxy.hosts, timeout=1.0)
+    through.start()
+    proxy.black_hole()
+    through.create_async(path + "/x")
+    eventually(lambda: proxy.snapshot().requests["create"] == 1, "the request is on its way")
+    # Hangs up.
+    through.stop()
+    assert not observer.exists(path + "/x")
+    proxy.heal()
+    eventually(lambda: not proxy.connections, "the server has read everything")
+    eventually(lambda: observer.exists(path + "/x"), "the request was carried out")
+
+
+def test_a_black_hole_behind_a_reply(proxy: Proxy, observer: Observer, path: str) -> None:
+    observer.create(path)
+    with Observer(proxy.hosts) as through:
+        trap = proxy.black_hole_behind("create")
+        created = through.client.create_async(path + "/x")
+        asked = through.client.exists_async("/")
+        assert created.get(timeout=5)
+        trap.wait()
         assert not asked.wait(0.2)
         proxy.heal()
         assert asked.get(timeout=5) is not None

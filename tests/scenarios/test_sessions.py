@@ -1,0 +1,205 @@
+"""Sessions that move from server to server, and clients that are closed while much goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from harness.history import assert_clean
+from harness.kinds import all_empty, ask_all, make_locks, occupy, vacate
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Ensemble, Standalone
+from harness.steps import Start, await_loss, eventually, seconds, user
+from harness.worker import Pending, Worker
+
+ROUNDS = 3
+SHORT = 2.0
+
+# Closing waits for the server's acknowledgement for two seconds; who waits is told before.
+CLOSE_LIMIT = 3.0
+AT_ONCE = 1.0
+
+
+class Doors:
+    """A proxy before each server of an ensemble: a client that finds one closed moves on to the next."""
+
+    def __init__(self, proxies: list[Proxy]) -> None:
+        self.proxies = proxies
+
+    @property
+    def hosts(self) -> str:
+        """The connect string of all of them."""
+        return ",".join(proxy.hosts for proxy in self.proxies)
+
+    def of(self, session: int) -> Proxy:
+        """Through which the session's connection goes."""
+        (found,) = [proxy for proxy in self.proxies if proxy.carries(session)]
+        return found
+
+    def await_move(self, session: int, closed: Proxy) -> Proxy:
+        """Where a session has gone whose door was closed."""
+        others = [proxy for proxy in self.proxies if proxy is not closed]
+        eventually(lambda: any(proxy.carries(session) for proxy in others), "the session moves", 20)
+        (found,) = [proxy for proxy in others if proxy.carries(session)]
+        return found
+
+
+@pytest.fixture
+def doors(ensemble: Ensemble) -> Iterator[Doors]:
+    """Doors of the test's own before the shared ensemble."""
+    with ExitStack() as stack:
+        yield Doors([stack.enter_context(Proxy(server.hosts)) for server in ensemble.servers])
+
+
+def state(worker: Worker, lease: str = "l") -> str:
+    """The state of a lease, now."""
+    return str(worker.call("state", lease=lease)["value"])
+
+
+def test_s212_a_session_moves(
+    surface: str, ensemble: Ensemble, doors: Doors, path: str, start: Start
+) -> None:
+    other = user(start, surface, ensemble.hosts, f"{path}/awaited")
+    mover = user(start, surface, doors.hosts, f"{path}/held")
+    mover.lock(f"{path}/awaited", lock="awaited")
+    session = mover.sessions["c"]
+    with Observer(ensemble.hosts) as observer:
+        held = mover.hold()
+        other.hold()
+        waiting = mover.acquire("w", lock="awaited", owner="b")
+        observer.wait_queue(f"{path}/awaited", 2)
+        behind = other.acquire("last", owner="b")
+        queue = observer.wait_queue(f"{path}/awaited", 3)
+        for _ in range(ROUNDS):
+            closed = doors.of(session)
+            closed.refuse()
+            doors.await_move(session, closed)
+            closed.accept()
+            eventually(lambda: state(mover) == "held", "the lease is held on the new server")
+        assert observer.queue(f"{path}/held") == [held["node"].rsplit("/", 1)[-1]]
+        assert observer.queue(f"{path}/awaited") == queue
+        assert not waiting.done
+        other.release()
+        granted = waiting.expect("acquired")
+        assert granted["node"].endswith(queue[1])
+        assert int(granted["session"]) == session
+        assert not behind.done
+        mover.release("w", owner="b")
+        behind.expect("acquired")
+        mover.release()
+        other.release("last", owner="b")
+        for name in ("held", "awaited"):
+            observer.wait_queue(f"{path}/{name}", 0)
+    assert_clean(mover.holds() + other.holds(), at_least=4)
+
+
+def test_s213_late_requests_of_a_session_that_moved(
+    surface: str, ensemble: Ensemble, doors: Doors, path: str, start: Start
+) -> None:
+    mover = user(start, surface, doors.hosts, path, session_timeout=4)
+    other = user(start, surface, ensemble.hosts, path)
+    session = mover.sessions["c"]
+    with Observer(ensemble.hosts) as observer:
+        observer.create(path)
+        old = doors.of(session)
+        old.reset()
+        old.black_hole()
+        # Or the client might try there again, and the session would go back with its late request to connect.
+        old.refuse_new()
+        asked = mover.acquire()
+        eventually(lambda: old.snapshot().requests["create2"] > 0, "the create is on its way")
+        # In the silence the client hangs up, and finds another server.
+        doors.await_move(session, old)
+        granted = asked.expect("acquired")
+        # The observer's server may be a little behind.
+        assert [granted["node"]] == [f"{path}/{node}" for node in observer.wait_queue(path, 1)]
+        assert int(granted["session"]) == session
+        mover.release()
+        observer.wait_queue(path, 0)
+        # Now the create arrives, at a server that the session has left.
+        old.heal()
+        eventually(lambda: not old.connections, "the server has read it, and hung up")
+        with Observer(old.upstream_hosts) as late:
+            # Behind it in the same queue: what that server was sent before has been decided.
+            late.client.sync(path)
+            assert late.queue(path) == []
+        other.hold()
+        other.release()
+    assert_clean(mover.holds() + other.holds(), at_least=2)
+
+
+def crowd(start: Start, surface: str, hosts: str, path: str) -> tuple[Worker, list[Pending]]:
+    """A client with two leases, and waiters for locks of every kind, one of them on the main thread."""
+    worker = start(surface)
+    worker.connect(hosts, session_timeout=SHORT)
+    make_locks(worker, path)
+    for name in ("x", "y"):
+        worker.lock(f"{path}/{name}", lock=name)
+        worker.hold(name, lock=name, owner=name)
+    return worker, [*ask_all(worker), worker.acquire("main", lock="mutex", owner="main")]
+
+
+def assert_told(waiting: list[Pending], worker: Worker, asked: int) -> None:
+    """Waiters and holders learn at once that the client is closed."""
+    for pending in waiting:
+        error = pending.error()
+        assert error.code == "CLIENT_CLOSED"
+        assert (error.t - asked) / 1e9 <= AT_ONCE
+    for name in ("x", "y"):
+        await_loss(worker, name)
+
+
+def test_s214_close_while_many_wait(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    holder = start(surface)
+    holder.connect(server.hosts)
+    occupy(holder, path, observer)
+    worker, waiting = crowd(start, surface, server.hosts, path)
+    worker.connect(server.hosts, client="d")
+    worker.lock(f"{path}/z", lock="z", client="d")
+    observer.wait_queue(f"{path}/mutex", 3)
+    # Two close it at once, in the middle of joining and leaving.
+    late = worker.acquire("late", lock="mutex", owner="late")
+    closing = [worker.send("close", client="c", owner=f"closer {number}") for number in range(2)]
+    for pending in closing:
+        pending.expect("closed")
+    assert_told([*waiting, late], worker, closing[0].sent)
+    # The process's other client goes on.
+    worker.hold("z", lock="z")
+    worker.release("z")
+    vacate(holder)
+    for name in ("x", "y", "z"):
+        observer.wait_queue(f"{path}/{name}", 0)
+    all_empty(observer, path)
+    worker.exit(timeout=5)
+
+
+@pytest.mark.parametrize("how", ["refused", "silent"])
+def test_s215_close_during_an_outage(
+    surface: str,
+    how: str,
+    server: Standalone,
+    proxy: Proxy,
+    observer: Observer,
+    path: str,
+    start: Start,
+) -> None:
+    holder = start(surface)
+    holder.connect(server.hosts)
+    occupy(holder, path, observer)
+    worker, waiting = crowd(start, surface, proxy.hosts, path)
+    observer.wait_queue(f"{path}/mutex", 3)
+    (proxy.refuse if how == "refused" else proxy.black_hole)()
+    closing = worker.send("close", client="c")
+    assert seconds(closing.expect("closed"), closing.sent) <= CLOSE_LIMIT
+    assert_told(waiting, worker, closing.sent)
+    vacate(holder)
+    # Nobody could tell the server: the session's time has to run out.
+    for name in ("x", "y"):
+        observer.wait_queue(f"{path}/{name}", 0)
+    all_empty(observer, path)
+    worker.exit(timeout=5)

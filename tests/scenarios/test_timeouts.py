@@ -1,0 +1,88 @@
+"""Time-outs are kept, whatever the lock and wherever the server falls silent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from harness.kinds import WAITS, all_empty, ask_all, directories, make_locks, occupy, vacate, wait_queued
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import Start, seconds
+from harness.worker import Pending
+
+TIMEOUT = 1.0
+LATE = 0.2
+
+
+def assert_in_time(asked: list[Pending], timeout: float = TIMEOUT) -> None:
+    """Everybody is told that the time is up when it is."""
+    took = {pending.command["owner"]: seconds(pending.expect("timeout"), pending.sent) for pending in asked}
+    assert all(timeout <= time <= timeout + LATE for time in took.values()), took
+
+
+@pytest.mark.parametrize("how", ["refused", "silent"])
+def test_s20_server_away_at_acquire(surface: str, how: str, proxy: Proxy, path: str, start: Start) -> None:
+    worker = start(surface)
+    worker.connect(proxy.hosts)
+    make_locks(worker, path)
+    (proxy.refuse if how == "refused" else proxy.black_hole)()
+    assert_in_time(ask_all(worker, TIMEOUT))
+
+
+@pytest.mark.parametrize("how", ["refused", "silent"])
+def test_s55_server_away_at_first_use(surface: str, how: str, proxy: Proxy, path: str, start: Start) -> None:
+    worker = start(surface)
+    make_locks(worker, path, hosts=proxy.hosts)
+    (proxy.refuse if how == "refused" else proxy.black_hole)()
+    assert_in_time(ask_all(worker, TIMEOUT))
+
+
+@pytest.fixture
+def proxies(server: Standalone) -> Iterator[dict[str, Proxy]]:
+    """A proxy for each kind, for each is to fall silent at a moment of its own."""
+    with ExitStack() as stack:
+        yield {kind: stack.enter_context(Proxy(server.hosts)) for kind in WAITS}
+
+
+def test_s20_silence_behind_the_create(
+    surface: str, proxies: dict[str, Proxy], observer: Observer, path: str, start: Start
+) -> None:
+    for directory in directories(path):
+        observer.create(directory)
+    worker = start(surface)
+    for kind, proxy in proxies.items():
+        worker.connect(proxy.hosts, client=kind)
+    make_locks(worker, path, client_each=True)
+    # Whoever waits for a permit has made the node of its turn before.
+    traps = [
+        proxy.black_hole_behind("create2", skip=int(kind == "permit")) for kind, proxy in proxies.items()
+    ]
+    asked = ask_all(worker, TIMEOUT)
+    for trap in traps:
+        trap.wait()
+    assert_in_time(asked)
+    for proxy in proxies.values():
+        proxy.heal()
+    all_empty(observer, path)
+
+
+def test_s20_silence_while_waiting(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    holder, worker = start(surface), start(surface)
+    holder.connect(server.hosts)
+    occupy(holder, path, observer)
+    worker.connect(proxy.hosts)
+    make_locks(worker, path)
+    # Long enough for all to be in the queue first.
+    asked = ask_all(worker, 3 * TIMEOUT)
+    wait_queued(observer, path)
+    proxy.black_hole()
+    assert_in_time(asked, 3 * TIMEOUT)
+    proxy.heal()
+    vacate(holder)
+    all_empty(observer, path)
