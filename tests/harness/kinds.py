@@ -8,8 +8,8 @@ from harness.observer import Observer
 from harness.steps import leases_of, turns_of
 from harness.worker import Pending, Worker
 
-# Locks and owners have the names of what waits. Of semaphores one waits for its turn, the other has it and waits
-# for a permit.
+# Locks and owners have the names of what waits. For semaphores: who waits for its turn, and who has it
+# and waits for a permit.
 WAITS = ("mutex", "read", "write", "turn", "permit", "multi")
 FIRST, SECOND = "multi-first", "multi-second"
 # What a holder has for these to wait for, and who takes a turn before another.
