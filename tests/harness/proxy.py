@@ -18,12 +18,15 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from harness import wire
 from harness.ports import free_port
 
 T = TypeVar("T")
+
+Direction = Literal["up", "down"]
+"""To the server, to the client."""
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -106,8 +109,9 @@ class _Traps:
 class _Pipe:
     """One direction of a connection: frames go in at once and come out after the delay, in order."""
 
-    def __init__(self, proxy: Proxy, deliver: Callable[[bytes], None]) -> None:
+    def __init__(self, proxy: Proxy, direction: Direction, deliver: Callable[[bytes], None]) -> None:
         self._proxy = proxy
+        self._direction = direction
         self._deliver = deliver
         self._queue: deque[tuple[float, bytes]] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -126,7 +130,7 @@ class _Pipe:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while self._queue and not self._proxy.holding:
+        while self._queue and self._direction not in self._proxy.holding:
             due, frame = self._queue[0]
             if due > loop.time():
                 self._timer = loop.call_at(due, self.pump)
@@ -151,8 +155,8 @@ class _Connection:
         self.server: asyncio.Transport | None = None
         self._from_client = wire.Frames()
         self._from_server = wire.Frames()
-        self._up = _Pipe(proxy, self._to_server)
-        self._down = _Pipe(proxy, self._to_client)
+        self._up = _Pipe(proxy, "up", self._to_server)
+        self._down = _Pipe(proxy, "down", self._to_client)
         self._greeted = False
         self._answered = False
         # One end is gone, and the other has not heard of it yet.
@@ -333,7 +337,7 @@ class Proxy:
         self.session_connections: dict[int, int] = {}
         self.delay = delay
         # All below belongs to the loop's thread.
-        self.holding = False
+        self.holding: frozenset[Direction] = frozenset()
         self.counts = Counts()
         self.connections: set[_Connection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
@@ -428,11 +432,11 @@ class Proxy:
         """Reset every connection; clients may come back at once."""
         self._call(self._cut)
 
-    def black_hole(self) -> None:
-        """Pass nothing on any more, either way. New connections are taken, and stay as silent."""
+    def black_hole(self, *directions: Direction) -> None:
+        """Pass nothing on any more, either way or one way. New connections are taken, and stay as silent."""
 
         def hold() -> None:
-            self.holding = True
+            self.holding = frozenset(directions or ("up", "down"))
 
         self._call(hold)
 
@@ -440,7 +444,7 @@ class Proxy:
         """End the black hole: what was held is passed on, as TCP would repeat it."""
 
         def pass_on() -> None:
-            self.holding = False
+            self.holding = frozenset()
             for connection in list(self.connections):
                 connection.healed()
 
@@ -453,6 +457,10 @@ class Proxy:
     def black_hole_behind(self, op: str, *, skip: int = 0) -> Trap:
         """Pass on the reply to the next such request, or to a later one, and then nothing any more."""
         return self._call(lambda: self.silences.set(op, skip))
+
+    def keep_replies(self) -> None:
+        """Swallow no reply any more, also none that was asked for and did not come by."""
+        self._call(self._drops.clear)
 
     def reset(self) -> None:
         """Start counting at zero."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from harness.history import UNKNOWN, Hold
+from harness.history import NEVER, UNKNOWN, Hold
 from harness.paths import TESTS
 from harness.processes import reap, spawn
 from harness.surfaces import ALL, Surface
@@ -42,13 +42,17 @@ class Unanswered(AssertionError):
     """No answer in time: in this suite a hang is a failure, and a loud one."""
 
 
+def _now() -> int:
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
 class Pending:
     """A command that was sent, and its answer to come."""
 
     def __init__(self, worker: Worker, command: Line) -> None:
         self.worker = worker
         self.command = command
-        self.sent = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        self.sent = _now()
         self._future: Future[Line] = Future()
 
     @property
@@ -59,6 +63,11 @@ class Pending:
     @property
     def done(self) -> bool:
         """Whether the answer is there."""
+        return self._future.done()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait for the answer; whether it is there."""
+        wait_for([self._future], timeout)
         return self._future.done()
 
     def resolve(self, line: Line) -> None:
@@ -123,6 +132,12 @@ class Worker:
         self.name = f"{self.surface.name}#{next(self._numbers)}"
         self.history: list[Line] = []
         self.killed: int | None = None
+        # Leases that the worker has said are lost, by the names of their latest acquires.
+        self.lost: set[str] = set()
+        # When the process was stopped, and when it went on.
+        self.pauses: list[tuple[int, int | None]] = []
+        # Sessions that were ended by somebody else, and when that began.
+        self._doomed: dict[int, int] = {}
         # Session ids by client, as of connecting.
         self.sessions: dict[str, int] = {}
         self._commands: dict[int, Pending] = {}
@@ -172,6 +187,8 @@ class Worker:
                 continue
             with self._news:
                 self.history.append(line)
+                if line["event"] == "lost":
+                    self.lost.add(line["lease"])
                 self._news.notify_all()
             pending = self._commands.get(line.get("id", -1))
             if pending is not None and line["event"] != "held" and not pending.done:
@@ -205,7 +222,10 @@ class Worker:
             with self._lock:
                 self._process.stdin.write(json.dumps(command).encode() + b"\n")
                 self._process.stdin.flush()
-        except OSError as error:
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # ValueError: it was killed, and the pipe is closed on our side too
             raise Unanswered(f"{self}: {error}; {self.last_words()}") from error
         return pending
 
@@ -291,6 +311,7 @@ class Worker:
         """Ask for the lock."""
         given = {"timeout": timeout, "count": count}
         given = {name: value for name, value in given.items() if value is not None}
+        self.lost.discard(lease)
         return self.send("acquire", lock=lock, lease=lease, owner=owner, **given)
 
     def hold(
@@ -360,17 +381,21 @@ class Worker:
         self._process.send_signal(signal.SIGINT)
 
     def pause(self) -> None:
-        """SIGSTOP: the process stands still and does not know it."""
+        """SIGSTOP: the process stands still and does not know it. What it holds is certain no longer."""
+        self.pauses.append((_now(), None))
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """SIGCONT."""
         self._process.send_signal(signal.SIGCONT)
+        if self.pauses:
+            began, _ = self.pauses.pop()
+            self.pauses.append((began, _now()))
 
     def kill(self) -> None:
         """Kill -9. Holds end at this moment as far as certainty goes."""
         if self._process.poll() is None and self.killed is None:
-            self.killed = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+            self.killed = _now()
         reap(self._process)
         for reader in self._readers:
             reader.join(5)
@@ -393,11 +418,20 @@ class Worker:
         """What this worker held for certain. Levels of re-entry are one hold."""
         return sorted(_Ledger(self).holds(), key=lambda hold: hold.granted)
 
-    def presume_lost(self, lease: str = "l") -> None:
-        """End a lease's certain hold now: the test is about to take the lock away."""
-        at = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    def presume_lost(self, lease: str = "l", at: int | None = None) -> None:
+        """End a lease's certain hold now, or then: the test is about to take the lock away."""
         with self._news:
-            self.history.append({"event": "lost", "lease": lease, "reason": "the test", "t": at})
+            self.history.append({"event": "presumed lost", "lease": lease, "t": at or _now()})
+
+    def presume_ended(self, session: int) -> None:
+        """End all certain holds of a session now: the test is about to end the session."""
+        self._doomed[session] = _now()
+
+    def uncertain_from(self, granted: int, session: int) -> int:
+        """When a hold that was granted then, and goes on, is no longer certain. Far away: never."""
+        pauses = [began for began, ended in self.pauses if ended is None or ended > granted]
+        ends = [*pauses, self._doomed.get(session, NEVER), NEVER if self.killed is None else self.killed]
+        return max(granted, min(ends))
 
     def parts_of(self, lock: str) -> list[_Part]:
         """What an acquire of this lock object holds."""
@@ -456,13 +490,13 @@ class _Ledger:
         for line in lines:
             self._take(line)
         for level in self._levels:
-            if level.ended is None:
-                level.ended = self._worker.killed
+            session = int(level.line.get("session", 0))
+            self._end(level, self._worker.uncertain_from(level.line["t"], session))
         return self._holds + self._merged()
 
     def _take(self, line: Line) -> None:
         event = line["event"]
-        if event == "lost":
+        if event in {"lost", "presumed lost"}:
             self._end(self._leases.get(line["lease"]), line["t"])
         elif event == "held":
             self._holds.append(self._held(line))
@@ -494,7 +528,7 @@ class _Ledger:
 
     @staticmethod
     def _end(level: _Level | None, at: int) -> None:
-        if level is not None and level.ended is None:
+        if level is not None and at < (NEVER if level.ended is None else level.ended):
             level.ended = at
 
     def _held(self, line: Line) -> Hold:

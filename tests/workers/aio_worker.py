@@ -12,7 +12,7 @@ from typing import Any
 from zklock import LockTimeout, aio
 
 from workers.grants import add_operations, all_facts, connect_options, describe, facts, make_lock, statistics
-from workers.line import Command, answer, emit, fail, now, ready, thread_names, timeout_of
+from workers.line import Command, answer, emit, exchange, fail, now, ready, thread_names, timeout_of
 
 MAIN = "main"
 CONTROL = "control"
@@ -213,6 +213,9 @@ class AioWorker:
 
         tasks = [asyncio.create_task(contend(number)) for number in range(command["owners"])]
         answer(command, "done", count=sum(await asyncio.gather(*tasks)))
+
+    async def do_tell(self, command: Command) -> None:
+        answer(command, "value", value=await asyncio.to_thread(exchange, command))
 
     async def do_listen(self, command: Command) -> None:
         name = command["lease"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import socket
 import sys
 import threading
 import time
@@ -53,6 +54,15 @@ def timeout_of(command: Command) -> Any:
     """The time-out of an acquire, as it came but for the numbers that JSON lacks."""
     timeout = command.get("timeout")
     return math.nan if timeout == "NaN" else timeout
+
+
+def exchange(command: Command) -> str:
+    """Write a line to somebody; the line that comes back."""
+    host, port = command["address"].rsplit(":", 1)
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(command["text"].encode() + b"\n")
+        with connection.makefile(encoding="utf-8") as lines:
+            return lines.readline().rstrip("\n")
 
 
 def thread_names() -> list[str]:

@@ -3,6 +3,7 @@
 
 import { readFileSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -200,6 +201,15 @@ const commands = {
     for (const operation of command.operations) add[operation.op](transaction, operation)
     await transaction.commit()
     answer(command, 'done')
+  },
+
+  async tell(command) {
+    const [host, port] = command.address.split(':')
+    const connection = connect(Number(port), host)
+    connection.end(`${command.text}\n`)
+    let value = ''
+    for await (const chunk of connection.setEncoding('utf8')) value += chunk
+    answer(command, 'value', { value: value.trimEnd() })
   },
 
   async listen(command) {

@@ -9,7 +9,7 @@ from typing import Any
 import zklock
 
 from workers.grants import add_operations, all_facts, connect_options, describe, facts, make_lock, statistics
-from workers.line import Command, answer, emit, now, timeout_of
+from workers.line import Command, answer, emit, exchange, now, timeout_of
 from workers.threaded import ThreadedWorker
 
 
@@ -119,6 +119,9 @@ class PythonWorker(ThreadedWorker):
     def do_state(self, command: Command) -> None:
         state = self._leases[command["lease"]].state
         answer(command, "value", value=getattr(state, "value", state))
+
+    def do_tell(self, command: Command) -> None:
+        answer(command, "value", value=exchange(command))
 
     def do_listen(self, command: Command) -> None:
         name = command["lease"]

@@ -82,6 +82,11 @@ pub(crate) enum Command {
         lease: String,
         operations: Vec<Operation>,
     },
+    Tell {
+        address: String,
+        text: String,
+        owner: String,
+    },
     Contend(Contend),
     Cycles {
         lock: String,

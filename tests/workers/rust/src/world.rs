@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::Future;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -41,6 +43,12 @@ enum Failure {
     Suite(String),
 }
 
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::Suite(error.to_string())
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Lock(error)
@@ -68,9 +76,10 @@ impl World {
     pub(crate) fn obey(self: &Rc<Self>, id: Value, command: Command) {
         let world = Rc::clone(self);
         let owner = match &command {
-            Command::Acquire { owner, .. } | Command::Try { owner, .. } | Command::Cycles { owner, .. } => {
-                Some(owner.clone())
-            }
+            Command::Acquire { owner, .. }
+            | Command::Try { owner, .. }
+            | Command::Tell { owner, .. }
+            | Command::Cycles { owner, .. } => Some(owner.clone()),
             Command::Release { owner, .. } => owner.clone(),
             _ => None,
         };
@@ -219,6 +228,9 @@ impl World {
                 let lease = self.first_lease(&lease)?;
                 operations.into_iter().fold(lease.transaction(), with).commit().await?;
                 Ok(json!({"event": "done"}))
+            }
+            Command::Tell { address, text, .. } => {
+                Ok(json!({"event": "value", "value": exchange(&address, &text)?}))
             }
             Command::Contend(contend) => self.contend(id, contend).await,
             Command::Cycles { lock, owner, count, wait } => {
@@ -397,7 +409,7 @@ fn tell_loss(name: String, leases: &[Rc<Lease>]) {
 
 /// How to encrypt, from files.
 fn encryption(files: &command::Tls) -> Result<Tls, Failure> {
-    let read = |file: &Path| std::fs::read_to_string(file).map_err(|error| Failure::Suite(error.to_string()));
+    let read = |file: &Path| std::fs::read_to_string(file);
     let tls = Tls::new(&read(&files.ca)?)?;
     match (&files.cert, &files.key) {
         (Some(certificate), Some(key)) => Ok(tls.identity(&read(certificate)?, &read(key)?)?),
@@ -413,6 +425,15 @@ fn with(transaction: Transaction, operation: Operation) -> Transaction {
         Operation::Delete { path, version } => transaction.delete(&path, version),
         Operation::Check { path, version } => transaction.check(&path, version),
     }
+}
+
+/// Writes a line to somebody nearby; the line that comes back. Blocks this thread, which is not the locks'.
+fn exchange(address: &str, text: &str) -> std::io::Result<String> {
+    let mut connection = TcpStream::connect(address)?;
+    writeln!(connection, "{text}")?;
+    let mut reply = String::new();
+    BufReader::new(connection).read_line(&mut reply)?;
+    Ok(reply.trim_end().to_owned())
 }
 
 async fn release(lease: &Lease, wait: Option<bool>) -> Result<(), Error> {

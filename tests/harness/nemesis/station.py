@@ -1,0 +1,218 @@
+"""Where a worker runs: the process, its cable to the servers, and its wall clock."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from harness.nemesis.wallclock import WallClock
+from harness.proxy import Direction, Proxy
+from harness.server import Server
+from harness.surfaces import PEERS
+from harness.worker import Worker, WorkerError
+
+POLL = 0.02
+CONNECTING = 60.0
+"""Seconds that a worker has to connect, after whatever befell the servers."""
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A lock that stations contend for."""
+
+    name: str
+    path: str
+    kind: str
+    permits: int | None = None
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether one holds alone, and may write what the lock guards."""
+        return self.kind in {"mutex", "write"}
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A lock that a worker holds now."""
+
+    worker: Worker
+    lock: Lock
+    lease: str
+    node: str
+    session: int
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the worker has said that it is lost."""
+        return self.lease in self.worker.lost
+
+
+class Cable:
+    """A client's connections to all servers, each through a proxy of its own."""
+
+    def __init__(self, servers: Sequence[Server]) -> None:
+        self._proxies = {server.server_id: Proxy(server.hosts) for server in servers}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        for proxy in self._proxies.values():
+            self._stack.enter_context(proxy)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def hosts(self) -> str:
+        """The connect string that leads through the proxies."""
+        return ",".join(proxy.hosts for proxy in self._proxies.values())
+
+    @property
+    def passwords(self) -> dict[int, bytes]:
+        """The passwords of the sessions that came by."""
+        return {
+            session: word for proxy in self._proxies.values() for session, word in proxy.passwords.items()
+        }
+
+    @property
+    def server_id(self) -> int | None:
+        """The server that the client is connected to, if any."""
+        return next((number for number, proxy in self._proxies.items() if proxy.connections), None)
+
+    def silence(self, *directions: Direction) -> None:
+        """Pass nothing on, both ways or one way."""
+        for proxy in self._proxies.values():
+            proxy.black_hole(*directions)
+
+    def confine(self, server_id: int) -> None:
+        """Let the client reach one server only, and wait until it is there."""
+        for number, proxy in self._proxies.items():
+            if number != server_id:
+                proxy.refuse()
+        deadline = time.monotonic() + CONNECTING
+        while self.server_id is None and time.monotonic() < deadline:
+            time.sleep(POLL)
+
+    def free(self) -> None:
+        """Let the client reach all servers again."""
+        for proxy in self._proxies.values():
+            proxy.accept()
+
+    def reset(self) -> None:
+        """Reset the connection; the client may come back at once."""
+        for proxy in self._proxies.values():
+            proxy.cut()
+
+    def slow_down(self, delay: float) -> None:
+        """Delay what is sent, each way."""
+        for proxy in self._proxies.values():
+            proxy.delay = delay
+
+    def drop_reply(self, op: str) -> None:
+        """Swallow the reply to the next such request, and cut its connection."""
+        for proxy in self._proxies.values():
+            proxy.drop_reply(op)
+
+    def mend(self) -> None:
+        """Be a good cable again."""
+        for proxy in self._proxies.values():
+            proxy.delay = 0.0
+            proxy.keep_replies()
+            proxy.heal()
+            # Nobody looks at what was counted, and it would pile up.
+            proxy.reset()
+
+
+class Station:
+    """One worker after another, of one surface."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(
+        self, surface: str, servers: Sequence[Server], locks: Sequence[Lock], session_timeout: float
+    ) -> None:
+        self.surface = surface
+        self.name = f"{surface}@{next(self._numbers)}"
+        self.is_ours = surface not in PEERS
+        # Which locks its workers ask for: a peer for the first, a mutex.
+        self.locks = locks if self.is_ours else locks[:1]
+        self.cable = Cable(servers)
+        self.clock = WallClock()
+        # While set, who holds goes on holding.
+        self.detained = threading.Event()
+        # Those that do, by the names of their owners.
+        self.kept: dict[str, Grant] = {}
+        # A peer that reported an error: it may have left anything behind, so it is ended.
+        self.is_broken = threading.Event()
+        self.workers: list[Worker] = []
+        self._session_timeout = session_timeout
+        self._ready = threading.Condition()
+
+    def __enter__(self) -> Self:
+        self.cable.__enter__()
+        self.replace()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self.workers:
+            worker.kill()
+        self.cable.__exit__(kind, value, trace)
+        self.clock.close()
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def worker(self) -> Worker:
+        """The worker of now."""
+        return self.workers[-1]
+
+    def replace(self) -> None:
+        """Start a worker, the first or in the place of one that was killed. From the main thread only."""
+        env: Mapping[str, str] = self.clock.env if self.is_ours else {}
+        worker = Worker(self.surface, env=dict(env))
+        self._connect(worker)
+        for lock in self.locks:
+            options: dict[str, Any] = {} if lock.permits is None else {"permits": lock.permits}
+            worker.lock(lock.path, lock=lock.name, kind=lock.kind, **options)
+        self.is_broken.clear()
+        with self._ready:
+            self.workers.append(worker)
+            self._ready.notify_all()
+
+    def _connect(self, worker: Worker) -> None:
+        deadline = time.monotonic() + CONNECTING
+        while True:
+            try:
+                worker.connect(self.cable.hosts, session_timeout=self._session_timeout)
+                return
+            except WorkerError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(POLL)
+
+    def await_another(self, worker: Worker) -> bool:
+        """Wait for the one after a worker that was killed; False if none comes."""
+        with self._ready:
+            return self._ready.wait_for(lambda: self.worker is not worker, CONNECTING)
+
+    def await_holder(self, timeout: float) -> Grant | None:
+        """Somebody here who holds alone, and goes on doing so: the one that a fault is to find."""
+        deadline = time.monotonic() + timeout
+        self.detained.set()
+        while time.monotonic() < deadline:
+            for grant in list(self.kept.values()):
+                if grant.lock.is_exclusive and grant.worker is self.worker:
+                    return grant
+            time.sleep(POLL)
+        return None

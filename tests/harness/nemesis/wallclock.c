@@ -1,0 +1,47 @@
+/* Preloaded into a worker: its wall clock is off by as many seconds as a file says, from one moment to the next. */
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static const volatile int64_t *offset;
+static int (*real_clock_gettime)(clockid_t, struct timespec *);
+
+__attribute__((constructor)) static void begin(void) {
+    real_clock_gettime = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    const char *path = getenv("ZKLOCK_TEST_WALL_CLOCK");
+    int file = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return;
+    void *mapped = mmap(NULL, sizeof *offset, PROT_READ, MAP_SHARED, file, 0);
+    close(file);
+    if (mapped != MAP_FAILED) offset = mapped;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *at) {
+    if (real_clock_gettime == NULL) begin();
+    int failed = real_clock_gettime(clock, at);
+    if (failed == 0 && offset != NULL && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) at->tv_sec += *offset;
+    return failed;
+}
+
+int gettimeofday(struct timeval *restrict at, void *restrict zone) {
+    (void)zone;
+    struct timespec now;
+    int failed = clock_gettime(CLOCK_REALTIME, &now);
+    at->tv_sec = now.tv_sec;
+    at->tv_usec = now.tv_nsec / 1000;
+    return failed;
+}
+
+time_t time(time_t *at) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (at != NULL) *at = now.tv_sec;
+    return now.tv_sec;
+}
