@@ -1,6 +1,6 @@
 //! The end of the process.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -20,6 +20,17 @@ const PAUSE: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_millis(100);
 
 static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Sees to it that `shutdown` is called where the handlers of `atexit` are not. To be called before a server is waited for.
+pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
+    /// Where that was done last: a forked child is another process.
+    static PREPARED: AtomicU32 = AtomicU32::new(0);
+    let process = std::process::id();
+    if PREPARED.swap(process, Ordering::Relaxed) != process {
+        py.import("zklock._children")?.call_method0("close_at_end")?;
+    }
+    Ok(())
+}
 
 /// Closes every client of this process, and ends our threads. Registered with `atexit`: from there on the
 /// interpreter goes away, and a thread that still wanted it would be killed in the middle of a call.

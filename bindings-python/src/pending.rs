@@ -61,6 +61,7 @@ impl Pending {
         let pending = Self { shared, process: std::process::id() };
         // What needs no answer from a server, such as re-entry, is done at once.
         if !pending.shared.poll(Waker::noop()) {
+            exit::prepare(py)?;
             log::refresh(py);
             deliver::start()?;
             pending.shared.poll(&Waker::from(Arc::clone(&pending.shared)));

@@ -48,6 +48,7 @@ where
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return Ok(Some(output));
     }
+    exit::prepare(py)?;
     log::refresh(py);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let interval = is_main_thread(py)?.then_some(SIGNAL_INTERVAL);

@@ -1,0 +1,42 @@
+"""What a prefork server loads before it forks: everything that the locks need is made in the master."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterable
+
+import zklock
+
+HOSTS, PATH = os.environ["ZKLOCK_HOSTS"], os.environ["LOCK_PATH"]
+
+client = zklock.Client(HOSTS)
+by_client = zklock.Mutex(client, f"{PATH}/master")
+by_hosts = zklock.Mutex(HOSTS, f"{PATH}/worker")
+
+# The master keeps the one lock, and has used the other.
+by_client.acquire()
+with by_hosts as lease:
+    MASTER = lease.session_id
+
+
+def application(environ: dict[str, str], start_response: Callable[..., object]) -> Iterable[bytes]:
+    """Says how the locks are doing in this worker."""
+    try:
+        by_client.acquire()
+        inherited = "works"
+    except zklock.Forked as error:
+        inherited = error.code
+    by_hosts.acquire()
+    assert by_hosts.lease is not None
+    answer = {"pid": os.getpid(), "inherited": inherited, "session": by_hosts.lease.session_id}
+    if environ["PATH_INFO"] == "/die":
+        # Soon free, for the session is a short one.
+        by_hosts.release()
+        zklock.Mutex(zklock.Client(HOSTS, session_timeout=1), f"{PATH}/worker").acquire()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if environ["PATH_INFO"] != "/keep":
+        by_hosts.release()
+    start_response("200 OK", [("Content-Type", "application/json")])
+    return [json.dumps(answer | {"master": MASTER}).encode()]
