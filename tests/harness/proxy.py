@@ -28,6 +28,8 @@ T = TypeVar("T")
 Direction = Literal["up", "down"]
 """To the server, to the client."""
 
+BOTH: frozenset[Direction] = frozenset(("up", "down"))
+
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
@@ -94,6 +96,10 @@ class _Traps:
         trap = Trap(op, skip)
         self._set.append(trap)
         return trap
+
+    def clear(self) -> None:
+        """Take all away that have not sprung."""
+        self._set.clear()
 
     def spring(self, op: str) -> bool:
         """Whether the reply to such a request springs one. Asked once for each reply."""
@@ -186,7 +192,7 @@ class _Connection:
                     return
                 if self._proxy.silences.spring(op):
                     self._down.push(frame)
-                    self._proxy.holding = True
+                    self._proxy.holding = BOTH
                     continue
             self._down.push(frame)
 
@@ -436,7 +442,7 @@ class Proxy:
         """Pass nothing on any more, either way or one way. New connections are taken, and stay as silent."""
 
         def hold() -> None:
-            self.holding = frozenset(directions or ("up", "down"))
+            self.holding = frozenset(directions) or BOTH
 
         self._call(hold)
 
@@ -460,7 +466,7 @@ class Proxy:
 
     def keep_replies(self) -> None:
         """Swallow no reply any more, also none that was asked for and did not come by."""
-        self._call(self._drops.clear)
+        self._call(self.drops.clear)
 
     def reset(self) -> None:
         """Start counting at zero."""
