@@ -51,14 +51,18 @@ where
     exit::prepare(py)?;
     log::refresh(py);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let interval = is_main_thread(py)?.then_some(SIGNAL_INTERVAL);
+    let main_thread = is_main_thread(py)?;
+    let interval = main_thread.then_some(SIGNAL_INTERVAL);
     let process = std::process::id();
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let time = interval.into_iter().chain(left).min();
         let output = py.detach(|| {
             let output = poll_for(future.as_mut(), &waker, time);
-            exit::stay_out_of_a_dying_interpreter();
+            // The main thread it is that ends the interpreter, and may wait in a finalizer meanwhile.
+            if !main_thread {
+                exit::stay_out_of_a_dying_interpreter();
+            }
             output
         });
         if output.is_some() || left.is_some_and(|left| left.is_zero()) {

@@ -94,6 +94,36 @@ def test_exit(client: zklock.Client, observer: Observer, hosts: str, path: str, 
         assert done.stderr == "", done
 
 
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("os._exit(3)", 3),
+        ("os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM),
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+    ],
+)
+def test_an_end_without_a_word(
+    client: zklock.Client, observer: Observer, hosts: str, path: str, end: str, status: int
+) -> None:
+    """What was held and waited for goes with the session."""
+    with zklock.Mutex(client, path + "-busy"):
+        done = scripts.run(
+            f"""
+            client = zklock.Client(hosts, session_timeout=1)
+            busy, lock = zklock.Mutex(client, path + "-busy"), zklock.Mutex(client, path)
+            threading.Thread(target=busy.acquire, daemon=True).start()
+            while len(busy.contenders()) < 2: time.sleep(0.01)
+            lock.acquire()
+            {end}
+            """,
+            hosts,
+            path,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
+        observer.wait_queue(path, 0, timeout=3)
+        observer.wait_queue(path + "-busy", 1, timeout=3)
+
+
 def test_an_interrupt_that_nobody_catches(
     client: zklock.Client, observer: Observer, hosts: str, path: str
 ) -> None:

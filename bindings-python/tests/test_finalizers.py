@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import weakref
 
+import pytest
+import scripts
+from harness.observer import Observer
+
 import zklock
 
 
@@ -56,3 +60,105 @@ def test_a_finalizer_may_acquire(client: zklock.Client, path: str) -> None:
     with lock:
         keepers.clear()
     assert taken == ["held"]
+
+
+AT_THE_END = {
+    "a lease in a cycle": """
+        gc.disable()
+        cycle = [lock.lease]
+        cycle.append(cycle)
+        del lock, cycle
+        """,
+    "__del__ of a global releases": """
+        class Holder:
+            def __del__(self):
+                lock.release()
+        holder = Holder()
+        """,
+    "__del__ in a cycle releases": """
+        class Holder:
+            def __init__(self):
+                self.lease, self.cycle = lock.lease, self
+            def __del__(self):
+                self.lease.release()
+        holder = Holder()
+        """,
+    "__del__ locks": """
+        class Late:
+            lock = zklock.Mutex(hosts, path + "-late")
+            def __del__(self):
+                with self.lock.hold(timeout=5) as lease:
+                    os.write(1, lease.state.encode())
+        late = Late()
+        """,
+    "weakref.finalize releases": """
+        class Holder: pass
+        holder = Holder()
+        weakref.finalize(holder, lock.release)
+        """,
+    "an exit handler releases": """
+        atexit.register(lock.release)
+        """,
+    "a generator stands in the scope": """
+        def scope():
+            with zklock.Mutex(hosts, path):
+                yield
+        standing = scope()
+        next(standing)
+        """,
+    "callbacks": """
+        notices = lock.lease.on_lost(lambda lease: None), lock.lease.on_revoke(lambda lease: None)
+        """,
+    "a transaction": """
+        begun = lock.lease.transaction().create(path + "-written")
+        """,
+    "all kinds": """
+        table = zklock.ReadWriteLock(hosts, path + "-table")
+        slots = zklock.Semaphore(hosts, path + "-slots", 3)
+        both = zklock.MultiLock([zklock.Mutex(hosts, path + "-one"), zklock.Mutex(hosts, path + "-two")])
+        taken = table.write_lock.acquire(), table.read_lock.acquire(), both.acquire(), slots.acquire_many(2)
+        """,
+    "asyncio: a lease is kept": """
+        async def acquire():
+            other = aio.Mutex(hosts, path + "-other")
+            await other.acquire()
+            return other
+        kept = asyncio.run(acquire())
+        """,
+    "asyncio: a task exits": """
+        async def main():
+            await aio.Mutex(hosts, path + "-other").acquire()
+            sys.exit()
+        asyncio.run(main())
+        """,
+    "asyncio: a task stands in the scope": """
+        async def scope():
+            async with aio.Mutex(hosts, path + "-other"):
+                inside.set_result(None)
+                await asyncio.Event().wait()
+        event_loop = asyncio.new_event_loop()
+        inside = event_loop.create_future()
+        task = event_loop.create_task(scope())
+        event_loop.run_until_complete(inside)
+        """,
+}
+
+
+@pytest.mark.parametrize("scene", AT_THE_END)
+def test_the_end_of_the_interpreter(observer: Observer, hosts: str, path: str, scene: str) -> None:
+    """Whatever is still there when the interpreter goes away: no panic, no hang, and the locks are free."""
+    head = """
+        import atexit, gc, weakref
+        lock = zklock.Mutex(hosts, path)
+        lock.acquire()
+        """
+    done = scripts.run(head + AT_THE_END[scene], hosts, path, timeout=15)
+    for suffix in ("", "-late", "-other", "-table", "-one", "-two", "-slots/leases", "-slots/locks"):
+        observer.wait_queue(path + suffix, 0, timeout=2)
+    assert done.returncode == 0, done
+    assert done.stdout == ("held" if scene == "__del__ locks" else "")
+    if "stands" in scene and "asyncio" in scene:
+        # Of tasks and loops that a program leaves behind, asyncio itself has something to say.
+        assert "panicked" not in done.stderr, done
+    else:
+        assert done.stderr == "", done
