@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 
 import { Mutex } from 'zklock';
 
-import { connected, contenders, freshPath, proxy, run, scenario, until, untilContenders } from './support.mjs';
+import { connected, contenders, freshPath, proxy, run, scenario, untilContenders } from './support.mjs';
 
 const PRELUDE = `
   import { Client, Mutex } from 'zklock';
@@ -198,15 +198,54 @@ scenario('what nobody awaits rejects loudly, what is awaited leaves no stray rej
   assert.equal(stdout, 'unhandled NOT_HELD\n');
 });
 
-scenario('kill -9 frees the lock after the session time-out', async () => {
+for (const killed of ['SIGKILL', 'SIGTERM', 'SIGINT']) {
+  scenario(`${killed} frees the locks after the session time-out, held or waited for`, async (t) => {
+    const busy = await new Mutex(await connected(t), freshPath()).acquire();
+    const path = freshPath();
+    const { signal, stderr } = await run(
+      `import { Client, Mutex } from 'zklock';
+      const client = await Client.connect(undefined, { sessionTimeout: 1000 });
+      await new Mutex(client, process.argv[1]).acquire();
+      const busy = new Mutex(client, process.argv[2]);
+      void busy.acquire();
+      while ((await busy.contenders()).length < 2);
+      process.kill(process.pid, '${killed}');`,
+      { args: [path, busy.path] },
+    );
+    assert.deepEqual([signal, stderr], [killed, '']);
+    await untilContenders(path, 0, 3000);
+    await untilContenders(busy.path, 1, 3000);
+  });
+}
+
+scenario('a handler of SIGTERM that exits frees the lock at once', async () => {
   const path = freshPath();
-  const { signal } = await run(
-    `import { Client, Mutex } from 'zklock';
-    const client = await Client.connect(undefined, { sessionTimeout: 1000 });
-    await new Mutex(client, process.argv[1]).acquire();
-    process.kill(process.pid, 'SIGKILL');`,
+  const { code, stderr } = await run(
+    `${PRELUDE}
+    process.once('SIGTERM', () => process.exit(5));
+    await mutex.acquire();
+    void mutex.acquire();
+    process.kill(process.pid, 'SIGTERM');`,
     { args: [path] },
   );
-  assert.equal(signal, 'SIGKILL');
-  await until('the session has expired', async () => (await contenders(path)).length === 0, 3000);
+  assert.deepEqual([code, stderr], [5, '']);
+  assert.deepEqual(await contenders(path), []);
+});
+
+scenario('a handler of uncaught exceptions goes on with what is held and waited for', async () => {
+  const path = freshPath();
+  const { code, stdout, stderr } = await run(
+    `${PRELUDE}
+    const lease = await mutex.acquire();
+    const waiting = mutex.acquire();
+    process.once('uncaughtException', async ({ message }) => {
+      console.log(message, lease.state);
+      await lease.release();
+      await (await waiting).release();
+      console.log('released');
+    });
+    setImmediate(() => { throw new Error('oops'); });`,
+    { args: [path] },
+  );
+  assert.deepEqual([code, stdout, stderr], [0, 'oops held\nreleased\n', '']);
 });

@@ -60,8 +60,8 @@ export async function contenders(path) {
 }
 
 /** Waits until a lock directory has so many contenders. */
-export async function untilContenders(path, count) {
-  await until(`${count} contenders on ${path}`, async () => (await contenders(path)).length === count);
+export async function untilContenders(path, count, limit) {
+  await until(`${count} contenders on ${path}`, async () => (await contenders(path)).length === count, limit);
 }
 
 const frame = (...parts) => {

@@ -2,9 +2,10 @@
 
 import { parentPort, workerData } from 'node:worker_threads';
 
-import { Client, MultiLock, Mutex, Semaphore } from 'zklock';
+import { Client, MultiLock, Mutex, on, Semaphore } from 'zklock';
 
 const { hosts, path, then, several } = workerData;
+if (then === 'listen') on('log', (record) => parentPort.postMessage(record.message), { level: 'trace' });
 const client = await Client.connect(hosts);
 const mutex = new Mutex(client, path);
 const lock = several ? new MultiLock([mutex, new Semaphore(client, `${path}/slots`, 1)]) : mutex;
@@ -18,6 +19,13 @@ if (then === 'churn') {
 
 const held = await lock.acquire();
 parentPort.postMessage('granted');
+if (then === 'listen') {
+  held.signal.addEventListener('abort', () => parentPort.postMessage('lost'));
+  held.onRevoke(() => parentPort.postMessage('revoked'));
+  const waiting = mutex.acquire();
+  parentPort.postMessage({ node: held.node });
+  await waiting;
+}
 if (then === 'release') await held.release();
 if (then === 'exit') process.exit();
 if (then === 'hold') await new Promise((resolve) => setTimeout(resolve, 60_000));

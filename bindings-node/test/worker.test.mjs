@@ -2,9 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { Worker } from 'node:worker_threads';
 
-import { Mutex, Semaphore } from 'zklock';
+import { Mutex, off, on, Semaphore } from 'zklock';
 
 import { connected, contenders, freshPath, hosts, run, scenario, untilContenders } from './support.mjs';
 
@@ -111,11 +112,44 @@ scenario('workers terminated at any moment leave nothing behind', async (t) => {
   await (await mutex.acquire({ timeout: 5000 })).release();
 }, 60_000);
 
+scenario('a worker that is terminated while it connects', async (t) => {
+  // A port that takes connections and never answers stands for a server that hangs.
+  const silent = createServer().listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  t.after(() => silent.close());
+  const worker = new Worker(SOURCE, { workerData: { hosts: `127.0.0.1:${silent.address().port}`, path: '/unused' } });
+  const [connection] = await once(silent, 'connection');
+  const gone = once(connection.resume(), 'close');
+  await worker.terminate();
+  await gone;
+  await (await new Mutex(await connected(t), freshPath()).acquire()).release();
+});
+
+scenario('a worker that is terminated while all that it listens to happens', async (t) => {
+  const client = await connected(t);
+  const listener = () => undefined;
+  on('log', listener, { level: 'trace' });
+  t.after(() => off('log', listener));
+  for (const happens of ['nothing', 'revoke', 'breakLock', 'revoke', 'breakLock']) {
+    const mutex = new Mutex(client, freshPath());
+    const worker = start(mutex.path, 'listen');
+    let told = {};
+    while (told.node === undefined) told = await message(worker);
+    await untilContenders(mutex.path, 2);
+    const happened = happens === 'nothing' ? undefined : client[happens](told.node);
+    await worker.terminate();
+    await happened;
+    await untilContenders(mutex.path, 0);
+    await (await mutex.acquire({ timeout: 5000 })).release();
+  }
+});
+
 scenario('a process exits cleanly while its workers hold and wait', async () => {
   const path = freshPath();
   const { code, signal, stdout, stderr } = await run(
     `import { Worker } from 'node:worker_threads';
     import { once } from 'node:events';
+import { createServer } from 'node:net';
     const start = () => new Worker(${JSON.stringify(SOURCE.pathname)}, {
       execArgv: [],
       workerData: { hosts: ${JSON.stringify(hosts)}, path: ${JSON.stringify(path)}, then: 'hold' },
