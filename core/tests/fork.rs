@@ -1,0 +1,92 @@
+//! A forked child can do nothing with what it inherited, and everything with what it makes itself.
+//!
+//! No server answers here: what a child must leave alone shows on the parent's side of a connection. What becomes of
+//! leases is tested from Python, where processes fork in earnest.
+
+use std::future::Future;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use zklock::{Client, ClientOptions, ErrorKind, Mutex, Result};
+
+/// How long the request for a session is.
+const GREETING: usize = 49;
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
+}
+
+/// Runs something in a forked child, which must come through it.
+fn in_child(run: impl FnOnce()) {
+    // SAFETY: the child runs what a child of a process with threads may: it allocates, which the C library provides
+    // for, and takes no lock that another thread could have held. It ends without a word to the test's runner.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            // A child that hangs ends by this.
+            libc::alarm(20);
+            let outcome = catch_unwind(AssertUnwindSafe(run));
+            libc::_exit(outcome.is_err().into());
+        }
+        let mut status = -1;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        assert_eq!(status, 0, "the child's status; its output says more");
+    }
+}
+
+fn refused<T>(result: Result<T>) {
+    assert_eq!(result.err().map(|error| error.kind()), Some(ErrorKind::Forked));
+}
+
+/// The next connection, and what asks for a session on it.
+fn greeted(silent: &TcpListener) -> TcpStream {
+    let (mut connection, _) = silent.accept().expect("a connection");
+    connection.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
+    let mut greeting = [0; GREETING];
+    connection.read_exact(&mut greeting).expect("a greeting");
+    connection
+}
+
+#[test]
+fn a_child_of_a_process_that_connects_and_waits() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let hosts = silent.local_addr().expect("an address").to_string();
+    let options = |wait: u64| {
+        let options = ClientOptions::new(Some(&hosts))?;
+        options.connect_timeout(Duration::from_millis(wait))
+    };
+    let client = Client::new(options(60_000).expect("options"));
+    let lock = Mutex::new(&client, "/fork").expect("a lock");
+    let mut waiting = pin!(lock.acquire());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    let mut parents = greeted(&silent);
+
+    in_child(|| {
+        refused(block_on(lock.acquire()));
+        refused(block_on(lock.try_acquire()));
+        refused(block_on(lock.contenders()));
+        refused(block_on(client.ready()));
+        refused(block_on(client.revoke("/fork/lock-0000000000")));
+        refused(block_on(client.close()));
+        // On a thread of the child's own, which finds the server as silent as it is.
+        let own = Client::new(options(200).expect("options"));
+        let error = block_on(own.ready()).expect_err("no server answers");
+        assert_eq!(error.kind(), ErrorKind::ConnectionFailed);
+        zklock::shutdown(Duration::from_secs(1));
+    });
+
+    drop(greeted(&silent));
+    assert!(matches!(waiting.as_mut().poll(&mut context), Poll::Pending));
+    parents.set_nonblocking(true).expect("a socket");
+    let word = parents.read(&mut [0; 64]);
+    assert_eq!(
+        word.map_err(|error| error.kind()),
+        Err(std::io::ErrorKind::WouldBlock),
+        "nobody speaks for the parent"
+    );
+}
