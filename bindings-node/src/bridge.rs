@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use napi::bindgen_prelude::{Either5, Function};
+use napi::bindgen_prelude::{Either6, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Env, Status};
 use napi_derive::napi;
-use zklock::Background;
+use zklock::{Background, ClientState};
 
 use crate::client::{NativeClient, close_all};
 use crate::contender::NativeContender;
@@ -35,6 +35,7 @@ pub enum Value {
     Leases(Vec<zklock::Lease>),
     Contenders(Vec<zklock::Contender>),
     Flag(bool),
+    State(ClientState),
 }
 
 impl From<()> for Value {
@@ -73,6 +74,12 @@ impl From<bool> for Value {
     }
 }
 
+impl From<Option<ClientState>> for Value {
+    fn from(state: Option<ClientState>) -> Self {
+        state.map_or(Self::Nothing, Self::State)
+    }
+}
+
 type Outcome = zklock::Result<Value>;
 
 /// An operation that has ended: with a value, with nothing, or with an error's code and message.
@@ -80,7 +87,9 @@ type Outcome = zklock::Result<Value>;
 #[expect(clippy::type_complexity, reason = "the declarations that napi writes know no aliases")]
 pub struct Settled {
     pub id: i64,
-    pub value: Option<Either5<NativeClient, NativeLease, Vec<NativeLease>, Vec<NativeContender>, bool>>,
+    pub value: Option<
+        Either6<NativeClient, NativeLease, Vec<NativeLease>, Vec<NativeContender>, bool, &'static str>,
+    >,
     pub code: Option<&'static str>,
     pub message: Option<String>,
 }
@@ -93,16 +102,17 @@ impl Settled {
                 let client = Arc::new(client);
                 clients.retain(|client| client.strong_count() > 0);
                 clients.push(Arc::downgrade(&client));
-                (Some(Either5::A(NativeClient::new(client))), None)
+                (Some(Either6::A(NativeClient::new(client))), None)
             }
-            Ok(Value::Lease(lease)) => (Some(Either5::B(NativeLease::new(lease))), None),
+            Ok(Value::Lease(lease)) => (Some(Either6::B(NativeLease::new(lease))), None),
             Ok(Value::Leases(leases)) => {
-                (Some(Either5::C(leases.into_iter().map(NativeLease::new).collect())), None)
+                (Some(Either6::C(leases.into_iter().map(NativeLease::new).collect())), None)
             }
             Ok(Value::Contenders(contenders)) => {
-                (Some(Either5::D(contenders.into_iter().map(Into::into).collect())), None)
+                (Some(Either6::D(contenders.into_iter().map(Into::into).collect())), None)
             }
-            Ok(Value::Flag(flag)) => (Some(Either5::E(flag)), None),
+            Ok(Value::Flag(flag)) => (Some(Either6::E(flag)), None),
+            Ok(Value::State(state)) => (Some(Either6::F(state.as_str())), None),
             Err(error) => (None, Some(error)),
         };
         let code = error.as_ref().map(zklock::Error::code);

@@ -8,7 +8,7 @@ import { KeepAlive, type Pending } from './keep-alive';
 /** Who awaits the end of an operation. */
 const waiting = new Map<number, (settled: Settled) => void>();
 /** Who is told of the end of an operation. */
-const watching = new Map<number, () => void>();
+const watching = new Map<number, (value: Settled['value']) => void>();
 
 const bridge = new Bridge(() => {
   for (const settled of bridge.take()) {
@@ -19,16 +19,16 @@ const bridge = new Bridge(() => {
     // that is not handed on would be a lock that nobody releases.
     if (watching.has(id)) {
       queueMicrotask(() => {
-        tell(id);
+        tell(settled);
       });
     }
   }
 });
 
-function tell(id: number): void {
+function tell({ id, value }: Settled): void {
   const then = watching.get(id);
   watching.delete(id);
-  then?.();
+  then?.(value);
 }
 
 /** Starts an operation and returns its id. */
@@ -69,8 +69,8 @@ export async function run<T>(start: Start, pending: Pending, signal?: AbortSigna
   }
 }
 
-/** Calls `then` when an operation ends, and does not keep the process alive meanwhile. Returns its id. */
-export function watch(start: Start, then: () => void): number {
+/** Calls `then` with the value of an operation when it ends, and does not keep the process alive meanwhile. Returns its id. */
+export function watch(start: Start, then: (value: Settled['value']) => void): number {
   const id = native(() => start(bridge));
   watching.set(id, then);
   return id;

@@ -9,6 +9,7 @@ use zklock::{Acl, Client, ClientOptions, Tls, duration};
 
 use crate::bridge::Bridge;
 use crate::error::{Result, bad_argument, thrown};
+use crate::state::NativeStates;
 use crate::stats::NativeStats;
 
 /// The unit of all times in JavaScript.
@@ -128,6 +129,12 @@ impl NativeClient {
     #[napi(getter)]
     pub fn session_id(&self) -> BigInt {
         BigInt::from(self.client.session_id())
+    }
+
+    /// The changes of the state from now on.
+    #[napi]
+    pub fn states(&self) -> NativeStates {
+        NativeStates::new(self.client.states())
     }
 
     #[napi]

@@ -1,13 +1,20 @@
 import { connect, type NativeClient } from '../native';
 
 import { run, untilDone } from './bridge';
-import { checkOptionalNumber, checkOptionalString, checkOptions, checkOurs, checkString, ours } from './check';
+import {
+  checkFunction,
+  checkOptionalNumber,
+  checkOptionalString,
+  checkOptions,
+  checkOurs,
+  checkString,
+  ours,
+} from './check';
+import { BadArgumentError } from './errors';
 import { closeClientsAtExit } from './exit';
 import { KeepAlive } from './keep-alive';
+import { type ClientState, type StateListener, StateListeners } from './state';
 import type { Stats } from './stats';
-
-/** Whether a client is in touch with the ensemble. `suspended`: out of touch, but the session may still live. */
-export type ClientState = 'idle' | 'connecting' | 'connected' | 'suspended' | 'closed';
 
 export interface ConnectOptions {
   /**
@@ -78,6 +85,7 @@ let internals: (client: Client) => ClientInternals;
 export class Client {
   readonly #native: NativeClient;
   readonly #keepAlive = new KeepAlive();
+  readonly #listeners = new StateListeners();
 
   static {
     internals = (client) => ({ native: client.#native, keepAlive: client.#keepAlive });
@@ -127,6 +135,26 @@ export class Client {
   /** The current ZooKeeper session. */
   get sessionId(): bigint {
     return this.#native.sessionId;
+  }
+
+  /**
+   * Calls `listener` with the new state whenever it changes, until it is `closed`. It tells of the connection, not of
+   * locks: see `lease.signal` for those. Does not keep the process alive, nor the client open.
+   *
+   * @throws {BadArgumentError} for another event.
+   */
+  on(event: 'state', listener: StateListener): this {
+    checkEvent(event);
+    checkFunction('listener', listener);
+    this.#listeners.add(listener, () => this.#native.states());
+    return this;
+  }
+
+  /** Ends what `on()` began. Does nothing for a function that does not listen. */
+  off(event: 'state', listener: StateListener): this {
+    checkEvent(event);
+    this.#listeners.remove(listener);
+    return this;
   }
 
   /** What the client did since it was made. Sends nothing, and works for a closed client too. */
@@ -186,6 +214,10 @@ export class Client {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+function checkEvent(event: string): void {
+  if (event !== 'state') throw new BadArgumentError("event: must be 'state'");
 }
 
 /** The native half takes bytes. */

@@ -8,7 +8,7 @@
  * @packageDocumentation
  */
 
-export { Client, type ClientState, type ConnectOptions, type Credential, type Login, type TlsOptions } from './client';
+export { Client, type ConnectOptions, type Credential, type Login, type TlsOptions } from './client';
 export type { Contender, ContenderInfo } from './contender';
 export {
   AuthFailedError,
@@ -34,5 +34,6 @@ export { MultiLock, type AcquireAllOptions } from './multi';
 export { Mutex } from './mutex';
 export { ReadWriteLock } from './rwlock';
 export { Semaphore, type SemaphoreOptions, type SharedCount } from './semaphore';
+export type { ClientState, StateListener } from './state';
 export type { Histogram, Stats } from './stats';
 export type { Transaction } from './transaction';

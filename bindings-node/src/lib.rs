@@ -15,5 +15,6 @@ mod lock;
 mod log;
 mod multi;
 mod semaphore;
+mod state;
 mod stats;
 mod transaction;

@@ -6,6 +6,7 @@ use pyo3::types::PyTuple;
 use crate::arguments::{Identity, Secret, Tls, client_options};
 use crate::errors::Failure;
 use crate::log;
+use crate::notice::Notice;
 use crate::pending::Pending;
 use crate::stats::Stats;
 use crate::wait::block_on;
@@ -51,6 +52,12 @@ impl Client {
     #[getter]
     fn session_id(&self) -> i64 {
         self.inner.session_id()
+    }
+
+    /// Have `callback` called with the new state whenever it changes.
+    #[pyo3(text_signature = "($self, callback)")]
+    fn on_state(&self, py: Python<'_>, callback: Py<PyAny>) -> Result<Notice, Failure> {
+        Notice::of_client(py, self.inner.states(), callback)
     }
 
     /// What the client did since it was made. Sends nothing.

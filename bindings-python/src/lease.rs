@@ -113,14 +113,14 @@ impl Lease {
     #[pyo3(text_signature = "($self, callback)")]
     fn on_lost(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> Result<Notice, Failure> {
         let ended = slf.get().inner.ended();
-        Notice::start(slf, async move { ended.await.is_some() }, callback)
+        Notice::of_lease(slf, async move { ended.await.is_some() }, callback)
     }
 
     /// Have `callback` called when somebody asks for the lock to be given up, with the lease.
     #[pyo3(text_signature = "($self, callback)")]
     fn on_revoke(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> Result<Notice, Failure> {
         let revoked = slf.get().inner.revoked();
-        Notice::start(
+        Notice::of_lease(
             slf,
             async move {
                 revoked.await;

@@ -1,21 +1,38 @@
-//! Callbacks for what happens to a lease.
+//! Callbacks for what happens to a lease or a client.
 
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use pyo3::prelude::*;
-use pyo3::types::PyWeakrefReference;
+use pyo3::types::{PyString, PyWeakrefReference};
+use zklock::{ClientState, States};
 
 use crate::deliver::{self, Deliver};
 use crate::errors::Failure;
 use crate::lease::Lease;
 use crate::{exit, log};
 
-/// Ends with whether there is something to tell.
-type Event = Pin<Box<dyn Future<Output = bool> + Send>>;
+/// Says what there is to tell next; nothing at its end.
+type Source = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Argument>> + Send>;
 
-/// A callback that is waiting for something to happen to a lease, once.
+/// What a callback is called with.
+enum Argument {
+    /// Weak: a lease that nothing else refers to is released, and not told of.
+    Lease(Py<PyWeakrefReference>),
+    State(ClientState),
+}
+
+impl Argument {
+    fn resolve<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        match self {
+            Self::Lease(lease) => lease.bind(py).upgrade(),
+            Self::State(state) => Some(PyString::intern(py, state.as_str()).into_any()),
+        }
+    }
+}
+
+/// A callback that is called, on the delivery thread, whenever there is something to tell.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Notice {
     shared: Arc<Shared>,
@@ -24,36 +41,53 @@ pub(crate) struct Notice {
 
 /// What the core wakes when there is something to tell.
 struct Shared {
-    state: Mutex<State>,
+    progress: Mutex<Progress>,
     callback: Py<PyAny>,
-    /// Weak: a lease that nothing else refers to is released.
-    lease: Py<PyWeakrefReference>,
 }
 
-enum State {
-    Waiting(Event),
+struct Progress {
+    source: Option<Source>,
     /// To be told, by the delivery thread.
-    Due,
-    Over,
+    due: Option<Argument>,
 }
 
 impl Notice {
-    /// Has `callback` called with the lease, on the delivery thread, when `event` ends with true; at once if it
-    /// has already.
-    pub(crate) fn start(
+    /// Has `callback` called with the lease, once, when `event` ends with true; at once if it has already.
+    pub(crate) fn of_lease(
         lease: &Bound<'_, Lease>,
         event: impl Future<Output = bool> + Send + 'static,
         callback: Py<PyAny>,
     ) -> Result<Self, Failure> {
-        let py = lease.py();
+        let weak = PyWeakrefReference::new(lease)?.unbind();
+        let mut waiting = Some((Box::pin(event), weak));
+        let source = move |context: &mut Context<'_>| match &mut waiting {
+            None => Poll::Ready(None),
+            Some((event, _)) => event.as_mut().poll(context).map(|due| {
+                let (_, lease) = waiting.take()?;
+                due.then_some(Argument::Lease(lease))
+            }),
+        };
+        Self::start(lease.py(), Box::new(source), callback)
+    }
+
+    /// Has `callback` called with each new state of a client.
+    pub(crate) fn of_client(
+        py: Python<'_>,
+        mut states: States,
+        callback: Py<PyAny>,
+    ) -> Result<Self, Failure> {
+        let source = move |context: &mut Context<'_>| {
+            pin!(states.next()).poll(context).map(|state| state.map(Argument::State))
+        };
+        Self::start(py, Box::new(source), callback)
+    }
+
+    fn start(py: Python<'_>, source: Source, callback: Py<PyAny>) -> Result<Self, Failure> {
         exit::pause(py)?;
         log::refresh(py);
         deliver::start()?;
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State::Waiting(Box::pin(event))),
-            callback,
-            lease: PyWeakrefReference::new(lease)?.unbind(),
-        });
+        let progress = Mutex::new(Progress { source: Some(source), due: None });
+        let shared = Arc::new(Shared { progress, callback });
         if shared.poll() {
             deliver::send(shared.clone());
         }
@@ -67,7 +101,8 @@ impl Notice {
     fn cancel(&self) {
         // In a forked child nothing is called, and one of the parent's threads may have held the lock.
         if self.process == std::process::id() {
-            let over = std::mem::replace(&mut *self.shared.state(), State::Over);
+            let over = Progress { source: None, due: None };
+            let over = std::mem::replace(&mut *self.shared.progress(), over);
             drop(over);
         }
     }
@@ -75,20 +110,35 @@ impl Notice {
 
 impl Shared {
     /// A panic cannot leave half a change in it.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the event; true if there is something to tell.
+    /// Looks at the source; true if there is something to tell.
     fn poll(self: &Arc<Self>) -> bool {
         let waker = Waker::from(Arc::clone(self));
-        let mut state = self.state();
-        if let State::Waiting(event) = &mut *state
-            && let Poll::Ready(due) = event.as_mut().poll(&mut Context::from_waker(&waker))
+        let mut progress = self.progress();
+        let Progress { source, due } = &mut *progress;
+        if due.is_none()
+            && let Some(next) = source
+            && let Poll::Ready(argument) = next(&mut Context::from_waker(&waker))
         {
-            *state = if due { State::Due } else { State::Over };
+            if argument.is_none() {
+                *source = None;
+            }
+            *due = argument;
         }
-        matches!(*state, State::Due)
+        due.is_some()
+    }
+
+    fn tell(&self, py: Python<'_>) {
+        // Taken by whoever comes first, this or `cancel`.
+        let due = self.progress().due.take();
+        if let Some(argument) = due.and_then(|due| due.resolve(py))
+            && let Err(error) = self.callback.call1(py, (argument,))
+        {
+            error.write_unraisable(py, Some(self.callback.bind(py)));
+        }
     }
 }
 
@@ -101,18 +151,11 @@ impl Wake for Shared {
 
 impl Deliver for Shared {
     fn deliver(self: Arc<Self>) -> bool {
-        if !self.poll() {
-            return true;
-        }
-        Python::try_attach(|py| {
-            // Taken by whoever comes first, this or `cancel`.
-            let state = std::mem::replace(&mut *self.state(), State::Over);
-            if let (State::Due, Some(lease)) = (state, self.lease.bind(py).upgrade())
-                && let Err(error) = self.callback.call1(py, (lease,))
-            {
-                error.write_unraisable(py, Some(self.callback.bind(py)));
+        while self.poll() {
+            if Python::try_attach(|py| self.tell(py)).is_none() {
+                return false;
             }
-        })
-        .is_some()
+        }
+        true
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -16,40 +16,8 @@ use crate::meter::Meter;
 use crate::options::{ClientOptions, Hosts, check_path};
 use crate::queue::{JoinId, NodeName};
 use crate::runtime;
+use crate::state::{ClientState, States, Status};
 use crate::stats::{Stats, Transport};
-
-/// Whether a client is in touch with the ensemble.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-#[non_exhaustive]
-pub enum ClientState {
-    /// Nothing has been sent yet.
-    Idle,
-    /// No session yet, or none any more: looking for a server.
-    Connecting,
-    /// In touch with a server.
-    Connected,
-    /// Out of touch; the session may still live.
-    Suspended,
-    /// Closed, for good.
-    Closed,
-}
-
-impl ClientState {
-    const ALL: [Self; 5] = [Self::Idle, Self::Connecting, Self::Connected, Self::Suspended, Self::Closed];
-
-    /// The state's name, the same in all languages.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Connecting => "connecting",
-            Self::Connected => "connected",
-            Self::Suspended => "suspended",
-            Self::Closed => "closed",
-        }
-    }
-}
 
 /// A client of one ensemble. Clones are the same client. Locks and leases keep the client that they were made
 /// on alive; when the last handle is gone it closes in the background.
@@ -67,32 +35,6 @@ pub(crate) struct Shared {
     closed: AtomicBool,
     next_join: AtomicU64,
     paths: Mutex<Paths>,
-}
-
-/// What the driver tells the handles without being asked.
-#[derive(Default)]
-pub(crate) struct Status {
-    state: AtomicU8,
-    session_id: AtomicI64,
-    pub(crate) meter: Arc<Meter>,
-}
-
-impl Status {
-    pub(crate) fn set(&self, state: ClientState) {
-        self.state.store(state as u8, Ordering::Release);
-    }
-
-    pub(crate) fn set_session(&self, session_id: i64) {
-        self.session_id.store(session_id, Ordering::Release);
-    }
-
-    pub(crate) fn session(&self) -> i64 {
-        self.session_id.load(Ordering::Acquire)
-    }
-
-    fn get(&self) -> ClientState {
-        ClientState::ALL[usize::from(self.state.load(Ordering::Acquire))]
-    }
 }
 
 /// The lock directories in use, so that two lock objects on one path are one lock.
@@ -196,6 +138,17 @@ impl Client {
     #[must_use]
     pub fn state(&self) -> ClientState {
         self.shared.status.get()
+    }
+
+    /// Every change of [`state`](Self::state) from now on. Does not keep the client alive. Ends at once in a process
+    /// that inherited this handle through fork.
+    #[must_use]
+    pub fn states(&self) -> States {
+        match self.shared.check_process() {
+            Ok(()) => self.shared.status.listen(),
+            // The thread that changes the state may have been amid it when the process forked.
+            Err(_) => States::ended(),
+        }
     }
 
     /// The current ZooKeeper session, 0 if there was none yet.

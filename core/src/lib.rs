@@ -38,13 +38,14 @@ mod runtime;
 mod rwlock;
 mod semaphore;
 mod session;
+mod state;
 mod stats;
 mod term;
 mod transaction;
 
 pub use access::{Acl, Rule, Tls};
 pub use any_lock::AnyLock;
-pub use client::{Client, ClientState, shutdown};
+pub use client::{Client, shutdown};
 pub use contender::{About, Contender};
 pub use error::{Error, ErrorKind, Result};
 pub use lease::{Lease, LeaseState, LossReason};
@@ -58,6 +59,7 @@ pub use queue::Naming;
 pub use runtime::{Background, run};
 pub use rwlock::ReadWriteLock;
 pub use semaphore::{Permits, Semaphore};
+pub use state::{ClientState, States};
 pub use stats::{Histogram, RequestKind, Stats, Transport};
 pub use transaction::Transaction;
 

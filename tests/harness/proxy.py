@@ -274,7 +274,9 @@ class _Connection:
         self.pump()
         for transport in (self.client, self.server):
             if self._half and transport is not None:
-                transport.write_eof()
+                # It may be gone by now as well.
+                with contextlib.suppress(OSError):
+                    transport.write_eof()
 
 
 def _no_delay(transport: asyncio.BaseTransport) -> None:

@@ -9,6 +9,19 @@ from harness.server import Standalone
 from harness.steps import Start, await_loss, eventually, line_up, nothing_watched, user
 
 
+def test_s216_a_client_tells_its_states(surface: str, proxy: Proxy, start: Start) -> None:
+    worker = start(surface)
+    worker.connect(proxy.hosts, session_timeout=30)
+    proxy.refuse()
+    worker.wait_line("state", client="c", state="suspended")
+    proxy.accept()
+    worker.wait_line("state", client="c", state="connected")
+    worker.call("close", client="c")
+    worker.wait_line("state", client="c", state="closed")
+    told = [line["state"] for line in worker.history if line["event"] == "state"]
+    assert told == ["suspended", "connected", "closed"]
+
+
 def test_s11_release_twice(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:

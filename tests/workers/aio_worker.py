@@ -104,7 +104,9 @@ class AioWorker:
     async def do_connect(self, command: Command) -> None:
         client = aio.Client(command["hosts"], **connect_options(command))
         await client.connect()
-        self._clients[command["client"]] = client
+        name = command["client"]
+        self._clients[name] = client
+        client.on_state(lambda state: emit("state", client=name, state=state))
         answer(command, "connected", session=str(client.session_id))
 
     def _make(self, command: Command) -> Any:

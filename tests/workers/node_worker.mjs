@@ -134,6 +134,7 @@ const commands = {
     }
     const client = await Client.connect(command.hosts, options)
     clients.set(command.client, client)
+    client.on('state', (state) => emit('state', { client: command.client, state }))
     answer(command, 'connected', { session: client.sessionId.toString() })
   },
 

@@ -26,7 +26,9 @@ class PythonWorker(ThreadedWorker):
 
     def do_connect(self, command: Command) -> None:
         client = zklock.Client(command["hosts"], **connect_options(command))
-        self._clients[command["client"]] = client
+        name = command["client"]
+        self._clients[name] = client
+        client.on_state(lambda state: emit("state", client=name, state=state))
         answer(command, "connected", session=str(client.session_id))
 
     def make(self, command: Command) -> Any:

@@ -33,6 +33,7 @@ import {
   type ReleaseOptions,
   type SemaphoreOptions,
   type SharedCount,
+  type StateListener,
   type Stats,
   type WaitOptions,
 } from 'zklock';
@@ -48,7 +49,8 @@ const releasing: ReleaseOptions = { wait: true };
   await using client: Client = await Client.connect(undefined, connect);
   const state: ClientState = client.state;
   const session: bigint = client.sessionId;
-  const same: Client = client.unref().ref();
+  const listener: StateListener = (changed: ClientState) => void changed;
+  const same: Client = client.unref().ref().on('state', listener).off('state', listener);
   const mutex = new Mutex(same, path, options);
   {
     await using lease: Lease = await mutex.acquire(waiting);

@@ -100,6 +100,12 @@ class Client:
     def session_id(self) -> int:
         """The current ZooKeeper session."""
 
+    def on_state(self, callback: Callable[[str], object]) -> Notice:
+        """Have `callback` called with the new state whenever it changes, from now on, until it is `closed`.
+
+        It tells of the connection, not of locks: see `Lease.on_lost` for those. How it is called: as there.
+        """
+
     def stats(self) -> Stats:
         """What the client did since it was made. Sends nothing, and works for a closed client too."""
 
@@ -710,7 +716,7 @@ class Transaction:
 
 @final
 class Notice:
-    """A callback that was asked for, with `Lease.on_lost` or `Lease.on_revoke`."""
+    """A callback that was asked for, with `Lease.on_lost`, `Lease.on_revoke` or `Client.on_state`."""
 
     def cancel(self) -> None:
         """Have nothing called any more. A call that has begun goes on."""

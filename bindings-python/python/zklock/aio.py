@@ -62,6 +62,12 @@ async def _outcome(pending: _zklock.Pending[_T]) -> _T:
         pending.abandon()
 
 
+def _call_soon(event_loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *args: Any) -> None:
+    """Have an event loop call something, unless it is closed by now."""
+    with suppress(RuntimeError):
+        event_loop.call_soon_threadsafe(callback, *args)
+
+
 async def _nothing() -> None:
     pass
 
@@ -112,6 +118,14 @@ class Client:
         """
         await _outcome(_zklock.start_connect(self._client))
         return self
+
+    def on_state(self, callback: Callable[[str], object]) -> Notice:
+        """Have the event loop call `callback` with the new state whenever it changes.
+
+        See `zklock.Client.on_state`.
+        """
+        event_loop = asyncio.get_running_loop()
+        return self._client.on_state(lambda state: _call_soon(event_loop, callback, state))
 
     def stats(self) -> _zklock.Stats:
         """What the client did since it was made. See `zklock.Stats`. Sends nothing."""
@@ -240,12 +254,7 @@ class Lease:
             if lease is not None:
                 callback(lease)
 
-        def deliver(_: _zklock.Lease) -> None:
-            # The loop may be closed by now.
-            with suppress(RuntimeError):
-                event_loop.call_soon_threadsafe(call)
-
-        return register(deliver)
+        return register(lambda _: _call_soon(event_loop, call))
 
     def release(self, wait: bool = True) -> Coroutine[Any, Any, None]:
         """Release this level, from any task or thread, once. The last level of a hold frees the lock.

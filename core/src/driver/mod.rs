@@ -33,7 +33,6 @@ use self::requests::Wire;
 use self::slot::{Slot, Waiter};
 use self::timers::{Alarm, Timers};
 use self::transact::transact;
-use crate::client::{ClientState, Status};
 use crate::contender::Contender;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::{Entry, Lease, LockPath, LossReason};
@@ -42,6 +41,7 @@ use crate::meter::Wait;
 use crate::options::{ClientOptions, Patience};
 use crate::owner::Owner;
 use crate::queue::{Event, Intent, JoinId, Kind, Naming, NodeName, Ticket};
+use crate::state::{ClientState, Status};
 use crate::transaction::Operation;
 
 /// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).

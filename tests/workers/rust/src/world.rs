@@ -272,6 +272,12 @@ impl World {
         let client = Client::new(options);
         client.ready().await?;
         let session = client.session_id().to_string();
+        let (mut states, client_name) = (client.states(), name.clone());
+        spawn_local(async move {
+            while let Some(state) = states.next().await {
+                write(json!({"event": "state", "client": client_name, "state": state.as_str()}));
+            }
+        });
         self.clients.borrow_mut().insert(name, client);
         Ok(json!({"event": "connected", "session": session}))
     }

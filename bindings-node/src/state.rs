@@ -1,0 +1,37 @@
+//! What becomes of a client's state.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use napi_derive::napi;
+use zklock::States;
+
+use crate::bridge::Bridge;
+use crate::error::Result;
+
+/// Every change of a client's state. It does not keep the client alive.
+#[napi]
+pub struct NativeStates {
+    states: Arc<Mutex<States>>,
+}
+
+impl NativeStates {
+    pub(crate) fn new(states: States) -> Self {
+        Self { states: Arc::new(Mutex::new(states)) }
+    }
+}
+
+#[napi]
+impl NativeStates {
+    /// Starts to wait for the next change; ends with the new state, or with nothing after the last.
+    ///
+    /// # Errors
+    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    #[napi]
+    pub fn next(&self, bridge: &Bridge) -> Result<i64> {
+        let states = Arc::clone(&self.states);
+        bridge.start(poll_fn(move |context| {
+            states.lock().unwrap_or_else(PoisonError::into_inner).poll_next(context).map(Ok)
+        }))
+    }
+}

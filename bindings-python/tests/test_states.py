@@ -1,0 +1,86 @@
+"""Callbacks for the state of a client."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import queue
+import threading
+import weakref
+
+import pytest
+
+import zklock
+from zklock import aio
+
+
+def test_the_end_is_told_on_the_delivery_thread(client: zklock.Client) -> None:
+    told: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+    client.on_state(lambda state: told.put((state, threading.current_thread().name)))
+    client.close()
+    state, thread = told.get(timeout=10)
+    assert state == "closed"
+    assert thread != threading.main_thread().name
+
+
+def test_who_cancels_hears_no_more(client: zklock.Client) -> None:
+    heard: list[str] = []
+    told = threading.Event()
+    notice = client.on_state(heard.append)
+    client.on_state(lambda _: told.set())
+    notice.cancel()
+    client.close()
+    assert told.wait(10)
+    assert heard == []
+
+
+def test_a_closed_client_has_nothing_to_tell(client: zklock.Client) -> None:
+    client.close()
+    heard: list[str] = []
+    client.on_state(heard.append)
+    assert client.state == "closed"
+    assert heard == []
+
+
+def test_a_listener_does_not_keep_the_client(hosts: str) -> None:
+    client = zklock.Client(hosts)
+    told = threading.Event()
+    client.on_state(lambda _: told.set())
+    gone = weakref.ref(client)
+    del client
+    gc.collect()
+    assert gone() is None
+    # Without handles it closes, and says so.
+    assert told.wait(10)
+
+
+def test_what_a_listener_raises_is_unraisable(
+    client: zklock.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: queue.SimpleQueue[object] = queue.SimpleQueue()
+    monkeypatch.setattr("sys.unraisablehook", lambda args: raised.put(args.exc_value))
+    mistake = RuntimeError("of a listener")
+
+    def listener(state: str) -> None:
+        raise mistake
+
+    client.on_state(listener)
+    client.close()
+    assert raised.get(timeout=10) is mistake
+
+
+def test_asyncio_is_told_on_its_loop(hosts: str) -> None:
+    async def main() -> tuple[list[str], bool]:
+        heard: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
+        client = aio.Client(hosts)
+        client.on_state(lambda state: heard.put_nowait((state, threading.get_ident())))
+        await client.connect()
+        await client.close()
+        states, threads = [], set()
+        while "closed" not in states:
+            state, thread = await asyncio.wait_for(heard.get(), 10)
+            states.append(state)
+            threads.add(thread)
+        return states, threads == {threading.get_ident()}
+
+    assert asyncio.run(main()) == (["connecting", "connected", "closed"], True)

@@ -1,0 +1,151 @@
+//! Whether a client is in touch with the ensemble, and who wants to hear of it.
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use tokio::sync::mpsc;
+
+use crate::meter::Meter;
+
+/// Whether a client is in touch with the ensemble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum ClientState {
+    /// Nothing has been sent yet.
+    Idle,
+    /// No session yet, or none any more: looking for a server.
+    Connecting,
+    /// In touch with a server.
+    Connected,
+    /// Out of touch; the session may still live.
+    Suspended,
+    /// Closed, for good.
+    Closed,
+}
+
+impl ClientState {
+    const ALL: [Self; 5] = [Self::Idle, Self::Connecting, Self::Connected, Self::Suspended, Self::Closed];
+
+    /// The state's name, the same in all languages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Connecting => "connecting",
+            Self::Connected => "connected",
+            Self::Suspended => "suspended",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+/// Every change of a client's state, in order, from the moment that [`Client::states`](crate::Client::states) was called.
+#[derive(Debug)]
+pub struct States {
+    changes: mpsc::UnboundedReceiver<ClientState>,
+}
+
+impl States {
+    /// Nothing is told any more.
+    pub(crate) fn ended() -> Self {
+        Self { changes: mpsc::unbounded_channel().1 }
+    }
+
+    /// The next state; `None` when the client is closed, and that was told.
+    ///
+    /// Cancel safe: dropping the future misses nothing.
+    pub async fn next(&mut self) -> Option<ClientState> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// As [`next`](Self::next), for whoever implements a stream.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ClientState>> {
+        self.changes.poll_recv(context)
+    }
+}
+
+/// What the driver tells the handles without being asked.
+#[derive(Default)]
+pub(crate) struct Status {
+    state: AtomicU8,
+    session_id: AtomicI64,
+    listeners: Mutex<Vec<mpsc::UnboundedSender<ClientState>>>,
+    pub(crate) meter: Arc<Meter>,
+}
+
+impl Status {
+    pub(crate) fn set(&self, state: ClientState) {
+        // Held over both, so that all listeners hear of all changes in one order.
+        let mut listeners = self.listeners();
+        if self.state.swap(state as u8, Ordering::AcqRel) != state as u8 {
+            listeners.retain(|listener| listener.send(state).is_ok());
+        }
+        if state == ClientState::Closed {
+            listeners.clear();
+        }
+    }
+
+    pub(crate) fn get(&self) -> ClientState {
+        ClientState::ALL[usize::from(self.state.load(Ordering::Acquire))]
+    }
+
+    pub(crate) fn listen(&self) -> States {
+        let (listener, changes) = mpsc::unbounded_channel();
+        let mut listeners = self.listeners();
+        if self.get() != ClientState::Closed {
+            listeners.push(listener);
+        }
+        States { changes }
+    }
+
+    pub(crate) fn set_session(&self, session_id: i64) {
+        self.session_id.store(session_id, Ordering::Release);
+    }
+
+    pub(crate) fn session(&self) -> i64 {
+        self.session_id.load(Ordering::Acquire)
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<mpsc::UnboundedSender<ClientState>>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_change_is_told_once_and_in_order() {
+        let status = Status::default();
+        let mut changes = status.listen();
+        for state in
+            [ClientState::Connecting, ClientState::Connected, ClientState::Connected, ClientState::Closed]
+        {
+            status.set(state);
+        }
+        let mut told = Vec::new();
+        while let Some(state) = changes.next().await {
+            told.push(state);
+        }
+        assert_eq!(told, [ClientState::Connecting, ClientState::Connected, ClientState::Closed]);
+    }
+
+    #[tokio::test]
+    async fn a_closed_client_has_nothing_more_to_tell() {
+        let status = Status::default();
+        status.set(ClientState::Closed);
+        assert_eq!(status.listen().next().await, None);
+    }
+
+    #[test]
+    fn who_does_not_listen_any_more_is_forgotten() {
+        let status = Status::default();
+        drop(status.listen());
+        status.set(ClientState::Connected);
+        assert_eq!(status.listeners().len(), 0);
+    }
+}
