@@ -54,9 +54,7 @@ def test_a_listener_does_not_keep_the_client(hosts: str) -> None:
     assert told.wait(10)
 
 
-def test_what_a_listener_raises_is_unraisable(
-    client: zklock.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_listener_raises_is_unraisable(client: zklock.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     raised: queue.SimpleQueue[object] = queue.SimpleQueue()
     monkeypatch.setattr("sys.unraisablehook", lambda args: raised.put(args.exc_value))
     mistake = RuntimeError("of a listener")
