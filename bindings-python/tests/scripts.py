@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -15,35 +17,45 @@ def environment(hosts: str, path: str) -> dict[str, str]:
 
 
 def program(code: str) -> list[str]:
-    """The command that runs `code`, with what all programs import."""
+    """The command that runs `code`, with what all programs import.
+
+    In development mode, which has an interpreter that is aborted print where its threads stand.
+    """
     head = "import asyncio, os, signal, sys, threading, time\nimport zklock\nfrom zklock import aio\n"
     head += "hosts, path = os.environ['ZKLOCK_HOSTS'], os.environ['LOCK_PATH']\n"
     return [sys.executable, "-X", "dev", "-c", head + textwrap.dedent(code)]
 
 
-def run(
-    code: str, hosts: str = "127.0.0.1:1", path: str = "/unused", timeout: float = 20
-) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end."""
-    return subprocess.run(
-        program(code),
-        env=environment(hosts, path),
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-
-
 class Program(subprocess.Popen[str]):
-    """A program that does not outlive a test that fails: left to itself it may wait for ever."""
+    """A program that does not outlive a test that fails, and then tells what it was doing.
+
+    Left to itself it may wait for ever.
+    """
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self.kill()
+            self._abort()
         super().__exit__(kind, value, trace)
+
+    def _abort(self) -> None:
+        """End it and its children, and print what they wrote last: the stacks of their threads."""
+        self._signal_all(signal.SIGABRT)
+        # One that was stopped takes no other signal.
+        self._signal_all(signal.SIGCONT)
+        try:
+            output, errors = self.communicate(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._signal_all(signal.SIGKILL)
+            output, errors = self.communicate()
+        print(
+            f"the program ended with {self.returncode} and had written:\n{output}\n{errors}", file=sys.stderr
+        )
+
+    def _signal_all(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
 
 
 def start(code: str, hosts: str, path: str) -> Program:
@@ -55,4 +67,14 @@ def start(code: str, hosts: str, path: str) -> Program:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
+
+
+def run(
+    code: str, hosts: str = "127.0.0.1:1", path: str = "/unused", timeout: float = 20
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end."""
+    with start(code, hosts, path) as running:
+        output, errors = running.communicate(timeout=timeout)
+    return subprocess.CompletedProcess(running.args, running.returncode, output, errors)

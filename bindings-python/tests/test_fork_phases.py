@@ -65,8 +65,7 @@ PHASES = {
         await aio.Mutex(aio_client, path).acquire()
 
     task = event_loop.create_task(acquire())
-    threading.Thread(target=event_loop.run_forever, daemon=True).start()
-    holder = hold_until_queued(lambda: None)
+    holder = hold_until_queued(threading.Thread(target=event_loop.run_forever, daemon=True).start)
 
     async def outcome():
         await task
