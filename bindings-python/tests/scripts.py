@@ -40,10 +40,13 @@ class Program(subprocess.Popen[str]):
         super().__exit__(kind, value, trace)
 
     def _abort(self) -> None:
-        """End it and its children, and print what they wrote last: the stacks of their threads."""
-        self._signal_all(signal.SIGABRT)
+        """End it and then its children, and print what they wrote last: the stacks of their threads."""
+        self.send_signal(signal.SIGABRT)
         # One that was stopped takes no other signal.
-        self._signal_all(signal.SIGCONT)
+        self.send_signal(signal.SIGCONT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(5)
+        self._signal_all(signal.SIGABRT)
         try:
             output, errors = self.communicate(timeout=5)
         except subprocess.TimeoutExpired:

@@ -16,17 +16,17 @@ def wait_in_vain(hanging: scripts.Program) -> None:
 
 
 def test_a_program_that_hangs_tells_where(capfd: pytest.CaptureFixture[str]) -> None:
-    code = """
+    code = r"""
     def stuck_in_the_thread():
-        print("there")
+        sys.stdout.write("there\n")
         threading.Event().wait()
 
     def stuck_in_the_parent():
-        print("there")
+        sys.stdout.write("there\n")
         os.waitpid(child, 0)
 
     def stuck_in_the_child():
-        print("there")
+        sys.stdout.write("there\n")
         sys.stdin.read()
 
     child = os.fork()
