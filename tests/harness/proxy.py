@@ -372,6 +372,11 @@ class Proxy:
         number = self.session_connections.get(session)
         return self._call(lambda: any(connection.number == number for connection in self.connections))
 
+    def newest_session(self) -> int:
+        """The session that began last."""
+        # The server's answer to who asks for one that is over has the number 0.
+        return [session for session in self.passwords if session != 0][-1]
+
     def __enter__(self) -> Self:
         self._thread.start()
         self.accept()

@@ -259,10 +259,11 @@ class Worker:
         acl: str | None = None,
         sasl: tuple[str, str] | None = None,
         tls: Mapping[str, str] | None = None,
+        retries: int | None = None,
     ) -> int:
-        """Connect a client; returns its session id."""
+        """Connect a client; returns its session id. ``retries`` is for Curator, which else tries for ever."""
         options: Line = {"session_timeout": session_timeout, "connect_timeout": connect_timeout}
-        options |= {"auth": auth, "acl": acl, "sasl": sasl, "tls": tls}
+        options |= {"auth": auth, "acl": acl, "sasl": sasl, "tls": tls, "retries": retries}
         given = {name: value for name, value in options.items() if value is not None}
         self.sessions[client] = int(self.call("connect", client=client, hosts=hosts, **given)["session"])
         return self.sessions[client]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import LockTimeout, NoNodeError
+from kazoo.exceptions import CancelledError, LockTimeout, NoNodeError
 
 from workers.line import Command, answer, now
 from workers.threaded import ThreadedWorker
@@ -29,6 +29,14 @@ class KazooWorker(ThreadedWorker):
         self._clients: dict[str, Any] = {}
         self._locks: dict[str, Any] = {}
         self._leases: dict[str, Any] = {}
+        # What was asked for by which command.
+        self._asked: dict[Any, Any] = {}
+
+    def cancel(self, command: Command) -> None:
+        lock = self._asked.get(command["target"])
+        if lock is not None:
+            lock.cancel()
+        answer(command, "cancelled")
 
     def do_connect(self, command: Command) -> None:
         client = KazooClient(hosts=command["hosts"], timeout=command.get("session_timeout", 10.0))
@@ -61,11 +69,16 @@ class KazooWorker(ThreadedWorker):
         return found
 
     def do_acquire(self, command: Command) -> None:
-        lock = self._locks[command["lock"]]
+        lock = self._asked[command["id"]] = self._locks[command["lock"]]
         try:
             with self.interrupts.armed():
-                lock.acquire(timeout=command.get("timeout"))
+                held = lock.acquire(timeout=command.get("timeout"))
         except LockTimeout:
+            held = False
+        except CancelledError:
+            answer(command, "cancelled")
+            return
+        if not held:
             answer(command, "timeout")
             return
         granted = now()
@@ -86,6 +99,9 @@ class KazooWorker(ThreadedWorker):
         if not self._leases[command["lease"]].release():
             raise NotHeld("not held")
         answer(command, "released", t0=started)
+
+    def do_owned(self, command: Command) -> None:
+        answer(command, "value", value=self._locks[command["lock"]].is_acquired)
 
     def do_close(self, command: Command) -> None:
         self._stop(self._clients.pop(command["client"]))

@@ -76,7 +76,7 @@ class ThreadedWorker(ABC):
             if name == "threads":
                 answer(command, "value", value=thread_names())
             elif name == "cancel":
-                answer(command, "unsupported")
+                self.cancel(command)
             elif name == "contend":
                 threading.Thread(target=self._do, args=(command,), daemon=True).start()
             else:
@@ -151,6 +151,10 @@ class ThreadedWorker(ABC):
             ended = now()
         names = {"lease": f"{command['id']}-{number}-{turn}", "owner": f"{command['id']}-{number}"}
         answer(command, "held", t=granted, t_wait=asked, t_end=ended, **names, **fields)
+
+    def cancel(self, command: Command) -> None:
+        """Cancel a pending acquire. Python's threads cannot be."""
+        answer(command, "unsupported")
 
     @abstractmethod
     def make(self, command: Command) -> Any:

@@ -33,6 +33,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.curator.retry.RetryForever;
 import org.apache.zookeeper.ZooDefs;
 import org.apache.zookeeper.data.ACL;
@@ -293,8 +294,11 @@ public final class CuratorWorker {
     private void connect(JsonObject command) throws Exception {
         double session = command.has("session_timeout") ? command.get("session_timeout").getAsDouble() : 10;
         double connect = command.has("connect_timeout") ? command.get("connect_timeout").getAsDouble() : 10;
-        // Short retries: what is tested is the queue, not how long Curator backs off.
-        RetryPolicy retries = new RetryForever(50);
+        // Short retries for ever: what is tested is mostly the queue, not how long Curator backs off. A number of them is
+        // for what is about that, with the pause of Curator's own examples.
+        RetryPolicy retries = command.has("retries")
+                ? new ExponentialBackoffRetry(1000, command.get("retries").getAsInt())
+                : new RetryForever(50);
         CuratorFrameworkFactory.Builder builder = CuratorFrameworkFactory.builder()
                 .connectString(text(command, "hosts"))
                 .sessionTimeoutMs((int) (session * 1000))

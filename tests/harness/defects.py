@@ -1,0 +1,146 @@
+"""Histories in which peers went wrong.
+
+What must come of them here is in the scenarios, what comes of the peers in `unit/test_peer_defects.py`, and
+the table of both in scenarios.md.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import Start, counting, eventually, leases_of, line_up, turns_of, user
+from harness.worker import Pending, Worker
+
+# Clients give their session up after 7/5 of its time-out at the latest. A server that was away for longer,
+# and starting takes it a while, does not know, and keeps the session and its nodes for another time-out.
+OUTAGE = 1.4
+
+SHORTLY = 1.0
+"""Seconds within which something would happen if it did."""
+
+REVOKE = b"__REVOKE__"
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """What comes of one whose session was replaced, and of one who waits behind it."""
+
+    worker: Worker
+    # For a lock that another held then.
+    waiting: Pending
+    # For the lock at `created`, whose node was made, but the reply was lost with the session.
+    creating: Pending
+    created: str
+    last: Worker
+    behind: Pending
+
+
+def replace_session(
+    start: Start, name: str, server: Standalone, proxy: Proxy, path: str, session_timeout: float
+) -> Replaced:
+    """CURATOR-604, CURATOR-498: nodes of the old session still stand when there is a new one.
+
+    Somebody held the lock at `awaited`, and does no more.
+    """
+    awaited, created = f"{path}/awaited", f"{path}/created"
+    worker = user(start, name, proxy.hosts, awaited, session_timeout=session_timeout)
+    worker.lock(created, lock="created")
+    # Sits the outage out.
+    last = user(start, "rust", server.hosts, awaited, session_timeout=15)
+    with Observer(server.hosts) as observer:
+        observer.create(created)
+        observer.create(awaited)
+        # Whose session does not matter.
+        holder = observer.client.create(f"{awaited}/x-lock-", sequence=True)
+        waiting, behind = line_up(observer, awaited, [worker, last])
+    drop = proxy.drop_reply("create2")
+    # Or the client might be back before the outage, and find its node.
+    proxy.refuse_new()
+    creating = worker.acquire("created", lock="created", owner="creator")
+    drop.wait()
+    known = proxy.newest_session()
+    server.kill()
+    time.sleep(OUTAGE * session_timeout)
+    server.start()
+    proxy.accept()
+    eventually(lambda: proxy.newest_session() != known, "a new session", 10)
+    with Observer(server.hosts) as observer:
+        observer.delete(holder)
+    return Replaced(worker, waiting, creating, created, last, behind)
+
+
+def assert_created_anew(replaced: Replaced, server: Standalone, proxy: Proxy) -> None:
+    """The node of the dying session was not taken for the new one's."""
+    # Curator tells the name without the path.
+    node = replaced.creating.expect("acquired")["node"].rsplit("/", 1)[-1]
+    with Observer(server.hosts) as observer:
+        observer.wait(replaced.created, lambda queue: queue == [node], "queue without the old node")
+        assert observer.owner(f"{replaced.created}/{node}") == proxy.newest_session()
+    replaced.worker.release("created", owner="creator")
+
+
+def over(
+    start: Start, name: str, how: str, hosts: str, proxy: Proxy, observer: Observer, path: str
+) -> tuple[Worker, Worker]:
+    """Curator's isAcquiredInThisProcess, kazoo 282. One held, but no more, and the other holds."""
+    observer.create(path)
+    holder = user(start, name, proxy.hosts, path)
+    other = user(start, "rust", hosts, path)
+    holder.hold()
+    (waiting,) = line_up(observer, path, [other])
+    session = holder.sessions["c"]
+    if how == "session":
+        observer.kill_session(session, proxy.passwords[session])
+    else:
+        observer.delete(f"{path}/{observer.queue(path)[0]}")
+    waiting.expect("acquired")
+    if how == "session":
+        eventually(lambda: proxy.newest_session() != session, "a new session", 10)
+    return holder, other
+
+
+def owned(worker: Worker) -> bool | None:
+    """Whether the owner holds, as the worker sees it; None where nobody can be asked."""
+    value: bool | None = worker.send("owned", lock="m", owner="a").line().get("value")
+    return value
+
+
+def halves(
+    start: Start, name: str, server: Standalone, observer: Observer, path: str
+) -> tuple[list[Worker], list[Pending]]:
+    """Two want both of two permits, and are in the queue for their turns when the first turn comes."""
+    for directory in (leases_of(path), turns_of(path)):
+        observer.create(directory)
+    workers = [counting(start, name, server.hosts, path, 2) for _ in range(2)]
+    turn = observer.client.create(f"{turns_of(path)}/x-lock-", sequence=True)
+    asked = []
+    for place, worker in enumerate(workers, start=2):
+        asked.append(worker.acquire(count=2))
+        observer.wait_queue(turns_of(path), place)
+    observer.delete(turn)
+    return workers, asked
+
+
+def cancelled_idle(start: Start, name: str, hosts: str, path: str) -> Worker:
+    """Somebody cancels what has long been acquired and released."""
+    worker = user(start, name, hosts, path)
+    asked = worker.acquire()
+    asked.expect("acquired")
+    worker.release()
+    worker.call("cancel", target=asked.id)
+    return worker
+
+
+def revoked_before_the_watch(worker: Worker, lock: str, proxy: Proxy, observer: Observer, path: str) -> None:
+    """Asked to give up what it has just made a node for, before it can watch that; it gets the lock."""
+    trap = proxy.black_hole_behind("create2")
+    asked = worker.acquire(lock=lock)
+    trap.wait()
+    (node,) = observer.wait_queue(path, 1)
+    observer.client.set(f"{path}/{node}", REVOKE)
+    proxy.heal()
+    asked.expect("acquired")

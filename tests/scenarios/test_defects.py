@@ -1,0 +1,129 @@
+"""What peers have stumbled over. The table of issues is in scenarios.md; the peers' part in `unit`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness.defects import (
+    SHORTLY,
+    assert_created_anew,
+    cancelled_idle,
+    halves,
+    over,
+    owned,
+    replace_session,
+    revoked_before_the_watch,
+)
+from harness.history import assert_clean
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import Start, await_loss, eventually, leases_of, user
+
+
+@pytest.fixture(scope="module")
+def fragile() -> Iterator[Standalone]:
+    """A server that may be killed."""
+    with Standalone() as standalone:
+        yield standalone
+
+
+@pytest.fixture
+def fragile_proxy(fragile: Standalone) -> Iterator[Proxy]:
+    """A proxy before it."""
+    with Proxy(fragile.hosts) as made:
+        yield made
+
+
+def test_s230_a_session_is_replaced(
+    surface: str, fragile: Standalone, fragile_proxy: Proxy, path: str, start: Start
+) -> None:
+    replaced = replace_session(start, surface, fragile, fragile_proxy, path, 1.5)
+    assert_created_anew(replaced, fragile, fragile_proxy)
+    # The waiter has lost its place.
+    replaced.behind.expect("acquired")
+    with Observer(fragile.hosts) as observer:
+        queue = observer.wait_queue(f"{path}/awaited", 2)
+        assert not replaced.waiting.done
+        replaced.last.release()
+        granted = replaced.waiting.expect("acquired")
+        assert granted["node"].endswith(queue[1])
+        assert observer.owner(granted["node"]) == fragile_proxy.newest_session()
+    replaced.worker.release()
+    assert_clean(replaced.worker.holds() + replaced.last.holds(), at_least=3)
+
+
+def test_s88_nobody_keeps_half(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    (first, second), (now, later) = halves(start, surface, server, observer, path)
+    now.expect("acquired")
+    assert not later.done
+    first.release()
+    later.expect("acquired")
+    second.release()
+    assert_clean(first.holds() + second.holds(), at_least=4)
+    observer.wait_queue(leases_of(path), 0)
+
+
+@pytest.mark.parametrize("how", ["session", "node"])
+def test_s232_a_hold_that_is_over(
+    surface: str,
+    how: str,
+    server: Standalone,
+    proxy: Proxy,
+    observer: Observer,
+    path: str,
+    start: Start,
+) -> None:
+    holder, other = over(start, surface, how, server.hosts, proxy, observer, path)
+    await_loss(holder)
+    assert owned(holder) is not True
+    again = holder.acquire("again")
+    observer.wait_queue(path, 2)
+    assert not again.done
+    other.release()
+    again.expect("acquired")
+    holder.release("again")
+    assert observer.queue(path) == []
+
+
+def test_s233_cancelled_with_nothing_to_cancel(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker = cancelled_idle(start, surface, server.hosts, path)
+    worker.hold()
+    worker.release()
+    assert observer.queue(path) == []
+
+
+def test_s234_kazoo_732(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    holder = user(start, surface, server.hosts, path)
+    leaver = user(start, surface, proxy.hosts, path)
+    holder.hold()
+    leaving = leaver.acquire(timeout=SHORTLY)
+    observer.wait_queue(path, 2)
+    proxy.black_hole()
+    leaving.expect("timeout")
+    eventually(lambda: proxy.snapshot().requests["delete"] > 0, "the delete is on its way")
+    proxy.cut()
+    proxy.heal()
+    observer.wait_queue(path, 1)
+    holder.release()
+    assert observer.queue(path) == []
+
+
+def test_s235_revoked_before_the_watch(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    worker = user(start, surface, proxy.hosts, path)
+    revoked_before_the_watch(worker, "m", proxy, observer, path)
+    worker.call("listen", lease="l")
+    worker.wait_line("revoked", lease="l")
+    worker.release()
+    assert observer.queue(path) == []

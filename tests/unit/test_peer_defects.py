@@ -1,0 +1,285 @@
+"""The peers' defects, shown on the peers: so the scenarios that are built like these are known to bite.
+
+What the version at hand has mended is shown too. The table is in scenarios.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import monotonic_ns
+
+import pytest
+
+from harness.defects import (
+    REVOKE,
+    SHORTLY,
+    assert_created_anew,
+    cancelled_idle,
+    halves,
+    over,
+    owned,
+    replace_session,
+    revoked_before_the_watch,
+)
+from harness.history import assert_clean, overlaps
+from harness.observer import Observer, sequence, watched_by
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import (
+    Start,
+    counting,
+    eventually,
+    leases_of,
+    line_up,
+    queue_up,
+    readwriter,
+    turns_of,
+    user,
+)
+from harness.worker import Pending, Unanswered, Worker
+
+ends = pytest.mark.parametrize("how", ["session", "node"])
+
+
+@pytest.fixture(scope="module")
+def fragile() -> Iterator[Standalone]:
+    """A server that may be killed."""
+    with Standalone() as standalone:
+        yield standalone
+
+
+@pytest.fixture
+def fragile_proxy(fragile: Standalone) -> Iterator[Proxy]:
+    """A proxy before it."""
+    with Proxy(fragile.hosts) as made:
+        yield made
+
+
+def test_curator_604_and_498(fragile: Standalone, fragile_proxy: Proxy, path: str, start: Start) -> None:
+    # It takes its time to come back: the old nodes must stand until then.
+    replaced = replace_session(start, "curator", fragile, fragile_proxy, path, 3)
+    # Through the node of its old session, which the server deletes when its time has run out.
+    replaced.waiting.expect("acquired")
+    replaced.behind.expect("acquired")
+    found = overlaps(replaced.worker.holds() + replaced.last.holds())
+    assert len(found) == 1, "CURATOR-604 is mended"
+    # CURATOR-498 is.
+    assert_created_anew(replaced, fragile, fragile_proxy)
+
+
+@ends
+def test_a_hold_that_is_over_on_curator(
+    how: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    holder, other = over(start, "curator", how, server.hosts, proxy, observer, path)
+    assert owned(holder)
+    # It enters again, and nobody is asked, while the other holds.
+    holder.hold("again")
+    assert other.check().expect("value")["value"] == "held"
+    assert len(observer.queue(path)) == 1
+
+
+@ends
+def test_kazoo_282_on_kazoo(
+    how: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    holder, other = over(start, "kazoo", how, server.hosts, proxy, observer, path)
+    assert owned(holder)
+    other.release()
+    # The lock is free, and it does not even ask for it.
+    again = holder.acquire("again")
+    with pytest.raises(Unanswered):
+        again.line(SHORTLY)
+    assert observer.queue(path) == []
+
+
+def test_cancelled_with_nothing_to_cancel_on_kazoo(
+    server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    worker = cancelled_idle(start, "kazoo", server.hosts, path)
+    assert worker.acquire().line()["event"] == "cancelled"
+
+
+def test_kazoo_732_on_kazoo(
+    server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    holder, last = (user(start, "rust", server.hosts, path) for _ in range(2))
+    leaver = user(start, "kazoo", proxy.hosts, path)
+    holder.hold()
+    # It waits for the delete of the node that it made to try.
+    trap = proxy.black_hole_behind("getChildren")
+    leaving = leaver.send("try", lock="m", lease="l", owner="a")
+    trap.wait()
+    eventually(lambda: proxy.snapshot().requests["delete"] > 0, "the delete is on its way")
+    proxy.cut()
+    proxy.heal()
+    leaving.expect("busy")
+    holder.release()
+    # Its node stands as long as its session.
+    last.acquire(timeout=SHORTLY).expect("timeout")
+    observer.wait_queue(path, 1)
+
+
+# kazoo 732 (as users tell it), CURATOR-45, 79, 205, 462: interrupted while waiting. Ours: S9, S10, S91.
+
+
+def interrupted(
+    start: Start, name: str, server: Standalone, observer: Observer, path: str
+) -> tuple[Worker, Pending]:
+    """A waiter is interrupted, and the holder releases; the next one asks."""
+    observer.create(path)
+    holder, last = (user(start, "rust", server.hosts, path) for _ in range(2))
+    leaver = user(start, name, server.hosts, path)
+    holder.hold()
+    (leaving,) = line_up(observer, path, [leaver], owner="main")
+    eventually(lambda: bool(watched_by(server, leaver.sessions["c"], path)), "it waits")
+    if name == "kazoo":
+        leaver.interrupt()
+    else:
+        leaver.cancel(leaving)
+    leaving.expect("cancelled")
+    holder.release()
+    return last, last.acquire(timeout=SHORTLY)
+
+
+def test_kazoo_leaves_an_orphan_when_interrupted(
+    server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    _last, asked = interrupted(start, "kazoo", server, observer, path)
+    asked.expect("timeout")
+    observer.wait_queue(path, 1)
+
+
+def test_curator_79_is_mended(server: Standalone, observer: Observer, path: str, start: Start) -> None:
+    last, asked = interrupted(start, "curator", server, observer, path)
+    asked.expect("acquired")
+    last.release()
+    assert observer.queue(path) == []
+
+
+def test_curator_462_is_mended(
+    server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    holder = counting(start, "rust", server.hosts, path, 1)
+    leaver = counting(start, "curator", proxy.hosts, path, 1)
+    holder.hold()
+    leaving = leaver.acquire()
+    observer.wait_queue(leases_of(path), 2)
+
+    def waits() -> bool:
+        last = proxy.snapshot().flights[-1]
+        return last.requests[-1].startswith("getChildren") and last.closed is not None
+
+    eventually(waits, "it has seen that it must wait")
+    leaver.cancel(leaving)
+    leaving.expect("cancelled")
+    observer.wait_queue(leases_of(path), 1)
+    observer.wait_queue(turns_of(path), 0)
+
+
+# Curator: the turn for permits is taken for each of them anew. Ours: S88.
+
+
+def test_curator_keeps_half(server: Standalone, observer: Observer, path: str, start: Start) -> None:
+    _workers, asked = halves(start, "curator", server, observer, path)
+    # One has its turn, and waits for the other's permit, who waits for a turn.
+    observer.wait_queue(leases_of(path), 3)
+    observer.wait_queue(turns_of(path), 2)
+    for pending in asked:
+        with pytest.raises(Unanswered):
+            pending.line(SHORTLY / 2)
+
+
+# kazoo 649: a reader between two writers. Ours: S58, S59.
+
+
+def test_kazoo_649_is_mended(server: Standalone, observer: Observer, path: str, start: Start) -> None:
+    observer.create(path)
+    workers = [readwriter(start, "kazoo", server.hosts, path) for _ in range(3)]
+    waiting = queue_up(observer, path, list(zip(workers, "wrw", strict=True)))
+    for worker, pending in zip(workers, waiting, strict=True):
+        pending.expect("acquired")
+        worker.release()
+    assert_clean([hold for worker in workers for hold in worker.holds()], at_least=3)
+
+
+def test_curator_misses_revocations(proxy: Proxy, observer: Observer, path: str, start: Start) -> None:
+    worker = start("curator")
+    worker.connect(proxy.hosts)
+    for name in ("early", "twice"):
+        observer.create(f"{path}/{name}")
+        worker.lock(f"{path}/{name}", lock=name, revocable=True)
+    revoked_before_the_watch(worker, "early", proxy, observer, f"{path}/early")
+    # Heard at the first acquire, not at the second: S142.
+    for lease in ("first", "second"):
+        node = worker.hold(lease, lock="twice")["node"]
+        observer.client.set(f"{path}/twice/{node}", REVOKE)
+        if lease == "first":
+            worker.wait_line("revoked", lock="twice")
+            worker.release(lease)
+    with pytest.raises(Unanswered):
+        worker.wait_line("revoked", SHORTLY, lock="early")
+    assert [line["lock"] for line in worker.history if line["event"] == "revoked"] == ["twice"]
+
+
+# Curator: an owner that waits for itself. Ours: S5, S61.
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted"),
+    [
+        pytest.param("mutex", "mutex", id="second_object"),
+        pytest.param("read", "write", id="upgrade"),
+    ],
+)
+def test_curator_waits_for_itself(
+    held: str, wanted: str, server: Standalone, path: str, start: Start
+) -> None:
+    worker = start("curator")
+    worker.connect(server.hosts)
+    worker.lock(path, lock="held", kind=held)
+    worker.lock(path, lock="wanted", kind=wanted)
+    worker.hold(lock="held")
+    worker.acquire("again", lock="wanted", timeout=SHORTLY).expect("timeout")
+
+
+# Time-outs with the server away. Ours: S20.
+
+
+def test_peers_do_not_keep_time_outs(
+    server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    with Proxy(server.hosts) as silent:
+        asked = []
+        for name in ("curator", "kazoo"):
+            for away in (proxy, silent):
+                worker = start(name)
+                # As in Curator's own examples.
+                worker.connect(away.hosts, retries=3)
+                worker.lock(path)
+                asked.append(worker)
+        proxy.refuse()
+        silent.black_hole()
+        waiting = [worker.acquire(timeout=SHORTLY) for worker in asked]
+        for pending in waiting:
+            with pytest.raises(Unanswered):
+                pending.line(max(0.0, (pending.sent - monotonic_ns()) / 1e9 + 3 * SHORTLY))
+
+
+# The numbers of nodes begin anew when the parent is made anew: no tokens. Ours: S16.
+
+
+def test_sequence_numbers_begin_anew(server: Standalone, observer: Observer, path: str, start: Start) -> None:
+    worker = user(start, "curator", server.hosts, path)
+    numbers, czxids = [], []
+    for lease in ("first", "second"):
+        held = worker.hold(lease)
+        numbers.append(sequence(held["node"]))
+        czxids.append(int(held["token"]))
+        worker.release(lease)
+        observer.wait_gone(path)
+    assert numbers == [0, 0]
+    assert czxids[0] < czxids[1]
