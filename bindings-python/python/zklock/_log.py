@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 
-from zklock import _zklock
+from zklock import _fork, _zklock
 
 _logger = logging.getLogger("zklock")
 # As every library should: without it, warnings of a program that does not log would go to standard error.
@@ -22,6 +22,9 @@ _LEVELS = {
     # `logging` has no name for it.
     "trace": 5,
 }
+
+# Level, target, file, line, time, text and fields.
+_Event = tuple[str, str, str, int, float, str, list[tuple[str, str]]]
 
 _thread: threading.Thread | None = None
 
@@ -48,18 +51,23 @@ def _hand_on() -> None:
     while (events := _zklock.next_events(verbosity())) is not None:
         told, dropped = events
         for event in told:
-            try:
-                _tell(*event)
-            except Exception:
-                # A handler's mistake is its author's to see, and no reason to say no more.
-                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+            with _fork.not_now():
+                _try_to_tell(event)
         if dropped:
-            _logger.warning("%d events came too fast to be logged", dropped)
+            with _fork.not_now():
+                _logger.warning("%d events came too fast to be logged", dropped)
 
 
-def _tell(
-    level: str, target: str, file: str, line: int, time: float, text: str, fields: list[tuple[str, str]]
-) -> None:
+def _try_to_tell(event: _Event) -> None:
+    try:
+        _tell(event)
+    except Exception:
+        # A handler's mistake is its author's to see, and no reason to say no more.
+        threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+
+
+def _tell(event: _Event) -> None:
+    level, target, file, line, time, text, fields = event
     logger = _client_logger if target.startswith("zookeeper_client") else _logger
     number = _LEVELS[level]
     if not logger.isEnabledFor(number):
