@@ -294,3 +294,26 @@ proptest! {
         run(world(BUSY, directory), &steps)?;
     }
 }
+
+/// The term ends between the wish for a writer's place and the driver's hearing of it.
+#[test]
+fn a_reader_comes_too_late_for_its_writers_place() {
+    let ask = |kind| Step::Join(0, Naming::Curator, kind, Intent::Wait);
+    let read_too = Step::ReadToo(0, Naming::Curator, 0);
+    let holds = [ask(Kind::Write), Step::Pump(0), Step::Pump(0), Step::Pump(0)];
+    for wishes in [vec![ask(Kind::Read), read_too], vec![read_too, ask(Kind::Read), read_too]] {
+        let late = [Step::EndTerm(0), Step::Drive(0, 1)];
+        let steps = [holds.as_slice(), &wishes, &late].concat();
+        run(world(READ_WRITE, true), &steps).expect("the reader stands where it queued, or in the place");
+    }
+}
+
+/// Nodes that come into a directory made anew were never before one that an operator deleted in the last.
+#[test]
+fn numbers_begin_anew_with_the_directory() {
+    let ask = Step::Join(0, Naming::Curator, Kind::Exclusive, Intent::Wait);
+    let queued = [ask, Step::Pump(0), Step::Pump(0), ask, Step::Pump(0), Step::Pump(0)];
+    let anew =
+        [Step::Delete(0), Step::Delete(0), Step::Reap, Step::Release(0, 0), Step::Enter(0, Kind::Exclusive)];
+    run(world(EVERYTHING, true), &[queued.as_slice(), &anew].concat()).expect("the hand-off asks no server");
+}

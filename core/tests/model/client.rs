@@ -30,7 +30,16 @@ pub(crate) struct Wish {
     /// The same owner's wish for the other half of a read/write lock.
     other_half: Option<JoinId>,
     /// The writer's node in whose place it is to hold.
-    pub(crate) place: Option<(SessionId, u64)>,
+    pub(crate) place: Option<Place>,
+}
+
+/// Where a downgrade is to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) session: SessionId,
+    pub(crate) sequence: u64,
+    /// The writer was lost before the driver heard of the wish: it may, but need not, come into the place.
+    pub(crate) late: bool,
 }
 
 /// A lock held, as far as the application knows.
@@ -38,7 +47,7 @@ pub(crate) struct Wish {
 pub(crate) struct Hold {
     pub(crate) kind: Kind,
     /// The writer's node in whose place it was to hold.
-    pub(crate) place: Option<(SessionId, u64)>,
+    pub(crate) place: Option<Place>,
     pub(crate) node: NodeName,
     pub(crate) czxid: Zxid,
     pub(crate) session: SessionId,
@@ -157,7 +166,7 @@ impl Client {
     /// The owner of a write lock asks for the read lock too.
     pub(crate) fn downgrade(&mut self, naming: Naming, writer: JoinId) {
         if let Some(hold) = self.holds.get(&writer).filter(|hold| hold.kind == Kind::Write) {
-            let place = Some((hold.session, hold.node.sequence()));
+            let place = Some(Place { session: hold.session, sequence: hold.node.sequence(), late: false });
             let reader = self.join(naming, Kind::Read, Intent::Downgrade(writer));
             self.waiting.entry(reader).and_modify(|wish| wish.place = place);
         }
@@ -369,10 +378,22 @@ impl Client {
         if !running {
             for (join, _) in std::mem::take(&mut self.holds) {
                 self.told.push(Told::Lost(join));
+                self.come_too_late(join);
                 self.tell(Event::Release(join));
             }
         }
         self.tell(if running { Event::TermBegan } else { Event::TermEnded });
+    }
+
+    /// A writer is lost: the wishes for its place that the driver has yet to hear of come too late.
+    fn come_too_late(&mut self, writer: JoinId) {
+        for input in &self.inbox {
+            let Input::Join(reader, _, _, Intent::Downgrade(of)) = input else { continue };
+            let place = self.waiting.get_mut(reader).and_then(|wish| wish.place.as_mut());
+            if let Some(place) = place.filter(|_| *of == writer) {
+                place.late = true;
+            }
+        }
     }
 
     /// Proves the session, if somebody holds or is about to.
@@ -451,7 +472,7 @@ impl Client {
         let session = self.session.as_ref().expect("a grant needs a session").id;
         self.told.push(if self.term_runs() { Told::Granted(join) } else { Told::Unfounded(join) });
         let wish = self.waiting.remove(&join);
-        let writers_place = Some((session, node.sequence()));
+        let writers_place = Some(Place { session, sequence: node.sequence(), late: false });
         let place = wish.and_then(|wish| wish.place);
         let unwanted = if node.as_str().contains("-lease-") { Kind::Permit(u32::MAX) } else { node.kind() };
         let kind = wish.map_or(unwanted, |wish| wish.kind);

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use crate::queue::{Intent, JoinId, Kind, Naming, NodeName};
 
-pub(crate) use self::client::{Client, Hold, Requests, Told};
+pub(crate) use self::client::{Client, Hold, Place, Requests, Told};
 pub(crate) use self::foreign::Foreign;
 pub(crate) use self::network::Session;
 use self::server::CHILDREN;
@@ -320,12 +320,12 @@ impl World {
 
     /// A downgrade lets nobody in between: it keeps the writer's place, unless that is lost. Returns whether it has it.
     fn check_place(&self, who: &str, hold: &Hold) -> Result<bool, String> {
-        let Some((session, sequence)) = hold.place else { return Ok(false) };
+        let Some(Place { session, sequence, late }) = hold.place else { return Ok(false) };
         let same = |name: &str| NodeName::parse(name).is_some_and(|name| name.sequence() == sequence);
         let lost = self.server.nodes.iter().any(|(name, node)| node.deleted_by_operator && same(name));
         if hold.node.sequence() == sequence {
             Ok(true)
-        } else if session != hold.session || lost {
+        } else if session != hold.session || lost || late {
             Ok(false)
         } else {
             Err(format!("{who}, and not in the writer's place {sequence}"))
@@ -341,6 +341,8 @@ impl World {
             *name < hold.node
                 && (other.owner == node.owner || conflict(hold.kind, name.kind()))
                 && other.gone.is_none_or(|gone| gone > node.made)
+                // In a directory made anew the numbers begin at zero again.
+                && node.gone.is_none_or(|gone| other.made < gone)
         };
         let names = self.server.nodes.keys().filter_map(|name| NodeName::parse(name));
         let mut before: Vec<_> = names.filter(stood_before).collect();
