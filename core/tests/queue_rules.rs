@@ -415,6 +415,21 @@ fn rule_06_own_node_gone_joins_again() {
 }
 
 #[test]
+fn rule_06_one_place_that_is_certain_does_not_vouch_for_those_behind_it() {
+    let mut desk = Desk::new(1);
+    let (first, near) = desk.queue_up(A, 2, &[other(1)]);
+    let (node, far) = desk.queue_up(B, 4, &[other(1), first, other(3)]);
+    // From here nobody tells what becomes of B's node.
+    let used_up = Event::Changed(watch(&far, &node));
+    assert_eq!(desk.tell([used_up, Event::Gone(watch(&far, &other(3)))]), []);
+    assert_eq!(grants(&desk.tell([Event::Gone(watch(&near, &other(1)))])), [A]);
+    let look = desk.tell([Event::Release(A)]);
+    assert_eq!(grants(&look), []);
+    let again = desk.tell([listed(list(&look).0, [])]);
+    assert_ne!(create(&again).1, node[..node.len() - 10]);
+}
+
+#[test]
 fn rule_06_a_vanished_writer_blocks_until_a_later_listing() {
     let mut desk = Desk::new(1);
     let (node, actions) = desk.queue_up(A, 5, &[writer(4)]);

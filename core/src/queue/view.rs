@@ -13,13 +13,13 @@ pub(super) struct View {
     /// in its place *before* the writer's node goes, so they block exclusive waiters until a listing
     /// received after the event does not show them or their reader (rule 6).
     vanished: BTreeSet<NodeName>,
-    /// The first of the nodes that went by an event. What stands behind it was not checked since.
-    subtracted: Option<NodeName>,
+    /// The nodes that went by an event. What stands behind them was not checked since.
+    subtracted: BTreeSet<NodeName>,
 }
 
 impl View {
     pub(super) fn new(nodes: BTreeSet<NodeName>) -> Self {
-        Self { nodes, vanished: BTreeSet::new(), subtracted: None }
+        Self { nodes, ..Self::default() }
     }
 
     /// Takes out what an earlier view saw vanish.
@@ -32,9 +32,7 @@ impl View {
         if !self.nodes.remove(name) {
             return false;
         }
-        if self.subtracted.as_ref().is_none_or(|first| name < first) {
-            self.subtracted = Some(name.clone());
-        }
+        self.subtracted.insert(name.clone());
         let writer = name.kind() == Kind::Write && !planted(Mutant::NoDowngradeException);
         if writer {
             self.vanished.insert(name.clone());
@@ -44,17 +42,18 @@ impl View {
 
     /// Whether events were subtracted, so that more may have gone unseen.
     pub(super) fn stale(&self) -> bool {
-        self.subtracted.is_some()
+        !self.subtracted.is_empty()
     }
 
     /// Whether what stands before `name` was changed by events since the listing.
     pub(super) fn stale_before(&self, name: &NodeName) -> bool {
-        self.subtracted.as_ref().is_some_and(|first| first < name)
+        self.subtracted.range(..name).next().is_some()
     }
 
-    /// Our node was just seen to be in its place: the events say the truth about what stands before it.
-    pub(super) fn confirm(&mut self) {
-        self.subtracted = None;
+    /// Our node at `name` was just seen to be in its place: the events say the truth about what stands before it, and
+    /// nothing about what stands behind it.
+    pub(super) fn confirm(&mut self, name: &NodeName) {
+        self.subtracted = self.subtracted.split_off(name);
     }
 
     /// Whether a contender at `name` has somebody before it that it cannot hold with.

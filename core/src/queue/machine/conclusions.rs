@@ -48,8 +48,8 @@ impl Queue {
             // may have been told the same (rule 6).
             if view.stale_before(&name) {
                 match self.watches.get(&name) {
-                    Some(watch) if watch.armed => view.confirm(),
-                    _ if planted(Mutant::NoOwnNodeWatch) => view.confirm(),
+                    Some(watch) if watch.armed => view.confirm(&name),
+                    _ if planted(Mutant::NoOwnNodeWatch) => view.confirm(&name),
                     Some(_) => return,
                     None => return self.want(Look::Plain),
                 }
