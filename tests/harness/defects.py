@@ -94,7 +94,10 @@ def over(
     (waiting,) = line_up(observer, path, [other])
     session = holder.sessions["c"]
     if how == "session":
+        # It does not race with the kill for its session.
+        proxy.refuse()
         observer.kill_session(session, proxy.passwords[session])
+        proxy.accept()
     else:
         observer.delete(f"{path}/{observer.queue(path)[0]}")
     waiting.expect("acquired")

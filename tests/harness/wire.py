@@ -42,6 +42,9 @@ OPS = {
 PING_XID = -2
 EVENT_XID = -1
 
+PATIENCE = 2.0
+"""Seconds that a server has for an answer."""
+
 
 class Frames:
     """Cuts a stream of bytes into length-prefixed frames.
@@ -118,18 +121,18 @@ def close_session(host: str, port: int, session_id: int, password: bytes) -> boo
 
     Both requests go out in one write: the session moves to our connection and is closed before its owner,
     whom the server has just hung up on, comes back and takes it over again. The owner may win that race all
-    the same, and the server does not always answer before it hangs up: then nothing is known, and the answer
-    is False. Raises `SessionGone` if there is no such session.
+    the same, and the server does not always answer before it hangs up, or at all: then nothing is known, and
+    the answer is False. Raises `SessionGone` if there is no such session.
     """
     greeting = struct.pack(">iqiqi", 0, 0, 10_000, session_id, len(password)) + password + b"\0"
     farewell = struct.pack(">ii", 1, -11)
     try:
-        with socket.create_connection((host, port), timeout=10) as connection:
+        with socket.create_connection((host, port), timeout=PATIENCE) as connection:
             connection.sendall(_framed(greeting) + _framed(farewell))
             taken, _password = session(_frame(connection))
             if taken != session_id:
                 raise SessionGone(f"there is no session {session_id:#x}")
             _xid, _zxid, error = struct.unpack_from(">iqi", _frame(connection), 4)
             return bool(error == 0)
-    except ConnectionError:
+    except (ConnectionError, TimeoutError):
         return False
