@@ -35,6 +35,9 @@ def all_free(observer: Observer, path: str) -> None:
 def test_s102_one_order(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
+    for name in "ab":
+        # Parents that stay when the locks are free for a moment, for the numbers would begin again.
+        observer.create(f"{path}/{name}")
     workers = [member_of_two(start, surface, server.hosts, path, order) for order in ("ab", "ba")]
     for worker in workers:
         leases = worker.hold(lock="both")["leases"]

@@ -111,11 +111,12 @@ def test_s135_logged_in(surface: str, secured: Secured, bystander: Observer, pat
     # Its nodes are its user's.
     with pytest.raises(NoAuthError):
         bystander.queue(path)
-    worker.release()
+    # While the lock is held: a while after that the parent is gone, and anybody's to create.
     stranger = start(surface)
     stranger.connect(secured.server.hosts)
     stranger.lock(path)
     assert stranger.acquire().error().code == "AUTH_FAILED"
+    worker.release()
     both = start(surface)
     both.connect(secured.hosts, sasl=LOGIN, acl="creator", tls=secured.tls)
     both.lock(path)
