@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import scripts
 from harness.observer import Observer
+from harness.proxy import Proxy
 
 import zklock
 from zklock import aio
@@ -206,6 +207,27 @@ def test_the_last_word_is_heard(hosts: str, path: str) -> None:
     lines = done.stdout.splitlines()
     assert any(line.startswith("zklock-log acquired") for line in lines)
     assert any(line.startswith("zklock-log closed") for line in lines)
+
+
+def test_the_end_waits_for_a_client_that_nobody_has_any_more(hosts: str, path: str) -> None:
+    """It is being closed in the background."""
+    with Proxy(hosts, delay=0.1) as distant:
+        done = scripts.run(
+            f"""{LOUD}
+    class Farewell(logging.Handler):
+        def emit(self, record):
+            if record.getMessage().startswith("held no more"): said.set()
+
+    said = threading.Event()
+    logging.getLogger("zklock").addHandler(Farewell())
+    zklock.Mutex(zklock.Client(hosts), path).acquire()
+    said.wait()
+            """,
+            distant.hosts,
+            path,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert any(line.startswith("zklock-log closed") for line in done.stdout.splitlines()), done.stdout
 
 
 def test_the_end_does_not_wait_for_a_handler(hosts: str, path: str) -> None:

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 use crate::driver::{self, Command, Input, Touch};
 use crate::error::{Error, Result};
@@ -66,7 +67,13 @@ impl Paths {
 #[derive(Default)]
 pub(crate) struct Registry {
     shared: HashMap<ClientOptions, Client>,
-    drivers: Vec<mpsc::WeakUnboundedSender<Input>>,
+    drivers: Vec<Running>,
+}
+
+/// A driver that has not ended yet. A client that nobody has any more may still be closing.
+struct Running {
+    input: mpsc::WeakUnboundedSender<Input>,
+    task: JoinHandle<()>,
 }
 
 impl fmt::Debug for Client {
@@ -269,9 +276,9 @@ impl Shared {
             let (sender, receiver) = mpsc::unbounded_channel();
             let status = Arc::clone(&self.status);
             let mut registry = process.state();
-            registry.drivers.retain(|driver| driver.strong_count() > 0);
-            registry.drivers.push(sender.downgrade());
-            drop(process.spawn(driver::drive(self.options.clone(), status, sender.clone(), receiver)));
+            let task = process.spawn(driver::drive(self.options.clone(), status, sender.clone(), receiver));
+            registry.drivers.retain(|driver| !driver.task.is_finished());
+            registry.drivers.push(Running { input: sender.downgrade(), task });
             sender
         });
         // Closed before there was a driver to tell.
@@ -335,15 +342,13 @@ pub fn shutdown(limit: Duration) {
         (std::mem::take(&mut registry.shared), std::mem::take(&mut registry.drivers))
     };
     drop(shared);
-    let closing: Vec<_> = drivers
-        .iter()
-        .filter_map(mpsc::WeakUnboundedSender::upgrade)
-        .filter_map(|driver| close(&driver))
-        .collect();
+    for driver in drivers.iter().filter_map(|driver| driver.input.upgrade()) {
+        drop(close(&driver));
+    }
     let (done, finished) = std::sync::mpsc::channel();
     drop(process.spawn(async move {
-        for closed in closing {
-            closed.await.ok();
+        for driver in drivers {
+            driver.task.await.ok();
         }
         done.send(()).ok();
     }));
