@@ -23,7 +23,7 @@ test: build lint ## Set everything up and run every test
 	@$(PYTHON) tools/test.py
 
 .PHONY: soak
-soak: build ## The long versions: every order of events in larger worlds, a thousand downgrades, a minute of all clients
+soak: build ## The long versions: every order of events in larger worlds, a thousand downgrades, half an hour of faults
 	cargo test --locked --release -p zklock --test queue_explorer -- --ignored --nocapture
 	cd tests && ../$(PYTHON) -m pytest scenarios -s --soak -m soak
 
