@@ -21,7 +21,8 @@ const GRACE: Duration = Duration::from_millis(100);
 
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Sees to it that `shutdown` is called where the handlers of `atexit` are not. To be called before a server is waited for.
+/// Sees to it that `shutdown` is called where the handlers of `atexit` are not. To be called before anything is asked of a
+/// server: while this thread waits for a processor, the answer may come without its having to wait for it.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     /// Where that was done last: a forked child is another process.
     static PREPARED: AtomicU32 = AtomicU32::new(0);

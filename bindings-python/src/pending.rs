@@ -56,12 +56,12 @@ impl Pending {
     {
         let operation = async move { operation.await.map(T::into) };
         exit::pause(py)?;
+        exit::prepare(py)?;
         let shared = Arc::<Shared>::default();
         shared.state().operation = Some(Box::pin(operation));
         let pending = Self { shared, process: std::process::id() };
         // What needs no answer from a server, such as re-entry, is done at once.
         if !pending.shared.poll(Waker::noop()) {
-            exit::prepare(py)?;
             log::refresh(py);
             deliver::start()?;
             pending.shared.poll(&Waker::from(Arc::clone(&pending.shared)));

@@ -42,13 +42,13 @@ where
     F: Future<Output: Send> + Send,
 {
     exit::pause(py)?;
+    exit::prepare(py)?;
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let mut future = pin!(future);
     // What needs no answer from a server, such as re-entry, is done at once.
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return Ok(Some(output));
     }
-    exit::prepare(py)?;
     log::refresh(py);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let main_thread = is_main_thread(py)?;
