@@ -154,6 +154,22 @@ def test_a_pool_that_renews_its_workers(parent: zklock.Lease, hosts: str, path: 
     assert {outcome for _session, outcome in told} == {"FORKED"}
 
 
+def _die(hosts: str, path: str) -> None:
+    """A task that takes its worker with it, and the lock for as long as its session lasts."""
+    zklock.Mutex(zklock.Client(hosts, session_timeout=1), path).acquire()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_pool_that_replaces_a_worker(parent: zklock.Lease, hosts: str, path: str) -> None:
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        told = [pool.apply_async(_work, (hosts, path)).get(30)]
+        pool.apply_async(_die, (hosts, path))
+        told += [pool.apply_async(_work, (hosts, path)).get(30) for _ in range(2)]
+    first, second, third = (session for session, _outcome in told)
+    assert parent.session_id != first != second == third
+    assert {outcome for _session, outcome in told} == {"FORKED"}
+
+
 def test_an_executor_of_processes(parent: zklock.Lease, hosts: str, path: str) -> None:
     with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
         told = [task.result(timeout=30) for task in [pool.submit(_work, hosts, path) for _ in range(8)]]
