@@ -31,7 +31,7 @@ impl Queue {
             let kind = name.kind();
             // Not only those before it: a contender whose place was found late may stand before a holder.
             let held = |join: &Join| matches!(join.stage, Stage::Held(_)) && conflict(kind, join.kind);
-            if self.joins.values().any(held) || (kind != Kind::Read && !first) {
+            if self.joins.active().any(|(_, join)| held(join)) || (kind != Kind::Read && !first) {
                 return;
             }
             let (Some(join), Some(view)) = (self.joins.get(&id), &mut self.view) else { return };
@@ -74,7 +74,7 @@ impl Queue {
             _ => None,
         };
         let due: Vec<_> =
-            self.joins.iter().filter_map(|(id, join)| placed(join).map(|czxid| (*id, czxid))).collect();
+            self.joins.active().filter_map(|(id, join)| placed(join).map(|czxid| (id, czxid))).collect();
         for (id, czxid) in due {
             self.hold(id, Some(czxid));
         }
@@ -82,7 +82,7 @@ impl Queue {
 
     /// Makes a queued contender a holder.
     pub(super) fn hold(&mut self, id: JoinId, writers_czxid: Option<i64>) {
-        let Some(join) = self.joins.get_mut(&id) else { return };
+        let Some(join) = self.joins.get_mut(id) else { return };
         let Stage::Queued(place) = &join.stage else { return };
         let mut czxid = writers_czxid.unwrap_or(place.czxid);
         if planted(Mutant::TokenFromSequence) {
@@ -121,7 +121,7 @@ impl Queue {
 
     /// The nodes to watch: what our waiters wait for, and our own nodes where it matters that they exist.
     fn needed_watches(&self) -> BTreeSet<NodeName> {
-        let held = self.joins.values().filter_map(|join| match &join.stage {
+        let held = self.joins.active().filter_map(|(_, join)| match &join.stage {
             Stage::Held(place) if place.confirmed => Some(place.name.clone()),
             _ => None,
         });
@@ -166,7 +166,7 @@ impl Queue {
     /// Sends the requests that are due: creates, then deletes, then one listing that answers all creates before it.
     pub(super) fn send(&mut self) {
         if self.making_parents.is_none() {
-            let idle: Vec<_> = self.waiting().filter(|id| self.joins[id].stage == Stage::Idle).collect();
+            let idle: Vec<_> = self.idle().collect();
             for id in idle {
                 self.create(id);
             }
@@ -203,7 +203,7 @@ impl Queue {
             Some(Intent::Downgrade(writer)) if !planted(Mutant::Curator621) => self.held_place(writer),
             _ => None,
         };
-        let (Some(join), Some(mint)) = (self.joins.get_mut(&id), self.mint.as_mut()) else { return };
+        let (Some(join), Some(mint)) = (self.joins.get_mut(id), self.mint.as_mut()) else { return };
         let uuid = *join.uuid.get_or_insert_with(|| mint.mint());
         let prefix = join.naming.prefix(uuid, join.kind);
         join.stage = Stage::Creating(ticket);

@@ -72,7 +72,7 @@ impl Queue {
     fn place_joins(&mut self, ticket: Ticket, look: Look, found: &BTreeMap<JoinId, NodeName>) {
         let ids: Vec<_> = self.joins.keys().copied().collect();
         for id in ids {
-            let Some(join) = self.joins.get_mut(&id) else {
+            let Some(join) = self.joins.get_mut(id) else {
                 continue;
             };
             match (&mut join.stage, found.get(&id)) {
@@ -87,14 +87,16 @@ impl Queue {
                     let ticket = self.ticket();
                     self.actions.push_back(Action::Verify(ticket, name.clone()));
                     self.line.insert(name.clone(), id);
-                    self.joins.entry(id).and_modify(|join| join.stage = Stage::Verifying(ticket, name));
+                    if let Some(join) = self.joins.get_mut(id) {
+                        join.stage = Stage::Verifying(ticket, name);
+                    }
                 }
                 // Only a listing sent after a sync, and after the create, may conclude that there is no node (rule 8).
                 (Stage::Unknown(sent), None)
                     if (look == Look::Synced || planted(Mutant::TornPair)) && *sent < ticket =>
                 {
                     if join.leaving {
-                        self.joins.remove(&id);
+                        self.joins.remove(id);
                     } else {
                         join.stage = Stage::Idle;
                     }
@@ -111,7 +113,7 @@ impl Queue {
     fn answer_lookers(&mut self, ticket: Ticket, others: &Names) {
         let looking = |join: &Join| matches!(join.stage, Stage::Looking(asked) if asked < ticket);
         let lookers: Vec<_> =
-            self.joins.iter().filter(|(_, join)| looking(join)).map(|(id, join)| (*id, join.kind)).collect();
+            self.joins.active().filter(|(_, join)| looking(join)).map(|(id, join)| (id, join.kind)).collect();
         for (id, kind) in lookers {
             let taken = match kind {
                 Kind::Permit(permits) => others.len() + self.line.len() >= permits as usize,
@@ -119,8 +121,8 @@ impl Queue {
             };
             if taken {
                 self.refuse(id, Refusal::Busy);
-            } else {
-                self.joins.entry(id).and_modify(|join| join.stage = Stage::Idle);
+            } else if let Some(join) = self.joins.get_mut(id) {
+                join.stage = Stage::Idle;
             }
         }
     }
@@ -134,10 +136,10 @@ impl Queue {
         };
         let due: Vec<_> = self
             .joins
-            .iter()
+            .active()
             .filter(|(_, join)| join.intent == Intent::Try)
             .filter_map(|(id, join)| match &join.stage {
-                Stage::Queued(place) if place.confirmed && blocked(place, join.kind) => Some(*id),
+                Stage::Queued(place) if place.confirmed && blocked(place, join.kind) => Some(id),
                 _ => None,
             })
             .collect();

@@ -1,6 +1,7 @@
 //! The state machine: its state, and how events change it.
 
 mod conclusions;
+mod joins;
 mod listing;
 mod permits;
 
@@ -8,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use uuid::Uuid;
 
+use self::joins::Joins;
 use super::mutants::{Mutant, planted};
 use super::name::Mint;
 use super::view::View;
@@ -25,7 +27,7 @@ pub struct Queue {
     term: bool,
     /// Names this session's nodes; none between sessions.
     mint: Option<Mint>,
-    joins: BTreeMap<JoinId, Join>,
+    joins: Joins,
     /// The places of our joins in the queue, whether they wait, hold, or are being verified.
     line: BTreeMap<NodeName, JoinId>,
     /// Our nodes that are to be deleted. They do not block our own waiters (rule 4).
@@ -203,7 +205,7 @@ impl Queue {
             Event::Leave(join) => self.leave(join),
             Event::Release(join) => self.release(join),
             Event::Guard(join) => {
-                if let Some(Join { stage: Stage::Held(place), .. }) = self.joins.get_mut(&join) {
+                if let Some(Join { stage: Stage::Held(place), .. }) = self.joins.get_mut(join) {
                     place.confirmed = true;
                 }
             }
@@ -247,6 +249,7 @@ impl Queue {
 
     /// Draws the conclusions of the events so far.
     pub fn settle(&mut self) {
+        self.joins.calm();
         if !self.connected {
             return;
         }
@@ -294,7 +297,7 @@ impl Queue {
     }
 
     fn downgrade(&mut self, reader: JoinId, writer: JoinId) {
-        let Some(join) = self.joins.get_mut(&reader) else { return };
+        let Some(join) = self.joins.get_mut(reader) else { return };
         join.intent = Intent::Downgrade(writer);
         if let Stage::Queued(place) = &join.stage {
             let name = place.name.clone();
@@ -305,23 +308,23 @@ impl Queue {
     /// Gives a place in the queue up for another.
     fn begin_anew(&mut self, id: JoinId, name: &NodeName) {
         self.doom(name.clone(), None);
-        if let Some(join) = self.joins.get_mut(&id) {
+        if let Some(join) = self.joins.get_mut(id) {
             join.stage = Stage::Idle;
             join.uuid = None;
         }
     }
 
     fn leave(&mut self, id: JoinId) {
-        let Some(join) = self.joins.get_mut(&id) else {
+        let Some(join) = self.joins.get_mut(id) else {
             return;
         };
         match &join.stage {
             Stage::Held(_) => {}
-            Stage::Idle | Stage::Looking(_) => drop(self.joins.remove(&id)),
+            Stage::Idle | Stage::Looking(_) => drop(self.joins.remove(id)),
             Stage::Creating(_) | Stage::Unknown(_) | Stage::Verifying(..) => join.leaving = true,
             Stage::Queued(place) => {
                 let name = place.name.clone();
-                self.joins.remove(&id);
+                self.joins.remove(id);
                 if planted(Mutant::LeaveWithoutDelete) {
                     self.line.remove(&name);
                 } else {
@@ -333,12 +336,12 @@ impl Queue {
 
     fn release(&mut self, id: JoinId) {
         let downgrading = self.downgrading(id) && !planted(Mutant::DowngradeDoesNotBlock);
-        match self.joins.get_mut(&id) {
+        match self.joins.get_mut(id) {
             // The reader that takes its place must stand before it goes, or a writer could slip in between (rule 4).
             Some(join @ Join { stage: Stage::Held(_), .. }) if downgrading => join.leaving = true,
             Some(Join { stage: Stage::Held(place), .. }) => {
                 let name = place.name.clone();
-                self.joins.remove(&id);
+                self.joins.remove(id);
                 self.doom(name, Some(id));
             }
             // Lost before: the node is gone already.
@@ -349,13 +352,13 @@ impl Queue {
     /// Whether a reader is on its way into the place of this writer.
     fn downgrading(&self, writer: JoinId) -> bool {
         let pending = |join: &Join| !join.leaving && !matches!(join.stage, Stage::Held(_));
-        self.joins.values().any(|join| join.intent == Intent::Downgrade(writer) && pending(join))
+        self.joins.active().any(|(_, join)| join.intent == Intent::Downgrade(writer) && pending(join))
     }
 
     /// Releases the writers that waited for a reader in their place, if that stands. Returns whether there were any.
     fn finish_releases(&mut self) -> bool {
         let released = |join: &Join| join.leaving && matches!(join.stage, Stage::Held(_));
-        let due: Vec<_> = self.joins.iter().filter(|(_, join)| released(join)).map(|(id, _)| *id).collect();
+        let due: Vec<_> = self.joins.active().filter(|(_, join)| released(join)).map(|(id, _)| id).collect();
         let due: Vec<_> = due.into_iter().filter(|id| !self.downgrading(*id)).collect();
         for id in &due {
             self.release(*id);
@@ -380,6 +383,10 @@ impl Queue {
 
     fn waiting(&self) -> impl Iterator<Item = JoinId> {
         self.joins.iter().filter(|(_, join)| !matches!(join.stage, Stage::Held(_))).map(|(id, _)| *id)
+    }
+
+    fn idle(&self) -> impl Iterator<Item = JoinId> {
+        self.joins.active().filter(|(_, join)| join.stage == Stage::Idle).map(|(id, _)| id)
     }
 
     fn doom(&mut self, name: NodeName, release: Option<JoinId>) {
@@ -474,9 +481,8 @@ impl Queue {
 
     fn created(&mut self, ticket: Ticket, outcome: Outcome<(String, i64)>) {
         let creating = |join: &Join| matches!(join.stage, Stage::Creating(sent) if sent == ticket);
-        let Some((&id, join)) = self.joins.iter_mut().find(|(_, join)| creating(join)) else {
-            return;
-        };
+        let Some((id, _)) = self.joins.active().find(|(_, join)| creating(join)) else { return };
+        let Some(join) = self.joins.get_mut(id) else { return };
         match outcome {
             Outcome::Done((name, czxid)) => self.placed(id, NodeName::parse(&name), czxid, ticket),
             Outcome::Lost => {
@@ -486,7 +492,7 @@ impl Queue {
                 }
             }
             // Nothing was created, whether it is still wanted or not.
-            Outcome::NoNode | Outcome::Refused(_) if join.leaving => drop(self.joins.remove(&id)),
+            Outcome::NoNode | Outcome::Refused(_) if join.leaving => drop(self.joins.remove(id)),
             Outcome::NoNode => {
                 join.stage = Stage::Idle;
                 join.parent_attempts += 1;
@@ -508,7 +514,7 @@ impl Queue {
 
     /// A join's node exists.
     fn placed(&mut self, id: JoinId, name: Option<NodeName>, czxid: i64, created: Ticket) {
-        let Some(join) = self.joins.get_mut(&id) else {
+        let Some(join) = self.joins.get_mut(id) else {
             return;
         };
         let Some(name) = name else {
@@ -518,7 +524,7 @@ impl Queue {
         };
         join.stage = Stage::Queued(Place { name: name.clone(), czxid, created, confirmed: false });
         if join.leaving {
-            self.joins.remove(&id);
+            self.joins.remove(id);
             self.doom(name, None);
         } else if name.is_at_the_end() {
             self.refuse(id, Refusal::SequenceExhausted);
@@ -546,7 +552,7 @@ impl Queue {
         }
         self.making_parents = None;
         if let Outcome::Refused(refusal) = outcome {
-            let idle: Vec<_> = self.waiting().filter(|id| self.joins[id].stage == Stage::Idle).collect();
+            let idle: Vec<_> = self.idle().collect();
             for id in idle {
                 self.refuse(id, refusal.clone());
             }
@@ -570,9 +576,8 @@ impl Queue {
 
     fn verified(&mut self, ticket: Ticket, outcome: Outcome<Option<i64>>) {
         let verifying = |join: &Join| matches!(join.stage, Stage::Verifying(sent, _) if sent == ticket);
-        let Some((&id, join)) = self.joins.iter_mut().find(|(_, join)| verifying(join)) else {
-            return;
-        };
+        let Some((id, _)) = self.joins.active().find(|(_, join)| verifying(join)) else { return };
+        let Some(join) = self.joins.get_mut(id) else { return };
         let stage = std::mem::replace(&mut join.stage, Stage::Unknown(ticket));
         let Stage::Verifying(_, name) = stage else { return };
         self.line.remove(&name);
@@ -585,7 +590,7 @@ impl Queue {
                 join.stage = Stage::Idle;
                 join.uuid = None;
                 if join.leaving {
-                    self.joins.remove(&id);
+                    self.joins.remove(id);
                 }
             }
             Outcome::NoNode | Outcome::Lost => self.want(Look::Synced),
@@ -677,13 +682,13 @@ impl Queue {
 
     /// A writer is lost: readers that wait in its place are no better than any others.
     fn displace_readers(&mut self, writer: JoinId) {
-        let waits = |(id, join): (&JoinId, &Join)| match &join.stage {
+        let waits = |(id, join): (JoinId, &Join)| match &join.stage {
             Stage::Queued(place) if join.intent == Intent::Downgrade(writer) => {
-                Some((*id, place.name.clone()))
+                Some((id, place.name.clone()))
             }
             _ => None,
         };
-        let readers: Vec<_> = self.joins.iter().filter_map(waits).collect();
+        let readers: Vec<_> = self.joins.active().filter_map(waits).collect();
         for (reader, name) in readers {
             self.begin_anew(reader, &name);
         }
@@ -693,12 +698,12 @@ impl Queue {
     fn own_node_gone(&mut self, id: JoinId, name: &NodeName) {
         self.line.remove(name);
         self.watches.remove(name);
-        let Some(join) = self.joins.get_mut(&id) else {
+        let Some(join) = self.joins.get_mut(id) else {
             return;
         };
         if matches!(join.stage, Stage::Held(_)) {
             let action = if join.leaving { Action::Released(id) } else { Action::NodeLost(id) };
-            self.joins.remove(&id);
+            self.joins.remove(id);
             self.actions.push_back(action);
             self.displace_readers(id);
         } else {

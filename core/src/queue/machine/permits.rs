@@ -14,9 +14,9 @@ impl Queue {
             Kind::Permit(permits) => Some(permits as usize),
             _ => None,
         };
+        let joins = || self.joins.active().map(|(_, join)| join);
         let waits = |join: &&Join| !join.leaving && !matches!(join.stage, Stage::Held(_));
-        let wanted = self.joins.values().filter(waits).filter_map(permits).min();
-        wanted.or_else(|| self.joins.values().find_map(permits))
+        joins().filter(waits).filter_map(permits).min().or_else(|| joins().find_map(permits))
     }
 
     /// Grants to all that wait if there are permits for all. Returns whether this is a directory of permits.
@@ -28,7 +28,7 @@ impl Queue {
         if self.view.is_some() && !self.exhausted_by(permits) {
             let confirmed = |stage: &Stage| matches!(stage, Stage::Queued(place) if place.confirmed);
             let due: Vec<_> =
-                self.joins.iter().filter(|(_, join)| confirmed(&join.stage)).map(|(id, _)| *id).collect();
+                self.joins.active().filter(|(_, join)| confirmed(&join.stage)).map(|(id, _)| id).collect();
             for id in due {
                 self.hold(id, None);
             }
@@ -50,7 +50,7 @@ impl Queue {
     #[must_use]
     pub fn awaits_permits(&self) -> bool {
         let waits = |stage: &Stage| matches!(stage, Stage::Queued(place) if place.confirmed);
-        self.permits().is_some() && self.joins.values().any(|join| waits(&join.stage))
+        self.permits().is_some() && self.joins.active().any(|(_, join)| waits(&join.stage))
     }
 
     /// Sets the watch on the children when somebody waits for a permit, and drops it when nobody does.
