@@ -59,6 +59,8 @@ class Counts:
     requests: Counter[str] = field(default_factory=Counter)
     flights: list[Flight] = field(default_factory=list)
     events: list[Delivery] = field(default_factory=list)
+    # When clients connected. CLOCK_MONOTONIC seconds.
+    arrivals: list[float] = field(default_factory=list)
 
     @property
     def total(self) -> int:
@@ -291,6 +293,10 @@ class _ClientEnd(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
+        self._proxy.counts.arrivals.append(time.monotonic())
+        if self._proxy.turning_away:
+            transport.abort()
+            return
         _no_delay(transport)
         self._connection.client = transport
         self._proxy.connections.add(self._connection)
@@ -351,6 +357,8 @@ class Proxy:
         self.tasks: set[asyncio.Task[None]] = set()
         # select() takes microseconds where epoll rounds up to a millisecond, a fifth of the usual delay.
         self.loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
+        # Whether whoever comes is hung up on.
+        self.turning_away = False
         self.drops = _Traps()
         self.silences = _Traps()
         self._number = 0
@@ -409,9 +417,10 @@ class Proxy:
         return self._number
 
     def accept(self) -> None:
-        """Listen (again)."""
+        """Listen (again), and serve."""
 
         async def listen() -> None:
+            self.turning_away = False
             if self._listener is None:
                 self._listener = await self.loop.create_server(
                     lambda: _ClientEnd(self), "127.0.0.1", self.port, reuse_address=True
@@ -424,6 +433,15 @@ class Proxy:
 
         def end() -> None:
             self._deafen()
+            self._cut()
+
+        self._call(end)
+
+    def turn_away(self) -> None:
+        """Cut every connection, and hang up on whoever comes, who is counted: refused connections are not."""
+
+        def end() -> None:
+            self.turning_away = True
             self._cut()
 
         self._call(end)
@@ -488,6 +506,8 @@ class Proxy:
 
         def copy() -> Counts:
             counts = self.counts
-            return Counts(Counter(counts.requests), list(counts.flights), list(counts.events))
+            return Counts(
+                Counter(counts.requests), list(counts.flights), list(counts.events), list(counts.arrivals)
+            )
 
         return self._call(copy)

@@ -1,0 +1,135 @@
+"""Many clients that come back at once, and many waiters in one client."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.history import assert_clean
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import Start, nothing_watched, user
+from harness.worker import Worker, first_answered
+
+CLIENTS = 40
+SESSION_TIMEOUT = 1.0
+
+# All sessions are given up, and the pauses between two looks for a server are as long as they become.
+OUTAGE = 4.0
+# For each client: the pauses double, from 50 ms to a second.
+ATTEMPTS = 20
+
+# What comes within such a time comes at once: all would, were their pauses the same.
+AT_ONCE = 0.1
+MOST = 0.75
+
+# Requests for each waiter. To queue: a create and a listing. To leave: a delete, and for who is now the first
+# a listing and two watches. Those that come and go together share the listings.
+TO_QUEUE = 2
+TO_RELEASE = 1
+TO_LEAVE = 4
+# However few they are: heartbeats, and what concerns the first.
+FEW = 50
+# Bytes for each waiter, a thread's stack in Python among them.
+MEMORY = 64 * 1024
+PATIENCE = 300.0
+
+crowds = pytest.mark.parametrize(
+    "waiters", [1_000, pytest.param(10_000, marks=[pytest.mark.soak, pytest.mark.timeout(2 * PATIENCE)])]
+)
+
+
+def thickest(arrivals: list[float]) -> int:
+    """The most that came at once."""
+    return max(sum(since <= other < since + AT_ONCE for other in arrivals) for since in arrivals)
+
+
+def test_s237_many_come_back(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    holder = user(start, surface, server.hosts, path, session_timeout=30)
+    crowd = start(surface)
+    names = [str(number) for number in range(CLIENTS)]
+    for name in names:
+        crowd.connect(proxy.hosts, client=name, session_timeout=SESSION_TIMEOUT)
+        crowd.lock(path, lock=name, client=name)
+    holder.hold()
+    waiting = {crowd.acquire(name, lock=name, owner=name): name for name in names}
+    observer.wait_queue(path, CLIENTS + 1)
+    proxy.reset()
+    proxy.turn_away()
+    ends = time.monotonic() + OUTAGE
+    observer.wait_queue(path, 1)
+    time.sleep(max(0.0, ends - time.monotonic()))
+    arrivals = proxy.snapshot().arrivals
+    proxy.reset()
+    proxy.accept()
+    observer.wait_queue(path, CLIENTS + 1)
+    returns = proxy.snapshot().arrivals
+    assert CLIENTS < len(arrivals) <= ATTEMPTS * CLIENTS
+    # The sessions were given up at the same time.
+    late = [arrival for arrival in arrivals if arrival > ends - 1]
+    assert thickest(late) <= MOST * CLIENTS
+    # Each closes its old session before it asks for a new one.
+    assert len(returns) <= 3 * CLIENTS
+    assert thickest(returns) <= MOST * len(returns)
+    holder.release()
+    while waiting:
+        for pending in first_answered(waiting):
+            pending.expect("acquired")
+            crowd.release(waiting[pending], owner=waiting.pop(pending))
+    assert_clean(holder.holds() + crowd.holds(), at_least=CLIENTS + 1)
+    observer.wait_queue(path, 0)
+
+
+def memory(worker: Worker) -> int:
+    """The bytes of memory that a worker uses."""
+    (line,) = [
+        line for line in Path(f"/proc/{worker.pid}/status").read_text().splitlines() if "VmRSS" in line
+    ]
+    return int(line.split()[1]) * 1024
+
+
+@crowds
+def test_s238_many_waiters_are_granted(
+    surface: str, waiters: int, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    worker = start(surface)
+    worker.connect(proxy.hosts, session_timeout=30)
+    ahead = observer.client.create(f"{path}/x-lock-", sequence=True)
+    before = memory(worker)
+    proxy.reset()
+    asked = worker.contend(path, owners=waiters, rounds=1, objects="shared")
+    observer.wait_queue(path, waiters + 1, PATIENCE)
+    assert proxy.snapshot().total <= TO_QUEUE * waiters + FEW
+    assert memory(worker) - before <= waiters * MEMORY
+    proxy.reset()
+    observer.delete(ahead)
+    asked.expect("done", PATIENCE)
+    assert proxy.snapshot().total <= TO_RELEASE * waiters + FEW
+    assert_clean(worker.holds(), at_least=waiters)
+    assert observer.queue(path) == []
+    nothing_watched(server, worker, path)
+
+
+@crowds
+def test_s238_many_waiters_time_out(
+    surface: str, waiters: int, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    worker = user(start, surface, proxy.hosts, path, session_timeout=30)
+    observer.client.create(f"{path}/x-lock-", sequence=True)
+    proxy.reset()
+    owners = [str(number) for number in range(waiters)]
+    asked = [worker.acquire(owner, owner=owner, timeout=waiters / 500) for owner in owners]
+    observer.wait(path, lambda queue: len(queue) > waiters / 2, "crowd")
+    for pending in asked:
+        pending.expect("timeout", PATIENCE)
+    observer.wait_queue(path, 1)
+    assert proxy.snapshot().total <= (TO_QUEUE + TO_LEAVE) * waiters + FEW
+    nothing_watched(server, worker, path)
