@@ -44,7 +44,7 @@ def test_s21_fifty_lock_objects(
 ) -> None:
     worker = start(surface)
     worker.connect(server.hosts)
-    worker.contend(path, owners=50, rounds=1, objects="each", hold_ms=(10, 30)).expect("done", 60)
+    worker.contend(path, owners=50, rounds=1, objects="each", hold_ms=(100, 200)).expect("done", 60)
     assert_clean(worker.holds(), at_least=50)
     assert observer.queue(path) == []
 
@@ -55,7 +55,7 @@ def test_s22_one_shared_object(
 ) -> None:
     worker = start(surface)
     worker.connect(server.hosts)
-    worker.contend(path, owners=50, rounds=1, objects="shared", hold_ms=(10, 30)).expect("done", 60)
+    worker.contend(path, owners=50, rounds=1, objects="shared", hold_ms=(100, 200)).expect("done", 60)
     assert_clean(worker.holds(), at_least=50)
     assert observer.queue(path) == []
 
