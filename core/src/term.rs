@@ -86,9 +86,14 @@ impl Term {
         self.remaining().saturating_sub(self.interval() * 2)
     }
 
+    /// Whether the last proof came on this connection.
+    pub(crate) fn is_proven_on(&self, connection: u64) -> bool {
+        self.connection.load(Ordering::Acquire) == connection
+    }
+
     /// Whether proofs come as they should on this connection: at most one of them is late.
     pub(crate) fn is_fresh(&self, connection: u64) -> bool {
-        self.connection.load(Ordering::Acquire) == connection && self.remaining() > self.interval()
+        self.is_proven_on(connection) && self.remaining() > self.interval()
     }
 }
 
@@ -128,8 +133,8 @@ mod tests {
     fn proofs_of_another_connection_are_not_fresh() {
         let term = Term::new(TIMEOUT);
         term.prove(Moment::now(), 1);
-        assert!(term.is_fresh(1));
-        assert!(!term.is_fresh(2));
+        assert!(term.is_fresh(1) && term.is_proven_on(1));
+        assert!(!term.is_fresh(2) && !term.is_proven_on(2));
     }
 
     #[test]

@@ -177,6 +177,8 @@ class _Connection:
         for frame in self._from_client.feed(data):
             if self._greeted:
                 self._count(wire.request(frame))
+            elif self._proxy.forgetful:
+                frame = wire.greeting_anew(frame)
             self._greeted = True
             self._up.push(frame)
 
@@ -359,6 +361,8 @@ class Proxy:
         self.loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
         # Whether whoever comes is hung up on.
         self.turning_away = False
+        # Whether clients get new sessions instead of those that they want back.
+        self.forgetful = False
         self.drops = _Traps()
         self.silences = _Traps()
         self._number = 0
@@ -445,6 +449,17 @@ class Proxy:
             self._cut()
 
         self._call(end)
+
+    def forget_sessions(self) -> None:
+        """Let clients that come back have new sessions, as servers do that keep none for them.
+
+        Apache ZooKeeper would rather say that a session is over.
+        """
+
+        def forget() -> None:
+            self.forgetful = True
+
+        self._call(forget)
 
     def refuse_new(self) -> None:
         """Refuse new connections. Those that stand are left as they are."""

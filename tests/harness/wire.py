@@ -93,6 +93,12 @@ def session(frame: bytes) -> tuple[int, bytes]:
     return session_id, frame[24 : 24 + size]
 
 
+def greeting_anew(frame: bytes) -> bytes:
+    """A client's first frame, but without the session that it wants back."""
+    size = struct.unpack_from(">i", frame, 28)[0]
+    return frame[:20] + bytes(8) + frame[28:32] + bytes(size) + frame[32 + size :]
+
+
 class SessionGone(Exception):
     """The server knows no such session (any more)."""
 

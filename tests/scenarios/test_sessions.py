@@ -131,6 +131,39 @@ def test_s213_late_requests_of_a_session_that_moved(
     assert_clean(mover.holds() + other.holds(), at_least=2)
 
 
+def test_s239_silently_another_session(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    for name in ("held", "awaited"):
+        observer.create(f"{path}/{name}")
+    worker = user(start, surface, proxy.hosts, f"{path}/held", session_timeout=4)
+    worker.lock(f"{path}/awaited", lock="awaited")
+    other = user(start, surface, server.hosts, f"{path}/held")
+    other.lock(f"{path}/awaited", lock="awaited")
+    worker.hold()
+    other.hold("o", lock="awaited")
+    next_holder = other.acquire("n", owner="b")
+    waiting = worker.acquire("w", lock="awaited", owner="b")
+    observer.wait_queue(f"{path}/held", 2)
+    (_, place) = observer.wait_queue(f"{path}/awaited", 2)
+    proxy.forget_sessions()
+    proxy.cut()
+    # The old session, and so the nodes, stand until its time-out.
+    await_loss(worker)
+    assert not next_holder.done
+    assert observer.exists(f"{path}/awaited/{place}")
+    other.release("o")
+    granted = waiting.expect("acquired")
+    assert not granted["node"].endswith(place)
+    assert observer.owner(granted["node"]) == proxy.newest_session()
+    worker.release("w", owner="b")
+    next_holder.expect("acquired")
+    other.release("n", owner="b")
+    for name in ("held", "awaited"):
+        observer.wait_queue(f"{path}/{name}", 0)
+    assert_clean(worker.holds() + other.holds(), at_least=4)
+
+
 def crowd(start: Start, surface: str, hosts: str, path: str) -> tuple[Worker, list[Pending]]:
     """A client with two leases, and waiters for locks of every kind, one of them on the main thread."""
     worker = start(surface)

@@ -172,8 +172,8 @@ impl Link {
         let term = Arc::clone(term);
         let (epoch, connection, sender) = (self.epoch, self.connection, self.sender.clone());
         self.spawn(async move {
-            let missing = requests::heartbeat(&client, &term, connection, nodes).await;
-            sender.send(Input::Link(LinkEvent::Beaten(epoch, missing))).ok();
+            let found = requests::heartbeat(&client, &term, epoch, connection, nodes).await;
+            sender.send(Input::Link(found)).ok();
         });
     }
 
