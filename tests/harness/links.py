@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import struct
 import threading
 from collections.abc import Coroutine
 from types import TracebackType
@@ -16,6 +17,10 @@ T = TypeVar("T")
 Pair = frozenset[int]
 
 CHUNK = 65_536
+
+# How a server introduces itself to another when they elect: the protocol's version, its number, and the
+# length of the address that follows.
+INTRODUCTION = struct.Struct(">qqi")
 
 # Five seconds of patience with a server that does not listen yet, as a follower itself has with its leader.
 DIALS = 250
@@ -33,6 +38,8 @@ class Links:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="links", daemon=True)
         self._open: dict[Pair, asyncio.Event] = {}
+        # Where a server reaches this port of another.
+        self._entrances: dict[tuple[int, int], int] = {}
         self._listeners: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -51,10 +58,10 @@ class Links:
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
 
-    def forward(self, port: int, speaker: int, listener: int) -> int:
-        """A port by which one server reaches this port of another."""
-        entrance = free_port()
-        self._run(self._listen(entrance, port, frozenset((speaker, listener))))
+    def forward(self, port: int, speaker: int, listener: int, *, elects: bool = False) -> int:
+        """A port by which one server reaches this port of another, which may be the one for elections."""
+        entrance = self._entrances[port, speaker] = free_port()
+        self._run(self._listen(entrance, port, speaker, listener, elects=elects))
         return entrance
 
     def cut(self, server: int, *others: int) -> None:
@@ -70,22 +77,35 @@ class Links:
             gate = self._open[pair]
             (gate.set if is_open else gate.clear)()
 
-    async def _listen(self, entrance: int, port: int, pair: Pair) -> None:
-        gate = self._open.setdefault(pair, asyncio.Event())
+    async def _listen(self, entrance: int, port: int, speaker: int, listener: int, *, elects: bool) -> None:
+        gate = self._open.setdefault(frozenset((speaker, listener)), asyncio.Event())
         gate.set()
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self._keep(asyncio.current_task())
             await gate.wait()
             try:
+                first = await self._introduction(reader, listener) if elects else b""
                 up_reader, up_writer = await _dial(port)
-            except OSError:
+            except (OSError, asyncio.IncompleteReadError):
                 writer.transport.abort()
                 return
+            up_writer.write(first)
             for source, sink in ((reader, up_writer), (up_reader, writer)):
                 self._keep(self._loop.create_task(_pass_on(source, sink, gate)))
 
         self._listeners.append(await asyncio.start_server(connected, "127.0.0.1", entrance))
+
+    async def _introduction(self, reader: asyncio.StreamReader, listener: int) -> bytes:
+        """What a server says first when they elect, with a link for the address where it can be called back.
+
+        Of two servers the one with the larger number hangs up on the other and calls back: at the other's
+        own port, past all links, if it is not told better.
+        """
+        version, speaker, length = INTRODUCTION.unpack(await reader.readexactly(INTRODUCTION.size))
+        host, _, port = (await reader.readexactly(length)).decode().rpartition(":")
+        address = f"{host}:{self._entrances[int(port), listener]}".encode()
+        return INTRODUCTION.pack(version, speaker, len(address)) + address
 
     def _keep(self, task: asyncio.Task[None] | None) -> None:
         """Remember a task until it is done, to be ended at the end."""

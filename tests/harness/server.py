@@ -241,11 +241,14 @@ class Ensemble:
         # For clients, for followers, for elections.
         ports = {number: (free_port(), free_port(), free_port()) for number in numbers}
 
+        # Where servers talk to each other.
+        self.inner_ports = {port for _, *inner in ports.values() for port in inner}
+
         def peer(server: int, other: int) -> str:
-            client, *between = ports[other]
+            client, quorum, election = ports[other]
             if links is not None and other != server:
-                between = [links.forward(port, server, other) for port in between]
-            quorum, election = between
+                quorum = links.forward(quorum, server, other)
+                election = links.forward(election, server, other, elects=True)
             return f"server.{other}=127.0.0.1:{quorum}:{election};127.0.0.1:{client}\n"
 
         self.servers = [

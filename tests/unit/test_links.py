@@ -1,0 +1,40 @@
+"""Servers that are to be parted must have nothing to say to each other but through the links."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+from harness.links import Links
+from harness.server import Ensemble
+
+ESTABLISHED = "01"
+
+
+def dialled() -> dict[str, int]:
+    """Who dialled whom on this machine: sockets, and the ports at the other end."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {line[9]: int(line[2].rpartition(":")[2], 16) for line in lines if line[3] == ESTABLISHED}
+
+
+def own_sockets() -> set[str]:
+    """The sockets of this process, where the links are."""
+    found = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        # The one that lists them is gone by now.
+        with contextlib.suppress(FileNotFoundError):
+            found.update(re.findall(r"socket:\[(\d+)\]", str(descriptor.readlink())))
+    return found
+
+
+def test_servers_reach_each_other_through_the_links_only() -> None:
+    with Links() as links, Ensemble(links=links) as three:
+        # Whoever comes back is called by those with larger numbers.
+        for server in three.servers:
+            server.kill()
+            server.start()
+        three.wait_serving()
+        inside = {socket: port for socket, port in dialled().items() if port in three.inner_ports}
+        assert len(inside) >= 4, "two followers of one leader, and those who elect"
+        assert inside.keys() <= own_sockets()
