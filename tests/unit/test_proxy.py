@@ -65,6 +65,27 @@ def test_a_cut_client_comes_back(proxy: Proxy) -> None:
         assert through.client.client_id == session
 
 
+def test_those_that_are_turned_away_are_counted(proxy: Proxy) -> None:
+    with Observer(proxy.hosts) as through:
+        session = through.client.client_id
+        proxy.reset()
+        proxy.turn_away()
+        eventually(lambda: len(proxy.snapshot().arrivals) >= 2, "the client tries again")
+        assert not through.client.connected
+        proxy.accept()
+        eventually(lambda: through.client.connected, "the client comes back")
+        assert through.client.client_id == session
+
+
+def test_forgotten_sessions_are_not_given_back(proxy: Proxy) -> None:
+    with Observer(proxy.hosts) as through:
+        session = proxy.newest_session()
+        assert session == through.client.client_id[0]
+        proxy.forget_sessions()
+        proxy.cut()
+        eventually(lambda: proxy.newest_session() != session, "it has another one")
+
+
 def test_a_black_hole_holds_everything_until_it_heals(proxy: Proxy) -> None:
     with Observer(proxy.hosts) as through:
         proxy.black_hole()
