@@ -158,7 +158,7 @@ def test_fork(hosts: str, path: str, monkeypatch: pytest.MonkeyPatch, phase: str
         connections = set(proxy.connections)
         parent.stdin.write("go\n")
         parent.stdin.flush()
-        eventually(lambda: has_ended(child), "the child ends")
+        eventually(lambda: has_ended(child), "the child ends", 20)
         assert proxy.snapshot().total == 0
         assert proxy.connections == connections
         parent.send_signal(signal.SIGCONT)

@@ -63,7 +63,7 @@ class Gunicorn:
 
     def expect_end(self, worker: int) -> None:
         """Wait until a worker has ended, and another one answers in its place."""
-        eventually(lambda: not Path(f"/proc/{worker}").exists(), "a worker ends")
+        eventually(lambda: not Path(f"/proc/{worker}").exists(), "a worker ends", 10)
         del self.workers[worker]
         self.expect_workers()
 
@@ -92,14 +92,14 @@ def test_a_prefork_server_with_preload(gunicorn: Gunicorn, observer: Observer, p
     keeper = gunicorn.ask("keep")["pid"]
     observer.wait_queue(f"{path}/worker", 1)
     os.kill(keeper, signal.SIGTERM)
-    observer.wait_queue(f"{path}/worker", 0, timeout=3)
+    observer.wait_queue(f"{path}/worker", 0, timeout=5)
     gunicorn.expect_end(keeper)
 
     # One that is killed, with its session.
     both = set(gunicorn.workers)
     with pytest.raises(RemoteDisconnected):
         gunicorn.ask("die")
-    observer.wait_queue(f"{path}/worker", 0, timeout=4)
+    observer.wait_queue(f"{path}/worker", 0, timeout=8)
     eventually(lambda: any(not Path(f"/proc/{pid}").exists() for pid in both), "a worker ends")
     (dead,) = (pid for pid in both if not Path(f"/proc/{pid}").exists())
     gunicorn.expect_end(dead)
@@ -108,7 +108,7 @@ def test_a_prefork_server_with_preload(gunicorn: Gunicorn, observer: Observer, p
     # All that time the master has held its lock. It frees it when it ends.
     assert observer.queue(f"{path}/master") == [kept]
     gunicorn.master.terminate()
-    observer.wait_queue(f"{path}/master", 0, timeout=3)
+    observer.wait_queue(f"{path}/master", 0, timeout=5)
     assert gunicorn.master.wait(10) == 0
     log = gunicorn.log.read_text()
     assert "Traceback" not in log, log
@@ -203,4 +203,4 @@ def test_a_child_that_ends_while_it_holds(
     assert held.get()
     child.join()
     assert child.exitcode == status
-    observer.wait_queue(path, 0, timeout=3)
+    observer.wait_queue(path, 0)
