@@ -115,11 +115,11 @@ def junit(report: Path, code: int, suite: str) -> Tally:
     return tally
 
 
-def pytest(directory: str, *, cwd: str) -> Tally:
+def pytest(directory: str, *options: str, cwd: str) -> Tally:
     """One directory of Python tests."""
     with TemporaryDirectory() as scratch:
         report = Path(scratch, "report.xml")
-        command = [PYTHON, "-m", "pytest", directory, "-q", f"--junitxml={report}"]
+        command = [PYTHON, "-m", "pytest", directory, *options, "-q", f"--junitxml={report}"]
         code, _ = run(command, cwd=ROOT / cwd, limit=SUITE_LIMIT)
         return junit(report, code, directory)
 
@@ -175,7 +175,8 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "coverage": coverage,
     "python": lambda: pytest("tests", cwd="bindings-python"),
     "node": node,
-    "scenarios": lambda: pytest("scenarios", cwd="tests"),
+    # Mostly they wait: two at a time. What a file sets up for all of its tests is set up once.
+    "scenarios": lambda: pytest("scenarios", "-n", "2", "--dist", "loadfile", cwd="tests"),
 }
 
 

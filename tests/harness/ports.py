@@ -8,17 +8,21 @@ meet itself.
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import socket
 from collections.abc import Iterator
 
 _FIRST, _LAST = 20_000, 31_999
+# Processes that share the tests of one run share the ports too: a server that is down keeps its port.
+_SHARE = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_SHARES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 _given: set[int] = set()
 
 
 def _candidates() -> Iterator[int]:
     # Seeded by the system, not fixed: two suites on one machine should not walk the same ports in step.
-    return iter(random.SystemRandom().sample(range(_FIRST, _LAST), 2_000))
+    return iter(random.SystemRandom().sample(range(_FIRST + _SHARE, _LAST, _SHARES), 2_000))
 
 
 def free_port() -> int:
