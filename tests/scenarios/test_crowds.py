@@ -126,7 +126,7 @@ def test_s238_many_waiters_time_out(
     observer.client.create(f"{path}/x-lock-", sequence=True)
     proxy.reset()
     owners = [str(number) for number in range(waiters)]
-    asked = [worker.acquire(owner, owner=owner, timeout=waiters / 500) for owner in owners]
+    asked = [worker.acquire(owner, owner=owner, timeout=waiters / 250) for owner in owners]
     observer.wait(path, lambda queue: len(queue) > waiters / 2, "crowd")
     for pending in asked:
         pending.expect("timeout", PATIENCE)
