@@ -23,6 +23,9 @@ pub(crate) use self::network::Session;
 use self::server::CHILDREN;
 pub(crate) use self::server::{Permission, Server, Zxid};
 
+/// More looks than a queue remembers that a create may come late.
+const MANY_LOOKS: u32 = 32;
+
 /// Something that happens. The first number is the client's, or the foreign contender's; a step that is not possible
 /// does nothing. Numbers of joins and nodes wrap around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +60,8 @@ pub(crate) enum Step {
     ServeGhost(usize),
     /// The client connects again, to a server that is so many transactions behind.
     Reconnect(usize, Zxid),
+    /// The server that the client was cut from takes the session back, with the requests that had reached it.
+    TakeBack(usize),
     /// So much time passes without a proof that the client's term is over.
     EndTerm(usize),
     /// So much time passes that the server ends the client's session; the term was over before.
@@ -171,6 +176,10 @@ impl World {
             Step::Reconnect(client, lag) => {
                 let client = client % self.clients.len();
                 self.clients[client].on_session(|session, news| session.reconnect(server, lag, news));
+            }
+            Step::TakeBack(client) => {
+                let client = client % self.clients.len();
+                self.clients[client].on_session(|session, _| session.take_back(server));
             }
             Step::EndTerm(client) => self.client(client).on_session(|session, _| session.end_term()),
             Step::Expire(client) => {
@@ -406,10 +415,12 @@ impl World {
         Ok(())
     }
 
-    /// Forgets what only counts: states that differ in nothing else are the same.
+    /// Forgets what only counts, or is of no consequence where no server takes a session back: states that differ in
+    /// nothing else are the same.
     pub(crate) fn forget_costs(&mut self) {
         for client in &mut self.clients {
             client.requests = Requests::default();
+            client.on_session(|session, _| session.forget_the_past());
         }
     }
 
@@ -435,11 +446,25 @@ impl World {
             // Twice, for those that were at rest before the last one moved.
             let rests = self.is_at_rest();
             if rested && rests {
+                self.outlast_doubt()?;
                 return self.check_end();
             }
             rested = rests;
         }
         Err("it never comes to rest".to_owned())
+    }
+
+    /// So much time passes that nothing can come late any more.
+    fn outlast_doubt(&mut self) -> Result<(), String> {
+        for client in 0..self.clients.len() {
+            for _ in 0..MANY_LOOKS {
+                if self.clients[client].queue.is_some() {
+                    self.step(Step::LookAgain(client))?;
+                    self.step(Step::Pump(client))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn is_at_rest(&self) -> bool {

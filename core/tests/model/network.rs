@@ -139,6 +139,9 @@ pub(crate) struct Session {
     connection: Option<Connection>,
     /// Requests of the connection before, which the server may still carry out until the session moves.
     ghosts: VecDeque<Sent>,
+    /// What the ghosts were when the session moved. The server may have the session back, and carry them out, if the
+    /// client had tried to come back there first: its request to connect waits with them.
+    stale: VecDeque<Sent>,
     /// The last transaction that a *reply* told of. The crate does not learn it from watch events, and the ensemble
     /// only refuses to serve it from a server that is behind this.
     seen: Zxid,
@@ -161,6 +164,7 @@ impl Session {
             written: VecDeque::new(),
             connection: None,
             ghosts: VecDeque::new(),
+            stale: VecDeque::new(),
             seen: 0,
             watchers: BTreeMap::new(),
             cancelled: BTreeSet::new(),
@@ -389,12 +393,33 @@ impl Session {
         }
     }
 
+    /// A server that the session has left takes it back, and carries out what it had of it. Where the client is now it is
+    /// hung up on.
+    pub(crate) fn take_back(&mut self, server: &mut Server) {
+        let stale = std::mem::take(&mut self.stale);
+        let Some(current) = self.connection.as_mut().filter(|_| !stale.is_empty()) else { return };
+        if !server.is_alive(self.id) {
+            return;
+        }
+        let mut connection = Connection::new(server.now);
+        for sent in stale {
+            connection.carry_out(self.id, sent.request, server);
+        }
+        current.closed = true;
+        current.replies.push_back(Message::Closed);
+    }
+
+    /// So much time passes that no server has anything of the session's past any more.
+    pub(crate) fn forget_the_past(&mut self) {
+        self.stale.clear();
+    }
+
     /// Connects again, to a server that may be behind by up to `lag` transactions.
     pub(crate) fn reconnect(&mut self, server: &Server, lag: Zxid, news: &mut VecDeque<News>) {
         if self.is_up() || self.terminated {
             return;
         }
-        self.ghosts.clear();
+        self.stale.append(&mut self.ghosts);
         if server.is_alive(self.id) {
             self.connection = Some(self.connect(server, (server.now - lag).max(self.seen)));
             news.push_back(News::Connected);

@@ -8,7 +8,7 @@ use super::super::mutants::{Mutant, planted};
 use super::super::name::uuid_of;
 use super::super::view::View;
 use super::super::{Action, Intent, JoinId, Kind, Names, NodeName, Refusal, Ticket};
-use super::{Join, Look, Place, Queue, Stage, conflict};
+use super::{DOUBTFUL_LOOKS, Join, Look, Place, Queue, Stage, conflict};
 
 impl Queue {
     /// Takes in a listing, sent with `ticket`.
@@ -95,6 +95,9 @@ impl Queue {
                 (Stage::Unknown(sent), None)
                     if (look == Look::Synced || planted(Mutant::TornPair)) && *sent < ticket =>
                 {
+                    // Not yet: a server that was out of touch may have it still, and carries it out late if the client
+                    // tried to come back there before it went elsewhere.
+                    self.doubt = DOUBTFUL_LOOKS;
                     if join.leaving {
                         self.joins.remove(id);
                     } else {

@@ -19,6 +19,10 @@ use super::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Refu
 /// empty containers, deleted them in between.
 const PARENT_ATTEMPTS: u32 = 16;
 
+/// For how many looks, which come every twenty silent seconds, a create may still turn up that was not found after its
+/// reply was lost: longer than servers and the network keep what they cannot deliver.
+const DOUBTFUL_LOOKS: u32 = 15;
+
 /// The queue of one lock directory as one client sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Queue {
@@ -42,6 +46,8 @@ pub struct Queue {
     /// The listing that watches the children, while it is under way and as long as the watch may fire.
     child_watch: Option<Ticket>,
     making_parents: Option<Ticket>,
+    /// For how many looks more a create that was given up may be carried out late (rule 8).
+    doubt: u32,
     warned: bool,
     last_ticket: Ticket,
     actions: VecDeque<Action>,
@@ -143,7 +149,7 @@ impl Queue {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let watching = self.child_watch.is_some() || !self.watches.is_empty();
-        let under_way = self.listing.is_some() || self.making_parents.is_some() || watching;
+        let under_way = self.listing.is_some() || self.making_parents.is_some() || watching || self.doubt > 0;
         self.joins.is_empty() && self.doomed.is_empty() && self.actions.is_empty() && !under_way
     }
 
@@ -236,9 +242,10 @@ impl Queue {
 
     fn look_again(&mut self) {
         self.retry_refused_deletes();
-        if !self.line.is_empty() {
+        if !self.line.is_empty() || self.doubt > 0 {
             self.want(Look::Plain);
         }
+        self.doubt = self.doubt.saturating_sub(1);
     }
 
     fn retry_refused_deletes(&mut self) {
@@ -403,7 +410,7 @@ impl Queue {
         // sure that a lagging server does not hide a node whose create was not acknowledged (rule 8).
         let look = |join: &Join| !matches!(join.stage, Stage::Idle);
         let torn = planted(Mutant::TornPair) && self.listing.is_some();
-        if self.joins.values().any(look) && !planted(Mutant::NoRelist) && !torn {
+        if (self.joins.values().any(look) || self.doubt > 0) && !planted(Mutant::NoRelist) && !torn {
             self.want(if planted(Mutant::Tombstones) { Look::Plain } else { Look::Synced });
         }
     }
@@ -449,6 +456,7 @@ impl Queue {
         self.listing = None;
         self.child_watch = None;
         self.making_parents = None;
+        self.doubt = 0;
         for (_, doomed) in std::mem::take(&mut self.doomed) {
             self.actions.extend(doomed.release.map(Action::Released));
         }
