@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
+
+from kazoo.exceptions import NoNodeError
 
 from harness.history import NEVER, Hold, problems
 from harness.links import Links
@@ -27,6 +29,9 @@ CALM = (0.1, 0.4)
 PERMITS = 2
 TICKS = 8
 """In a session time-out."""
+
+LAST_WORDS = 8
+"""Of each station, when something has gone wrong."""
 
 JUST_NOW = 3_000_000_000
 """Nanoseconds."""
@@ -169,10 +174,21 @@ class Campaign:
         assert not self.progress.failures, "\n".join([*self.progress.failures, self.state()])
 
     def state(self) -> str:
-        """What the queues look like, for whoever has to find out."""
+        """Who stands where, and who said what last, for whoever has to find out."""
         observer = self._stage.observer
-        queues = [f"{lock.path}: {observer.queue(lock.path)}" for lock in self._locks]
-        return "\n".join([f"seed {self.seed}", *map(str, self.windows[-5:]), *queues])
+        told = [f"seed {self.seed}", *map(str, self.windows[-5:])]
+        for path in sorted({lock.path for lock in self._locks}):
+            told.append(f"{path}:")
+            for node in observer.queue(path):
+                with suppress(NoNodeError):
+                    told.append(f"  {node} of {observer.owner(f'{path}/{node}'):#x}")
+        for station in self.stations:
+            sessions = [f"{session:#x}" for session in station.cable.passwords]
+            told.append(
+                f"{station}, connected to server {station.cable.server_id}, sessions {sessions[-3:]}:"
+            )
+            told += [f"  {line}" for line in station.worker.history[-LAST_WORDS:]]
+        return "\n".join(told)
 
     def judge(self) -> list[Hold]:
         """Let all end, and look at everything that was recorded. The holds."""
