@@ -309,6 +309,10 @@ impl World {
         if node.gone.is_some() {
             return Err(format!("{who}, which it had deleted itself"));
         }
+        // It comes too late, and will find out: an operator deleted the writer.
+        if in_place && self.is_deleted(&hold.node) {
+            return Ok(());
+        }
         for child in self.server.children_at(self.server.now) {
             let before = |name: &NodeName| *name < hold.node && conflict(hold.kind, name.kind());
             // A reader in the place of a writer that an operator deleted comes too late, and will find out.
@@ -319,7 +323,10 @@ impl World {
             if self.server.nodes[&child].owner != Some(hold.session) {
                 return Err(format!("{who}, behind {name:?} of somebody else"));
             }
-            let wanted = |join| client.waiting.contains_key(&join) || client.holds.contains_key(&join);
+            // A second node of the one that was granted is an orphan, and goes.
+            let wanted = |other| {
+                other != join && (client.waiting.contains_key(&other) || client.holds.contains_key(&other))
+            };
             if name.sequence() != hold.node.sequence() && client.made_for(&child).is_some_and(wanted) {
                 return Err(format!("{who}, behind {name:?} of its own"));
             }
@@ -446,6 +453,7 @@ impl World {
             // Twice, for those that were at rest before the last one moved.
             let rests = self.is_at_rest();
             if rested && rests {
+                self.check_nodes()?;
                 self.outlast_doubt()?;
                 return self.check_end();
             }
@@ -492,6 +500,11 @@ impl World {
                 ));
             }
         }
+        Ok(())
+    }
+
+    /// Whoever is at rest has no node, and needs no time to find that out.
+    fn check_nodes(&self) -> Result<(), String> {
         let left: Vec<_> = self.server.children_at(self.server.now);
         let left: Vec<_> = left.iter().filter(|child| self.server.nodes[*child].owner.is_some()).collect();
         if left.is_empty() { Ok(()) } else { Err(format!("nodes are left: {left:?}")) }
