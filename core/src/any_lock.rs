@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::lease::Lease;
 use crate::lock::{ClientSource, Lock, Order};
 use crate::mutex::Mutex;
-use crate::options::Patience;
 use crate::owner::Owner;
+use crate::patience::Patience;
 use crate::queue::Kind;
 use crate::semaphore::Semaphore;
 

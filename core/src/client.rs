@@ -12,9 +12,11 @@ use tokio::task::JoinHandle;
 
 use crate::driver::{self, Command, Input, Touch};
 use crate::error::{Error, Result};
+use crate::hosts::Hosts;
 use crate::lease::LockPath;
 use crate::meter::Meter;
-use crate::options::{ClientOptions, Hosts, check_path};
+use crate::options::ClientOptions;
+use crate::path::{Place, check_path};
 use crate::queue::{JoinId, NodeName};
 use crate::runtime;
 use crate::state::{ClientState, States, Status};
@@ -41,15 +43,13 @@ pub(crate) struct Shared {
 /// The lock directories in use, so that two lock objects on one path are one lock.
 #[derive(Default)]
 struct Paths {
-    /// By path and directory.
-    locks: HashMap<(String, String), Weak<LockPath>>,
+    locks: HashMap<Place, Weak<LockPath>>,
     prune_at: usize,
 }
 
 impl Paths {
-    fn get(&mut self, client: &Arc<Shared>, path: &str, directory: &str) -> Arc<LockPath> {
-        let key = (path.to_owned(), directory.to_owned());
-        if let Some(lock) = self.locks.get(&key).and_then(Weak::upgrade) {
+    fn get(&mut self, client: &Arc<Shared>, place: &Place) -> Arc<LockPath> {
+        if let Some(lock) = self.locks.get(place).and_then(Weak::upgrade) {
             return lock;
         }
         // Entries of dropped locks are swept when the map has doubled, so that sweeping costs nothing on average.
@@ -57,8 +57,8 @@ impl Paths {
             self.locks.retain(|_, lock| lock.strong_count() > 0);
             self.prune_at = 2 * self.locks.len() + 64;
         }
-        let lock = Arc::new(LockPath::new(Arc::clone(client), path.to_owned(), directory.to_owned()));
-        self.locks.insert(key, Arc::downgrade(&lock));
+        let lock = Arc::new(LockPath::new(Arc::clone(client), place.clone()));
+        self.locks.insert(place.clone(), Arc::downgrade(&lock));
         lock
     }
 }
@@ -238,11 +238,11 @@ impl Client {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// The lock at `path`, whose nodes are in `directory`.
-    pub(crate) fn lock_path(&self, path: &str, directory: &str) -> Result<Arc<LockPath>> {
+    /// The lock at a place.
+    pub(crate) fn lock_path(&self, place: &Place) -> Result<Arc<LockPath>> {
         self.shared.check_process()?;
         let mut paths = self.shared.paths.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(paths.get(&self.shared, path, directory))
+        Ok(paths.get(&self.shared, place))
     }
 }
 

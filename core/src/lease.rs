@@ -13,6 +13,7 @@ use crate::client::Shared;
 use crate::driver::Command;
 use crate::error::{Error, ErrorKind, Result};
 use crate::owner::Owner;
+use crate::path::Place;
 use crate::queue::{Intent, JoinId, Kind};
 use crate::term::Term;
 use crate::transaction::{Operation, Transaction};
@@ -92,12 +93,7 @@ impl LeaseState {
 /// re-entry goes by owner and path, not by object.
 pub(crate) struct LockPath {
     pub(crate) client: Arc<Shared>,
-    /// The lock's path as the caller wrote it, below the client's chroot.
-    pub(crate) path: String,
-    /// Where its nodes are: there, or for a semaphore in a directory of it.
-    directory: String,
-    /// The directory from the ensemble's root.
-    pub(crate) full_path: Arc<str>,
+    pub(crate) place: Place,
     holds: Mutex<Vec<Arc<Hold>>>,
     /// For permits: what the semaphore needs to know of the waiting.
     pub(crate) permits: Permits,
@@ -143,9 +139,8 @@ pub(crate) struct Hold {
 }
 
 impl LockPath {
-    pub(crate) fn new(client: Arc<Shared>, path: String, directory: String) -> Self {
-        let full_path = format!("{}{directory}", client.options.hosts.chroot).into();
-        Self { client, path, directory, full_path, holds: Mutex::default(), permits: Permits::default() }
+    pub(crate) fn new(client: Arc<Shared>, place: Place) -> Self {
+        Self { client, place, holds: Mutex::default(), permits: Permits::default() }
     }
 
     fn holds(&self) -> MutexGuard<'_, Vec<Arc<Hold>>> {
@@ -171,7 +166,7 @@ impl LockPath {
     pub(crate) fn upgrade_refused(&self) -> Error {
         let message = format!(
             "{} is held for reading, and a reader that asks for the write lock would wait for itself; release the read lock first",
-            self.path
+            self.place.path()
         );
         Error::new(ErrorKind::UpgradeRefused, message)
     }
@@ -186,7 +181,7 @@ impl LockPath {
         if let Some(since) = grant.since {
             let waited = now - since;
             self.client.meter().acquired(waited, grant.contended);
-            let (path, node, contended) = (&self.path, &grant.node, grant.contended);
+            let (path, node, contended) = (self.place.path(), &grant.node, grant.contended);
             if waited >= LONG_WAIT {
                 tracing::info!(%path, %node, ?waited, contended, "acquired, after a long wait");
             } else {
@@ -265,7 +260,7 @@ fn take(holds: &mut Vec<Arc<Hold>>, join: JoinId) -> Option<Arc<Hold>> {
     if let Some(since) = hold.since {
         let lasted = since.elapsed();
         hold.lock.client.meter().ended(lasted);
-        tracing::debug!(path = %hold.lock.path, node = %hold.node, ?lasted, "held no more");
+        tracing::debug!(path = %hold.lock.place.path(), node = %hold.node, ?lasted, "held no more");
     }
     Some(hold)
 }
@@ -282,7 +277,7 @@ impl Hold {
             return state;
         }
         if self.lose(LossReason::TermEnded) {
-            let (path, join) = (Arc::clone(&self.lock.full_path), self.join);
+            let (path, join) = (Arc::clone(self.lock.place.full()), self.join);
             self.lock.client.send(Command::Expire { path, join }).ok();
         }
         self.last_state()
@@ -290,7 +285,7 @@ impl Hold {
 
     /// Changes the state to lost. Returns whether it was not before.
     fn lose(&self, reason: LossReason) -> bool {
-        let (path, node) = (&self.lock.path, &self.node);
+        let (path, node) = (self.lock.place.path(), &self.node);
         let accident = reason != LossReason::ClientClosed;
         let lost = self.change(|state| {
             // Counted before anybody hears of it.
@@ -316,7 +311,7 @@ impl Hold {
                 let message = format!(
                     "the lock {} is lost: {reason}; another client may hold it. Stop what it guards, then acquire \
                      it again",
-                    self.lock.path
+                    self.lock.place.path()
                 );
                 Err(Error::new(ErrorKind::LockLost, message))
             }
@@ -352,7 +347,7 @@ impl Guard {
         hold.lock.client.check_process()?;
         hold.check(hold.state())?;
         let (reply, done) = oneshot::channel();
-        let (path, node) = (Arc::clone(&hold.lock.full_path), hold.node.clone());
+        let (path, node) = (Arc::clone(hold.lock.place.full()), hold.node.clone());
         hold.lock.client.send(Command::Transact { path, node, operations, reply })?;
         hold.lock.client.answer(done).await
     }
@@ -386,13 +381,13 @@ impl Lease {
     /// The lock path, as given when the lock was made.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.hold.lock.path
+        self.hold.lock.place.path()
     }
 
     /// The full path of the lock's node, below the client's chroot.
     #[must_use]
     pub fn node(&self) -> String {
-        format!("{}/{}", self.hold.lock.directory, self.hold.node)
+        format!("{}/{}", self.hold.lock.place.directory(), self.hold.node)
     }
 
     /// The fencing token: the zxid that created the node. It grows from holder to holder over the life of the
@@ -466,7 +461,7 @@ impl Lease {
         let mut revoked = self.hold.revoked.subscribe();
         if !*revoked.borrow() {
             // A long hold watches its node anyway; this one now.
-            let (path, join) = (Arc::clone(&self.hold.lock.full_path), self.hold.join);
+            let (path, join) = (Arc::clone(self.hold.lock.place.full()), self.hold.join);
             self.hold.lock.client.send(Command::Guard { path, join }).ok();
         }
         async move {
@@ -560,7 +555,7 @@ impl Lease {
         // Sent while the path is locked: a join that follows from here is behind this release.
         if let Some(hold) = take(&mut holds, *join) {
             hold.change(|state| state.holds().then_some(LeaseState::Released));
-            let path = Arc::clone(&lock.full_path);
+            let path = Arc::clone(lock.place.full());
             lock.client.send(Command::Release { path, join: *join, done }).ok();
         }
         Ok(())

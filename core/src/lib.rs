@@ -23,6 +23,7 @@ mod client;
 mod contender;
 mod driver;
 mod error;
+mod hosts;
 mod lease;
 mod lock;
 #[doc(hidden)]
@@ -32,6 +33,8 @@ mod multi;
 mod mutex;
 mod options;
 mod owner;
+mod path;
+mod patience;
 #[doc(hidden)]
 pub mod queue;
 mod runtime;
@@ -48,12 +51,14 @@ pub use any_lock::AnyLock;
 pub use client::{Client, shutdown};
 pub use contender::{About, Contender};
 pub use error::{Error, ErrorKind, Result};
+pub use hosts::HOSTS_VARIABLE;
 pub use lease::{Lease, LeaseState, LossReason};
 pub use lock::{ClientSource, Lock, LockOptions};
 pub use multi::MultiLock;
 pub use mutex::Mutex;
-pub use options::{ClientOptions, HOSTS_VARIABLE, Patience, duration};
+pub use options::ClientOptions;
 pub use owner::Owner;
+pub use patience::{Patience, duration};
 pub use queue::Naming;
 #[doc(hidden)]
 pub use runtime::{Background, run};

@@ -8,10 +8,13 @@ use crate::client::Client;
 use crate::contender::Contender;
 use crate::driver::{Attempt, Command};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hosts::Hosts;
 use crate::lease::{Entry, Lease, LockPath};
 use crate::meter::Wait;
-use crate::options::{ClientOptions, Patience, check_path};
+use crate::options::ClientOptions;
 use crate::owner::Owner;
+use crate::path::Place;
+use crate::patience::Patience;
 use crate::queue::{JoinId, Kind, Naming};
 
 /// Where a lock's client comes from.
@@ -36,6 +39,13 @@ impl ClientSource {
             (Self::Client(one), Self::Client(other)) => one.is(other),
             (Self::Shared(one), Self::Shared(other)) => one == other,
             _ => false,
+        }
+    }
+
+    fn hosts(&self) -> &Hosts {
+        match self {
+            Self::Client(client) => client.hosts(),
+            Self::Shared(options) => &options.hosts,
         }
     }
 }
@@ -76,9 +86,7 @@ impl Default for LockOptions {
 #[derive(Debug)]
 pub struct Lock {
     source: ClientSource,
-    path: String,
-    /// Where its nodes are: at the path, or for a semaphore in a directory there.
-    directory: String,
+    place: Place,
     kind: Kind,
     options: LockOptions,
     /// The last resolved client's view of the path. A shared client is another one after fork or close.
@@ -87,7 +95,7 @@ pub struct Lock {
 
 impl std::fmt::Debug for LockPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LockPath").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("LockPath").field("path", &self.place.path()).finish_non_exhaustive()
     }
 }
 
@@ -104,15 +112,14 @@ impl Lock {
         kind: Kind,
         options: LockOptions,
     ) -> Result<Self> {
-        check_path("path", path)?;
-        let (path, directory) = (path.to_owned(), format!("{path}{directory}"));
-        Ok(Self { source, path, directory, kind, options, resolved: Mutex::new(None) })
+        let place = Place::new(&source.hosts().chroot, path, directory)?;
+        Ok(Self { source, place, kind, options, resolved: Mutex::new(None) })
     }
 
     /// The lock path, as given.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.path
+        self.place.path()
     }
 
     /// Acquires the lock as a new owner, waiting as long as it takes.
@@ -193,12 +200,8 @@ impl Lock {
 
     /// Where this lock comes in the order that all programs share.
     pub(crate) fn order(&self) -> Order {
-        let hosts = match &self.source {
-            ClientSource::Client(client) => client.hosts(),
-            ClientSource::Shared(options) => &options.hosts,
-        };
-        let ensemble = hosts.servers.clone();
-        Order { ensemble, path: format!("{}{}", hosts.chroot, self.path), reads: self.kind == Kind::Read }
+        let ensemble = self.source.hosts().servers.clone();
+        Order { ensemble, path: self.place.absolute_path().to_owned(), reads: self.kind == Kind::Read }
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -261,7 +264,7 @@ impl Lock {
         let lock = self.resolve()?;
         lock.client.ready().await?;
         let (reply, answer) = oneshot::channel();
-        lock.client.send(command(Arc::clone(&lock.full_path), reply))?;
+        lock.client.send(command(Arc::clone(lock.place.full()), reply))?;
         lock.client.answer(answer).await
     }
 
@@ -277,7 +280,7 @@ impl Lock {
             ClientSource::Client(client) => client.clone(),
             ClientSource::Shared(options) => Client::shared(options)?,
         };
-        let lock = client.lock_path(&self.path, &self.directory)?;
+        let lock = client.lock_path(&self.place)?;
         if let Ok(mut resolved) = self.resolved.try_lock() {
             *resolved = Some(Arc::clone(&lock));
         }
@@ -322,7 +325,7 @@ pub(crate) struct LeaveOnDrop {
 impl Drop for LeaveOnDrop {
     fn drop(&mut self) {
         if let Some(join) = self.join {
-            let path = Arc::clone(&self.lock.full_path);
+            let path = Arc::clone(self.lock.place.full());
             self.lock.client.send(Command::Leave { path, join }).ok();
         }
     }

@@ -9,8 +9,8 @@ use crate::any_lock::AnyLock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::lock::busy_is_none;
-use crate::options::{Clock, Patience};
 use crate::owner::Owner;
+use crate::patience::{Deadline, Patience};
 
 /// Several locks that are acquired together, all or none, within one deadline.
 ///
@@ -132,9 +132,9 @@ impl MultiLock {
             return Err(Error::bad_argument("owners", problem));
         }
         self.check_order(owners)?;
-        let clock = Clock::start(patience);
+        let deadline = Deadline::after(patience);
         loop {
-            let leases = self.acquire_once(owners, clock).await?;
+            let leases = self.acquire_once(owners, deadline).await?;
             if let Some(leases) = leases.filter(|leases| leases.iter().all(is_held)) {
                 return Ok(leases);
             }
@@ -142,11 +142,11 @@ impl MultiLock {
     }
 
     /// Acquires all, or `None` if one was lost on the way.
-    async fn acquire_once(&self, owners: &[Owner], clock: Clock) -> Result<Option<Vec<Lease>>> {
+    async fn acquire_once(&self, owners: &[Owner], deadline: Deadline) -> Result<Option<Vec<Lease>>> {
         let mut taken = Taken(Vec::with_capacity(self.locks.len()));
         for (lock, owner) in self.locks.iter().zip(owners) {
             tokio::select! {
-                lease = lock.acquire_as(*owner, clock.left()) => taken.0.push(lease?),
+                lease = lock.acquire_as(*owner, deadline.left()) => taken.0.push(lease?),
                 () = any_lost(&taken.0) => return Ok(None),
             }
         }

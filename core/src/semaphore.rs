@@ -13,8 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::lock::{ClientSource, Lock, LockOptions, Order, busy_is_none};
 use crate::meter::Wait;
-use crate::options::{Clock, Patience, check_path};
 use crate::owner::Owner;
+use crate::path::check_path;
+use crate::patience::{Deadline, Patience};
 use crate::queue::Kind;
 use crate::runtime;
 
@@ -163,23 +164,23 @@ impl Semaphore {
             }
             _ => {}
         }
-        let clock = match patience {
+        let deadline = match patience {
             Patience::Try => {
                 self.expect_free(count).await?;
-                Clock::start(Patience::For(TRY_LIMIT))
+                Deadline::after(Patience::For(TRY_LIMIT))
             }
-            patience => Clock::start(patience),
+            patience => Deadline::after(patience),
         };
         let mut wait = Wait::begin();
         loop {
             // Taken by the way: what the caller waits for, and will hold, are the permits.
-            let turn = self.turns.request_as(Owner::new(), Kind::Exclusive, clock.left(), || None)?;
+            let turn = self.turns.request_as(Owner::new(), Kind::Exclusive, deadline.left(), || None)?;
             let turn = turn.granted().await?;
             wait.contended |= turn.contended();
             // Without its turn it must not go on waiting: somebody else may wait for permits now, and each could keep a
             // part of what both need.
             let leases = tokio::select! {
-                leases = self.take(count, patience, clock, wait) => leases?,
+                leases = self.take(count, patience, deadline, wait) => leases?,
                 _ = turn.lost() => continue,
             };
             turn.release_in_background()?;
@@ -188,25 +189,31 @@ impl Semaphore {
     }
 
     /// Takes permits, in its turn. On leaving they go before the turn does.
-    async fn take(&self, count: u32, patience: Patience, clock: Clock, wait: Wait) -> Result<Vec<Lease>> {
+    async fn take(
+        &self,
+        count: u32,
+        patience: Patience,
+        deadline: Deadline,
+        wait: Wait,
+    ) -> Result<Vec<Lease>> {
         let path = self.leases.resolve()?;
-        let mut permits = self.number(clock).await?;
+        let mut permits = self.number(deadline).await?;
         if matches!(self.permits, Permits::Fixed(_))
             && path.permits.compared.load(Ordering::Relaxed) != permits
         {
-            self.compare(permits, clock).await?;
+            self.compare(permits, deadline).await?;
             path.permits.compared.store(permits, Ordering::Relaxed);
         }
         loop {
             let waiting = path.permits.waiting.notified();
-            let mut leases = pin!(self.request(count, permits, patience, clock, wait));
+            let mut leases = pin!(self.request(count, permits, patience, deadline, wait));
             tokio::select! {
                 leases = &mut leases => return leases,
                 () = waiting => {}
             }
             permits = tokio::select! {
                 leases = &mut leases => return leases,
-                changed = self.changed(permits, clock) => changed?,
+                changed = self.changed(permits, deadline) => changed?,
             };
         }
     }
@@ -217,13 +224,13 @@ impl Semaphore {
         count: u32,
         permits: u32,
         patience: Patience,
-        clock: Clock,
+        deadline: Deadline,
         wait: Wait,
     ) -> Result<Vec<Lease>> {
         loop {
             let mut requests = Vec::new();
             for _ in 0..count {
-                let patience = if patience == Patience::Try { Patience::Try } else { clock.left() };
+                let patience = if patience == Patience::Try { Patience::Try } else { deadline.left() };
                 let kind = Kind::Permit(permits);
                 requests.push(self.leases.request_as(Owner::new(), kind, patience, || Some(wait))?);
             }
@@ -240,13 +247,13 @@ impl Semaphore {
     }
 
     /// For who waits: the number of permits, once it is another one. Fails if others state another number.
-    async fn changed(&self, permits: u32, clock: Clock) -> Result<u32> {
+    async fn changed(&self, permits: u32, deadline: Deadline) -> Result<u32> {
         let Permits::SharedCount(node) = &self.permits else {
-            self.compare(permits, clock).await?;
+            self.compare(permits, deadline).await?;
             return std::future::pending().await;
         };
         loop {
-            let (number, changed) = self.read(node, true, clock).await?;
+            let (number, changed) = self.read(node, true, deadline).await?;
             if number != permits {
                 return Ok(number);
             }
@@ -263,22 +270,27 @@ impl Semaphore {
     }
 
     /// How many permits there are now.
-    async fn number(&self, clock: Clock) -> Result<u32> {
+    async fn number(&self, deadline: Deadline) -> Result<u32> {
         match &self.permits {
             Permits::Fixed(permits) => Ok(*permits),
-            Permits::SharedCount(node) => Ok(self.read(node, false, clock).await?.0),
+            Permits::SharedCount(node) => Ok(self.read(node, false, deadline).await?.0),
         }
     }
 
     /// The number of permits that a node says, and a watch on it if asked for.
-    async fn read(&self, node: &str, watch: bool, clock: Clock) -> Result<(u32, Option<OneshotWatcher>)> {
+    async fn read(
+        &self,
+        node: &str,
+        watch: bool,
+        deadline: Deadline,
+    ) -> Result<(u32, Option<OneshotWatcher>)> {
         let path = self.leases.resolve()?;
         let full_path: Arc<str> = format!("{}{node}", path.client.options.hosts.chroot).into();
         let read = || {
             let path = Arc::clone(&full_path);
             self.leases.inquire(move |_, reply| Command::ReadNumber { path, watch, reply })
         };
-        let problem = match clock.insist(self.path(), read).await? {
+        let problem = match deadline.insist(self.path(), read).await? {
             Some(number) => match number.value() {
                 Some(value) => return Ok((value, number.changed)),
                 None => "does not hold a number of permits",
@@ -290,8 +302,8 @@ impl Semaphore {
     }
 
     /// Fails if somebody on the path states another number of permits.
-    async fn compare(&self, permits: u32, clock: Clock) -> Result<()> {
-        for contender in clock.insist(self.path(), || self.leases.contenders()).await? {
+    async fn compare(&self, permits: u32, deadline: Deadline) -> Result<()> {
+        for contender in deadline.insist(self.path(), || self.leases.contenders()).await? {
             let Some(about) = contender.about else { continue };
             if let Some(theirs) = about.permits.filter(|theirs| *theirs != permits) {
                 let message = format!(
@@ -319,7 +331,7 @@ impl Semaphore {
 
     /// How many permits are taken or waited for in turn, of how many.
     async fn taken(&self) -> Result<(usize, u32)> {
-        let permits = self.number(Clock::start(Patience::Try)).await?;
+        let permits = self.number(Deadline::after(Patience::Try)).await?;
         Ok((self.leases.count().await?, permits))
     }
 

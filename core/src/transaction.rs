@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::Result;
 use crate::lease::Guard;
-use crate::options::check_path;
+use crate::path::check_path;
 
 /// One write of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]

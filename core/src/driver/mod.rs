@@ -38,8 +38,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::lease::{Entry, Lease, LockPath, LossReason};
 use crate::lock::LockOptions;
 use crate::meter::Wait;
-use crate::options::{ClientOptions, Patience};
+use crate::options::ClientOptions;
 use crate::owner::Owner;
+use crate::patience::Patience;
 use crate::queue::{Event, Intent, JoinId, Kind, Naming, NodeName, Ticket};
 use crate::state::{ClientState, Status};
 use crate::transaction::Operation;
@@ -340,7 +341,7 @@ impl Driver {
             Err(error) => return drop(reply.send(Err(error))),
         };
         self.start_link();
-        let path = Arc::clone(&lock.full_path);
+        let path = Arc::clone(lock.place.full());
         let mut alarms = Vec::new();
         if let Some(deadline) = deadline {
             alarms.push(self.timers.set(deadline, Alarm::Deadline(Arc::clone(&path), join)));

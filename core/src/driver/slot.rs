@@ -289,7 +289,7 @@ impl Slot {
 
     /// The error of a contender whose time is up: whether the lock was taken, or the server out of reach.
     pub(super) fn timeout_error(&self, join: JoinId, connected: bool) -> Error {
-        let path = self.waiters.get(&join).map_or("", |waiter| waiter.lock.path.as_str());
+        let path = self.waiters.get(&join).map_or("", |waiter| waiter.lock.place.path());
         let message = match (connected, self.queue.ahead_of(join)) {
             (true, _) if self.queue.awaits_permits() => too_few_permits(path),
             (false, _) => format!("no answer from the server in time while acquiring {path}"),
@@ -433,7 +433,7 @@ impl Slot {
             contended: waiter.contended,
         };
         self.holders.insert(join, Arc::downgrade(&lock));
-        timers.set(Instant::now() + LONG_HOLD, Alarm::Guard(Arc::clone(&lock.full_path), join));
+        timers.set(Instant::now() + LONG_HOLD, Alarm::Guard(Arc::clone(lock.place.full()), join));
         let lease = lock.grant(grant);
         if self.revoked.remove(node) {
             lock.revoke(node.as_str());
@@ -488,7 +488,7 @@ impl Slot {
             return;
         };
         timers.cancel(&waiter.alarms);
-        let path = &waiter.lock.path;
+        let path = waiter.lock.place.path();
         let error = match refusal {
             Refusal::Busy => {
                 waiter.lock.client.meter().busy();

@@ -1,0 +1,106 @@
+//! Connect strings: the servers, and the chroot below which a client works.
+
+use crate::error::{Error, Result};
+use crate::path::check_path;
+
+/// The environment variable that names the default servers.
+pub const HOSTS_VARIABLE: &str = "ZKLOCK_HOSTS";
+
+const DEFAULT_HOSTS: &str = "127.0.0.1:2181";
+const DEFAULT_PORT: u16 = 2181;
+
+/// Servers and chroot, as parsed from a connect string.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Hosts {
+    /// `host:port`, separated by commas.
+    pub(crate) servers: String,
+    /// Empty, or an absolute path without a trailing slash.
+    pub(crate) chroot: String,
+}
+
+impl Hosts {
+    /// What `text` says; without one what the environment says, or else the default.
+    pub(crate) fn given_or_default(text: Option<&str>) -> Result<Self> {
+        if let Some(text) = text {
+            return Self::parse(text);
+        }
+        let from_environment = std::env::var(HOSTS_VARIABLE).ok().filter(|hosts| !hosts.is_empty());
+        Self::parse(from_environment.as_deref().unwrap_or(DEFAULT_HOSTS))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let (servers, chroot) = match text.find('/') {
+            Some(slash) => text.split_at(slash),
+            None => (text, ""),
+        };
+        let chroot = if chroot == "/" { "" } else { chroot };
+        if !chroot.is_empty() {
+            check_path("hosts", chroot)?;
+        }
+        let servers = servers.split(',').map(str::trim).map(server).collect::<Result<Vec<_>>>()?;
+        Ok(Self { servers: servers.join(","), chroot: chroot.to_owned() })
+    }
+}
+
+/// Checks one `host[:port]` and adds the default port if there is none.
+fn server(text: &str) -> Result<String> {
+    let bad = |problem: &str| Error::bad_argument("hosts", format_args!("{problem} in {text:?}"));
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (address, rest) = rest.split_once(']').ok_or_else(|| bad("missing ']'"))?;
+            address.parse::<std::net::Ipv6Addr>().map_err(|_| bad("not an IPv6 address"))?;
+            let port = match rest.strip_prefix(':') {
+                None if rest.is_empty() => None,
+                None => return Err(bad("unexpected text after ']'")),
+                port => port,
+            };
+            (format!("[{address}]"), port)
+        }
+        None => match text.split_once(':') {
+            Some((_, port)) if port.contains(':') => return Err(bad("an IPv6 address needs brackets")),
+            Some((host, port)) => (host.to_owned(), Some(port)),
+            None => (text.to_owned(), None),
+        },
+    };
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-._[]:%".contains(c);
+    if host.is_empty() {
+        return Err(bad("empty host name"));
+    }
+    if !host.chars().all(allowed) {
+        return Err(bad("invalid character in host name"));
+    }
+    let port = match port {
+        None => DEFAULT_PORT,
+        Some(port) => port
+            .parse::<u16>()
+            .ok()
+            .filter(|port| *port != 0)
+            .ok_or_else(|| bad("a port must be 1 to 65535"))?,
+    };
+    Ok(format!("{host}:{port}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_completed_and_split_from_the_chroot() {
+        let parse = |text| Hosts::parse(text).map(|hosts| (hosts.servers, hosts.chroot));
+        assert_eq!(parse("a").unwrap(), ("a:2181".into(), String::new()));
+        assert_eq!(parse("a:1, b:2/x/y").unwrap(), ("a:1,b:2".into(), "/x/y".into()));
+        assert_eq!(parse("[::1]:2182/").unwrap(), ("[::1]:2182".into(), String::new()));
+    }
+
+    #[test]
+    fn malformed_hosts_are_refused_by_name() {
+        for text in [
+            "", ",", "a:", "a:0", "a:65536", "a:b", "a,,b", "::1", "[::1", "[x]:1", "a b", "a//x", "a/x/",
+            "/x",
+        ] {
+            let error = Hosts::parse(text).unwrap_err();
+            assert_eq!(error.code(), "BAD_ARGUMENT", "{text:?}");
+            assert!(error.to_string().starts_with("hosts: "), "{error}");
+        }
+    }
+}

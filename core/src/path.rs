@@ -1,0 +1,118 @@
+//! ZooKeeper paths: which are valid, and where a lock is.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+
+/// Checks a path by the server's own rules. The root is refused too: it cannot be a lock.
+pub(crate) fn check_path(argument: &str, path: &str) -> Result<()> {
+    let bad = |problem: &str| Err(Error::bad_argument(argument, format_args!("{problem}: {path:?}")));
+    if path.is_empty() {
+        return bad("must not be empty");
+    }
+    if !path.starts_with('/') {
+        return bad("must start with '/'");
+    }
+    if path == "/" {
+        return bad("must not be the root");
+    }
+    if path.ends_with('/') {
+        return bad("must not end with '/'");
+    }
+    for part in path[1..].split('/') {
+        match part {
+            "" => return bad("contains an empty component"),
+            "." | ".." => return bad("contains '.' or '..' as a component"),
+            _ => {}
+        }
+    }
+    let refused = |c: char| matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{f000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}');
+    if path.contains(refused) {
+        return bad("contains a character that ZooKeeper does not allow");
+    }
+    Ok(())
+}
+
+/// Where a lock is: its path as the caller wrote it, the directory that its nodes are in, and both as seen from the
+/// ensemble's root. The directory is the path itself, but for a semaphore, which has two directories below its path.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    /// Chroot, path and subdirectory, one behind the other; all others are slices of it.
+    full: Arc<str>,
+    /// Where the path begins in it, and where it ends.
+    path: (usize, usize),
+}
+
+impl Place {
+    /// The place at `path` below `chroot` (empty, or an absolute path), with its nodes in the subdirectory `part`
+    /// (empty, or `/name`).
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
+    pub(crate) fn new(chroot: &str, path: &str, part: &str) -> Result<Self> {
+        check_path("path", path)?;
+        let full = format!("{chroot}{path}{part}").into();
+        Ok(Self { full, path: (chroot.len(), chroot.len() + path.len()) })
+    }
+
+    /// The path, as the caller wrote it: below the chroot.
+    pub(crate) fn path(&self) -> &str {
+        &self.full[self.path.0..self.path.1]
+    }
+
+    /// The path from the ensemble's root.
+    pub(crate) fn absolute_path(&self) -> &str {
+        &self.full[..self.path.1]
+    }
+
+    /// The directory of the nodes, below the chroot.
+    pub(crate) fn directory(&self) -> &str {
+        &self.full[self.path.0..]
+    }
+
+    /// The directory of the nodes from the ensemble's root: what is said to the server, and what tells places on one
+    /// client apart.
+    pub(crate) fn full(&self) -> &Arc<str> {
+        &self.full
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Place").field(&self.full).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_paths_are_refused_by_name() {
+        for path in ["", "a", "/", "/a/", "//a", "/a//b", "/./a", "/a/..", "/a\0b", "/a\u{1f}"] {
+            let error = check_path("path", path).unwrap_err();
+            assert_eq!(error.code(), "BAD_ARGUMENT", "{path:?}");
+            assert!(error.to_string().starts_with("path: "), "{error}");
+        }
+        for path in ["/a", "/a/b.c", "/…/ü", "/a/...", "/ a"] {
+            check_path("path", path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_place_is_seen_from_the_chroot_and_from_the_root() {
+        let place = Place::new("/app", "/jobs/a", "/leases").unwrap();
+        assert_eq!(place.path(), "/jobs/a");
+        assert_eq!(place.absolute_path(), "/app/jobs/a");
+        assert_eq!(place.directory(), "/jobs/a/leases");
+        assert_eq!(&**place.full(), "/app/jobs/a/leases");
+        let place = Place::new("", "/a", "").unwrap();
+        assert_eq!([place.path(), place.absolute_path(), place.directory(), place.full()], ["/a"; 4]);
+    }
+
+    #[test]
+    fn a_place_needs_a_valid_path() {
+        assert_eq!(Place::new("/app", "a", "").unwrap_err().to_string(), "path: must start with '/': \"a\"");
+    }
+}
