@@ -6,118 +6,49 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use napi::bindgen_prelude::{Either6, Function};
-use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
-use napi::{Env, Status};
+use napi::Env;
+use napi::bindgen_prelude::{Function, ToNapiValue, Unknown};
 use napi_derive::napi;
-use zklock::{Background, ClientState};
+use zklock::{Background, Client};
 
-use crate::client::{NativeClient, close_all};
-use crate::contender::NativeContender;
 use crate::error::{Result, thrown};
-use crate::lease::NativeLease;
+use crate::wake::Wake;
 
 /// How long the end of an environment waits for its clients to close.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// Weak, so that it does not keep the process alive: TypeScript decides that.
-type Wake = ThreadsafeFunction<(), (), (), Status, false, true>;
+/// Makes what an operation came to a value of JavaScript, on the JavaScript thread.
+type Convert = Box<dyn FnOnce(&Env) -> napi::Result<Unknown<'_>> + Send>;
 
-/// What an operation that succeeded hands to JavaScript.
-pub enum Value {
-    Nothing,
-    Client(zklock::Client),
-    Lease(zklock::Lease),
-    Leases(Vec<zklock::Lease>),
-    Contenders(Vec<zklock::Contender>),
-    Flag(bool),
-    State(ClientState),
-}
+type Outcome = zklock::Result<Convert>;
 
-impl From<()> for Value {
-    fn from((): ()) -> Self {
-        Self::Nothing
-    }
-}
-
-impl From<zklock::Client> for Value {
-    fn from(client: zklock::Client) -> Self {
-        Self::Client(client)
-    }
-}
-
-impl From<zklock::Lease> for Value {
-    fn from(lease: zklock::Lease) -> Self {
-        Self::Lease(lease)
-    }
-}
-
-impl From<Vec<zklock::Lease>> for Value {
-    fn from(leases: Vec<zklock::Lease>) -> Self {
-        Self::Leases(leases)
-    }
-}
-
-impl From<Vec<zklock::Contender>> for Value {
-    fn from(contenders: Vec<zklock::Contender>) -> Self {
-        Self::Contenders(contenders)
-    }
-}
-
-impl From<bool> for Value {
-    fn from(flag: bool) -> Self {
-        Self::Flag(flag)
-    }
-}
-
-impl From<Option<ClientState>> for Value {
-    fn from(state: Option<ClientState>) -> Self {
-        state.map_or(Self::Nothing, Self::State)
-    }
-}
-
-type Outcome = zklock::Result<Value>;
-
-/// An operation that has ended: with a value, with nothing, or with an error's code and message.
+/// An operation that has ended: with a value, or with an error's code and message.
 #[napi(object, object_from_js = false)]
-#[expect(clippy::type_complexity, reason = "the declarations that napi writes know no aliases")]
-pub struct Settled {
+pub struct Settled<'env> {
     pub id: i64,
-    pub value: Option<
-        Either6<NativeClient, NativeLease, Vec<NativeLease>, Vec<NativeContender>, bool, &'static str>,
-    >,
+    #[napi(ts_type = "unknown")]
+    pub value: Option<Unknown<'env>>,
     pub code: Option<&'static str>,
     pub message: Option<String>,
 }
 
-impl Settled {
-    fn new(id: i64, outcome: Outcome, clients: &mut Vec<Weak<zklock::Client>>) -> Self {
-        let (value, error) = match outcome {
-            Ok(Value::Nothing) => (None, None),
-            Ok(Value::Client(client)) => {
-                let client = Arc::new(client);
-                clients.retain(|client| client.strong_count() > 0);
-                clients.push(Arc::downgrade(&client));
-                (Some(Either6::A(NativeClient::new(client))), None)
+impl<'env> Settled<'env> {
+    fn new(env: &'env Env, id: i64, outcome: Outcome) -> napi::Result<Self> {
+        Ok(match outcome {
+            Ok(convert) => Self { id, value: Some(convert(env)?), code: None, message: None },
+            Err(error) => {
+                Self { id, value: None, code: Some(error.code()), message: Some(error.to_string()) }
             }
-            Ok(Value::Lease(lease)) => (Some(Either6::B(NativeLease::new(lease))), None),
-            Ok(Value::Leases(leases)) => {
-                (Some(Either6::C(leases.into_iter().map(NativeLease::new).collect())), None)
-            }
-            Ok(Value::Contenders(contenders)) => {
-                (Some(Either6::D(contenders.into_iter().map(Into::into).collect())), None)
-            }
-            Ok(Value::Flag(flag)) => (Some(Either6::E(flag)), None),
-            Ok(Value::State(state)) => (Some(Either6::F(state.as_str())), None),
-            Err(error) => (None, Some(error)),
-        };
-        let code = error.as_ref().map(zklock::Error::code);
-        Self { id, value, code, message: error.map(|error| error.to_string()) }
+        })
     }
+}
+
+fn boxed<T: ToNapiValue + Send + 'static>(value: T) -> Convert {
+    Box::new(move |env| value.into_unknown(env))
 }
 
 /// Starts operations, and keeps their outcomes until JavaScript takes them.
@@ -130,7 +61,7 @@ struct Shared {
     wake: Wake,
     operations: Mutex<Operations>,
     /// The clients of this environment, to be closed with it.
-    clients: Mutex<Vec<Weak<zklock::Client>>>,
+    clients: Mutex<Vec<Weak<Client>>>,
 }
 
 #[derive(Default)]
@@ -153,18 +84,20 @@ impl Bridge {
     /// If Node refuses.
     #[napi(constructor)]
     pub fn new(env: Env, wake: Function<'_, (), ()>) -> napi::Result<Self> {
-        let wake = wake.build_threadsafe_function().callee_handled::<false>().weak::<true>().build()?;
+        let wake = Wake::new(&wake)?;
         let shared = Arc::new(Shared { wake, operations: Mutex::default(), clients: Mutex::default() });
         env.add_env_cleanup_hook(Arc::clone(&shared), |shared| shared.end())?;
         Ok(Self { shared })
     }
 
     /// The operations that ended since the last call.
+    ///
+    /// # Errors
+    /// If Node refuses.
     #[napi]
-    pub fn take(&self) -> Vec<Settled> {
+    pub fn take<'env>(&self, env: &'env Env) -> napi::Result<Vec<Settled<'env>>> {
         let settled = std::mem::take(&mut self.shared.operations().settled);
-        let mut clients = self.shared.clients();
-        settled.into_iter().map(|(id, outcome)| Settled::new(id, outcome, &mut clients)).collect()
+        settled.into_iter().map(|(id, outcome)| Settled::new(env, id, outcome)).collect()
     }
 
     /// Gives an operation up: its future is dropped, or its outcome if it has ended already.
@@ -181,13 +114,20 @@ impl Bridge {
 }
 
 impl Bridge {
+    /// Has a client closed with the environment, if it still exists then.
+    pub fn close_at_end(&self, client: &Arc<Client>) {
+        let mut clients = self.shared.clients();
+        clients.retain(|client| client.strong_count() > 0);
+        clients.push(Arc::downgrade(client));
+    }
+
     /// Starts `future` and returns the id under which its outcome will be taken.
     ///
     /// It is polled here first, so that an operation begins in the order in which JavaScript asked: an owner who
     /// acquires and then releases is seen to hold still when the acquire begins.
     pub fn start<T>(&self, future: impl Future<Output = zklock::Result<T>> + Send + 'static) -> Result<i64>
     where
-        T: Into<Value> + Send + 'static,
+        T: ToNapiValue + Send + 'static,
     {
         let id = {
             let mut operations = self.shared.operations();
@@ -198,11 +138,11 @@ impl Bridge {
         };
         let mut future = Box::pin(future);
         if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            self.shared.settle(id, result.map(Into::into));
+            self.shared.settle(id, result.map(boxed));
             return Ok(id);
         }
         let shared = Arc::clone(&self.shared);
-        match zklock::run(future, move |result| shared.settle(id, result.map(Into::into))) {
+        match zklock::run(future, move |result| shared.settle(id, result.map(boxed))) {
             Ok(background) => {
                 if let Some(operation) = self.shared.operations().running.get_mut(&id) {
                     *operation = Some(background);
@@ -222,7 +162,7 @@ impl Shared {
         self.operations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn clients(&self) -> MutexGuard<'_, Vec<Weak<zklock::Client>>> {
+    fn clients(&self) -> MutexGuard<'_, Vec<Weak<Client>>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -251,7 +191,26 @@ impl Shared {
         drop(operations);
         drop(operation);
         if wake {
-            self.wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
+            self.wake.call();
         }
+    }
+}
+
+/// Closes clients, and waits for up to `limit`.
+fn close_all(clients: &[Arc<Client>], limit: Duration) {
+    if clients.is_empty() {
+        return;
+    }
+    // The closings are on their way with this line; only waiting is left.
+    let closing: Vec<_> = clients.iter().map(|client| client.close()).collect();
+    let (done, closed) = mpsc::channel();
+    let wait = async move {
+        for closed in closing {
+            closed.await.ok();
+        }
+    };
+    if let Ok(waiting) = zklock::run(wait, move |()| done.send(()).unwrap_or_default()) {
+        closed.recv_timeout(limit).ok();
+        drop(waiting);
     }
 }

@@ -1,6 +1,6 @@
 //! Clients.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 use napi::bindgen_prelude::{BigInt, Uint8Array};
@@ -19,12 +19,6 @@ pub const MILLISECOND: Duration = Duration::from_millis(1);
 #[napi]
 pub struct NativeClient {
     pub(crate) client: Arc<Client>,
-}
-
-impl NativeClient {
-    pub(crate) fn new(client: Arc<Client>) -> Self {
-        Self { client }
-    }
 }
 
 /// What is shown to the servers.
@@ -99,10 +93,11 @@ pub fn connect(
         options = in_range("connectTimeout", timeout, |timeout| options.connect_timeout(timeout))?;
     }
     options = identify(options, identity).map_err(|error| thrown(&error))?;
-    let client = Client::new(options.label(label));
+    let client = Arc::new(Client::new(options.label(label)));
+    bridge.close_at_end(&client);
     bridge.start(async move {
         client.ready().await?;
-        Ok(client)
+        Ok(NativeClient { client })
     })
 }
 
@@ -169,25 +164,6 @@ impl NativeClient {
     #[napi]
     pub fn close(&self, bridge: &Bridge) -> Result<i64> {
         bridge.start(self.client.close())
-    }
-}
-
-/// Closes clients, and waits for up to `limit`.
-pub fn close_all(clients: &[Arc<Client>], limit: Duration) {
-    if clients.is_empty() {
-        return;
-    }
-    // The closings are on their way with this line; only waiting is left.
-    let closing: Vec<_> = clients.iter().map(|client| client.close()).collect();
-    let (done, closed) = mpsc::channel();
-    let wait = async move {
-        for closed in closing {
-            closed.await.ok();
-        }
-    };
-    if let Ok(waiting) = zklock::run(wait, move |()| done.send(()).unwrap_or_default()) {
-        closed.recv_timeout(limit).ok();
-        drop(waiting);
     }
 }
 

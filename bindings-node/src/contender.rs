@@ -25,6 +25,13 @@ pub struct NativeAbout {
     pub since: i64,
 }
 
+impl NativeContender {
+    /// A lock's queue.
+    pub(crate) fn all(contenders: Vec<Contender>) -> Vec<Self> {
+        contenders.into_iter().map(Self::from).collect()
+    }
+}
+
 impl From<Contender> for NativeContender {
     fn from(contender: Contender) -> Self {
         Self {

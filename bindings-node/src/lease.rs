@@ -14,9 +14,16 @@ pub struct NativeLease {
     pub(crate) lease: Lease,
 }
 
-impl NativeLease {
-    pub(crate) fn new(lease: Lease) -> Self {
+impl From<Lease> for NativeLease {
+    fn from(lease: Lease) -> Self {
         Self { lease }
+    }
+}
+
+impl NativeLease {
+    /// The leases of one acquire.
+    pub(crate) fn all(leases: Vec<Lease>) -> Vec<Self> {
+        leases.into_iter().map(Self::from).collect()
     }
 }
 

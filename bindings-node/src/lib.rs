@@ -18,3 +18,4 @@ mod semaphore;
 mod state;
 mod stats;
 mod transaction;
+mod wake;

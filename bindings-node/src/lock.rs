@@ -5,6 +5,7 @@ use zklock::{AnyLock, LockOptions, Mutex, Naming, Owner, Patience, ReadWriteLock
 
 use crate::bridge::Bridge;
 use crate::client::{MILLISECOND, NativeClient};
+use crate::contender::NativeContender;
 use crate::error::{Result, bad_argument, thrown};
 use crate::lease::NativeLease;
 
@@ -62,7 +63,7 @@ impl NativeLock {
         let patience = patience(timeout)?;
         let owner = within.map_or_else(Owner::new, |lease| lease.lease.owner());
         let lock = self.lock.clone();
-        bridge.start(async move { lock.acquire_as(owner, patience).await })
+        bridge.start(async move { lock.acquire_as(owner, patience).await.map(NativeLease::from) })
     }
 
     /// Starts to ask who contends; ends with a list.
@@ -72,7 +73,7 @@ impl NativeLock {
     #[napi]
     pub fn contenders(&self, bridge: &Bridge) -> Result<i64> {
         let lock = self.lock.clone();
-        bridge.start(async move { lock.contenders().await })
+        bridge.start(async move { lock.contenders().await.map(NativeContender::all) })
     }
 
     /// Starts to ask whether the lock is taken; ends with the answer.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use napi::Status;
 use napi::bindgen_prelude::Function;
-use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi_derive::napi;
 use zklock::log::{Level, Listener};
+
+use crate::wake::Wake;
 
 /// An event.
 #[napi(object, object_from_js = false)]
@@ -42,12 +42,8 @@ impl NativeListener {
     /// If Node refuses.
     #[napi(constructor)]
     pub fn new(wake: Function<'_, (), ()>) -> napi::Result<Self> {
-        let wake: ThreadsafeFunction<(), (), (), Status, false, true> =
-            wake.build_threadsafe_function().callee_handled::<false>().weak::<true>().build()?;
-        let listener = Listener::new(None, move || {
-            wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
-        });
-        Ok(Self { listener })
+        let wake = Wake::new(&wake)?;
+        Ok(Self { listener: Listener::new(None, move || wake.call()) })
     }
 
     /// Listens to this level and graver ones from now on; to none for any other word.

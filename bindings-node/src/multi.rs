@@ -56,7 +56,7 @@ impl NativeMultiLock {
         let within: Vec<_> = within.iter().map(|lease| &lease.lease).collect();
         let owners = self.lock.owners_within(&within).map_err(|error| thrown(&error))?;
         let lock = Arc::clone(&self.lock);
-        bridge.start(async move { lock.acquire_as_each(&owners, patience).await })
+        bridge.start(async move { lock.acquire_as_each(&owners, patience).await.map(NativeLease::all) })
     }
 }
 

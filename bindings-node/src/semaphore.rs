@@ -9,6 +9,7 @@ use zklock::{LockOptions, Permits, Semaphore};
 use crate::bridge::Bridge;
 use crate::client::NativeClient;
 use crate::error::{Result, bad_argument, thrown};
+use crate::lease::NativeLease;
 use crate::lock::{NativeLock, patience};
 
 /// A semaphore at a path.
@@ -54,7 +55,7 @@ impl NativeSemaphore {
     pub fn acquire_many(&self, bridge: &Bridge, count: f64, timeout: Option<f64>) -> Result<i64> {
         let (count, patience) = (number_of("count", count)?, patience(timeout)?);
         let semaphore = Arc::clone(&self.semaphore);
-        bridge.start(async move { semaphore.acquire_many(count, patience).await })
+        bridge.start(async move { semaphore.acquire_many(count, patience).await.map(NativeLease::all) })
     }
 }
 

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use napi_derive::napi;
-use zklock::States;
+use zklock::{ClientState, States};
 
 use crate::bridge::Bridge;
 use crate::error::Result;
@@ -31,7 +31,11 @@ impl NativeStates {
     pub fn next(&self, bridge: &Bridge) -> Result<i64> {
         let states = Arc::clone(&self.states);
         bridge.start(poll_fn(move |context| {
-            states.lock().unwrap_or_else(PoisonError::into_inner).poll_next(context).map(Ok)
+            states
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .poll_next(context)
+                .map(|state| Ok(state.map(ClientState::as_str)))
         }))
     }
 }

@@ -31,7 +31,7 @@ export class StateListeners {
       watch(
         (bridge) => states.next(bridge),
         (state) => {
-          if (state === undefined) return;
+          if (state === null) return;
           id = next();
           this.#tell(state as ClientState);
         },
