@@ -1,4 +1,4 @@
-//! Who we are to the servers, and who may touch what we make.
+//! Who a client is to the servers, and who may touch the nodes that it creates.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use zookeeper_client as zk;
 
 use crate::error::{Error, Result};
 
-/// What a client shows to the servers. Neither its `Debug` output nor any message contains the secret.
+/// Credentials that a client presents to the servers. Neither its `Debug` output nor any message contains the secret.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Credential {
     pub(crate) scheme: String,
@@ -19,7 +19,7 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// A user and password for SASL's DIGEST-MD5. As with [`Credential`], the password is not shown.
+/// A user and password for SASL's DIGEST-MD5. Like the secret of a [`Credential`], the password is never shown.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Login {
     pub(crate) user: String,
@@ -32,7 +32,8 @@ impl fmt::Debug for Login {
     }
 }
 
-/// Encryption of the connection to every server, whose certificate must be for the name or address by which it is reached.
+/// Encryption of the connection to every server. A server's certificate must be valid for the name or address by which
+/// the server is reached.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Tls {
     ca: String,
@@ -46,22 +47,22 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Trusts servers whose certificates come from these authorities, in PEM.
+    /// Trusts servers whose certificates these authorities signed. `ca` holds the authorities' certificates in PEM.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) if there is no certificate in it.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if `ca` contains no certificate.
     pub fn new(ca: &str) -> Result<Self> {
         zk::TlsOptions::new().with_pem_ca(ca).map_err(|error| bad_tls("ca", &error))?;
         Ok(Self { ca: ca.to_owned(), identity: None })
     }
 
-    /// Shows a certificate to servers that ask for one; with its private key, both in PEM.
+    /// Presents a certificate to servers that ask for one. The certificate and its private key are in PEM.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) if one of them is missing, or is something else.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if `certificate` or `key` contains none.
     pub fn identity(mut self, certificate: &str, key: &str) -> Result<Self> {
         if !certificate.contains("-----BEGIN CERTIFICATE-----") {
-            return Err(Error::bad_argument("tls", "cert: holds no certificate in PEM"));
+            return Err(Error::bad_argument("tls", "cert: contains no certificate in PEM"));
         }
         let identity = zk::TlsOptions::new().with_pem_identity(certificate, key);
         identity.map_err(|error| bad_tls("key", &error))?;
@@ -69,7 +70,7 @@ impl Tls {
         Ok(self)
     }
 
-    /// As the client crate wants it. It was made once before, so it does not fail.
+    /// The options of the client crate. They were made once before, so this does not fail.
     pub(crate) fn to_options(&self) -> Result<zk::TlsOptions, zk::Error> {
         let options = zk::TlsOptions::new().with_pem_ca(&self.ca)?;
         match &self.identity {
@@ -80,22 +81,23 @@ impl Tls {
 }
 
 fn bad_tls(argument: &str, error: &zk::Error) -> Error {
-    Error::bad_argument("tls", format_args!("{argument}: not what is expected in PEM: {error}"))
+    Error::bad_argument("tls", format_args!("{argument}: invalid PEM: {error}"))
 }
 
-/// Who may do what with the nodes that a client makes: those of its contenders, and the lock directories and their parents.
+/// Who may do what with the nodes that a client creates: the nodes of its contenders, and the lock directories and their
+/// parents.
 ///
-/// All contenders of a lock must be permitted to read, create and delete in its directory, and to read one another's
-/// nodes.
+/// Every contender of a lock needs permission to read, create and delete in its directory, and to read the nodes of the
+/// other contenders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Acl {
     /// Everybody may do everything.
     #[default]
     Open,
-    /// Whoever shows the same credentials as this client may do everything, and nobody else anything.
+    /// Whoever presents the same credentials as this client may do everything; nobody else may do anything.
     Creator,
-    /// What a list of rules says.
+    /// What these rules permit.
     Rules(Vec<Rule>),
 }
 
@@ -104,13 +106,13 @@ pub enum Acl {
 pub struct Rule {
     scheme: String,
     id: String,
-    /// The letters of the permissions.
+    /// Letters out of `cdrwa`.
     permissions: String,
 }
 
 impl Acl {
-    /// From text: `open`, `creator`, or rules as ZooKeeper's own command line takes them: `scheme:id:permissions`, separated by
-    /// commas, the permissions of the letters `c`reate, `d`elete, `r`ead, `w`rite and `a`dmin. For example
+    /// Parses `open`, `creator`, or rules as ZooKeeper's own command line takes them: `scheme:id:permissions`, separated by
+    /// commas, where the permissions are the letters `c`reate, `d`elete, `r`ead, `w`rite and `a`dmin. For example
     /// `digest:app:<hash>:cdrwa,world:anyone:r`.
     ///
     /// # Errors
@@ -123,7 +125,7 @@ impl Acl {
         }
     }
 
-    /// As the client crate wants it.
+    /// The list of the client crate.
     pub(crate) fn to_list(&self) -> Vec<zk::Acl> {
         match self {
             Self::Open => vec![zk::Acl::new(zk::Permission::ALL, zk::AuthId::anyone())],
@@ -139,13 +141,13 @@ impl Rule {
         let parts =
             text.trim().split_once(':').and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once(':')?)));
         let Some((scheme, (id, permissions))) = parts else {
-            return Err(bad("must be \"open\", \"creator\" or rules of the form scheme:id:permissions"));
+            return Err(bad("must be \"open\", \"creator\", or rules of the form scheme:id:permissions"));
         };
         if scheme.is_empty() {
-            return Err(bad("a rule without a scheme"));
+            return Err(bad("a rule needs a scheme"));
         }
         if permissions.is_empty() || permissions.chars().any(|letter| permission(letter).is_none()) {
-            return Err(bad("permissions are letters out of \"cdrwa\""));
+            return Err(bad("permissions must be letters out of \"cdrwa\""));
         }
         Ok(Self { scheme: scheme.to_owned(), id: id.to_owned(), permissions: permissions.to_owned() })
     }

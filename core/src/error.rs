@@ -11,26 +11,27 @@ pub enum ErrorKind {
     LockTimeout,
     /// The lease no longer proves anything: its session ended, its node was deleted, or its client was closed.
     LockLost,
-    /// There is nothing to release: the caller does not hold the lock, or released this lease before.
+    /// There is nothing to release: the caller does not hold the lock, or has already released this lease.
     NotHeld,
-    /// A reader asked for the write lock while it reads; it would wait for itself for ever.
+    /// An owner that holds the read lock asked for the write lock: it would wait for itself for ever.
     UpgradeRefused,
     /// No server answered in time.
     ConnectionFailed,
     /// The server refused the credentials, or they do not permit the operation.
     AuthFailed,
-    /// An argument is out of its range. The message names it. No request was sent, but those that looked at what the
-    /// argument names; nobody is in a queue.
+    /// An argument is out of range. [`Error::argument`] and the message name it. No request was sent, except to look at
+    /// what the argument names, and no queue was joined.
     BadArgument,
     /// The client has been closed.
     ClientClosed,
-    /// The handle was made in another process and inherited through `fork`. Make a new client in this process.
+    /// The handle was made in another process and inherited through `fork`. Create a new client in this process.
     Forked,
-    /// The lock directory's sequence counter is close to its end. Delete the idle directory, or use another path.
+    /// The sequence counter of the lock directory is nearly exhausted. Delete the idle directory, or use another path.
     SequenceExhausted,
-    /// Another contender on this path uses a different number of permits. The message has both; the contender has left.
+    /// Another contender on this path uses a different number of permits. The message states both; this contender has
+    /// left.
     PermitsMismatch,
-    /// One of a transaction's operations cannot be carried out. None was.
+    /// One operation of a transaction cannot be carried out, so none of them was.
     TransactionFailed,
 }
 
@@ -73,45 +74,54 @@ impl ErrorKind {
 
 /// The error of every operation: a kind to act upon, and a message that says what happened and what to do next.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{message}")]
 pub struct Error {
     kind: ErrorKind,
+    argument: Option<Cow<'static, str>>,
     message: Cow<'static, str>,
 }
 
 /// The result of every operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(argument) = &self.argument {
+            write!(f, "{argument}: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, argument: None, message: message.into() }
     }
 
-    /// An argument out of its range; the message begins with the argument's name.
+    /// An argument that is out of range; the message begins with its name.
     pub(crate) fn bad_argument(argument: &str, problem: impl fmt::Display) -> Self {
-        Self::new(ErrorKind::BadArgument, format!("{argument}: {problem}"))
+        Self::new(ErrorKind::BadArgument, problem.to_string()).with_argument(argument)
     }
 
     pub(crate) fn client_closed() -> Self {
-        Self::new(ErrorKind::ClientClosed, "the client has been closed; make a new one")
+        Self::new(ErrorKind::ClientClosed, "the client has been closed; create a new one")
     }
 
     /// A write was sent, and no answer came.
     pub(crate) fn unanswered() -> Self {
         Self::new(
             ErrorKind::ConnectionFailed,
-            "the server has not answered: what was asked may have been done or not; look, then try again",
+            "the server has not answered: the operation may or may not have been applied; check before retrying",
         )
     }
 
     pub(crate) fn forked() -> Self {
         Self::new(
             ErrorKind::Forked,
-            "this handle was inherited through fork and belongs to the parent process; make a new client in this process",
+            "this handle was inherited through fork and belongs to the parent process; create a new client in this process",
         )
     }
 
-    pub(crate) fn not_held(message: &'static str) -> Self {
+    pub(crate) fn not_held(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::NotHeld, message)
     }
 
@@ -125,5 +135,41 @@ impl Error {
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.kind.code()
+    }
+
+    /// The argument that is out of range, with which the message begins.
+    #[must_use]
+    pub fn argument(&self) -> Option<&str> {
+        self.argument.as_deref()
+    }
+
+    /// The same error of an argument with another name: for callers that hand an argument of their own on.
+    #[must_use]
+    pub fn with_argument(self, argument: impl Into<String>) -> Self {
+        Self { argument: Some(argument.into().into()), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_begins_with_the_arguments_name() {
+        let error = Error::bad_argument("session_timeout", "must be more than zero");
+        assert_eq!(error.argument(), Some("session_timeout"));
+        assert_eq!(error.to_string(), "session_timeout: must be more than zero");
+        let renamed = error.with_argument("sessionTimeout");
+        assert_eq!(renamed.argument(), Some("sessionTimeout"));
+        assert_eq!(renamed.to_string(), "sessionTimeout: must be more than zero");
+    }
+
+    #[test]
+    fn other_errors_are_of_no_argument() {
+        let error = Error::client_closed();
+        assert_eq!(
+            (error.argument(), error.to_string()),
+            (None, "the client has been closed; create a new one".into())
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::any_lock::AnyLock;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::lock::busy_is_none;
 use crate::owner::Owner;
@@ -28,7 +28,7 @@ impl MultiLock {
     /// Locks that are to be acquired together.
     ///
     /// # Errors
-    /// [`BadArgument`](ErrorKind::BadArgument) for no locks, one path through two clients (they would wait for each
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for no locks, one path through two clients (they would wait for each
     /// other) or for locks of two kinds, or a lock twice that does not re-enter.
     pub fn new(mut locks: Vec<AnyLock>) -> Result<Self> {
         if locks.is_empty() {
@@ -55,7 +55,7 @@ impl MultiLock {
     /// one among these, and for all others one new owner.
     ///
     /// # Errors
-    /// [`Forked`](ErrorKind::Forked).
+    /// [`Forked`](crate::ErrorKind::Forked).
     pub fn owners_within(&self, held: &[&Lease]) -> Result<Vec<Owner>> {
         let new = Owner::new();
         self.locks
@@ -86,7 +86,7 @@ impl MultiLock {
     /// Cancel safe as [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// [`LockTimeout`](ErrorKind::LockTimeout), which names the lock that was waited for, and those of
+    /// [`LockTimeout`](crate::ErrorKind::LockTimeout), which names the lock that was waited for, and those of
     /// [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, time: Duration) -> Result<Vec<Lease>> {
         self.acquire_as(Owner::new(), Patience::For(time)).await
@@ -109,8 +109,8 @@ impl MultiLock {
     /// Cancel safe as [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// [`LockTimeout`](ErrorKind::LockTimeout) if not all could be had in time, or not at once with
-    /// [`Patience::Try`]; [`BadArgument`](ErrorKind::BadArgument) if the owner holds one of them but not one that
+    /// [`LockTimeout`](crate::ErrorKind::LockTimeout) if not all could be had in time, or not at once with
+    /// [`Patience::Try`]; [`BadArgument`](crate::ErrorKind::BadArgument) if the owner holds one of them but not one that
     /// comes before it: taking that now would break the order; and those of
     /// [`Lock::acquire_as`](crate::Lock::acquire_as).
     pub async fn acquire_as(&self, owner: Owner, patience: Patience) -> Result<Vec<Lease>> {
@@ -123,7 +123,7 @@ impl MultiLock {
     /// Cancel safe as [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`acquire_as`](Self::acquire_as), and [`BadArgument`](ErrorKind::BadArgument) for another number of owners than
+    /// As [`acquire_as`](Self::acquire_as), and [`BadArgument`](crate::ErrorKind::BadArgument) for another number of owners than
     /// of locks.
     pub async fn acquire_as_each(&self, owners: &[Owner], patience: Patience) -> Result<Vec<Lease>> {
         if owners.len() != self.locks.len() {
@@ -163,7 +163,7 @@ impl MultiLock {
                         lock.path(),
                         missing.path()
                     );
-                    return Err(Error::new(ErrorKind::BadArgument, format!("locks: {problem}")));
+                    return Err(Error::bad_argument("locks", problem));
                 }
                 (false, None) => missing = Some(lock),
                 _ => {}
