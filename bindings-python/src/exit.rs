@@ -23,14 +23,17 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Sees to it that `shutdown` is called where the handlers of `atexit` are not. To be called before anything is asked of a
 /// server: while this thread waits for a processor, the answer may come without its having to wait for it.
-pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
+///
+/// Returns whether this is the first such call in this process.
+pub(crate) fn prepare(py: Python<'_>) -> PyResult<bool> {
     /// Where that was done last: a forked child is another process.
     static PREPARED: AtomicU32 = AtomicU32::new(0);
     let process = std::process::id();
-    if PREPARED.swap(process, Ordering::Relaxed) != process {
+    let first = PREPARED.swap(process, Ordering::Relaxed) != process;
+    if first {
         py.import("zklock._children")?.call_method0("close_at_end")?;
     }
-    Ok(())
+    Ok(first)
 }
 
 /// Closes every client of this process, and ends our threads. Registered with `atexit`: from there on the

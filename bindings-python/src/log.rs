@@ -151,7 +151,7 @@ pub(crate) fn refresh(py: Python<'_>) {
     }
 }
 
-/// Asks for the logger's level in any case: a client begins.
+/// Asks for the logger's level in any case: a client begins, or a process uses its first.
 pub(crate) fn ask(py: Python<'_>) {
     Log::of_this_process().ask(py);
 }

@@ -56,7 +56,10 @@ impl Pending {
     {
         let operation = async move { operation.await.map(T::into) };
         exit::pause(py)?;
-        exit::prepare(py)?;
+        if exit::prepare(py)? {
+            // Before the first request: its events may come before this thread runs again.
+            log::ask(py);
+        }
         let shared = Arc::<Shared>::default();
         shared.state().operation = Some(Box::pin(operation));
         let pending = Self { shared, process: std::process::id() };

@@ -42,7 +42,10 @@ where
     F: Future<Output: Send> + Send,
 {
     exit::pause(py)?;
-    exit::prepare(py)?;
+    if exit::prepare(py)? {
+        // Before the first request: its events may come before this thread runs again.
+        log::ask(py);
+    }
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let mut future = pin!(future);
     // What needs no answer from a server, such as re-entry, is done at once.

@@ -236,6 +236,37 @@ def test_the_end_waits_for_a_client_that_nobody_has_any_more(hosts: str, path: s
     assert any(line.startswith("zklock-log closed") for line in done.stdout.splitlines()), done.stdout
 
 
+def test_the_end_waits_for_a_thread_that_begins_late(hosts: str, path: str) -> None:
+    """The thread that logs may still be about to begin when the process ends, above all on a busy machine."""
+    done = scripts.run(
+        """
+        import logging
+        from zklock import _log, _zklock
+
+        class Slow(logging.Handler):
+            def emit(self, record):
+                time.sleep(0.05)
+                print(record.getMessage())
+
+        def begin_late():
+            time.sleep(0.3)
+            begin()
+
+        begin, _log.begin = _log.begin, begin_late
+        logging.getLogger("zklock").addHandler(Slow())
+        logging.getLogger("zklock").setLevel(logging.DEBUG)
+        zklock.Mutex(hosts, path).acquire()
+        _zklock.shutdown()
+        print("ended")
+        """,
+        hosts,
+        path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    words = [line.split()[0] for line in done.stdout.splitlines()]
+    assert words[-2:] == ["closed", "ended"], done.stdout
+
+
 def test_the_end_does_not_wait_for_a_handler(hosts: str, path: str) -> None:
     done = scripts.run(
         """
@@ -282,6 +313,26 @@ def test_without_logging_there_is_no_word(path: str) -> None:
         path=path,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_first_event_finds_the_level(hosts: str, path: str) -> None:
+    """The server may answer before the thread that asked it runs again."""
+    done = scripts.run(
+        f"""{LOUD}
+    from zklock import _log
+
+    def verbosity_late():
+        time.sleep(0.3)
+        return verbosity()
+
+    verbosity, _log.verbosity = _log.verbosity, verbosity_late
+    with zklock.Mutex(hosts, path): pass
+    """,
+        hosts,
+        path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert any(line.startswith("zklock-log acquired") for line in done.stdout.splitlines()), done.stdout
 
 
 def test_a_forked_child_logs_for_itself(hosts: str, path: str) -> None:

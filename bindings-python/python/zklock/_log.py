@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
+import time
 
 from zklock import _fork, _zklock
 
@@ -27,6 +29,8 @@ _LEVELS = {
 _Event = tuple[str, str, str, int, float, str, list[tuple[str, str]]]
 
 _thread: threading.Thread | None = None
+# Set once the thread runs, or cannot.
+_begun = threading.Event()
 
 
 def verbosity() -> int:
@@ -37,14 +41,31 @@ def verbosity() -> int:
 def begin() -> None:
     """Begin to hand events on."""
     global _thread
-    _thread = threading.Thread(target=_hand_on, name="zklock-log", daemon=True)
-    _thread.start()
+    try:
+        thread = threading.Thread(target=_hand_on, name="zklock-log", daemon=True)
+        thread.start()
+        _thread = thread
+    finally:
+        _begun.set()
 
 
 def join(limit: float) -> None:
-    """Wait up to `limit` seconds until everything is handed on."""
-    if _thread is not None and _thread is not threading.current_thread():
-        _thread.join(limit)
+    """Wait up to `limit` seconds until everything is handed on.
+
+    Called once there is an event, but perhaps before the thread begins.
+    """
+    deadline = time.monotonic() + limit
+    if _begun.wait(limit) and _thread is not None and _thread is not threading.current_thread():
+        _thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _begin_anew() -> None:
+    global _thread, _begun
+    _thread, _begun = None, threading.Event()
+
+
+# A forked child does not have the thread, but begins its own with its first event.
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def _hand_on() -> None:
