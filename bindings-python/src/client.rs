@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::arguments::{Identity, Secret, Tls, client_options};
 use crate::errors::Failure;
+use crate::identity::{Identity, Secret, Tls, client_options};
 use crate::log;
 use crate::notice::Notice;
 use crate::pending::Pending;
@@ -55,31 +55,26 @@ impl Client {
     }
 
     /// Have `callback` called with the new state whenever it changes.
-    #[pyo3(text_signature = "($self, callback)")]
     fn on_state(&self, py: Python<'_>, callback: Py<PyAny>) -> Result<Notice, Failure> {
         Notice::of_client(py, self.inner.states(), callback)
     }
 
     /// What the client did since it was made. Sends nothing.
-    #[pyo3(text_signature = "($self)")]
     fn stats(&self) -> Stats {
         self.inner.stats().into()
     }
 
     /// Ask a contender to give its lock up.
-    #[pyo3(text_signature = "($self, node)")]
     fn revoke(&self, py: Python<'_>, node: &str) -> Result<(), Failure> {
         Ok(block_on(py, self.inner.revoke(node))??)
     }
 
     /// Delete a contender's node.
-    #[pyo3(text_signature = "($self, node)")]
     fn break_lock(&self, py: Python<'_>, node: &str) -> Result<(), Failure> {
         Ok(block_on(py, self.inner.break_lock(node))??)
     }
 
     /// Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
-    #[pyo3(text_signature = "($self)")]
     fn close(&self, py: Python<'_>) -> Result<(), Failure> {
         Ok(block_on(py, self.inner.close())??)
     }

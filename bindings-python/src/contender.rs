@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+
+use crate::pending::IntoPython;
 
 /// One contender in the queue of a lock.
 #[pyclass(frozen, get_all, eq, module = "zklock")]
@@ -39,6 +42,12 @@ impl From<zklock::Contender> for Contender {
             since,
             data: contender.data.into(),
         }
+    }
+}
+
+impl IntoPython for Vec<zklock::Contender> {
+    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.into_iter().map(Contender::from).collect::<Vec<_>>().into_py_any(py)
     }
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use zklock::ErrorKind;
 
 use crate::errors::Failure;
-use crate::log;
 
 /// What can move on, and has something for the interpreter when it does.
 pub(crate) trait Deliver: Send + Sync {
@@ -18,8 +17,6 @@ pub(crate) trait Deliver: Send + Sync {
 
 enum Message {
     Deliver(Arc<dyn Deliver>),
-    /// There is something to log, for the first time.
-    BeginLog,
     /// End, and drop the sender.
     Stop(#[expect(dead_code, reason = "being dropped is its message")] Sender<()>),
 }
@@ -65,15 +62,6 @@ pub(crate) fn send(operation: Arc<dyn Deliver>) {
     }
 }
 
-/// Has the delivery thread begin the one that logs, which takes the interpreter. Starts it if need be.
-pub(crate) fn begin_log() {
-    if start().is_ok()
-        && let Some(delivery) = current()
-    {
-        delivery.sender.send(Message::BeginLog).ok();
-    }
-}
-
 /// Ends the delivery thread, and waits for that up to `limit`. It must not be on its way into the interpreter when
 /// that goes away.
 pub(crate) fn stop(limit: Duration) {
@@ -89,7 +77,6 @@ fn deliver(messages: &Receiver<Message>) {
     loop {
         let goes_on = match messages.recv() {
             Ok(Message::Deliver(operation)) => operation.deliver(),
-            Ok(Message::BeginLog) => log::begin(),
             Ok(Message::Stop(_)) | Err(_) => false,
         };
         if !goes_on {

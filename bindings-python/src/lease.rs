@@ -1,5 +1,6 @@
 //! `zklock.Lease`.
 
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use zklock::ErrorKind;
@@ -8,7 +9,7 @@ use crate::arguments::wait_limit;
 use crate::errors::Failure;
 use crate::levels::Level;
 use crate::notice::Notice;
-use crate::pending::Pending;
+use crate::pending::{IntoPython, Pending};
 use crate::transaction::Transaction;
 use crate::wait::{block_on, block_on_for};
 
@@ -16,6 +17,12 @@ use crate::wait::{block_on, block_on_for};
 #[pyclass(frozen, weakref, module = "zklock")]
 pub(crate) struct Lease {
     pub(crate) inner: zklock::Lease,
+}
+
+impl IntoPython for zklock::Lease {
+    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Lease { inner: self }.into_py_any(py)
+    }
 }
 
 impl Lease {
@@ -110,18 +117,16 @@ impl Lease {
     }
 
     /// Have `callback` called when the lease is lost, with the lease.
-    #[pyo3(text_signature = "($self, callback)")]
     fn on_lost(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> Result<Notice, Failure> {
         let ended = slf.get().inner.ended();
-        Notice::of_lease(slf, async move { ended.await.is_some() }, callback)
+        Notice::of_lease(slf.as_any(), async move { ended.await.is_some() }, callback)
     }
 
     /// Have `callback` called when somebody asks for the lock to be given up, with the lease.
-    #[pyo3(text_signature = "($self, callback)")]
     fn on_revoke(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> Result<Notice, Failure> {
         let revoked = slf.get().inner.revoked();
         Notice::of_lease(
-            slf,
+            slf.as_any(),
             async move {
                 revoked.await;
                 true
@@ -138,19 +143,17 @@ impl Lease {
     }
 
     /// Begin a transaction that is carried out only while the lock is held.
-    #[pyo3(text_signature = "($self)")]
     fn transaction(&self) -> Transaction {
         Transaction::new(self.inner.transaction())
     }
 
     /// Raise `LockLost` unless the lock is still held. Sends nothing.
-    #[pyo3(text_signature = "($self)")]
     fn check(&self) -> Result<(), Failure> {
         Ok(self.inner.check()?)
     }
 
     /// Release this level, from any thread, once.
-    #[pyo3(signature = (wait=true), text_signature = "($self, wait=True)")]
+    #[pyo3(signature = (wait=true))]
     pub(crate) fn release(&self, py: Python<'_>, wait: bool) -> Result<(), Failure> {
         if wait {
             Ok(block_on(py, self.inner.release())??)

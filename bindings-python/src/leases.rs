@@ -1,5 +1,6 @@
 //! `zklock.Leases`.
 
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
@@ -8,11 +9,18 @@ use zklock::ErrorKind;
 use crate::errors::Failure;
 use crate::lease::{Lease, after_scope};
 use crate::levels::Level;
+use crate::pending::IntoPython;
 use crate::wait::block_on;
 
 /// The leases of one acquire of several locks or permits, in the order in which they were taken.
 #[pyclass(frozen, sequence, weakref, module = "zklock")]
 pub(crate) struct Leases(Vec<Py<Lease>>);
+
+impl IntoPython for Vec<zklock::Lease> {
+    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Leases::new(py, self)?.into_py_any(py)
+    }
+}
 
 impl Leases {
     pub(crate) fn new(py: Python<'_>, leases: Vec<zklock::Lease>) -> PyResult<Self> {
@@ -43,13 +51,12 @@ impl Level for Leases {
 #[pymethods]
 impl Leases {
     /// Raise `LockLost` unless all are still held. Sends nothing.
-    #[pyo3(text_signature = "($self)")]
     fn check(&self) -> Result<(), Failure> {
         self.0.iter().try_for_each(|lease| Ok(lease.get().inner.check()?))
     }
 
     /// Release those that were not released yet, the last one first.
-    #[pyo3(signature = (wait=true), text_signature = "($self, wait=True)")]
+    #[pyo3(signature = (wait=true))]
     pub(crate) fn release(&self, py: Python<'_>, wait: bool) -> Result<(), Failure> {
         // All are on their way before the first is waited for.
         let mut released = Vec::new();

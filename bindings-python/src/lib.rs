@@ -11,6 +11,7 @@ mod deliver;
 mod errors;
 mod exit;
 mod hold;
+mod identity;
 mod lease;
 mod leases;
 mod levels;
@@ -22,9 +23,10 @@ mod notice;
 mod pending;
 mod rwlock;
 mod semaphore;
+mod shutdown;
+mod source;
 mod stats;
 mod transaction;
-mod value;
 mod wait;
 
 #[pyo3::pymodule]
@@ -46,15 +48,15 @@ mod _zklock {
     }
 
     #[pymodule_export]
-    use super::arguments::{Owner, Patience, Tls};
+    use super::arguments::{Owner, Patience};
     #[pymodule_export]
     use super::client::{Client, lazy_client, start_break_lock, start_close, start_connect, start_revoke};
     #[pymodule_export]
     use super::contender::Contender;
     #[pymodule_export]
-    use super::exit::shutdown;
-    #[pymodule_export]
     use super::hold::Hold;
+    #[pymodule_export]
+    use super::identity::Tls;
     #[pymodule_export]
     use super::lease::{Lease, is_held, is_open, start_release, start_wait_lost};
     #[pymodule_export]
@@ -75,6 +77,8 @@ mod _zklock {
     use super::rwlock::ReadWriteLock;
     #[pymodule_export]
     use super::semaphore::{Semaphore, start_acquire_many};
+    #[pymodule_export]
+    use super::shutdown::shutdown;
     #[pymodule_export]
     use super::stats::{Histogram, Stats};
     #[pymodule_export]

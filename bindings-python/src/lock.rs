@@ -109,7 +109,7 @@ impl Lock {
     }
 
     /// Undo the calling thread's newest acquire. Without re-entry: the object's, whoever calls.
-    #[pyo3(signature = (wait=true), text_signature = "($self, wait=True)")]
+    #[pyo3(signature = (wait=true))]
     fn release(&self, py: Python<'_>, wait: bool) -> Result<(), Failure> {
         if let Some(lease) = self.levels.newest(py, self.caller()) {
             self.levels.remove(&lease);
@@ -123,20 +123,17 @@ impl Lock {
     }
 
     /// Whether the calling thread holds the lock. Without re-entry: whether this object does. Sends nothing.
-    #[pyo3(text_signature = "($self)")]
     fn owned(&self) -> Result<bool, Failure> {
         let owned = self.inner.owned_by(this_thread())?;
         Ok(if self.reentrant { owned } else { self.levels.any_held() })
     }
 
     /// Whether it is taken. One read.
-    #[pyo3(text_signature = "($self)")]
     fn locked(&self, py: Python<'_>) -> Result<bool, Failure> {
         Ok(block_on(py, self.inner.locked())??)
     }
 
     /// Who contends for it, in the order of the queue.
-    #[pyo3(text_signature = "($self)")]
     fn contenders(&self, py: Python<'_>) -> Result<Vec<Contender>, Failure> {
         let contenders = block_on(py, self.inner.contenders())??;
         Ok(contenders.into_iter().map(Contender::from).collect())

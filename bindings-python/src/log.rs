@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use zklock::log::{Backlog, Level, Listener, Record};
 
-use crate::{deliver, exit};
+use crate::deliver::{self, Deliver};
+use crate::exit;
 
 /// How long the logger's level is relied upon. It is asked by those who wait for a server anyway.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -117,8 +118,8 @@ impl Inbox {
         let first = !std::mem::replace(&mut state.begun, true);
         drop(state);
         self.news.notify_one();
-        if first {
-            deliver::begin_log();
+        if first && deliver::start().is_ok() {
+            deliver::send(Arc::new(Begin));
         }
     }
 
@@ -156,11 +157,15 @@ pub(crate) fn ask(py: Python<'_>) {
     Log::of_this_process().ask(py);
 }
 
-/// Begins Python's thread. On the delivery thread; false if there is no interpreter any more.
-pub(crate) fn begin() -> bool {
-    // It fails near the end of the process, when no thread may begin.
-    Python::try_attach(|py| drop(py.import("zklock._log").and_then(|log| log.call_method0("begin"))))
-        .is_some()
+/// Begins Python's thread, which takes the interpreter and so is done on the delivery thread.
+struct Begin;
+
+impl Deliver for Begin {
+    fn deliver(self: Arc<Self>) -> bool {
+        // It fails near the end of the process, when no thread may begin.
+        Python::try_attach(|py| drop(py.import("zklock._log").and_then(|log| log.call_method0("begin"))))
+            .is_some()
+    }
 }
 
 /// Ends Python's thread once it has handed on what there is, and waits for that up to `limit`.

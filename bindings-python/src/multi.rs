@@ -62,7 +62,7 @@ impl Scope for Py<MultiLock> {
 #[pymethods]
 impl MultiLock {
     #[new]
-    #[pyo3(signature = (locks), text_signature = "(locks)")]
+    #[pyo3(signature = (locks))]
     fn new(locks: &Bound<'_, PyAny>) -> Result<Self, Failure> {
         let mut members = Vec::new();
         for lock in locks.try_iter()? {
@@ -98,7 +98,7 @@ impl MultiLock {
     }
 
     /// Undo the calling thread's newest acquire.
-    #[pyo3(signature = (wait=true), text_signature = "($self, wait=True)")]
+    #[pyo3(signature = (wait=true))]
     fn release(&self, py: Python<'_>, wait: bool) -> Result<(), Failure> {
         let owner = this_thread();
         if let Some(leases) = self.levels.newest(py, Some(owner)) {

@@ -2,9 +2,10 @@
 
 use pyo3::prelude::*;
 
-use crate::arguments::{Source, lock_options};
+use crate::arguments::lock_options;
 use crate::errors::Failure;
 use crate::lock::Lock;
+use crate::source::Source;
 
 /// A fair, exclusive lock; reentrant, unless made with `reentrant=False`.
 ///
@@ -16,8 +17,7 @@ pub(crate) struct Mutex;
 impl Mutex {
     #[new]
     #[pyo3(
-        signature = (client, path, *, reentrant=true, label=None, naming="curator"),
-        text_signature = "(client, path, *, reentrant=True, label=None, naming='curator')"
+        signature = (client, path, *, reentrant=true, label=None, naming="curator")
     )]
     fn new(
         client: Source,

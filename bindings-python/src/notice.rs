@@ -10,7 +10,6 @@ use zklock::{ClientState, States};
 
 use crate::deliver::{self, Deliver};
 use crate::errors::Failure;
-use crate::lease::Lease;
 use crate::{exit, log};
 
 /// Says what there is to tell next; nothing at its end.
@@ -54,7 +53,7 @@ struct Progress {
 impl Notice {
     /// Has `callback` called with the lease, once, when `event` ends with true; at once if it has already.
     pub(crate) fn of_lease(
-        lease: &Bound<'_, Lease>,
+        lease: &Bound<'_, PyAny>,
         event: impl Future<Output = bool> + Send + 'static,
         callback: Py<PyAny>,
     ) -> Result<Self, Failure> {

@@ -4,16 +4,36 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::deliver::Deliver;
+use crate::deliver::{self, Deliver};
 use crate::errors::Failure;
-use crate::value::Value;
-use crate::{deliver, exit, log};
+use crate::{log, wait};
 
-type Outcome = zklock::Result<Value>;
+/// The outcome of an operation of the core that has a counterpart in Python.
+pub(crate) trait IntoPython: Send + 'static {
+    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>>;
+}
+
+impl IntoPython for () {
+    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(py.None())
+    }
+}
+
+impl IntoPython for bool {
+    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.into_py_any(py)
+    }
+}
+
+/// Holds an outcome, and converts it for whoever asks for it.
+type Convert = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
+
+type Outcome = zklock::Result<Convert>;
 
 type Operation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
@@ -52,14 +72,12 @@ impl Pending {
     pub(crate) fn start<F, T>(py: Python<'_>, operation: F) -> Result<Self, Failure>
     where
         F: Future<Output = zklock::Result<T>> + Send + 'static,
-        T: Into<Value>,
+        T: IntoPython,
     {
-        let operation = async move { operation.await.map(T::into) };
-        exit::pause(py)?;
-        if exit::prepare(py)? {
-            // Before the first request: its events may come before this thread runs again.
-            log::ask(py);
-        }
+        let operation = async move {
+            operation.await.map(|value| Box::new(move |py: Python<'_>| value.into_python(py)) as Convert)
+        };
+        wait::begin(py)?;
         let shared = Arc::<Shared>::default();
         shared.state().operation = Some(Box::pin(operation));
         let pending = Self { shared, process: std::process::id() };
@@ -93,7 +111,7 @@ impl Pending {
     fn take(&self, py: Python<'_>) -> Result<Py<PyAny>, Failure> {
         let outcome = self.shared.state().outcome.take();
         match outcome {
-            Some(outcome) => Ok(outcome?.into_python(py)?),
+            Some(outcome) => Ok(outcome?(py)?),
             None => Err(PyRuntimeError::new_err("there is no outcome: await the operation, once").into()),
         }
     }

@@ -2,9 +2,10 @@
 
 use pyo3::prelude::*;
 
-use crate::arguments::{Source, lock_options};
+use crate::arguments::lock_options;
 use crate::errors::Failure;
 use crate::lock::Lock;
+use crate::source::Source;
 
 /// A fair, reentrant read/write lock.
 ///
@@ -21,8 +22,7 @@ pub(crate) struct ReadWriteLock {
 impl ReadWriteLock {
     #[new]
     #[pyo3(
-        signature = (client, path, *, label=None, naming="curator"),
-        text_signature = "(client, path, *, label=None, naming='curator')"
+        signature = (client, path, *, label=None, naming="curator")
     )]
     fn new(
         py: Python<'_>,

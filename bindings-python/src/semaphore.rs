@@ -5,11 +5,12 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use zklock::Permits;
 
-use crate::arguments::{Patience, Source, lock_options, patience};
+use crate::arguments::{Patience, lock_options, patience};
 use crate::errors::Failure;
 use crate::leases::Leases;
 use crate::lock::Lock;
 use crate::pending::Pending;
+use crate::source::Source;
 use crate::wait::block_on;
 
 /// A fair semaphore: so many permits are held at the same time.
@@ -22,8 +23,7 @@ pub(crate) struct Semaphore(Arc<zklock::Semaphore>);
 impl Semaphore {
     #[new]
     #[pyo3(
-        signature = (client, path, permits=None, *, shared_count=None, label=None),
-        text_signature = "(client, path, permits=None, *, shared_count=None, label=None)"
+        signature = (client, path, permits=None, *, shared_count=None, label=None)
     )]
     fn new(
         client: Source,

@@ -44,7 +44,7 @@ impl Transaction {
     }
 
     /// Write a node's data.
-    #[pyo3(signature = (path, data, version=None), text_signature = "($self, path, data, version=None)")]
+    #[pyo3(signature = (path, data, version=None))]
     fn set_data<'py>(
         slf: PyRef<'py, Self>,
         path: &str,
@@ -55,7 +55,7 @@ impl Transaction {
     }
 
     /// Delete a node.
-    #[pyo3(signature = (path, version=None), text_signature = "($self, path, version=None)")]
+    #[pyo3(signature = (path, version=None))]
     fn delete<'py>(
         slf: PyRef<'py, Self>,
         path: &str,
@@ -65,13 +65,11 @@ impl Transaction {
     }
 
     /// Have all fail unless a node is of this version.
-    #[pyo3(text_signature = "($self, path, version)")]
     fn check<'py>(slf: PyRef<'py, Self>, path: &str, version: i32) -> Result<PyRef<'py, Self>, Failure> {
         Self::with(slf, |transaction| transaction.check(path, version))
     }
 
     /// Carry all out, or none.
-    #[pyo3(text_signature = "($self)")]
     fn commit(&self, py: Python<'_>) -> Result<(), Failure> {
         Ok(block_on(py, self.take()?.commit())??)
     }

@@ -7,7 +7,6 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use zklock::ErrorKind;
 
 use crate::errors::Failure;
@@ -16,6 +15,16 @@ use crate::{exit, log};
 /// How often the main thread looks for signals while it waits. A tenth of a second is the most that Ctrl-C may
 /// take to be noticed; half of it leaves room for what the handler does.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Call this before sending anything to a server.
+pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
+    exit::pause(py)?;
+    if exit::prepare(py)? {
+        // The first request's events may come before this thread runs again.
+        log::ask(py);
+    }
+    Ok(())
+}
 
 /// Waits for `future` with the interpreter free for other threads. On the main thread a signal handler that raises
 /// ends the wait, as `KeyboardInterrupt` does: the future is dropped before the exception is raised, and so has left
@@ -41,11 +50,7 @@ pub(crate) fn block_on_for<F>(
 where
     F: Future<Output: Send> + Send,
 {
-    exit::pause(py)?;
-    if exit::prepare(py)? {
-        // Before the first request: its events may come before this thread runs again.
-        log::ask(py);
-    }
+    begin(py)?;
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let mut future = pin!(future);
     // What needs no answer from a server, such as re-entry, is done at once.
@@ -54,7 +59,7 @@ where
     }
     log::refresh(py);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let main_thread = is_main_thread(py)?;
+    let main_thread = exit::is_main_thread(py)?;
     let interval = main_thread.then_some(SIGNAL_INTERVAL);
     let process = std::process::id();
     loop {
@@ -94,15 +99,6 @@ fn poll_for<F: Future>(mut future: Pin<&mut F>, waker: &Waker, time: Option<Dura
             Some(left) => thread::park_timeout(left),
         }
     }
-}
-
-/// Only Python's main thread runs signal handlers.
-pub(crate) fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
-    static MAIN_THREAD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    static GET_IDENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    // Asked each time: after a fork the main thread is another one.
-    let main = MAIN_THREAD.import(py, "threading", "main_thread")?.call0()?.getattr("ident")?;
-    GET_IDENT.import(py, "threading", "get_ident")?.call0()?.eq(main)
 }
 
 struct Unpark(Thread);

@@ -1,0 +1,35 @@
+//! Closes everything, in the order in which one part needs another, at the end of the process.
+
+use std::time::Duration;
+
+use pyo3::prelude::*;
+
+use crate::{deliver, exit, log};
+
+/// How long the end of the process may wait for servers to acknowledge that its clients are closed.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// How long daemon threads have to come out of our functions before the interpreter goes away under them. Each that
+/// comes back is held up at the door.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Close every client of this process, and end our threads. Registered with `atexit`: after that the interpreter
+/// goes away, and would kill a thread that still wants it in the middle of a call.
+#[pyfunction]
+pub(crate) fn shutdown(py: Python<'_>) {
+    exit::begin();
+    py.detach(|| zklock::shutdown(LIMIT));
+    log::end(py, LIMIT);
+    let daemons = has_other_threads(py).unwrap_or(true);
+    py.detach(|| {
+        deliver::stop(LIMIT);
+        if daemons {
+            std::thread::sleep(GRACE);
+        }
+    });
+}
+
+/// Whether other Python threads run. By the time that the handlers of `atexit` run, only daemon threads do.
+fn has_other_threads(py: Python<'_>) -> PyResult<bool> {
+    py.import("threading")?.call_method0("active_count")?.gt(1)
+}
