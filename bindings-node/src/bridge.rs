@@ -15,7 +15,7 @@ use napi::bindgen_prelude::{Function, ToNapiValue, Unknown};
 use napi_derive::napi;
 use zklock::{Background, Client};
 
-use crate::error::{Result, thrown};
+use crate::error::Result;
 use crate::wake::Wake;
 
 /// How long the end of an environment waits for its clients to close.
@@ -151,7 +151,7 @@ impl Bridge {
             }
             Err(error) => {
                 self.shared.operations().running.remove(&id);
-                Err(thrown(&error))
+                Err(error.into())
             }
         }
     }

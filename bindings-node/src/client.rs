@@ -8,7 +8,7 @@ use napi_derive::napi;
 use zklock::{Acl, Client, ClientOptions, Tls, duration};
 
 use crate::bridge::Bridge;
-use crate::error::{Result, bad_argument, thrown};
+use crate::error::{Result, bad_argument};
 use crate::state::NativeStates;
 use crate::stats::NativeStats;
 
@@ -85,14 +85,14 @@ pub fn connect(
     label: Option<String>,
     identity: NativeIdentity,
 ) -> Result<i64> {
-    let mut options = ClientOptions::new(hosts.as_deref()).map_err(|error| thrown(&error))?.language("node");
+    let mut options = ClientOptions::new(hosts.as_deref())?.language("node");
     if let Some(timeout) = session_timeout {
         options = in_range("sessionTimeout", timeout, |timeout| options.session_timeout(timeout))?;
     }
     if let Some(timeout) = connect_timeout {
         options = in_range("connectTimeout", timeout, |timeout| options.connect_timeout(timeout))?;
     }
-    options = identify(options, identity).map_err(|error| thrown(&error))?;
+    options = identify(options, identity)?;
     let client = Arc::new(Client::new(options.label(label)));
     bridge.close_at_end(&client);
     bridge.start(async move {
@@ -107,7 +107,7 @@ fn in_range(
     value: f64,
     set: impl FnOnce(Duration) -> zklock::Result<ClientOptions>,
 ) -> Result<ClientOptions> {
-    let timeout = duration(argument, value, MILLISECOND).map_err(|error| thrown(&error))?;
+    let timeout = duration(argument, value, MILLISECOND)?;
     set(timeout).map_err(|error| {
         let message = error.to_string();
         bad_argument(argument, message.split_once(": ").map_or(&*message, |(_, problem)| problem))
@@ -173,6 +173,6 @@ impl NativeClient {
 /// `BAD_ARGUMENT`.
 #[napi]
 pub fn shutdown(limit: f64) -> Result<()> {
-    zklock::shutdown(duration("limit", limit, MILLISECOND).map_err(|error| thrown(&error))?);
+    zklock::shutdown(duration("limit", limit, MILLISECOND)?);
     Ok(())
 }

@@ -1,30 +1,29 @@
 //! Core's errors on their way to JavaScript.
 
-use napi::Status;
+use napi::JsError;
 
-/// What napi puts into the `code` of an error that it throws: core's stable code, or napi's own status.
-pub struct Code(String);
+/// What an exported function fails with.
+pub struct Failure {
+    code: &'static str,
+    message: String,
+}
 
-impl AsRef<str> for Code {
-    fn as_ref(&self) -> &str {
-        &self.0
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl From<zklock::Error> for Failure {
+    fn from(error: zklock::Error) -> Self {
+        Self { code: error.code(), message: error.to_string() }
     }
 }
 
-impl From<Status> for Code {
-    fn from(status: Status) -> Self {
-        Self(status.as_ref().to_owned())
+/// Has napi throw it, with core's stable code.
+impl From<Failure> for JsError<&'static str> {
+    fn from(Failure { code, message }: Failure) -> Self {
+        napi::Error::new(code, message).into()
     }
-}
-
-pub type Result<T> = std::result::Result<T, napi::Error<Code>>;
-
-/// An error to throw, with core's code.
-pub fn thrown(error: &zklock::Error) -> napi::Error<Code> {
-    napi::Error::new(Code(error.code().to_owned()), error.to_string())
 }
 
 /// An argument out of its range that only this binding can see.
-pub fn bad_argument(argument: &str, problem: &str) -> napi::Error<Code> {
-    napi::Error::new(Code(zklock::ErrorKind::BadArgument.code().to_owned()), format!("{argument}: {problem}"))
+pub fn bad_argument(argument: &str, problem: &str) -> Failure {
+    Failure { code: zklock::ErrorKind::BadArgument.code(), message: format!("{argument}: {problem}") }
 }

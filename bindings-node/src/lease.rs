@@ -5,7 +5,7 @@ use napi_derive::napi;
 use zklock::{Lease, LossReason};
 
 use crate::bridge::Bridge;
-use crate::error::{Result, thrown};
+use crate::error::Result;
 use crate::transaction::NativeTransaction;
 
 /// A lease. When JavaScript lets go of it, it is dropped, which releases it in the background.
@@ -77,7 +77,7 @@ impl NativeLease {
     /// `LOCK_LOST`, `NOT_HELD`.
     #[napi]
     pub fn check(&self) -> Result<()> {
-        self.lease.check().map_err(|error| thrown(&error))
+        Ok(self.lease.check()?)
     }
 
     /// Starts to wait for the loss; ends, with nothing, when it happens.
@@ -121,6 +121,6 @@ impl NativeLease {
     /// `NOT_HELD`.
     #[napi]
     pub fn release_in_background(&self) -> Result<()> {
-        self.lease.release_in_background().map_err(|error| thrown(&error))
+        Ok(self.lease.release_in_background()?)
     }
 }

@@ -6,7 +6,7 @@ use zklock::{AnyLock, LockOptions, Mutex, Naming, Owner, Patience, ReadWriteLock
 use crate::bridge::Bridge;
 use crate::client::{MILLISECOND, NativeClient};
 use crate::contender::NativeContender;
-use crate::error::{Result, bad_argument, thrown};
+use crate::error::{Result, bad_argument};
 use crate::lease::NativeLease;
 
 /// A lock at a path.
@@ -45,7 +45,7 @@ impl NativeLock {
             "write" => ReadWriteLock::with_options(client, &path, options).map(|lock| lock.write_lock.into()),
             _ => return Err(bad_argument("kind", "must be 'mutex', 'read' or 'write'")),
         };
-        Ok(Self { lock: lock.map_err(|error| thrown(&error))? })
+        Ok(Self { lock: lock? })
     }
 
     /// Starts to acquire, as the owner of `within` or as a new one; ends with a lease. No `timeout` waits for
@@ -90,5 +90,5 @@ impl NativeLock {
 /// What a time-out asks for: none waits for ever, zero tries.
 pub fn patience(timeout: Option<f64>) -> Result<Patience> {
     let Some(timeout) = timeout else { return Ok(Patience::Forever) };
-    Patience::from_timeout(timeout, MILLISECOND).map_err(|error| thrown(&error))
+    Ok(Patience::from_timeout(timeout, MILLISECOND)?)
 }

@@ -7,7 +7,7 @@ use napi_derive::napi;
 use zklock::{AnyLock, MultiLock};
 
 use crate::bridge::Bridge;
-use crate::error::{Result, thrown};
+use crate::error::Result;
 use crate::lease::NativeLease;
 use crate::lock::{NativeLock, patience};
 
@@ -27,7 +27,7 @@ impl NativeMultiLock {
     #[napi(constructor)]
     pub fn new(members: Vec<ClassInstance<'_, NativeLock>>) -> Result<Self> {
         let members: Vec<AnyLock> = members.iter().map(|member| member.lock.clone()).collect();
-        let lock = MultiLock::new(members.clone()).map_err(|error| thrown(&error))?;
+        let lock = MultiLock::new(members.clone())?;
         let place = |lock: &AnyLock| (0..).zip(&members).find(|(_, member)| is_same(member, lock));
         let order = lock.locks().iter().filter_map(place).map(|(index, _)| index).collect();
         Ok(Self { lock: Arc::new(lock), order })
@@ -54,7 +54,7 @@ impl NativeMultiLock {
     ) -> Result<i64> {
         let patience = patience(timeout)?;
         let within: Vec<_> = within.iter().map(|lease| &lease.lease).collect();
-        let owners = self.lock.owners_within(&within).map_err(|error| thrown(&error))?;
+        let owners = self.lock.owners_within(&within)?;
         let lock = Arc::clone(&self.lock);
         bridge.start(async move { lock.acquire_as_each(&owners, patience).await.map(NativeLease::all) })
     }

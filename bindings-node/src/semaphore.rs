@@ -8,7 +8,7 @@ use zklock::{LockOptions, Permits, Semaphore};
 
 use crate::bridge::Bridge;
 use crate::client::NativeClient;
-use crate::error::{Result, bad_argument, thrown};
+use crate::error::{Result, bad_argument};
 use crate::lease::NativeLease;
 use crate::lock::{NativeLock, patience};
 
@@ -38,7 +38,7 @@ impl NativeSemaphore {
         let mut options = LockOptions::default();
         options.label = label;
         let semaphore = Semaphore::with_options(&*client.client, &path, permits, options);
-        Ok(Self { semaphore: Arc::new(semaphore.map_err(|error| thrown(&error))?) })
+        Ok(Self { semaphore: Arc::new(semaphore?) })
     }
 
     /// The same as a lock that gives one lease.
