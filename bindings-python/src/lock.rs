@@ -117,8 +117,12 @@ impl Lock {
         }
         // In a forked child it is not the caller who is wrong.
         self.inner.owned_by(this_thread())?;
-        let who = if self.reentrant { "this thread has" } else { "nobody has" };
-        let message = format!("{who} not acquired {} through this object", self.inner.path());
+        let path = self.inner.path();
+        let message = if self.reentrant {
+            format!("this thread has not acquired {path} through this object")
+        } else {
+            format!("{path} is not held through this object")
+        };
         Err(Failure::Zklock(ErrorKind::NotHeld, message))
     }
 

@@ -1,0 +1,39 @@
+"""The same locks for asyncio.
+
+    from zklock import aio
+
+    async with aio.Mutex("zk1:2181,zk2:2181", "/locks/report") as lease:
+        await write_report(lease.fencing_token)
+
+The *owner* of a lock, who may acquire it again, is the task that calls `acquire()`. `asyncio.wait_for` and
+`asyncio.create_task` may run the acquire in another task: the caller stays the owner. A child task is a
+different owner, and waits for its parent's lock as any other task does. Threads are different owners, too.
+
+Cancelling a task that waits makes it leave the queue. A lease that arrives at the same moment is released.
+"""
+
+from zklock.aio._client import Client
+from zklock.aio._lease import Lease
+from zklock.aio._leases import Leases
+from zklock.aio._lock import Lock
+from zklock.aio._multi import MultiLock
+from zklock.aio._mutex import Mutex
+from zklock.aio._rwlock import ReadWriteLock
+from zklock.aio._semaphore import Semaphore
+from zklock.aio._transaction import Transaction
+
+__all__ = [
+    "Client",
+    "Lease",
+    "Leases",
+    "Lock",
+    "MultiLock",
+    "Mutex",
+    "ReadWriteLock",
+    "Semaphore",
+    "Transaction",
+]
+
+# Tracebacks and documentation name them where they are imported from.
+for _name in __all__:
+    globals()[_name].__module__ = __name__

@@ -1,0 +1,128 @@
+"""`zklock.aio.Client`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self, final
+
+from zklock import _zklock
+from zklock._errors import Forked
+from zklock._zklock import Notice
+from zklock.aio._tasks import call_soon, outcome, represent
+
+
+@final
+class Client:
+    """A connection to a ZooKeeper ensemble, shared by the locks made on it.
+
+    >>> async with aio.Client("zk1:2181,zk2:2181/chroot") as client:
+    ...     lock = aio.Mutex(client, "/locks/report")
+
+    Takes the arguments of `zklock.Client`, which describes them. Making one sends nothing: it connects with
+    `await client.connect()`, with `async with client`, or when a lock is first used.
+    """
+
+    __slots__ = ("__weakref__", "_client")
+
+    def __init__(
+        self,
+        hosts: str | None = None,
+        *,
+        session_timeout: float = 10.0,
+        connect_timeout: float = 10.0,
+        auth: Sequence[tuple[str, str | bytes]] = (),
+        acl: str | None = None,
+        sasl: tuple[str, str] | None = None,
+        tls: _zklock.Tls | None = None,
+        label: str | None = None,
+    ) -> None:
+        self._client = _zklock.lazy_client(
+            hosts, session_timeout, connect_timeout, auth, acl, sasl, tls, label
+        )
+
+    @property
+    def state(self) -> str:
+        """`idle` before the first use, then `connecting`, `connected`, `suspended` or `closed`."""
+        return self._client.state
+
+    @property
+    def session_id(self) -> int:
+        """The current ZooKeeper session, 0 if there was none yet."""
+        return self._client.session_id
+
+    async def connect(self) -> Self:
+        """Wait until there is a session, and return the client.
+
+        >>> client = await aio.Client("zk1:2181,zk2:2181").connect()
+
+        Raises `ConnectionFailed` if no server answers within `connect_timeout` seconds.
+        """
+        await outcome(_zklock.start_connect(self._client))
+        return self
+
+    def on_state(self, callback: Callable[[str], object]) -> Notice:
+        """Have the event loop call `callback` with the new state whenever it changes.
+
+        >>> notice = client.on_state(lambda state: print("now", state))
+
+        See `zklock.Client.on_state`.
+        """
+        event_loop = asyncio.get_running_loop()
+        return self._client.on_state(lambda state: call_soon(event_loop, callback, state))
+
+    def stats(self) -> _zklock.Stats:
+        """What the client has done since it was made. Sends nothing. See `zklock.Stats`.
+
+        >>> client.stats().acquisitions
+        0
+        """
+        return self._client.stats()
+
+    def revoke(self, node: str) -> Coroutine[Any, Any, None]:
+        """Ask a contender to give its lock up. See `zklock.Client.revoke`.
+
+        >>> async with lock as lease:
+        ...     await client.revoke(lease.node)
+        """
+        return outcome(_zklock.start_revoke(self._client, node))
+
+    def break_lock(self, node: str) -> Coroutine[Any, Any, None]:
+        """Take a contender's lock, or its place in the queue, away. See `zklock.Client.break_lock`.
+
+        >>> for contender in await lock.contenders():
+        ...     if contender.host == "retired.example.org":
+        ...         await client.break_lock(f"{lock.path}/{contender.node}")
+        """
+        return outcome(_zklock.start_break_lock(self._client, node))
+
+    def close(self) -> Coroutine[Any, Any, None]:
+        """Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
+
+        >>> await client.close()
+
+        The closing has begun when this returns; awaiting it waits until the server has acknowledged it, for
+        two seconds at most. Closing again does nothing.
+        """
+        return outcome(_zklock.start_close(self._client))
+
+    async def __aenter__(self) -> Self:
+        return await self.connect()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(Forked):
+            await self.close()
+
+    def __repr__(self) -> str:
+        return represent(self._client)
+
+
+def source(client: Client | str) -> _zklock.Client | str:
+    """Where a lock's client comes from."""
+    if isinstance(client, _zklock.Client):
+        raise TypeError("client must be a zklock.aio.Client or a hosts string, not zklock.Client")
+    return client._client if isinstance(client, Client) else client

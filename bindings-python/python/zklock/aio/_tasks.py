@@ -1,0 +1,48 @@
+"""What tasks are to locks: their owners, and those who wait for outcomes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from zklock import _zklock
+
+_T = TypeVar("_T")
+
+# Not the tasks' ids or addresses, which are reused.
+_owners: WeakKeyDictionary[asyncio.Task[Any], _zklock.Owner] = WeakKeyDictionary()
+
+
+def this_task() -> _zklock.Owner:
+    """The owner that the calling task is."""
+    task = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("the owner of a lock is a task: call this from within one")
+    owner = _owners.get(task)
+    if owner is None:
+        owner = _owners[task] = _zklock.Owner()
+    return owner
+
+
+async def outcome(pending: _zklock.Pending[_T]) -> _T:
+    """Wait for what an operation comes to."""
+    try:
+        await pending
+        return pending.take()
+    finally:
+        # If cancelled, leaves the queue, and releases a lease that has just arrived.
+        pending.abandon()
+
+
+def call_soon(event_loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *args: Any) -> None:
+    """Have an event loop call something, unless it is closed by now."""
+    with suppress(RuntimeError):
+        event_loop.call_soon_threadsafe(callback, *args)
+
+
+def represent(inner: object) -> str:
+    """What `repr` says of the asynchronous form of an object."""
+    return repr(inner).replace("zklock.", "zklock.aio.", 1)
