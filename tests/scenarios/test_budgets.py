@@ -45,21 +45,33 @@ def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: s
 def test_s41_handoff(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
+    """Three take turns, so two always wait: all but the first grantee stood third, then second, in the queue.
+
+    A waiter that watched only the node before its own could learn of the earlier holder's end only from a new
+    listing.
+    """
     observer.create(path)
-    pair = [user(start, surface, proxy.hosts, path, session_timeout=30) for _ in range(2)]
+    trio = [user(start, surface, proxy.hosts, path, session_timeout=30) for _ in range(3)]
     proxy.delay = EACH_WAY
     trips = []
     times = []
-    pair[0].hold("l0")
+    trio[0].hold("l0")
+    waiting = trio[1].acquire("l1")
+    observer.wait_queue(path, 2)
     for turn in range(1, HANDOFFS + 1):
-        holder, waiter = pair[(turn - 1) % 2], pair[turn % 2]
-        waiting = waiter.acquire(f"l{turn}")
-        ahead = observer.wait_queue(path, 2)[0]
+        holder, waiter, third = (trio[(turn + place) % 3] for place in (-1, 0, 1))
+        later = third.acquire(f"l{turn + 1}")
+        ahead = observer.wait_queue(path, 3)
         session = waiter.sessions["c"]
-        eventually(
-            partial(lambda node, who: node in watched_by(server, who, path), f"{path}/{ahead}", session),
-            "the waiter watches the holder's node",
-        )
+        for place, waits in enumerate((waiter, third)):
+            eventually(
+                partial(
+                    lambda node, who: node in watched_by(server, who, path),
+                    f"{path}/{ahead[place]}",
+                    waits.sessions["c"],
+                ),
+                "each watches the node before its own",
+            )
         eventually(lambda: all(flight.closed for flight in proxy.snapshot().flights), "the line is quiet")
         proxy.reset()
         released = holder.send("release", lease=f"l{turn - 1}", owner="a")
@@ -79,7 +91,9 @@ def test_s41_handoff(
             and flight.closed <= granted
         ]
         trips.append(1 + len(awaited))
-    pair[HANDOFFS % 2].release(f"l{HANDOFFS}")
+        waiting = later
+    trio[HANDOFFS % 3].release(f"l{HANDOFFS}")
+    waiting.expect("acquired")
     assert statistics.mean(trips) <= 1.3
     assert statistics.median(times) <= 1.3
 
