@@ -1,9 +1,10 @@
-// A node in ZooKeeper that is written only by whoever holds the lock at that moment.
+// A node in ZooKeeper that only the current holder of the lock can write.
 //
-// A process is stopped between looking at its lease and writing, as the kernel or a hypervisor may stop any process.
-// Meanwhile the lock goes to another one. When the first goes on it writes, for it cannot know. But a transaction is
-// carried out only if the lock is held: the servers check that, in the same step as they write. With `--unguarded` the
-// stopped process writes as if there were no lock, overwrites the newer report, and the program fails.
+// A process is stopped between checking its lease and writing, as the kernel or a hypervisor may stop any process.
+// Meanwhile the lock goes to another process. When the first resumes it writes, because it cannot know. But a
+// transaction is carried out only if the lock is held: the servers check that in the same step in which they write.
+// With `--unguarded` the stopped process writes as if there were no lock, overwrites the newer report, and the
+// program fails.
 //
 //     ZKLOCK_HOSTS=127.0.0.1:2181 node guarded-write.mjs [--unguarded]
 
@@ -16,17 +17,17 @@ import { Client, LockLostError, Mutex, TransactionFailedError } from 'zklock';
 
 const LOCK = '/examples/guarded-write';
 
-/** Writes a report, if the lock is held when the servers come to it. */
+/** Writes a report, provided that the lock is still held when the servers carry out the write. */
 async function write(lease, report, text) {
   await lease.transaction().setData(report, text).commit();
 }
 
-/** Writes as a client of ZooKeeper that knows of no lock; here, under a lock that guards nothing. */
+/** Writes like a ZooKeeper client that knows of no lock; here, under a lock that guards nothing. */
 async function writeUnguarded(client, report, text) {
   await new Mutex(client, `${LOCK}-not`).using((lease) => write(lease, report, text));
 }
 
-/** Holds the lock, is stopped between looking and writing, and writes. */
+/** Holds the lock, is stopped between checking and writing, and writes. */
 async function stoppedWriter(report, guarded) {
   const client = await Client.connect(undefined, { sessionTimeout: 2000 });
   try {
@@ -36,7 +37,7 @@ async function stoppedWriter(report, guarded) {
       lease.check(); // All is well, and yet:
       process.kill(process.pid, 'SIGSTOP');
       await (guarded ? write(lease, report, 'old') : writeUnguarded(client, report, 'old'));
-      console.log('the first writer goes on, and is not refused');
+      console.log('the first writer resumes, and is not refused');
     });
   } catch (error) {
     if (!(error instanceof LockLostError)) throw error;
@@ -46,7 +47,7 @@ async function stoppedWriter(report, guarded) {
   process.disconnect();
 }
 
-/** Fails if the report of the second writer, who holds the lock, is not the one that stays. */
+/** Fails unless the report that remains is that of the second writer, which holds the lock. */
 async function main(options) {
   const report = `/examples/report-${process.pid}`;
   const client = await Client.connect();
@@ -65,13 +66,13 @@ async function main(options) {
 
   await mutex.using(async (lease) => {
     try {
-      // After one write a node is of version 1.
+      // After one write a node has version 1.
       await lease.transaction().delete(report, 1).commit();
-      console.log('the new report stays');
+      console.log('the new report remains');
     } catch (error) {
       if (!(error instanceof TransactionFailedError)) throw error;
       await lease.transaction().delete(report).commit();
-      console.log('the old report stays');
+      console.log('the old report remains');
       process.exitCode = 1;
     }
   });

@@ -1,9 +1,9 @@
-"""A table that refuses a writer whose lock has gone to somebody else.
+"""A table that refuses a writer whose lock has gone to another process.
 
-One process takes the lock, looks at its lease, and is stopped before it writes, as the kernel or a hypervisor
-may stop any process. Meanwhile the lock goes to another one. When the first goes on it writes, for it cannot
-know. The token has the table refuse it. With `--unguarded` it overwrites the newer report, and the program
-fails.
+One process takes the lock, checks its lease, and is stopped before it writes, as the kernel or a hypervisor
+may stop any process. Meanwhile the lock goes to another process. When the first resumes it writes, because it
+cannot know. The token lets the table refuse the write. With `--unguarded` the write overwrites the newer
+report, and the program fails.
 
     ZKLOCK_HOSTS=127.0.0.1:2181 python fencing_token.py [--unguarded]
 """
@@ -36,7 +36,7 @@ def write(database: Path, statement: str, text: str, lease: zklock.Lease) -> boo
 
 
 def stopped_writer(database: Path, statement: str, holding: SimpleQueue[int]) -> None:
-    """Hold the lock, be stopped between looking and writing, and write."""
+    """Hold the lock, be stopped between checking and writing, and write."""
     try:
         with zklock.Client(session_timeout=2) as client, zklock.Mutex(client, LOCK) as lease:
             print("the first writer holds the lock, with token", lease.fencing_token, flush=True)
@@ -44,13 +44,13 @@ def stopped_writer(database: Path, statement: str, holding: SimpleQueue[int]) ->
             lease.check()  # All is well, and yet:
             os.kill(os.getpid(), signal.SIGSTOP)
             written = write(database, statement, "old", lease)
-            print("the first writer goes on, and is", "not refused" if written else "refused", flush=True)
+            print("the first writer resumes, and is", "not refused" if written else "refused", flush=True)
     except zklock.LockLost as error:
         print("the first writer learns of its loss too late:", error, flush=True)
 
 
 def main() -> int:
-    """Fail if the report of the second writer, who holds the lock, is not the one that stays."""
+    """Fail unless the report that remains is that of the second writer, which holds the lock."""
     statement = UNGUARDED if "--unguarded" in sys.argv else GUARDED
     processes = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as directory, zklock.Client() as client:
@@ -72,7 +72,7 @@ def main() -> int:
 
         with closing(sqlite3.connect(database)) as connection:
             (text,) = connection.execute("SELECT text FROM report").fetchone()
-    print(f"the {text} report stays")
+    print(f"the {text} report remains")
     return 0 if text == "new" else 1
 
 

@@ -1,7 +1,7 @@
-"""A node in ZooKeeper that is written only by whoever holds the lock at that moment.
+"""A node in ZooKeeper that only the current holder of the lock can write.
 
-As in `fencing_token.py`, a process is stopped between looking at its lease and writing. A transaction needs
-no token: the servers check the lock themselves, in the same step as they write. With `--unguarded` the
+As in `fencing_token.py`, a process is stopped between checking its lease and writing. A transaction needs no
+token: the servers check the lock themselves, in the same step in which they write. With `--unguarded` the
 stopped process writes as if there were no lock, overwrites the newer report, and the program fails.
 
     ZKLOCK_HOSTS=127.0.0.1:2181 python guarded_write.py [--unguarded]
@@ -21,18 +21,18 @@ LOCK = "/examples/guarded-write"
 
 
 def write(lease: zklock.Lease, report: str, text: str) -> None:
-    """Write a report, if the lock is held when the servers come to it."""
+    """Write a report, provided that the lock is still held when the servers carry out the write."""
     lease.transaction().set_data(report, text.encode()).commit()
 
 
 def write_unguarded(client: zklock.Client, report: str, text: str) -> None:
-    """Write as a client of ZooKeeper that knows of no lock; here, under a lock that guards nothing."""
+    """Write like a ZooKeeper client that knows of no lock; here, under a lock that guards nothing."""
     with zklock.Mutex(client, f"{LOCK}-not") as lease:
         write(lease, report, text)
 
 
 def stopped_writer(report: str, guarded: bool, holding: SimpleQueue[int]) -> None:
-    """Hold the lock, be stopped between looking and writing, and write."""
+    """Hold the lock, be stopped between checking and writing, and write."""
     try:
         with zklock.Client(session_timeout=2) as client, zklock.Mutex(client, LOCK) as lease:
             print("the first writer holds the lock", flush=True)
@@ -43,13 +43,13 @@ def stopped_writer(report: str, guarded: bool, holding: SimpleQueue[int]) -> Non
                 write(lease, report, "old")
             else:
                 write_unguarded(client, report, "old")
-            print("the first writer goes on, and is not refused", flush=True)
+            print("the first writer resumes, and is not refused", flush=True)
     except zklock.LockLost as error:
         print("the first writer learns of its loss:", error, flush=True)
 
 
 def main() -> int:
-    """Fail if the report of the second writer, who holds the lock, is not the one that stays."""
+    """Fail unless the report that remains is that of the second writer, which holds the lock."""
     guarded = "--unguarded" not in sys.argv
     report = f"/examples/report-{os.getpid()}"
     processes = multiprocessing.get_context("spawn")
@@ -68,13 +68,13 @@ def main() -> int:
 
         with zklock.Mutex(client, LOCK) as lease:
             try:
-                # After one write a node is of version 1.
+                # After one write a node has version 1.
                 lease.transaction().delete(report, version=1).commit()
             except zklock.TransactionFailed:
                 lease.transaction().delete(report).commit()
-                print("the old report stays")
+                print("the old report remains")
                 return 1
-    print("the new report stays")
+    print("the new report remains")
     return 0
 
 

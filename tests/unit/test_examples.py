@@ -37,8 +37,8 @@ def test_example(example: Path, server: Standalone, node_project: Path) -> None:
     finally:
         statuses = [reap(process) for process in (guarded, unguarded)]
     assert statuses == [0, 1]
-    assert "the new report stays" in kept.decode()
-    assert "the old report stays" in lost.decode()
+    assert "the new report remains" in kept.decode()
+    assert "the old report remains" in lost.decode()
 
 
 def test_every_language_has_an_example() -> None:
