@@ -1,8 +1,8 @@
-/** Checks of the arguments' types, for callers without TypeScript. Their ranges are core's to check. */
+/** Checks of argument types, for callers without TypeScript. Core checks the ranges. */
 
 /**
- * What constructors that are not for callers want to be given. The class of the native half would not tell as much: it is
- * another one after the addon was loaded again, as test runners do that forget the modules they loaded.
+ * What constructors that are not for callers expect. The class of the native half would not do: it is another one after the
+ * addon was loaded again, as happens in test runners that discard the modules they loaded.
  */
 export const ours = Symbol('zklock');
 
@@ -15,24 +15,30 @@ function fail(name: string, wanted: string, value: unknown): never {
   throw new TypeError(`${name}: must be ${wanted}, but is ${got}`);
 }
 
-export function checkOptions(name: string, value: unknown): void {
-  if (typeof value !== 'object' || value === null) fail(name, 'an object', value);
+export function checkType(type: string, wanted: string): (name: string, value: unknown) => void {
+  return (name, value) => {
+    if (typeof value !== type) fail(name, wanted, value);
+  };
 }
 
-export function checkString(name: string, value: unknown): void {
-  if (typeof value !== 'string') fail(name, 'a string', value);
+export const checkString = checkType('string', 'a string');
+export const checkNumber = checkType('number', 'a number');
+export const checkBoolean = checkType('boolean', 'a boolean');
+export const checkFunction = checkType('function', 'a function');
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
 }
 
-export function checkNumber(name: string, value: unknown, wanted = 'a number'): void {
-  if (typeof value !== 'number') fail(name, wanted, value);
+/** What takes part in a transaction or in a handshake: text stands for its UTF-8. */
+export function bytesOf(name: string, value: string | Uint8Array): Uint8Array {
+  if (value instanceof Uint8Array) return value;
+  checkString(name, value);
+  return new TextEncoder().encode(value);
 }
 
 export function checkIterable(name: string, value: unknown): void {
-  if (typeof value !== 'object' || value === null || !(Symbol.iterator in value)) fail(name, 'iterable', value);
-}
-
-export function checkFunction(name: string, value: unknown): void {
-  if (typeof value !== 'function') fail(name, 'a function', value);
+  if (!isObject(value) || !(Symbol.iterator in value)) fail(name, 'iterable', value);
 }
 
 interface Class {
@@ -42,26 +48,25 @@ interface Class {
 
 export function checkInstance(name: string, value: unknown, of: Class): void {
   if (value instanceof of) return;
-  const object = typeof value === 'object' && value !== null && 'constructor' in value;
-  const copy = object && value.constructor.name === of.name;
+  const copy = isObject(value) && 'constructor' in value && value.constructor.name === of.name;
   fail(name, copy ? `a ${of.name} of this copy of zklock` : `a ${of.name}`, value);
 }
 
-export function checkOptionalString(name: string, value: unknown): void {
-  if (value !== undefined) checkString(name, value);
+/** Checks the shape, as Node does: the signal may come from another realm, or from a library. */
+export function checkSignal(name: string, value: unknown): void {
+  if (!isObject(value) || !('aborted' in value && 'addEventListener' in value)) fail(name, 'an AbortSignal', value);
 }
 
-export function checkOptionalNumber(name: string, value: unknown): void {
-  if (value !== undefined) checkNumber(name, value);
+export function checkObject(name: string, value: unknown): void {
+  if (!isObject(value)) fail(name, 'an object', value);
 }
 
-export function checkOptionalBoolean(name: string, value: unknown): void {
-  if (value !== undefined && typeof value !== 'boolean') fail(name, 'a boolean', value);
-}
+type Checks<Options> = Readonly<Record<keyof Options, (name: string, value: unknown) => void>>;
 
-/** By its shape, as Node does it: the signal may come from another realm, or from a library. */
-export function checkOptionalSignal(name: string, value: unknown): void {
-  if (value === undefined) return;
-  const isSignal = typeof value === 'object' && value !== null && 'aborted' in value && 'addEventListener' in value;
-  if (!isSignal) fail(name, 'an AbortSignal', value);
+/** Checks the options that are given. Takes a check for each, so that none is forgotten. */
+export function checkOptions<Options extends object>(options: Options, checks: Checks<Options>): void {
+  checkObject('options', options);
+  for (const name of Object.keys(checks) as (keyof Options & string)[]) {
+    if (options[name] !== undefined) checks[name](name, options[name]);
+  }
 }

@@ -8,7 +8,7 @@ use napi_derive::napi;
 use zklock::{Acl, Client, ClientOptions, Tls, duration};
 
 use crate::bridge::Bridge;
-use crate::error::{Result, bad_argument};
+use crate::error::Result;
 use crate::state::NativeStates;
 use crate::stats::NativeStats;
 
@@ -43,33 +43,45 @@ pub struct NativeTls {
     pub key: Option<String>,
 }
 
-/// Who we are to the servers, and who may touch what we make.
-#[napi(object)]
-pub struct NativeIdentity {
+/// How to connect; what is not given has its default.
+#[napi(object, object_to_js = false)]
+pub struct NativeConnectOptions {
+    pub session_timeout: Option<f64>,
+    pub connect_timeout: Option<f64>,
+    pub label: Option<String>,
     pub auth: Vec<NativeCredential>,
     pub acl: Option<String>,
     pub sasl: Option<NativeLogin>,
     pub tls: Option<NativeTls>,
 }
 
-fn identify(mut options: ClientOptions, identity: NativeIdentity) -> zklock::Result<ClientOptions> {
-    for NativeCredential { scheme, credential } in identity.auth {
-        options = options.auth(&scheme, credential.to_vec())?;
+impl NativeConnectOptions {
+    fn apply(self, options: ClientOptions) -> zklock::Result<ClientOptions> {
+        let mut options = options.language("node").label(self.label);
+        if let Some(timeout) = self.session_timeout {
+            options = in_range("sessionTimeout", timeout, |timeout| options.session_timeout(timeout))?;
+        }
+        if let Some(timeout) = self.connect_timeout {
+            options = in_range("connectTimeout", timeout, |timeout| options.connect_timeout(timeout))?;
+        }
+        for NativeCredential { scheme, credential } in self.auth {
+            options = options.auth(&scheme, credential.to_vec())?;
+        }
+        if let Some(acl) = self.acl {
+            options = options.acl(Acl::parse(&acl)?);
+        }
+        if let Some(NativeLogin { user, password }) = self.sasl {
+            options = options.sasl(&user, &password);
+        }
+        if let Some(NativeTls { ca, cert, key }) = self.tls {
+            let tls = Tls::new(&ca)?;
+            options = options.tls(match (cert, key) {
+                (None, None) => tls,
+                (cert, key) => tls.identity(&cert.unwrap_or_default(), &key.unwrap_or_default())?,
+            });
+        }
+        Ok(options)
     }
-    if let Some(acl) = identity.acl {
-        options = options.acl(Acl::parse(&acl)?);
-    }
-    if let Some(NativeLogin { user, password }) = identity.sasl {
-        options = options.sasl(&user, &password);
-    }
-    if let Some(NativeTls { ca, cert, key }) = identity.tls {
-        let tls = Tls::new(&ca)?;
-        options = options.tls(match (cert, key) {
-            (None, None) => tls,
-            (cert, key) => tls.identity(&cert.unwrap_or_default(), &key.unwrap_or_default())?,
-        });
-    }
-    Ok(options)
 }
 
 /// Starts to connect; ends with a client. Given up, it leaves no client behind.
@@ -77,23 +89,8 @@ fn identify(mut options: ClientOptions, identity: NativeIdentity) -> zklock::Res
 /// # Errors
 /// `BAD_ARGUMENT`.
 #[napi]
-pub fn connect(
-    bridge: &Bridge,
-    hosts: Option<String>,
-    session_timeout: Option<f64>,
-    connect_timeout: Option<f64>,
-    label: Option<String>,
-    identity: NativeIdentity,
-) -> Result<i64> {
-    let mut options = ClientOptions::new(hosts.as_deref())?.language("node");
-    if let Some(timeout) = session_timeout {
-        options = in_range("sessionTimeout", timeout, |timeout| options.session_timeout(timeout))?;
-    }
-    if let Some(timeout) = connect_timeout {
-        options = in_range("connectTimeout", timeout, |timeout| options.connect_timeout(timeout))?;
-    }
-    options = identify(options, identity)?;
-    let client = Arc::new(Client::new(options.label(label)));
+pub fn connect(bridge: &Bridge, hosts: Option<String>, options: NativeConnectOptions) -> Result<i64> {
+    let client = Arc::new(Client::new(options.apply(ClientOptions::new(hosts.as_deref())?)?));
     bridge.close_at_end(&client);
     bridge.start(async move {
         client.ready().await?;
@@ -106,12 +103,8 @@ fn in_range(
     argument: &str,
     value: f64,
     set: impl FnOnce(Duration) -> zklock::Result<ClientOptions>,
-) -> Result<ClientOptions> {
-    let timeout = duration(argument, value, MILLISECOND)?;
-    set(timeout).map_err(|error| {
-        let message = error.to_string();
-        bad_argument(argument, message.split_once(": ").map_or(&*message, |(_, problem)| problem))
-    })
+) -> zklock::Result<ClientOptions> {
+    set(duration(argument, value, MILLISECOND)?).map_err(|error| error.with_argument(argument))
 }
 
 #[napi]

@@ -1,10 +1,12 @@
-import { connect, type NativeClient } from '../native';
+import { connect, type NativeClient, type NativeConnectOptions, type NativeCredential } from '../native';
 
 import { run, untilDone } from './bridge';
 import {
+  bytesOf,
   checkFunction,
-  checkOptionalNumber,
-  checkOptionalString,
+  checkIterable,
+  checkNumber,
+  checkObject,
   checkOptions,
   checkOurs,
   checkString,
@@ -106,24 +108,12 @@ export class Client {
    * @throws {BadArgumentError} for malformed hosts or a time-out out of its range, before anything is sent.
    */
   static async connect(hosts?: string, options: ConnectOptions = {}): Promise<Client> {
-    checkOptionalString('hosts', hosts);
-    checkOptions('options', options);
-    const { sessionTimeout, connectTimeout, auth = [], acl, sasl, tls, label } = options;
-    checkOptionalNumber('sessionTimeout', sessionTimeout);
-    checkOptionalNumber('connectTimeout', connectTimeout);
-    checkOptionalString('acl', acl);
-    checkOptionalString('label', label);
-    const identity = {
-      auth: auth.map(checkCredential),
-      ...(acl === undefined ? {} : { acl }),
-      ...(sasl === undefined ? {} : { sasl: checkLogin(sasl) }),
-      ...(tls === undefined ? {} : { tls: checkTls(tls) }),
-    };
+    if (hosts !== undefined) checkString('hosts', hosts);
+    checkOptions(options, connectChecks);
+    const { auth = [], tls, ...rest } = options;
+    const settings = { ...rest, auth: auth.map(nativeCredential), tls: tls && nativeTls(tls) } as NativeConnectOptions;
     closeClientsAtExit();
-    const native = await run<NativeClient>(
-      (bridge) => connect(bridge, hosts, sessionTimeout, connectTimeout, label, identity),
-      untilDone,
-    );
+    const native = await run<NativeClient>((bridge) => connect(bridge, hosts, settings), untilDone);
     return new Client(native, ours);
   }
 
@@ -220,32 +210,33 @@ function checkEvent(event: string): void {
   if (event !== 'state') throw new BadArgumentError("event: must be 'state'");
 }
 
-/** The native half takes bytes. */
-function checkCredential({ scheme, credential }: Credential): { scheme: string; credential: Uint8Array } {
-  checkString('auth: scheme', scheme);
-  if (credential instanceof Uint8Array) return { scheme, credential };
-  checkString('auth: credential', credential);
-  return { scheme, credential: new TextEncoder().encode(credential) };
-}
+const connectChecks = {
+  sessionTimeout: checkNumber,
+  connectTimeout: checkNumber,
+  auth: checkIterable,
+  acl: checkString,
+  sasl: checkLogin,
+  tls: checkObject,
+  label: checkString,
+};
 
-function checkLogin({ user, password }: Login): Login {
+function checkLogin(name: string, value: unknown): void {
+  checkObject(name, value);
+  const { user, password } = value as Login;
   checkString('sasl: user', user);
   checkString('sasl: password', password);
-  return { user, password };
+}
+
+/** The native half takes bytes. */
+function nativeCredential({ scheme, credential }: Credential): NativeCredential {
+  checkString('auth: scheme', scheme);
+  return { scheme, credential: bytesOf('auth: credential', credential) };
 }
 
 /** The native half takes text. */
-function checkTls({ ca, cert, key }: TlsOptions): { ca: string; cert?: string; key?: string } {
-  const text = (name: string, pem: string | Uint8Array): string => {
-    if (pem instanceof Uint8Array) return new TextDecoder().decode(pem);
-    checkString(`tls: ${name}`, pem);
-    return pem;
-  };
-  return {
-    ca: text('ca', ca),
-    ...(cert === undefined ? {} : { cert: text('cert', cert) }),
-    ...(key === undefined ? {} : { key: text('key', key) }),
-  };
+function nativeTls({ ca, cert, key }: TlsOptions): object {
+  const text = (name: string, pem: string | Uint8Array) => new TextDecoder().decode(bytesOf(`tls: ${name}`, pem));
+  return { ca: text('ca', ca), cert: cert && text('cert', cert), key: key && text('key', key) };
 }
 
 export { internals as clientInternals };

@@ -26,89 +26,49 @@ export class ZkLockError extends Error {
   }
 }
 
-/** The lock was not acquired before the deadline. The contender has left the queue. */
-export class LockTimeoutError extends ZkLockError {
-  constructor(message: string) {
-    super('LOCK_TIMEOUT', message);
-  }
+function withCode(code: ErrorCode): new (message: string) => ZkLockError {
+  return class extends ZkLockError {
+    constructor(message: string) {
+      super(code, message);
+    }
+  };
 }
+
+/** The lock was not acquired before the deadline. The contender has left the queue. */
+export class LockTimeoutError extends withCode('LOCK_TIMEOUT') {}
 
 /** The lease no longer proves anything: its session ended, its node was deleted, or its client was closed. */
-export class LockLostError extends ZkLockError {
-  constructor(message: string) {
-    super('LOCK_LOST', message);
-  }
-}
+export class LockLostError extends withCode('LOCK_LOST') {}
 
 /** There is nothing to release: this lease has been released before. */
-export class NotHeldError extends ZkLockError {
-  constructor(message: string) {
-    super('NOT_HELD', message);
-  }
-}
+export class NotHeldError extends withCode('NOT_HELD') {}
 
 /** A reader asked for the write lock while it reads; it would wait for itself for ever. */
-export class UpgradeRefusedError extends ZkLockError {
-  constructor(message: string) {
-    super('UPGRADE_REFUSED', message);
-  }
-}
+export class UpgradeRefusedError extends withCode('UPGRADE_REFUSED') {}
 
 /** No server answered in time. */
-export class ConnectionFailedError extends ZkLockError {
-  constructor(message: string) {
-    super('CONNECTION_FAILED', message);
-  }
-}
+export class ConnectionFailedError extends withCode('CONNECTION_FAILED') {}
 
 /** The server refused the credentials, or they do not permit the operation. */
-export class AuthFailedError extends ZkLockError {
-  constructor(message: string) {
-    super('AUTH_FAILED', message);
-  }
-}
+export class AuthFailedError extends withCode('AUTH_FAILED') {}
 
 /** An argument is out of its range. The message names it. No request was sent. */
-export class BadArgumentError extends ZkLockError {
-  constructor(message: string) {
-    super('BAD_ARGUMENT', message);
-  }
-}
+export class BadArgumentError extends withCode('BAD_ARGUMENT') {}
 
 /** The client has been closed. */
-export class ClientClosedError extends ZkLockError {
-  constructor(message: string) {
-    super('CLIENT_CLOSED', message);
-  }
-}
+export class ClientClosedError extends withCode('CLIENT_CLOSED') {}
 
 /** The handle was made in another process and inherited through `fork`. */
-export class ForkedError extends ZkLockError {
-  constructor(message: string) {
-    super('FORKED', message);
-  }
-}
+export class ForkedError extends withCode('FORKED') {}
 
 /** The lock directory's sequence counter is close to its end. Delete the idle directory, or use another path. */
-export class SequenceExhaustedError extends ZkLockError {
-  constructor(message: string) {
-    super('SEQUENCE_EXHAUSTED', message);
-  }
-}
+export class SequenceExhaustedError extends withCode('SEQUENCE_EXHAUSTED') {}
 
 /** Another contender on this path uses a different number of permits. */
-export class PermitsMismatchError extends ZkLockError {
-  constructor(message: string) {
-    super('PERMITS_MISMATCH', message);
-  }
-}
+export class PermitsMismatchError extends withCode('PERMITS_MISMATCH') {}
 
 /** One of a transaction's operations cannot be carried out. None was. */
-export class TransactionFailedError extends ZkLockError {
-  constructor(message: string) {
-    super('TRANSACTION_FAILED', message);
-  }
-}
+export class TransactionFailedError extends withCode('TRANSACTION_FAILED') {}
 
 const kinds = {
   LOCK_TIMEOUT: LockTimeoutError,
@@ -155,12 +115,12 @@ export function native<T>(call: () => T): T {
   }
 }
 
-/** What came of a try: `null` if its time ran out. */
-export async function nullIfTimedOut<T>(attempt: Promise<T>): Promise<T | null> {
+/** What an attempt resolves with; `null` if it fails with this kind of error. */
+export async function nullIf<T>(kind: typeof LockTimeoutError, attempt: Promise<T>): Promise<T | null> {
   try {
     return await attempt;
   } catch (error) {
-    if (error instanceof LockTimeoutError) return null;
+    if (error instanceof kind) return null;
     throw error;
   }
 }

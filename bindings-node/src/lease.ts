@@ -1,9 +1,9 @@
 import type { NativeLease } from '../native';
 
 import { giveUp, run, type Start, untilDone, watch } from './bridge';
-import { checkFunction, checkOptionalBoolean, checkOptions, checkOurs, ours } from './check';
+import { checkBoolean, checkFunction, checkOptions, checkOurs, ours } from './check';
 import type { Client } from './client';
-import { LockLostError, native, NotHeldError } from './errors';
+import { LockLostError, native, NotHeldError, nullIf } from './errors';
 import { createTransaction, type Transaction } from './transaction';
 
 /**
@@ -30,6 +30,8 @@ export interface ReleaseOptions {
 export interface LeaseInternals {
   readonly native: NativeLease;
   readonly client: Client;
+  /** What `check()` throws if the lease is lost. */
+  loss(): LockLostError | undefined;
 }
 
 let internals: (lease: Lease) => LeaseInternals;
@@ -53,7 +55,7 @@ export class Lease {
   readonly #watches: number[] = [];
 
   static {
-    internals = (lease) => ({ native: lease.#native, client: lease.#client });
+    internals = (lease) => ({ native: lease.#native, client: lease.#client, loss: () => lease.#loss() });
     create = (native, client) => new Lease(native, client, ours);
   }
 
@@ -139,10 +141,10 @@ export class Lease {
 
   #startWatching(): AbortSignal {
     const controller = new AbortController();
-    const failure = this.#failure();
-    if (failure instanceof LockLostError) {
-      controller.abort(failure);
-    } else if (failure === undefined) {
+    const loss = this.#loss();
+    if (loss !== undefined) {
+      controller.abort(loss);
+    } else if (this.state !== 'released') {
       this.#watch((bridge) => this.#native.lost(bridge), Lease.#abortOf(new WeakRef(this), controller));
     }
     return controller.signal;
@@ -155,8 +157,8 @@ export class Lease {
   static #abortOf(weak: WeakRef<Lease>, controller: AbortController): () => void {
     return () => {
       const lease = weak.deref();
-      const loss = lease === undefined ? undefined : lease.#failure();
-      if (loss instanceof LockLostError) controller.abort(loss);
+      const loss = lease && lease.#loss();
+      if (loss !== undefined) controller.abort(loss);
     };
   }
 
@@ -172,14 +174,13 @@ export class Lease {
     this.#watches.splice(0).forEach(giveUp);
   }
 
-  /** What `check()` throws, if anything. */
-  #failure(): unknown {
+  #loss(): LockLostError | undefined {
     try {
       this.check();
-      return undefined;
     } catch (error) {
-      return error;
+      if (error instanceof LockLostError) return error;
     }
+    return undefined;
   }
 
   /**
@@ -203,11 +204,9 @@ export class Lease {
    * @throws {NotHeldError} the second time.
    */
   async release(options: ReleaseOptions = {}): Promise<void> {
-    checkOptions('options', options);
-    const { wait = true } = options;
-    checkOptionalBoolean('wait', wait);
+    checkOptions<ReleaseOptions>(options, { wait: checkBoolean });
     this.#stopWatching();
-    if (wait) {
+    if (options.wait ?? true) {
       await run<undefined>((bridge) => this.#native.release(bridge), untilDone);
     } else {
       native(() => {
@@ -223,11 +222,7 @@ export class Lease {
 
   /** Releases at the end of an `await using` block. Does nothing if the lease has been released before. */
   async [Symbol.asyncDispose](): Promise<void> {
-    try {
-      await this.release();
-    } catch (error) {
-      if (!(error instanceof NotHeldError)) throw error;
-    }
+    await nullIf(NotHeldError, this.release());
   }
 
   /** For `JSON.stringify`, which refuses a bigint. */
@@ -235,45 +230,6 @@ export class Lease {
     const { path, node, fencingToken, sessionId, state } = this;
     return { path, node, fencingToken: fencingToken.toString(), sessionId: sessionId.toString(), state };
   }
-}
-
-/** What `check()` throws if one of the locks is lost. */
-function lossOf(leases: readonly Lease[]): LockLostError | undefined {
-  for (const lease of leases) {
-    try {
-      lease.check();
-    } catch (error) {
-      if (error instanceof LockLostError) return error;
-    }
-  }
-  return undefined;
-}
-
-/**
- * Runs what leases guard, and releases them. If a lock is lost meanwhile, rejects with that, caused by what the body
- * threw.
- */
-export async function guard<T>(leases: readonly Lease[], body: () => T | PromiseLike<T>): Promise<T> {
-  try {
-    return await unlessLost(leases, body);
-  } finally {
-    await Promise.all([...leases].reverse().map((lease) => lease[Symbol.asyncDispose]()));
-  }
-}
-
-async function unlessLost<T>(leases: readonly Lease[], body: () => T | PromiseLike<T>): Promise<T> {
-  let value: T;
-  try {
-    value = await body();
-  } catch (error) {
-    const loss = error instanceof LockLostError ? undefined : lossOf(leases);
-    if (loss === undefined) throw error;
-    loss.cause = error;
-    throw loss;
-  }
-  const loss = lossOf(leases);
-  if (loss !== undefined) throw loss;
-  return value;
 }
 
 export { create as createLease, internals as leaseInternals };

@@ -1,5 +1,5 @@
 import { checkOurs, ours } from './check';
-import { NotHeldError } from './errors';
+import { NotHeldError, nullIf } from './errors';
 import type { Lease, ReleaseOptions } from './lease';
 
 let create: (leases: readonly Lease[]) => Leases;
@@ -53,21 +53,14 @@ export class Leases extends LeaseArray {
    * @throws {NotHeldError} if all were released before.
    */
   async release(options: ReleaseOptions = {}): Promise<void> {
-    const outcomes = await Promise.allSettled([...this].reverse().map((lease) => lease.release(options)));
-    const failures = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as Error] : []));
-    for (const failure of failures) {
-      if (!(failure instanceof NotHeldError)) throw failure;
-    }
-    if (failures.length === this.length) throw new NotHeldError('these leases have been released already');
+    const releases = [...this].reverse().map((lease) => nullIf(NotHeldError, lease.release(options)));
+    const released = await Promise.all(releases);
+    if (released.every((end) => end === null)) throw new NotHeldError('these leases have been released already');
   }
 
   /** Releases what is left at the end of an `await using` block. */
   async [Symbol.asyncDispose](): Promise<void> {
-    try {
-      await this.release();
-    } catch (error) {
-      if (!(error instanceof NotHeldError)) throw error;
-    }
+    await nullIf(NotHeldError, this.release());
   }
 }
 

@@ -1,21 +1,13 @@
 import { type NativeContender, type NativeLease, NativeLock } from '../native';
 
 import { run, untilDone } from './bridge';
-import {
-  checkFunction,
-  checkInstance,
-  checkOptionalBoolean,
-  checkOptionalNumber,
-  checkOptionalSignal,
-  checkOptionalString,
-  checkOptions,
-  checkString,
-} from './check';
+import { checkBoolean, checkInstance, checkNumber, checkOptions, checkSignal, checkString } from './check';
 import { Client, clientInternals } from './client';
 import { type Contender, contenderOf } from './contender';
-import { BadArgumentError, native, nullIfTimedOut } from './errors';
-import { createLease, guard, Lease, leaseInternals } from './lease';
-import { innermostLease, runInScope } from './scope';
+import { BadArgumentError, LockTimeoutError, native, nullIf } from './errors';
+import { createLease, Lease, leaseInternals } from './lease';
+import { innermostLease } from './scope';
+import { type Body, using, type UsingArguments } from './using';
 
 export interface LockOptions {
   /** A name for this contender, shown to operators in the data of its nodes. */
@@ -47,7 +39,12 @@ export interface AcquireOptions extends WaitOptions {
   within?: Lease | undefined;
 }
 
-type Body<T> = (lease: Lease) => T | PromiseLike<T>;
+export function checkLease(name: string, value: unknown): void {
+  checkInstance(name, value, Lease);
+}
+
+/** How the options of every wait are checked. */
+export const waitChecks = { timeout: checkNumber, signal: checkSignal };
 
 /** What the other classes need of a lock. */
 export interface LockInternals {
@@ -66,11 +63,8 @@ export function lockOf(
 ): LockInternals {
   checkInstance('client', client, Client);
   checkString('path', path);
-  checkOptions('options', options);
+  checkOptions<MutexOptions>(options, { reentrant: checkBoolean, label: checkString, naming: checkString });
   const { reentrant = true, label, naming } = options;
-  checkOptionalBoolean('reentrant', reentrant);
-  checkOptionalString('label', label);
-  checkOptionalString('naming', naming);
   const lock = native(() => new NativeLock(kind, clientInternals(client).native, path, reentrant, label, naming));
   return { native: lock, client, path, reentrant };
 }
@@ -108,10 +102,8 @@ export class Lock {
    *   re-enter, before anything is sent.
    */
   async acquire(options: AcquireOptions = {}): Promise<Lease> {
-    checkOptions('options', options);
+    checkOptions<AcquireOptions>(options, { ...waitChecks, within: checkLease });
     const { timeout, signal, within } = options;
-    checkOptionalNumber('timeout', timeout);
-    checkOptionalSignal('signal', signal);
     if (within !== undefined) this.#checkWithin(within);
     const { native, client, path, reentrant } = this.#internals;
     const owner = reentrant ? (within ?? innermostLease(client, path)) : undefined;
@@ -124,7 +116,6 @@ export class Lock {
   }
 
   #checkWithin(within: Lease): void {
-    checkInstance('within', within, Lease);
     const { client, path, reentrant } = this.#internals;
     if (!reentrant) throw new BadArgumentError('within: this lock does not re-enter');
     if (leaseInternals(within).client !== client || within.path !== path) {
@@ -139,7 +130,7 @@ export class Lock {
    * @throws {ConnectionFailedError} if nothing answers within the connect time-out, and as `acquire()`.
    */
   async tryAcquire(): Promise<Lease | null> {
-    return nullIfTimedOut(this.acquire({ timeout: 0 }));
+    return nullIf(LockTimeoutError, this.acquire({ timeout: 0 }));
   }
 
   /**
@@ -149,15 +140,14 @@ export class Lock {
    * @throws as `acquire()`, before the body runs.
    * @throws {LockLostError} at the end of the body, if the lock was lost meanwhile; its cause is what the body threw.
    */
-  async using<T>(body: Body<T>): Promise<T>;
-  async using<T>(options: AcquireOptions, body: Body<T>): Promise<T>;
-  async using<T>(...args: [Body<T>] | [AcquireOptions, Body<T>]): Promise<T> {
-    const [options, body] = args.length === 1 ? [undefined, args[0]] : args;
-    checkFunction('body', body);
-    const lease = await this.acquire(options);
-    const { client, reentrant } = this.#internals;
-    const run = () => body(lease);
-    return guard([lease], () => (reentrant ? runInScope(client, lease, run) : run()));
+  async using<T>(body: Body<Lease, T>): Promise<T>;
+  async using<T>(options: AcquireOptions, body: Body<Lease, T>): Promise<T>;
+  async using<T>(...args: UsingArguments<AcquireOptions, Lease, T>): Promise<T> {
+    return using(
+      args,
+      (options) => this.acquire(options),
+      () => this.#internals.reentrant,
+    );
   }
 
   /**

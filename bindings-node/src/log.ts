@@ -2,8 +2,9 @@
 
 import { NativeListener } from '../native';
 
-import { checkFunction, checkOptions } from './check';
+import { checkFunction, checkObject } from './check';
 import { BadArgumentError } from './errors';
+import { call } from './listeners';
 
 const LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
 
@@ -55,15 +56,7 @@ function handOn(): void {
 
 function tell(record: LogRecord): void {
   for (const [listener, wanted] of [...listeners]) {
-    if (LEVELS.indexOf(record.level) > wanted) continue;
-    try {
-      listener(record);
-    } catch (error) {
-      // An uncaught exception, as of any event listener; but the others hear of the event first.
-      queueMicrotask(() => {
-        throw error;
-      });
-    }
+    if (LEVELS.indexOf(record.level) <= wanted) call(listener, record);
   }
 }
 
@@ -79,7 +72,7 @@ function tell(record: LogRecord): void {
 export function on(event: 'log', listener: LogListener, options: LogOptions = {}): void {
   checkEvent(event);
   checkFunction('listener', listener);
-  checkOptions('options', options);
+  checkObject('options', options);
   const { level = 'info' } = options;
   const wanted = LEVELS.indexOf(level);
   if (wanted < 0) throw new BadArgumentError(`level: must be one of ${LEVELS.join(', ')}`);

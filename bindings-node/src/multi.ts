@@ -1,21 +1,20 @@
 import { type NativeLease, NativeMultiLock } from '../native';
 
 import { run } from './bridge';
-import { checkFunction, checkInstance, checkIterable, checkOptionalNumber, checkOptionalSignal, checkOptions } from './check';
+import { checkInstance, checkIterable, checkOptions } from './check';
 import { clientInternals } from './client';
-import { BadArgumentError, native, nullIfTimedOut } from './errors';
-import { createLease, guard, Lease, leaseInternals } from './lease';
+import { BadArgumentError, LockTimeoutError, native, nullIf } from './errors';
+import { createLease, Lease, leaseInternals } from './lease';
 import { createLeases, type Leases } from './leases';
-import { Lock, lockInternals, type LockInternals, type WaitOptions } from './lock';
 import { type Pending, together } from './keep-alive';
-import { innermostLease, runInScope } from './scope';
+import { Lock, lockInternals, type LockInternals, waitChecks, type WaitOptions } from './lock';
+import { innermostLease } from './scope';
+import { type Body, using, type UsingArguments } from './using';
 
 export interface AcquireAllOptions extends WaitOptions {
   /** Acquires the locks that these leases are of as their owners, who hold them already. */
   within?: Iterable<Lease> | undefined;
 }
-
-type Body<T> = (leases: Leases) => T | PromiseLike<T>;
 
 /**
  * Several locks as one: all are acquired, or none, within one deadline.
@@ -68,11 +67,8 @@ export class MultiLock {
    * @throws what `acquire()` of one of the locks throws.
    */
   async acquire(options: AcquireAllOptions = {}): Promise<Leases> {
-    checkOptions('options', options);
+    checkOptions<AcquireAllOptions>(options, { ...waitChecks, within: checkIterable });
     const { timeout, signal, within = [] } = options;
-    checkOptionalNumber('timeout', timeout);
-    checkOptionalSignal('signal', signal);
-    checkIterable('within', within);
     const named = [...within];
     for (const lease of named) this.#checkWithin(lease);
     // Where both are, what is named comes first.
@@ -114,7 +110,7 @@ export class MultiLock {
    * @throws {ConnectionFailedError} if nothing answers within the connect time-out, and as `acquire()`.
    */
   async tryAcquire(): Promise<Leases | null> {
-    return nullIfTimedOut(this.acquire({ timeout: 0 }));
+    return nullIf(LockTimeoutError, this.acquire({ timeout: 0 }));
   }
 
   /**
@@ -124,17 +120,13 @@ export class MultiLock {
    * @throws as `acquire()`, before the body runs.
    * @throws {LockLostError} at the end of the body, if a lock was lost meanwhile; its cause is what the body threw.
    */
-  async using<T>(body: Body<T>): Promise<T>;
-  async using<T>(options: AcquireAllOptions, body: Body<T>): Promise<T>;
-  async using<T>(...args: [Body<T>] | [AcquireAllOptions, Body<T>]): Promise<T> {
-    const [options, body] = args.length === 1 ? [undefined, args[0]] : args;
-    checkFunction('body', body);
-    const leases = await this.acquire(options);
-    let run = async () => body(leases);
-    for (const lease of leases.filter((lease) => this.#enters(lease))) {
-      const inner = run;
-      run = () => runInScope(leaseInternals(lease).client, lease, inner);
-    }
-    return guard(leases, run);
+  async using<T>(body: Body<Leases, T>): Promise<T>;
+  async using<T>(options: AcquireAllOptions, body: Body<Leases, T>): Promise<T>;
+  async using<T>(...args: UsingArguments<AcquireAllOptions, Leases, T>): Promise<T> {
+    return using(
+      args,
+      (options) => this.acquire(options),
+      (_, index) => this.#locks[index]?.reentrant === true,
+    );
   }
 }

@@ -1,4 +1,4 @@
-import { checkOptions } from './check';
+import { checkObject } from './check';
 import type { Client } from './client';
 import { Lock, lockOf, type LockOptions } from './lock';
 
@@ -28,7 +28,7 @@ export class ReadWriteLock {
    * @throws {BadArgumentError} for a malformed path.
    */
   constructor(client: Client, path: string, options: LockOptions = {}) {
-    checkOptions('options', options);
+    checkObject('options', options);
     // Not `reentrant`: without it neither half could know that it waits for the other.
     const { label, naming } = options;
     this.readLock = new Lock(lockOf('read', client, path, { label, naming }));

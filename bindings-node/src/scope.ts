@@ -3,10 +3,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 import type { Client } from './client';
-import type { Lease } from './lease';
+import { type Lease, leaseInternals } from './lease';
 
 interface Scope {
-  readonly client: Client;
   readonly lease: Lease;
   live: boolean;
   outer: Scope | undefined;
@@ -32,15 +31,15 @@ function* liveScopes(): Generator<Scope> {
 /** The lease of the innermost live scope on a client and path. */
 export function innermostLease(client: Client, path: string): Lease | undefined {
   for (const scope of liveScopes()) {
-    if (scope.client === client && scope.lease.path === path) return scope.lease;
+    if (leaseInternals(scope.lease).client === client && scope.lease.path === path) return scope.lease;
   }
   return undefined;
 }
 
 /** Runs `body` in a scope of `lease`, which ends when what `body` returns is settled. */
-export async function runInScope<T>(client: Client, lease: Lease, body: () => T | PromiseLike<T>): Promise<T> {
+export async function runInScope<T>(lease: Lease, body: () => Promise<T>): Promise<T> {
   const [outer] = liveScopes();
-  const scope: Scope = { client, lease, live: true, outer };
+  const scope: Scope = { lease, live: true, outer };
   try {
     return await current.run(scope, body);
   } finally {

@@ -1,20 +1,12 @@
 import { type NativeLease, NativeSemaphore } from '../native';
 
 import { run } from './bridge';
-import {
-  checkInstance,
-  checkNumber,
-  checkOptionalNumber,
-  checkOptionalSignal,
-  checkOptionalString,
-  checkOptions,
-  checkString,
-} from './check';
+import { checkInstance, checkNumber, checkOptions, checkString, checkType } from './check';
 import { Client, clientInternals } from './client';
 import { native } from './errors';
 import { createLease } from './lease';
 import { createLeases, type Leases } from './leases';
-import { Lock, lockInternals, type WaitOptions } from './lock';
+import { Lock, lockInternals, waitChecks, type WaitOptions } from './lock';
 
 export interface SemaphoreOptions {
   /** A name for this contender, shown to operators in the data of its nodes. */
@@ -61,14 +53,13 @@ export class Semaphore extends Lock {
     checkInstance('client', client, Client);
     checkString('path', path);
     checkPermits(permits);
-    checkOptions('options', options);
-    const { label } = options;
-    checkOptionalString('label', label);
-    const number = typeof permits === 'number' ? permits : permits.sharedCount;
-    const semaphore = native(() => new NativeSemaphore(clientInternals(client).native, path, number, label));
+    checkOptions<SemaphoreOptions>(options, { label: checkString });
+    const given = typeof permits === 'number' ? permits : Object.freeze({ sharedCount: permits.sharedCount });
+    const number = typeof given === 'number' ? given : given.sharedCount;
+    const semaphore = native(() => new NativeSemaphore(clientInternals(client).native, path, number, options.label));
     super({ native: semaphore.asLock(), client, path, reentrant: false });
     this.#native = semaphore;
-    this.#permits = typeof permits === 'number' ? permits : Object.freeze({ sharedCount: permits.sharedCount });
+    this.#permits = given;
   }
 
   /** How many permits there are, or where their number is read, as given. */
@@ -85,15 +76,12 @@ export class Semaphore extends Lock {
    */
   async acquireMany(count: number, options: WaitOptions = {}): Promise<Leases> {
     checkNumber('count', count);
-    checkOptions('options', options);
-    const { timeout, signal } = options;
-    checkOptionalNumber('timeout', timeout);
-    checkOptionalSignal('signal', signal);
+    checkOptions<WaitOptions>(options, waitChecks);
     const { client } = lockInternals(this);
     const leases = await run<NativeLease[]>(
-      (bridge) => this.#native.acquireMany(bridge, count, timeout),
+      (bridge) => this.#native.acquireMany(bridge, count, options.timeout),
       clientInternals(client).keepAlive,
-      signal,
+      options.signal,
     );
     return createLeases(leases.map((lease) => createLease(lease, client)));
   }
@@ -103,6 +91,6 @@ function checkPermits(permits: unknown): void {
   if (typeof permits === 'object' && permits !== null && 'sharedCount' in permits) {
     checkString('sharedCount', permits.sharedCount);
   } else {
-    checkNumber('permits', permits, 'a number, or { sharedCount: path }');
+    checkType('number', 'a number, or { sharedCount: path }')('permits', permits);
   }
 }

@@ -1,6 +1,7 @@
 import type { NativeStates } from '../native';
 
 import { giveUp, watch } from './bridge';
+import { call } from './listeners';
 
 /** Whether a client is in touch with the ensemble. `suspended`: out of touch, but the session may still live. */
 export type ClientState = 'idle' | 'connecting' | 'connected' | 'suspended' | 'closed';
@@ -33,25 +34,12 @@ export class StateListeners {
         (state) => {
           if (state === null) return;
           id = next();
-          this.#tell(state as ClientState);
+          for (const listener of [...this.#listeners]) call(listener, state as ClientState);
         },
       );
     let id = next();
     return () => {
       giveUp(id);
     };
-  }
-
-  #tell(state: ClientState): void {
-    for (const listener of [...this.#listeners]) {
-      try {
-        listener(state);
-      } catch (error) {
-        // An uncaught exception, as of any event listener; but the others hear of the state first.
-        queueMicrotask(() => {
-          throw error;
-        });
-      }
-    }
   }
 }

@@ -1,7 +1,7 @@
 import type { NativeTransaction } from '../native';
 
 import { run, untilDone } from './bridge';
-import { checkOptionalNumber, checkString } from './check';
+import { bytesOf, checkNumber, checkString } from './check';
 import { native } from './errors';
 
 let create: (transaction: NativeTransaction) => Transaction;
@@ -30,7 +30,7 @@ export class Transaction {
   /** Creates a node. */
   create(path: string, data: string | Uint8Array = ''): this {
     checkString('path', path);
-    const bytes = bytesOf(data);
+    const bytes = bytesOf('data', data);
     return this.#with(() => {
       this.#native.create(path, bytes);
     });
@@ -39,8 +39,8 @@ export class Transaction {
   /** Writes a node's data, if it is of this version; of any, without. */
   setData(path: string, data: string | Uint8Array, version?: number): this {
     checkString('path', path);
-    checkOptionalNumber('version', version);
-    const bytes = bytesOf(data);
+    if (version !== undefined) checkNumber('version', version);
+    const bytes = bytesOf('data', data);
     return this.#with(() => {
       this.#native.setData(path, bytes, version);
     });
@@ -49,7 +49,7 @@ export class Transaction {
   /** Deletes a node, if it is of this version; of any, without. */
   delete(path: string, version?: number): this {
     checkString('path', path);
-    checkOptionalNumber('version', version);
+    if (version !== undefined) checkNumber('version', version);
     return this.#with(() => {
       this.#native.delete(path, version);
     });
@@ -58,7 +58,7 @@ export class Transaction {
   /** Has the whole transaction fail unless a node is of this version. */
   check(path: string, version: number): this {
     checkString('path', path);
-    checkOptionalNumber('version', version);
+    checkNumber('version', version);
     return this.#with(() => {
       this.#native.check(path, version);
     });
@@ -83,11 +83,4 @@ export class Transaction {
     await run<undefined>((bridge) => this.#native.commit(bridge), untilDone);
   }
 }
-
-function bytesOf(data: string | Uint8Array): Uint8Array {
-  if (data instanceof Uint8Array) return data;
-  checkString('data', data);
-  return new TextEncoder().encode(data);
-}
-
 export { create as createTransaction };

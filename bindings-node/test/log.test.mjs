@@ -83,6 +83,7 @@ scenario('a listener that throws is an uncaught exception, and keeps nobody from
 
 scenario('a thread that is blocked keeps its locks, and what it misses is counted', async (t) => {
   const path = freshPath();
+  const done = new Int32Array(new SharedArrayBuffer(4));
   // Another thread makes events while this one is blocked.
   const worker = new Worker(
     `const { workerData } = require('node:worker_threads');
@@ -92,16 +93,20 @@ scenario('a thread that is blocked keeps its locks, and what it misses is counte
       const mutex = new Mutex(client, workerData.path);
       for (let turn = 0; turn < ${CAPACITY}; turn++) await (await mutex.acquire()).release();
       await client.close();
+      Atomics.store(workerData.done, 0, 1);
+      Atomics.notify(workerData.done, 0);
     })();`,
-    { eval: true, workerData: { hosts, path } },
+    { eval: true, workerData: { hosts, path, done } },
   );
   t.after(() => worker.terminate());
   const lease = await new Mutex(await connected(t, { sessionTimeout: 2000 }), freshPath()).acquire();
   const records = listen(t, { level: 'debug' });
   await told(records, path, 'acquired');
   const before = records.length;
+  const term = performance.now() + 2500;
+  assert.notEqual(Atomics.wait(done, 0, 0, 40_000), 'timed-out');
   // Beyond the term, if no heartbeat prolonged it.
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2500);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Math.max(0, term - performance.now()));
   lease.check();
   await once(worker, 'exit');
   await until('what was missed', () => records.some(({ fields }) => fields.dropped !== undefined));
