@@ -1,7 +1,7 @@
 """Histories in which peers went wrong.
 
-What must come of them here is in the scenarios, what comes of the peers in `unit/test_peer_defects.py`, and
-the table of both in scenarios.md.
+The scenarios say what must come of them here, `unit/test_peer_defects.py` what comes of the peers, and
+scenarios.md has a table of both.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from harness.server import Standalone
 from harness.steps import Start, counting, eventually, leases_of, line_up, turns_of, user
 from harness.worker import Pending, Worker
 
-# Clients give their session up after 7/5 of its time-out at the latest. A server that was away for longer,
-# and starting takes it a while, does not know, and keeps the session and its nodes for another time-out.
+# A client gives up its session after 7/5 of the time-out at the latest. A server that was away for longer,
+# and takes a while to start, does not know, and keeps the session and its nodes for another time-out.
 OUTAGE = 1.4
 
 SHORTLY = 1.0
-"""Seconds within which something would happen if it did."""
+"""Seconds within which something would happen, if it were going to."""
 
 REVOKE = b"__REVOKE__"
 
 
 @dataclass(frozen=True)
 class Replaced:
-    """What comes of one whose session was replaced, and of one who waits behind it."""
+    """What becomes of a contender whose session was replaced, and of one that waits behind it."""
 
     worker: Worker
-    # For a lock that another held then.
+    # For a lock that another client held at the time.
     waiting: Pending
-    # For the lock at `created`, whose node was made, but the reply was lost with the session.
+    # For the lock at `created`: the node was created, but the reply was lost with the session.
     creating: Pending
     created: str
     last: Worker
@@ -42,23 +42,23 @@ class Replaced:
 def replace_session(
     start: Start, name: str, server: Standalone, proxy: Proxy, path: str, session_timeout: float
 ) -> Replaced:
-    """CURATOR-604, CURATOR-498: nodes of the old session still stand when there is a new one.
+    """CURATOR-604, CURATOR-498: nodes of the old session still exist when there is a new one.
 
-    Somebody held the lock at `awaited`, and does no more.
+    The lock at `awaited` was held, and is not any longer.
     """
     awaited, created = f"{path}/awaited", f"{path}/created"
     worker = user(start, name, proxy.hosts, awaited, session_timeout=session_timeout)
     worker.lock(created, lock="created")
-    # Sits the outage out.
+    # Waits the outage out.
     last = user(start, "rust", server.hosts, awaited, session_timeout=15)
     with Observer(server.hosts) as observer:
         observer.create(created)
         observer.create(awaited)
-        # Whose session does not matter.
+        # Its session does not matter.
         holder = observer.client.create(f"{awaited}/x-lock-", sequence=True)
         waiting, behind = line_up(observer, awaited, [worker, last])
     drop = proxy.drop_reply("create2")
-    # Or the client might be back before the outage, and find its node.
+    # Otherwise the client might be back before the outage, and find its node.
     proxy.refuse_new()
     creating = worker.acquire("created", lock="created", owner="creator")
     drop.wait()
@@ -74,8 +74,8 @@ def replace_session(
 
 
 def assert_created_anew(replaced: Replaced, server: Standalone, proxy: Proxy) -> None:
-    """The node of the dying session was not taken for the new one's."""
-    # Curator tells the name without the path.
+    """The node of the dying session was not taken for one of the new session."""
+    # Curator reports the name without the path.
     node = replaced.creating.expect("acquired")["node"].rsplit("/", 1)[-1]
     with Observer(server.hosts) as observer:
         observer.wait(replaced.created, lambda queue: queue == [node], "queue without the old node")
@@ -86,7 +86,7 @@ def assert_created_anew(replaced: Replaced, server: Standalone, proxy: Proxy) ->
 def over(
     start: Start, name: str, how: str, hosts: str, proxy: Proxy, observer: Observer, path: str
 ) -> tuple[Worker, Worker]:
-    """Curator's isAcquiredInThisProcess, kazoo 282. One held, but no more, and the other holds."""
+    """Curator's isAcquiredInThisProcess, kazoo 282. One held the lock and lost it, and the other holds it."""
     observer.create(path)
     holder = user(start, name, proxy.hosts, path)
     other = user(start, "rust", hosts, path)
@@ -94,7 +94,7 @@ def over(
     (waiting,) = line_up(observer, path, [other])
     session = holder.sessions["c"]
     if how == "session":
-        # It does not race with the kill for its session.
+        # It must not race with the kill for its session.
         proxy.refuse()
         observer.kill_session(session, proxy.passwords[session])
         proxy.accept()
@@ -107,7 +107,7 @@ def over(
 
 
 def owned(worker: Worker) -> bool | None:
-    """Whether the owner holds, as the worker sees it; None where nobody can be asked."""
+    """Whether the owner holds, as the worker sees it; None if it cannot be asked."""
     value: bool | None = worker.send("owned", lock="m", owner="a").line().get("value")
     return value
 
@@ -115,7 +115,7 @@ def owned(worker: Worker) -> bool | None:
 def halves(
     start: Start, name: str, server: Standalone, observer: Observer, path: str
 ) -> tuple[list[Worker], list[Pending]]:
-    """Two want both of two permits, and are in the queue for their turns when the first turn comes."""
+    """Two contenders want both of two permits, and queue for their turns before the first turn comes."""
     for directory in (leases_of(path), turns_of(path)):
         observer.create(directory)
     workers = [counting(start, name, server.hosts, path, 2) for _ in range(2)]
@@ -129,7 +129,7 @@ def halves(
 
 
 def cancelled_idle(start: Start, name: str, hosts: str, path: str) -> Worker:
-    """Somebody cancels what has long been acquired and released."""
+    """An acquire is cancelled after it has long been granted and released."""
     worker = user(start, name, hosts, path)
     asked = worker.acquire()
     asked.expect("acquired")
@@ -139,7 +139,7 @@ def cancelled_idle(start: Start, name: str, hosts: str, path: str) -> Worker:
 
 
 def revoked_before_the_watch(worker: Worker, lock: str, proxy: Proxy, observer: Observer, path: str) -> None:
-    """Asked to give up what it has just made a node for, before it can watch that; it gets the lock."""
+    """Asked to give up a lock whose node was just created and not yet watched; then it gets the lock."""
     trap = proxy.black_hole_behind("create2")
     asked = worker.acquire(lock=lock)
     trap.wait()

@@ -1,7 +1,7 @@
-"""The checker: reads the histories of any mix of workers and says what was wrong with them.
+"""The checker: reads the histories of any mix of workers and reports what was wrong with them.
 
 A hold is *certain* from the stamp taken after the acquire returned to the stamp taken before the release was
-called. Both stamps lie inside the true hold, so two certain holds that overlap overlapped in truth.
+called. Both stamps lie within the true hold, so if two certain holds overlap, the true ones overlapped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 SEQUENCED = re.compile(r"\d{10}$")
 NEVER = 1 << 62
-# As many permits as somebody else says.
+# The number of permits according to the other contenders.
 UNKNOWN = 1 << 31
 
 
@@ -21,7 +21,7 @@ UNKNOWN = 1 << 31
 class Hold:
     """One owner's certain hold of one lock, from its outermost acquire to its last release.
 
-    A downgrade is two: the writer's, and the reader's that begins within it.
+    A downgrade is two holds: the writer's, and the reader's that begins within it.
 
     Stamps in nanoseconds.
     """
@@ -30,24 +30,24 @@ class Hold:
     worker: str
     owner: str
     granted: int
-    # Just before the last release, or the moment that the holder was killed; None while it holds.
+    # Just before the last release, or the moment at which the holder was killed; None while it holds.
     ended: int | None
-    # A reader's: others may hold with it.
+    # A reader's hold: others may hold at the same time.
     shared: bool = False
     node: str | None = None
     token: int | None = None
     asked: int | None = None
-    # A semaphore's: so many may hold together.
+    # A semaphore's: this many may hold at the same time.
     permits: int | None = None
 
     @property
     def until(self) -> int:
-        """The end of what is certain; far away while the hold goes on."""
+        """The end of what is certain; far in the future while the hold lasts."""
         return NEVER if self.ended is None else self.ended
 
     @property
     def sequence(self) -> int | None:
-        """The place in the queue, where the node is known."""
+        """The place in the queue, if the node is known."""
         match = SEQUENCED.search(self.node or "")
         return int(match.group()) if match else None
 
@@ -69,15 +69,15 @@ def by_path(holds: Iterable[Hold]) -> dict[str, list[Hold]]:
 
 
 def _locks(holds: Iterable[Hold]) -> list[Hold]:
-    """Without the permits: those have no order, and their tokens are not comparable."""
+    """All but the permits: those have no order, and their tokens are not comparable."""
     return [hold for hold in holds if hold.permits is None]
 
 
 def downgrades(ordered: Iterable[Hold]) -> dict[Hold, Hold]:
-    """The reader's hold of each owner that took it while it held the writer's, and that writer's hold.
+    """For each owner that took the reader's half while it held the writer's: both of those holds.
 
-    The reader's node carries the writer's own number. It was put there without a place in the queue of its
-    own, so its czxid (Curator's token here; ours keeps the writer's) says nothing of the queue's order.
+    The reader's node carries the writer's own number. It was created without a place of its own in the
+    queue, so its czxid (Curator's token here; ours keeps the writer's) says nothing about the queue's order.
     """
     writers: dict[tuple[str, str], Hold] = {}
     found = {}
@@ -108,7 +108,7 @@ def overlaps(holds: Iterable[Hold]) -> list[str]:
 
 
 def oversubscribed(holds: Iterable[Hold]) -> list[str]:
-    """Every permit that was certainly held while as many others as there are were held too."""
+    """Every permit that was certainly held while as many others as exist were held too."""
     found = []
     for path, ordered in by_path(hold for hold in holds if hold.permits is not None).items():
         if disagreement := {hold.permits for hold in ordered} - {UNKNOWN, ordered[0].permits}:
@@ -135,7 +135,7 @@ class _Foremost:
             self.hold = hold
 
     def overtook(self, hold: Hold, *, restarts: bool) -> Hold | None:
-        """Who was granted before this one, and has no smaller number."""
+        """A contender granted before this one whose number is not smaller."""
         if self.hold is None or _before(self.hold, hold):
             return None
         if restarts and _younger(hold, self.hold) and hold.node != self.hold.node:
@@ -160,8 +160,8 @@ def misordered(holds: Iterable[Hold], *, restarts: bool = False) -> list[str]:
     A writer is never granted before an earlier contender, a reader never before an earlier writer. Readers
     that hold together have no order.
 
-    Sequence numbers restart when an idle parent was reaped. Where a test cannot rule that out
-    (``restarts``), a smaller number is forgiven if the token says that the node is the younger one.
+    Sequence numbers restart when an idle parent is reaped. Where a test cannot rule that out
+    (``restarts``), a smaller number is forgiven if the token shows that the node is the younger one.
     """
     found = []
     for path, ordered in by_path(_locks(holds)).items():
@@ -206,7 +206,7 @@ def shrinking_tokens(holds: Iterable[Hold]) -> list[str]:
 
 
 def shared_nodes(holds: Iterable[Hold]) -> list[str]:
-    """Every node of a reader's or a permit that two owners took for theirs: one of them has none."""
+    """Every node of a reader or a permit that two owners took for their own: one of them has none."""
     found = []
     for path, ordered in by_path(holds).items():
         known: dict[str, Hold] = {}
@@ -218,7 +218,7 @@ def shared_nodes(holds: Iterable[Hold]) -> list[str]:
 
 
 def unanswered(holds: Iterable[Hold]) -> list[str]:
-    """Holds that nobody ended: a test that means to look at a finished history has lost something."""
+    """Holds that never ended: a test that means to judge a finished history has lost something."""
     return [f"never released on {hold.path}: {hold}" for hold in holds if hold.ended is None]
 
 

@@ -1,4 +1,4 @@
-"""A lock of each kind, somebody who holds it, and who waits for it."""
+"""A lock of each kind, with a holder and a waiter."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from harness.observer import Observer
 from harness.steps import leases_of, turns_of
 from harness.worker import Pending, Worker
 
-# Locks and owners have the names of what waits. For semaphores: who waits for its turn, and who has it
-# and waits for a permit.
+# Locks and owners are named after what waits. A semaphore has two: one that waits for its turn, and one that
+# has the turn and waits for a permit.
 WAITS = ("mutex", "read", "write", "turn", "permit", "multi")
 FIRST, SECOND = "multi-first", "multi-second"
-# What a holder has for these to wait for, and who takes a turn before another.
+# What a holder holds so that these wait, and which contender takes a turn before another.
 HELD = ("mutex", "read", "write", "turn", "permit", SECOND)
 IN_TURN = "in turn"
 
@@ -25,7 +25,7 @@ def directories(path: str) -> list[str]:
 
 
 def make_locks(worker: Worker, path: str, *, client_each: bool = False, hosts: str | None = None) -> None:
-    """A lock of each kind, all on client `c`, each on a client of its own name, or on a hosts string."""
+    """A lock of each kind, all on client `c`, or each on a client named after it, or on a hosts string."""
 
     def make(name: str, waits: str, **options: Any) -> None:
         client = waits if client_each else "c"
@@ -47,19 +47,19 @@ def ask_all(worker: Worker, timeout: float | None = None) -> list[Pending]:
 
 
 def occupy(worker: Worker, path: str, observer: Observer) -> None:
-    """Hold each lock, so that all who ask for it wait. Leases and owners have the names of the locks."""
+    """Hold each lock, so that every contender waits. Leases and owners have the names of the locks."""
     make_locks(worker, path)
     worker.lock(f"{path}/read", lock="read", kind="write")
     worker.lock(f"{path}/write", lock="write", kind="read")
     for name in HELD:
         worker.hold(name, lock=name, owner=name)
-    # It has the turn, and waits for the permit.
+    # It has its turn, and waits for the permit.
     worker.acquire(IN_TURN, lock="turn", owner=IN_TURN)
     observer.wait_queue(leases_of(f"{path}/turn"), 2)
 
 
 def wait_queued(observer: Observer, path: str) -> None:
-    """Wait until one waits behind the holder of each lock."""
+    """Wait until a contender waits behind the holder of each lock."""
     for name in ("mutex", "read", "write", SECOND):
         observer.wait_queue(f"{path}/{name}", 2)
     observer.wait_queue(turns_of(f"{path}/turn"), 2)
@@ -73,6 +73,6 @@ def vacate(worker: Worker) -> None:
 
 
 def all_empty(observer: Observer, path: str) -> None:
-    """Nobody stands in any queue (any more)."""
+    """No contender is left in any queue."""
     for directory in directories(path):
         observer.wait_queue(directory, 0)

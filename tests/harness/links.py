@@ -1,4 +1,4 @@
-"""Links between the servers of an ensemble: what one says to another passes through, and can be cut."""
+"""Links between the servers of an ensemble: all that one sends to another passes through, and can be cut."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHUNK = 65_536
 # length of the address that follows.
 INTRODUCTION = struct.Struct(">qqi")
 
-# Five seconds of patience with a server that does not listen yet, as a follower itself has with its leader.
+# How long to try, for a server that does not listen yet: a follower gives its leader five seconds too.
 DIALS = 250
 PAUSE = 0.02
 
@@ -30,8 +30,8 @@ PAUSE = 0.02
 class Links:
     """Forwards connections between servers, on a thread of its own.
 
-    A link that is cut is silent both ways: nothing is refused and nothing lost, as with a cable that is
-    pulled. What was said meanwhile arrives when it is healed.
+    A link that is cut is silent both ways: nothing is refused and nothing is lost, as with an unplugged
+    cable. What was sent in the meantime arrives when the link is healed.
     """
 
     def __init__(self) -> None:
@@ -59,17 +59,17 @@ class Links:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
 
     def forward(self, port: int, speaker: int, listener: int, *, elects: bool = False) -> int:
-        """A port by which one server reaches this port of another, which may be the one for elections."""
+        """A port through which one server reaches this port of another; it may be the election port."""
         entrance = self._entrances[port, speaker] = free_port()
         self._run(self._listen(entrance, port, speaker, listener, elects=elects))
         return entrance
 
     def cut(self, server: int, *others: int) -> None:
-        """Part one server from others."""
+        """Cut one server off from others."""
         self._run(self._set([frozenset((server, other)) for other in others], is_open=False))
 
     def heal(self) -> None:
-        """Join all servers again."""
+        """Connect all servers again."""
         self._run(self._set(list(self._open), is_open=True))
 
     async def _set(self, pairs: list[Pair], *, is_open: bool) -> None:
@@ -97,10 +97,10 @@ class Links:
         self._listeners.append(await asyncio.start_server(connected, "127.0.0.1", entrance))
 
     async def _introduction(self, reader: asyncio.StreamReader, listener: int) -> bytes:
-        """What a server says first when they elect, with a link for the address where it can be called back.
+        """The first thing a server sends in an election, with a link as the address for calling it back.
 
-        Of two servers the one with the larger number hangs up on the other and calls back: at the other's
-        own port, past all links, if it is not told better.
+        Of two servers, the one with the larger number hangs up on the other and calls back: at the other's
+        own port, past all links, unless it is told otherwise.
         """
         version, speaker, length = INTRODUCTION.unpack(await reader.readexactly(INTRODUCTION.size))
         host, _, port = (await reader.readexactly(length)).decode().rpartition(":")
@@ -108,7 +108,7 @@ class Links:
         return INTRODUCTION.pack(version, speaker, len(address)) + address
 
     def _keep(self, task: asyncio.Task[None] | None) -> None:
-        """Remember a task until it is done, to be ended at the end."""
+        """Remember a task until it is done, so that it can be ended at the end."""
         if task is not None:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -124,8 +124,8 @@ class Links:
 async def _dial(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to a server.
 
-    It may be about to listen: a follower that is refused tries again, but one that was let in here and then
-    dropped gives up on its leader, and the election begins anew.
+    It may be about to listen: a follower that is refused tries again, but one that is let in here and then
+    dropped gives up on its leader, and the election starts again.
     """
     for _ in range(DIALS):
         with contextlib.suppress(OSError):
@@ -135,7 +135,7 @@ async def _dial(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
 
 
 async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter, gate: asyncio.Event) -> None:
-    """Pass on what comes, while the link is open."""
+    """Pass on what comes while the link is open."""
     try:
         with contextlib.suppress(ConnectionError):
             while data := await source.read(CHUNK):

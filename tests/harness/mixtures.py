@@ -1,4 +1,4 @@
-"""Different kinds of locks on one path: does the one keep the other out?"""
+"""Different kinds of locks on one path: do they exclude each other?"""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from harness.worker import Worker
 
 @dataclass(frozen=True)
 class Side:
-    """A lock of a kind, as somebody makes it."""
+    """A lock of some kind, as a program creates it."""
 
     who: str
     kind: str = "mutex"
-    # With `kazoo` ours takes kazoo's names, and kazoo sees no names but its own.
+    # With `kazoo`, ours uses kazoo's names, and kazoo sees no names but its own.
     naming: str = "curator"
 
     def __str__(self) -> str:
@@ -25,7 +25,7 @@ class Side:
 
 
 class Mixture:
-    """Two locks on one path, each in a worker of its own."""
+    """Two locks on one path, each in its own worker."""
 
     def __init__(
         self, server: Server, observer: Observer, path: str, sides: Sequence[Side], workers: Sequence[Worker]
@@ -33,19 +33,19 @@ class Mixture:
         self._server = server
         self._path = path
         self._workers = workers
-        # Persistent: kazoo makes sure of its parent only once.
+        # Persistent: kazoo ensures only once that its parent exists.
         observer.create(path)
         for worker, side in zip(self._workers, sides, strict=True):
             worker.lock(path, lock=path, kind=side.kind, naming=side.naming)
 
     def excludes(self, holder: int) -> bool:
-        """Let one side hold, and the other ask: is it kept out until the first releases?"""
+        """Let one side hold and the other ask: is the other kept out until the first releases?"""
         first, second = self._workers[holder], self._workers[1 - holder]
         held, asked = f"{self._path}/held-{holder}", f"{self._path}/asked-{holder}"
         first.hold(held, lock=self._path)
         waiting = second.acquire(asked, lock=self._path)
         session = second.sessions["c"]
-        # Whoever is kept out watches what it waits for, and there it stays.
+        # A contender that is kept out watches the node that it waits for, and keeps watching it.
         eventually(
             lambda: waiting.done or bool(watched_by(self._server, session, self._path)), f"{second} in or out"
         )
@@ -53,5 +53,5 @@ class Mixture:
         released = int(first.release(held)["t0"])
         granted = int(waiting.expect("acquired")["t"])
         second.release(asked)
-        assert kept_out == (released < granted), "what the stamps say of it"
+        assert kept_out == (released < granted), "what the stamps show"
         return kept_out

@@ -1,4 +1,4 @@
-"""A bystander with a connection of its own: sees the nodes, waits for them, and does what operators do."""
+"""A bystander with its own connection: sees the nodes, waits for them, and does what operators do."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def sequence(node: str) -> int:
     """The sequence number that the server gave a node."""
     match = SEQUENCED.search(node)
     if match is None:
-        raise ValueError(f"{node} carries no sequence number")
+        raise ValueError(f"{node} has no sequence number")
     return int(match.group())
 
 
 class Observer:
     """A kazoo client that watches lock directories.
 
-    Waits are driven by watch events and end with an error.
+    Waits are driven by watch events, and fail when their time is up.
     """
 
     def __init__(self, hosts: str) -> None:
@@ -63,7 +63,7 @@ class Observer:
         self.client.delete(path)
 
     def children(self, path: str) -> list[str]:
-        """All children, those without a sequence number too; none when the path is missing."""
+        """All children, including those without a sequence number; none if the path is missing."""
         try:
             return sorted(self.client.get_children(path))
         except NoNodeError:
@@ -78,11 +78,11 @@ class Observer:
         return int(self.client.get(path)[1].czxid)
 
     def owner(self, path: str) -> int:
-        """The session that a node belongs to."""
+        """The session that owns a node."""
         return int(self.client.get(path)[1].ephemeralOwner)
 
     def wait_queue(self, path: str, length: int, timeout: float = WAIT) -> list[str]:
-        """Wait until the lock has so many contenders; returns them in order."""
+        """Wait until the lock has this many contenders; returns them in order."""
         return self.wait(path, lambda queue: len(queue) == length, f"{length} contenders", timeout)
 
     def wait(
@@ -115,7 +115,7 @@ class Observer:
                 raise AssertionError(f"{path} is still there after {timeout} s")
 
     def kill_session(self, session_id: int, password: bytes) -> None:
-        """End somebody's session for real, as an injected event on the client would not."""
+        """End a session for real, as an event injected on the client would not."""
         host, port = self.hosts.split(",")[0].rsplit(":", 1)
         deadline = time.monotonic() + WAIT
         tried = False
@@ -132,7 +132,7 @@ class Observer:
 
 
 def watched_by(server: Server, session: int, under: str) -> set[str]:
-    """Which paths at and below ``under`` a session watches, by the server's own account."""
+    """The paths at and below ``under`` that a session watches, according to the server."""
     found: set[str] = set()
     path = ""
     for line in server.four_letter("wchp").splitlines():

@@ -1,8 +1,8 @@
 """Child processes that cannot outlive the tests.
 
-Three nets, for each one has a hole: the kernel kills a child when its parent dies (misses grandchildren), an
+Three nets, because each has a hole: the kernel kills a child when its parent dies (misses grandchildren), an
 exit hook kills what is still registered (misses a killed pytest), and a mark in the environment finds
-whatever slipped through, so that the suite can prove at its end that nothing is left.
+what slipped through, so that the suite can prove at its end that nothing is left.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def spawn(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a marked child in a session of its own, so that a Ctrl-C at the terminal reaches only pytest.
+    """Start a marked child in its own session, so that a Ctrl-C at the terminal reaches only pytest.
 
     Call it from the main thread: the kernel ties the child to the *thread* that started it.
     """
@@ -61,7 +61,7 @@ def spawn(
 
 
 def reap(process: subprocess.Popen[bytes], grace: float | None = None) -> int:
-    """Wait up to ``grace`` seconds for the child's own end (``None``: not at all), then kill it.
+    """Wait up to ``grace`` seconds for the child to end by itself (``None``: not at all), then kill it.
 
     Returns its status.
     """
@@ -87,7 +87,7 @@ def reap_all() -> None:
 
 
 def survivors() -> list[str]:
-    """The command lines of all live processes that carry this run's mark, our own process excepted."""
+    """The command lines of all live processes that carry this run's mark, except for our own process."""
     mark = f"{MARK_NAME}={MARK}".encode()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):

@@ -1,4 +1,4 @@
-"""A server that takes encrypted connections from those with a certificate, and knows a user by SASL."""
+"""A server that accepts encrypted connections from clients with a certificate, and has a user for SASL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harness.server import Settings, Standalone
 HOST = "127.0.0.1"
 USER, PASSWORD = "app", "secret"
 
-# The realm is the server's own; clients take what it says.
+# The realm is the server's own; clients accept what it says.
 JAAS = f"""Server {{
   org.apache.zookeeper.server.auth.DigestLoginModule required user_{USER}="{PASSWORD}";
 }};
@@ -36,9 +36,9 @@ class Secured:
     server: Standalone
     # The connect string of the port for TLS.
     hosts: str
-    # What clients need for it, as the workers' command to connect takes it.
+    # What a client needs for it, in the form of the workers' command to connect.
     tls: dict[str, str]
-    # An authority that the server does not know, and that has not vouched for the server.
+    # An authority that the server does not know, and that has not signed the server's certificate.
     stranger: dict[str, str]
 
 
@@ -62,7 +62,7 @@ def _client(authority: trustme.CA, directory: Path) -> dict[str, str]:
 
 @contextmanager
 def secured_server() -> Iterator[Secured]:
-    """Start one, with keys of its own."""
+    """Start one, with its own keys."""
     with TemporaryDirectory(prefix="zklock-security-") as name:
         directory = Path(name)
         authority = trustme.CA()

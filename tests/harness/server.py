@@ -39,24 +39,24 @@ JVM = [
 
 @dataclass(frozen=True)
 class Settings:
-    """What tests may want different. Times are in milliseconds."""
+    """What tests may want to change. Times are in milliseconds."""
 
     tick: int = 200
     min_session_timeout: int = 400
     max_session_timeout: int = 60_000
-    # How often the leader looks for idle containers; short, so that a parent is reaped while a test looks on.
+    # How often the leader looks for idle containers; short, so that a test can wait until a parent is reaped.
     container_check: int = 500
-    # How many ticks a server may be out of touch with its leader, and still answers its clients.
+    # For how many ticks a server that has lost its leader keeps answering its clients.
     sync_limit: int = 10
-    # How many ticks an election's outcome may take to be agreed upon before the next one.
+    # How many ticks the servers have to agree on the outcome of an election before the next one.
     init_limit: int = 50
-    # Further lines of the configuration, and of the command.
+    # Additional lines of the configuration, and of the command.
     config: tuple[str, ...] = ()
     jvm: tuple[str, ...] = ()
 
 
 class NotServing(Exception):
-    """A server did not answer, or not as one that serves."""
+    """A server did not answer, or answered that it does not serve."""
 
 
 class Server:
@@ -114,7 +114,7 @@ class Server:
 
     @property
     def is_running(self) -> bool:
-        """Whether the server was started, and not ended by us since."""
+        """Whether the server was started, and has not been ended by us since."""
         return self._process is not None
 
     def launch(self) -> None:
@@ -138,9 +138,9 @@ class Server:
         self.wait_serving()
 
     def wait_serving(self, timeout: float = STARTUP) -> None:
-        """Return once the server takes clients.
+        """Return once the server accepts clients.
 
-        A server gives no event for that: it is asked again and again.
+        There is no event for that, so the server is polled.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -197,18 +197,18 @@ class Server:
         self.start()
 
     def pause(self) -> None:
-        """Stop the process where it stands: its connections stay open and silent."""
+        """Stop the process: its connections stay open and silent."""
         if self._process is not None:
             self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused process go on."""
+        """Let a paused process continue."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
 
 
 class Standalone(Server):
-    """A server of its own, with its data in a temporary directory that goes with it."""
+    """A server of its own, with its data in a temporary directory that is deleted with it."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__(Path(tempfile.mkdtemp(prefix="zklock-server-")), settings)
@@ -233,7 +233,7 @@ class Standalone(Server):
 
 
 class Ensemble:
-    """Several servers that vote. With links these can be cut."""
+    """Several servers that vote. With links, they can be cut off from each other."""
 
     def __init__(self, size: int = 3, settings: Settings | None = None, links: Links | None = None) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="zklock-ensemble-"))

@@ -1,4 +1,4 @@
-"""Contention for as long as one likes: all workers ask again and again, and the checker reads the history."""
+"""Contention for any length of time: all workers ask again and again, and the checker reads the history."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.history import Hold, assert_clean
 from harness.worker import Pending, Worker, first_answered
 
 ROUNDS = 10
-"""Holds of each owner before a worker is asked anew: short enough that all end soon after the time is up."""
+"""Holds of each owner before a worker is asked again: few enough that all end soon after the time is up."""
 
 HOLD_MS = (0.0, 2.0)
 REPORT = 5.0
@@ -20,7 +20,7 @@ REPORT = 5.0
 
 @dataclass(frozen=True)
 class Part:
-    """What a worker does in a soak: the lock that it asks for, and with how many owners at a time."""
+    """What a worker does in a soak: which lock it asks for, and with how many owners at a time."""
 
     worker: Worker
     kind: str = "mutex"
@@ -40,7 +40,7 @@ class Part:
 
 
 def soak(parts: Sequence[Part], path: str, length: float) -> list[Hold]:
-    """Contend for so many seconds. Prints progress and a line for each worker; the history is flawless."""
+    """Contend for this many seconds. Prints progress and a line per worker; the history must be flawless."""
     started = time.monotonic()
     reported = started
     asked = {part.ask(path): part for part in parts}

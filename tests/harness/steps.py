@@ -15,7 +15,7 @@ Start = Callable[[str], Worker]
 POLL = 0.02
 
 GRANT = 40.0
-"""Seconds within which somebody is granted what was lost: an election, and a session time-out after it."""
+"""Seconds within which a lost lock is granted again: an election, and a session time-out after it."""
 
 
 def seconds(line: Line, since: int) -> float:
@@ -24,7 +24,7 @@ def seconds(line: Line, since: int) -> float:
 
 
 def eventually(true: Callable[[], bool], what: str, timeout: float = 5.0) -> None:
-    """Ask again and again, for what gives no event."""
+    """Poll for something that has no event."""
     deadline = time.monotonic() + timeout
     while not true():
         assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
@@ -82,12 +82,12 @@ def counting(
 
 
 def leases_of(path: str) -> str:
-    """Where those stand that hold permits, and the one whose turn it is to wait for some."""
+    """The directory of the permit nodes: of the holders, and of the one contender that waits for permits."""
     return f"{path}/leases"
 
 
 def turns_of(path: str) -> str:
-    """Where those stand that take turns."""
+    """The directory of the turn nodes."""
     return f"{path}/locks"
 
 
@@ -114,7 +114,7 @@ def line_up(observer: Observer, path: str, workers: Sequence[Worker], *, owner: 
 
 
 def await_loss(worker: Worker, lease: str = "l", timeout: float = 5.0) -> None:
-    """Wait until the lease knows that it is lost, and look that it stays so."""
+    """Wait until the lease reports that it is lost, and check that it stays lost."""
 
     def lost() -> bool:
         line = worker.check(lease).line()
@@ -126,7 +126,7 @@ def await_loss(worker: Worker, lease: str = "l", timeout: float = 5.0) -> None:
 
 
 def contest(observer: Observer, path: str, holder: Worker, other: Worker, locks: int) -> dict[str, Pending]:
-    """One holds so many locks below the path, the other waits. Lock, lease and owner have the same name."""
+    """One worker holds a number of locks, the other waits. Lock, lease and owner share a name."""
     waiting = {}
     for lease in (f"l{number}" for number in range(locks)):
         for worker in (holder, other):
@@ -138,7 +138,7 @@ def contest(observer: Observer, path: str, holder: Worker, other: Worker, locks:
 
 
 def watch_losses(holder: Worker, leases: Iterable[str], timeout: float = 20) -> dict[str, int]:
-    """The holder sees each lease suspended, then lost. The stamps of the losses."""
+    """The holder sees each lease suspended, then lost. Returns the stamps of the losses."""
     seen: dict[str, list[str]] = {lease: [] for lease in leases}
     lost: dict[str, int] = {}
 
@@ -153,14 +153,14 @@ def watch_losses(holder: Worker, leases: Iterable[str], timeout: float = 20) -> 
 
     eventually(all_lost, "the holder knows that all leases are lost", timeout)
     for lease, states in seen.items():
-        # A server that goes may be noticed before the first look.
+        # The loss of a server may be noticed before the first check.
         assert [state for state in states if state != "held"] == ["suspended", "lost"], f"{lease}: {states}"
         await_loss(holder, lease)
     return lost
 
 
 def assert_granted_later(lost: dict[str, int], other: Worker, waiting: dict[str, Pending]) -> None:
-    """Those who wait are granted, each after the loss; they release."""
+    """The waiters are granted the locks, each after the loss, and release them."""
     for lease, pending in waiting.items():
         granted = int(pending.expect("acquired", GRANT)["t"])
         assert lost[lease] < granted, (
@@ -170,7 +170,7 @@ def assert_granted_later(lost: dict[str, int], other: Worker, waiting: dict[str,
 
 
 def nothing_watched(server: Server, worker: Worker, path: str, client: str = "c") -> None:
-    """The server holds no watch of the worker at or below the path (any more)."""
+    """The server holds no watch of the worker at or below the path, or soon holds none."""
     session = worker.sessions[client]
     eventually(
         lambda: not watched_by(server, session, path),

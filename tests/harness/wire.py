@@ -1,4 +1,4 @@
-"""What little of ZooKeeper's wire format the proxy has to understand."""
+"""The little of ZooKeeper's wire format that the proxy has to understand."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ PING_XID = -2
 EVENT_XID = -1
 
 PATIENCE = 2.0
-"""Seconds that a server has for an answer."""
+"""How long a server has to answer, in seconds."""
 
 
 class Frames:
     """Cuts a stream of bytes into length-prefixed frames.
 
-    A frame keeps its prefix: it is passed on as it came.
+    A frame keeps its prefix: it is passed on unchanged.
     """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames that are complete with this piece."""
+        """The frames that this piece completes."""
         self._buffer += data
         frames = []
         while len(self._buffer) >= 4:
@@ -83,24 +83,24 @@ def request(frame: bytes) -> Request:
 
 
 def reply_xid(frame: bytes) -> int:
-    """Which request a reply answers; negative for what nobody asked for."""
+    """Which request a reply answers; negative for a message that no request asked for."""
     return int(struct.unpack_from(">i", frame, 4)[0])
 
 
 def session(frame: bytes) -> tuple[int, bytes]:
-    """Session id and password out of the server's first frame; both are zero for a session that is gone."""
+    """Session id and password from the server's first frame; both are zero if the session is gone."""
     _protocol, _timeout, session_id, size = struct.unpack_from(">iiqi", frame, 4)
     return session_id, frame[24 : 24 + size]
 
 
 def greeting_anew(frame: bytes) -> bytes:
-    """A client's first frame, but without the session that it wants back."""
+    """A client's first frame, but without the session that it wants to resume."""
     size = struct.unpack_from(">i", frame, 28)[0]
     return frame[:20] + bytes(8) + frame[28:32] + bytes(size) + frame[32 + size :]
 
 
 class SessionGone(Exception):
-    """The server knows no such session (any more)."""
+    """The server does not know such a session, or no longer does."""
 
 
 def _framed(body: bytes) -> bytes:
@@ -123,11 +123,11 @@ def _frame(connection: socket.socket) -> bytes:
 
 
 def close_session(host: str, port: int, session_id: int, password: bytes) -> bool:
-    """Try to end somebody's session as its owner would, from a connection of our own.
+    """Try to end another client's session as its owner would, from our own connection.
 
     Both requests go out in one write: the session moves to our connection and is closed before its owner,
-    whom the server has just hung up on, comes back and takes it over again. The owner may win that race all
-    the same, and the server does not always answer before it hangs up, or at all: then nothing is known, and
+    on whom the server has just hung up, comes back and takes it over again. The owner may still win that
+    race, and the server does not always answer before it hangs up, or at all: then nothing is known, and
     the answer is False. Raises `SessionGone` if there is no such session.
     """
     greeting = struct.pack(">iqiqi", 0, 0, 10_000, session_id, len(password)) + password + b"\0"

@@ -1,4 +1,4 @@
-"""One campaign: everybody contends, one thing after another breaks, and the records are judged."""
+"""One campaign: all stations contend, one thing after another breaks, and the records are judged."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ CALM = (0.1, 0.4)
 
 PERMITS = 2
 TICKS = 8
-"""In a session time-out."""
+"""Per session time-out."""
 
 LAST_WORDS = 8
-"""Of each station, when something has gone wrong."""
+"""Of each station, if something has gone wrong."""
 
 JUST_NOW = 3_000_000_000
 """Nanoseconds."""
@@ -39,7 +39,7 @@ JUST_NOW = 3_000_000_000
 
 @dataclass
 class Row:
-    """What a fault did, each time it came."""
+    """What a fault did, over all its occurrences."""
 
     rounds: int = 0
     grants: int = 0
@@ -48,7 +48,7 @@ class Row:
     refused: int = 0
 
     def add(self, other: Row) -> None:
-        """Count the next time in."""
+        """Add the next occurrence."""
         self.rounds += other.rounds
         self.grants += other.grants
         self.lost += other.lost
@@ -58,7 +58,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Window:
-    """When a fault was played, until everything served again. Stamps in nanoseconds."""
+    """From the beginning of a fault until everything served again. Stamps in nanoseconds."""
 
     fault: str
     began: int
@@ -69,7 +69,7 @@ class Window:
 
 
 class Campaign:
-    """A number of stations, an ensemble that can be parted, and a record of all that happened."""
+    """A number of stations, an ensemble that can be partitioned, and a record of all that happened."""
 
     def __init__(self, surfaces: Sequence[str], root: str, seed: str, session_timeout: float) -> None:
         self.seed = seed
@@ -92,12 +92,12 @@ class Campaign:
         with ExitStack() as stack:
             links = stack.enter_context(Links())
             tick = round(self._session_timeout * 1000 / TICKS)
-            # A server that is cut off goes on answering for half again as long as its clients' sessions last.
+            # A server that is cut off keeps answering for half again as long as its clients' sessions last.
             settings = Settings(tick=tick, sync_limit=TICKS * 3 // 2, init_limit=TICKS * 3)
             ensemble = stack.enter_context(Ensemble(settings=settings, links=links))
             observer = stack.enter_context(Observer(ensemble.hosts))
             self.registers = stack.enter_context(Registers())
-            # Persistent: go-zookeeper and kazoo make sure of their parents only once.
+            # Persistent: go-zookeeper and kazoo ensure only once that their parents exist.
             observer.create(self._locks[0].path)
             self.stations = [
                 stack.enter_context(Station(surface, ensemble.servers, self._locks, self._session_timeout))
@@ -128,7 +128,7 @@ class Campaign:
         self._stack.close()
 
     def play(self, name: str) -> None:
-        """Break something, mend it, and see that everybody goes on."""
+        """Break something, mend it, and check that all stations move on."""
         before = self._counted()
         began = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         FAULTS[name](self._stage)
@@ -163,10 +163,10 @@ class Campaign:
         deadline = time.monotonic() + HANG
         while stuck := {one for one in wanted if self.progress.grants[one] == before[one]}:
             self._assert_no_failure()
-            # A peer that has reported an error is replaced, also when it does so late.
+            # A peer that has reported an error is replaced, even if it reports it late.
             settle(self._stage)
             assert time.monotonic() < deadline, (
-                f"after {name} nobody goes on at {sorted(stuck)}\n{self.state()}"
+                f"after {name} nothing is granted at {sorted(stuck)}\n{self.state()}"
             )
             time.sleep(0.05)
 
@@ -174,7 +174,7 @@ class Campaign:
         assert not self.progress.failures, "\n".join([*self.progress.failures, self.state()])
 
     def state(self) -> str:
-        """Who stands where, and who said what last, for whoever has to find out."""
+        """Who stands where, and who last said what: for the person who has to find out."""
         observer = self._stage.observer
         told = [f"seed {self.seed}", *map(str, self.windows[-5:])]
         for path in sorted({lock.path for lock in self._locks}):
@@ -191,7 +191,7 @@ class Campaign:
         return "\n".join(told)
 
     def judge(self) -> list[Hold]:
-        """Let all end, and look at everything that was recorded. The holds."""
+        """Let everything end, and judge everything that was recorded. Returns the holds."""
         self.progress.over.set()
         for contender in self._contenders:
             contender.join(HANG)
@@ -208,7 +208,7 @@ class Campaign:
         return holds
 
     def _assert_nothing_left(self) -> None:
-        """No node and no watch, while the clients that might have left one are still there."""
+        """No node and no watch is left while the clients that might have left one still exist."""
         observer = self._stage.observer
         for station in self.stations:
             if not station.is_ours:
@@ -224,7 +224,7 @@ class Campaign:
             eventually(partial(_watches_nothing, server), f"no watch is left at server {server.server_id}")
 
     def _certain(self) -> list[Hold]:
-        """What was held for certain, and meant something."""
+        """The holds that were certain, and that meant something."""
         holds = [hold for worker in self._workers() for hold in worker.holds()]
         trouble = [window for window in self.windows if window.fault in OF_SERVERS]
         peers = {worker.name for worker in self._workers() if worker.surface.name in PEERS}
@@ -241,11 +241,11 @@ class Campaign:
         return [hold for hold in holds if means_something(hold)]
 
     def _judge_writes(self) -> None:
-        """No fenced write is ever lost, and only who was stopped writes late."""
+        """No fenced write is ever lost, and only a process that was stopped writes late."""
         pauses = {worker.name: worker.pauses for worker in self._workers()}
 
         def was_stopped(write: Write) -> bool:
-            # It writes at once when it goes on.
+            # It writes as soon as it resumes.
             spans = pauses[write.writer]
             return any(began < write.t < (ended or NEVER) + JUST_NOW for began, ended in spans)
 

@@ -1,7 +1,7 @@
 """What can break. Each fault breaks something, lets time pass, and mends it.
 
-A fault finds somebody who holds: its victim's holders are detained until it is over or they have lost.
-Where certainty about a hold ends without the holder's doing, the worker's record is told before the deed.
+A fault looks for a holder: its victim's holders are detained until the fault is over or they have lost.
+Where certainty about a hold ends without the holder's doing, the worker's record is told beforehand.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CATCH = 5.0
 """Seconds to wait for a holder. A fault that finds none hits a waiter."""
 
 CONFINED = 0.5
-"""In this share of all times the victim of a server that is cut off can reach no other server."""
+"""In this share of cases the victim of a server that is cut off can reach no other server."""
 
 WAIT = 30.0
 POLL = 0.02
@@ -40,23 +40,23 @@ class Stage:
     observer: Observer
     stations: list[Station]
     locks: list[Lock]
-    # Locks that nobody is to ask for.
+    # Locks that no owner may ask for now.
     paused: set[str]
     # Of all sessions, in seconds.
     session_timeout: float
     random: random.Random
 
     def pass_time(self, timeouts: float) -> None:
-        """Wait for so many session time-outs."""
+        """Wait for this many session time-outs."""
         time.sleep(timeouts * self.session_timeout)
 
     @property
     def victim(self) -> Station:
-        """One of ours."""
+        """One of our own stations."""
         return self.random.choice([station for station in self.stations if station.is_ours])
 
     def at(self, server: Server, *, confined: bool = False) -> Station:
-        """One of ours, connected to a server. Unless it is confined there it may go on to others."""
+        """One of our own stations, connected to a server. Unless confined there it may move to others."""
         victim = self.victim
         victim.cable.confine(server.server_id)
         if not confined:
@@ -65,7 +65,7 @@ class Stage:
 
     @contextlib.contextmanager
     def holder(self, station: Station | None = None) -> Iterator[tuple[Station, Grant | None]]:
-        """Somebody of a station who holds, and goes on holding while this lasts."""
+        """An owner at a station that holds, and keeps holding while this lasts."""
         victim = station or self.victim
         try:
             yield victim, victim.await_holder(CATCH)
@@ -76,14 +76,14 @@ class Stage:
 Fault = Callable[[Stage], None]
 
 FAULTS: dict[str, Fault] = {}
-"""By the names that the table of results gives them."""
+"""By the names in the table of results."""
 
 OF_SERVERS: set[str] = set()
-"""Those that hit everybody, also those who cannot tell what they have lost."""
+"""Those that hit every station, including peers, which cannot tell what they have lost."""
 
 
 def fault(name: str, *, servers: bool = False) -> Callable[[Fault], Fault]:
-    """Make a fault known."""
+    """Register a fault."""
 
     def known(function: Fault) -> Fault:
         FAULTS[name] = function
@@ -99,7 +99,7 @@ def fault(name: str, *, servers: bool = False) -> Callable[[Fault], Fault]:
 
 @fault("holder killed (`SIGKILL`)")
 def killed(stage: Stage) -> None:
-    """The session goes on without anybody, until it expires."""
+    """The session stays open without a client, until it expires."""
     with stage.holder() as (victim, _):
         victim.worker.kill()
     stage.pass_time(0.3)
@@ -108,7 +108,7 @@ def killed(stage: Stage) -> None:
 
 @fault("holder stopped for longer than its session (`SIGSTOP`)")
 def stopped(stage: Stage) -> None:
-    """It stands still between its check and its write, and writes when it goes on."""
+    """It is stopped between its check and its write, and writes when it resumes."""
     with stage.holder() as (victim, _):
         victim.worker.pause()
     stage.pass_time(1.5)
@@ -117,7 +117,7 @@ def stopped(stage: Stage) -> None:
 
 @fault("wall clock stepped by an hour")
 def wall_clock_stepped(stage: Stage) -> None:
-    """Forth or back, and right again."""
+    """Forward or back, and then right again."""
     with stage.holder() as (victim, _):
         victim.clock.step(stage.random.choice([3600, -3600]))
         stage.pass_time(0.5)
@@ -147,7 +147,7 @@ def silent_for_a_moment(stage: Stage) -> None:
 
 @fault("requests dropped, replies pass")
 def requests_dropped(stage: Stage) -> None:
-    """The server hears nothing any more."""
+    """The server receives nothing any more."""
     with stage.holder() as (victim, _):
         victim.cable.silence("up")
         stage.pass_time(1.5)
@@ -156,7 +156,7 @@ def requests_dropped(stage: Stage) -> None:
 
 @fault("replies dropped, requests pass")
 def replies_dropped(stage: Stage) -> None:
-    """The server hears all, and the client nothing."""
+    """The server receives everything, and the client nothing."""
     with stage.holder() as (victim, _):
         victim.cable.silence("down")
         stage.pass_time(1.5)
@@ -174,7 +174,7 @@ def reset(stage: Stage) -> None:
 
 @fault("slow link")
 def slow(stage: Stage) -> None:
-    """Each way takes a tenth of the session time-out, more than half of the time between two heartbeats."""
+    """Each way takes a tenth of the session time-out, more than half the time between two heartbeats."""
     with stage.holder() as (victim, _):
         victim.cable.slow_down(0.1 * stage.session_timeout)
         stage.pass_time(1.5)
@@ -183,7 +183,7 @@ def slow(stage: Stage) -> None:
 
 @fault("reply to a create lost")
 def create_reply_lost(stage: Stage) -> None:
-    """The node is there, and its owner does not know its name."""
+    """The node exists, but its owner does not know its name."""
     victim = stage.victim
     victim.cable.drop_reply("create2")
     stage.pass_time(0.3)
@@ -192,7 +192,7 @@ def create_reply_lost(stage: Stage) -> None:
 
 @fault("reply to a delete lost")
 def delete_reply_lost(stage: Stage) -> None:
-    """The node is gone, and its owner does not know."""
+    """The node is gone, but its owner does not know."""
     victim = stage.victim
     victim.cable.drop_reply("delete")
     stage.pass_time(0.3)
@@ -230,7 +230,7 @@ def node_deleted(stage: Stage) -> None:
 
 @fault("lock directory deleted between uses")
 def parent_deleted(stage: Stage) -> None:
-    """Whoever comes next makes it again, and its sequence begins at zero."""
+    """The next contender creates it again, and its sequence starts at zero."""
     path = stage.locks[-1].path
     stage.paused.add(path)
     try:
@@ -253,7 +253,7 @@ def parent_deleted(stage: Stage) -> None:
 
 @fault("leader killed", servers=True)
 def leader_killed(stage: Stage) -> None:
-    """The others elect."""
+    """The others elect a new one."""
     leader = stage.ensemble.leader()
     with stage.holder(stage.at(leader)):
         leader.kill()
@@ -264,7 +264,7 @@ def leader_killed(stage: Stage) -> None:
 
 @fault("follower cut from the leader, its clients connected", servers=True)
 def follower_cut(stage: Stage) -> None:
-    """It goes on answering reads and pings for longer than a session."""
+    """It keeps answering reads and pings for longer than a session lasts."""
     leader = stage.ensemble.leader()
     follower = stage.random.choice(stage.ensemble.others(leader))
     _cut(stage, follower)
@@ -272,7 +272,7 @@ def follower_cut(stage: Stage) -> None:
 
 @fault("leader cut from its followers, its clients connected", servers=True)
 def leader_cut(stage: Stage) -> None:
-    """It goes on leading nobody, while the others elect."""
+    """It keeps leading without followers while the others elect a new leader."""
     _cut(stage, stage.ensemble.leader())
 
 
@@ -301,7 +301,7 @@ def quorum_lost(stage: Stage) -> None:
 
 @fault("rolling restart", servers=True)
 def rolling_restart(stage: Stage) -> None:
-    """One server after another, the leader too."""
+    """One server after another, including the leader."""
     with stage.holder():
         for server in stage.ensemble.servers:
             server.stop()
@@ -311,7 +311,7 @@ def rolling_restart(stage: Stage) -> None:
 
 @fault("follower stopped for longer than a session", servers=True)
 def follower_stopped(stage: Stage) -> None:
-    """Its clients go elsewhere, or lose."""
+    """Its clients move elsewhere, or lose their leases."""
     follower = stage.random.choice(stage.ensemble.others(stage.ensemble.leader()))
     with stage.holder(stage.at(follower)):
         follower.pause()
@@ -321,7 +321,7 @@ def follower_stopped(stage: Stage) -> None:
 
 @fault("leader stopped for a moment", servers=True)
 def leader_stopped(stage: Stage) -> None:
-    """For less than the margin that a term leaves: the one thing that is assumed of a leader."""
+    """For less than the margin that a term leaves: the one assumption about a leader."""
     leader = stage.ensemble.leader()
     with stage.holder(stage.at(leader)):
         leader.pause()

@@ -1,8 +1,8 @@
-"""What the locks guard: numbers that holders read, think about, and write back one larger.
+"""What the locks guard: numbers that holders read, think about, and write back incremented.
 
-Who writes back a number that somebody else has changed since spoils an update. Each register is there
-twice. The plain one takes every write. The fenced one refuses a token that is smaller than the largest it
-has seen, be it with a read or with a write.
+Writing back a number that has changed since it was read undoes an update. Each register exists twice.
+The plain one accepts every write. The fenced one refuses a token that is smaller than the largest it has
+seen, whether with a read or with a write.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Write:
     token: int
     # CLOCK_MONOTONIC in nanoseconds.
     t: int
-    # Somebody had written since the writer read: one of the two updates is lost.
+    # Another owner had written since the writer read: one of the two updates is lost.
     spoilt_plain: bool
     spoilt_fenced: bool
-    # The fenced register refused it: somebody with a newer token had read or written.
+    # The fenced register refused it: another owner with a newer token had read or written.
     refused: bool
 
 
@@ -41,7 +41,7 @@ class _Cell:
 
 
 class Registers:
-    """Serves registers by name. A line with a JSON object comes in, one goes out."""
+    """Serves registers by name. Each line is a JSON object, in both directions."""
 
     def __init__(self) -> None:
         self.writes: list[Write] = []
@@ -70,7 +70,7 @@ class Registers:
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """The address on which it listens."""
         host, port = self._server.server_address[:2]
         return f"{host!s}:{port}"
 
@@ -99,7 +99,7 @@ class Registers:
             return {"refused": stale}
 
     def lost_updates(self) -> dict[str, int]:
-        """How many writes each plain register does not show, because they were undone."""
+        """How many writes each plain register does not show because they were undone."""
         with self._lock:
             counted: dict[str, int] = defaultdict(int)
             for write in self.writes:

@@ -19,7 +19,7 @@ from harness.worker import Worker, WorkerError
 
 POLL = 0.02
 CONNECTING = 60.0
-"""Seconds that a worker has to connect, after whatever befell the servers."""
+"""Seconds that a worker has to connect, whatever happened to the servers."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Lock:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether one holds alone, and may write what the lock guards."""
+        """Whether an owner holds it alone, and may write what the lock guards."""
         return self.kind in {"mutex", "write"}
 
 
@@ -49,12 +49,12 @@ class Grant:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the worker has said that it is lost."""
+        """Whether the worker has reported that it is lost."""
         return self.lease in self.worker.lost
 
 
 class Cable:
-    """A client's connections to all servers, each through a proxy of its own."""
+    """A client's connections to all servers, each through its own proxy."""
 
     def __init__(self, servers: Sequence[Server]) -> None:
         self._proxies = {server.server_id: Proxy(server.hosts) for server in servers}
@@ -77,7 +77,7 @@ class Cable:
 
     @property
     def passwords(self) -> dict[int, bytes]:
-        """The passwords of the sessions that came by."""
+        """The passwords of the sessions that passed through."""
         return {
             session: word for proxy in self._proxies.values() for session, word in proxy.passwords.items()
         }
@@ -88,12 +88,12 @@ class Cable:
         return next((number for number, proxy in self._proxies.items() if proxy.connections), None)
 
     def silence(self, *directions: Direction) -> None:
-        """Pass nothing on, both ways or one way."""
+        """Pass nothing on, in both directions or in one."""
         for proxy in self._proxies.values():
             proxy.black_hole(*directions)
 
     def confine(self, server_id: int) -> None:
-        """Let the client reach one server only, and wait until it is there."""
+        """Let the client reach only one server, and wait until it is connected to it."""
         for number, proxy in self._proxies.items():
             if number != server_id:
                 proxy.refuse()
@@ -112,7 +112,7 @@ class Cable:
             proxy.cut()
 
     def slow_down(self, delay: float) -> None:
-        """Delay what is sent, each way."""
+        """Delay what is sent, in each direction."""
         for proxy in self._proxies.values():
             proxy.delay = delay
 
@@ -122,17 +122,17 @@ class Cable:
             proxy.drop_reply(op)
 
     def mend(self) -> None:
-        """Be a good cable again."""
+        """Be a healthy cable again."""
         for proxy in self._proxies.values():
             proxy.delay = 0.0
             proxy.keep_replies()
             proxy.heal()
-            # Nobody looks at what was counted, and it would pile up.
+            # The counts are not used, and would pile up.
             proxy.reset()
 
 
 class Station:
-    """One worker after another, of one surface."""
+    """A succession of workers, all of one surface."""
 
     _numbers = itertools.count(1)
 
@@ -142,15 +142,15 @@ class Station:
         self.surface = surface
         self.name = f"{surface}@{next(self._numbers)}"
         self.is_ours = surface not in PEERS
-        # Which locks its workers ask for: a peer for the first, a mutex.
+        # The locks that its workers ask for: a peer asks only for the first, a mutex.
         self.locks = locks if self.is_ours else locks[:1]
         self.cable = Cable(servers)
         self.clock = WallClock()
-        # While set, who holds goes on holding.
+        # While set, holders keep holding.
         self.detained = threading.Event()
-        # Those that do, by the names of their owners.
+        # The holders that do, by the names of their owners.
         self.kept: dict[str, Grant] = {}
-        # A peer that reported an error: it may have left anything behind, so it is ended.
+        # A peer that reported an error may have left anything behind, so it is ended.
         self.is_broken = threading.Event()
         self.workers: list[Worker] = []
         self._session_timeout = session_timeout
@@ -174,11 +174,11 @@ class Station:
 
     @property
     def worker(self) -> Worker:
-        """The worker of now."""
+        """The current worker."""
         return self.workers[-1]
 
     def replace(self) -> None:
-        """Start a worker, the first or in the place of one that was killed. From the main thread only."""
+        """Start a worker, the first or the replacement for one that was killed. From the main thread only."""
         env: Mapping[str, str] = self.clock.env if self.is_ours else {}
         worker = Worker(self.surface, env=dict(env))
         self._connect(worker)
@@ -202,12 +202,12 @@ class Station:
             time.sleep(POLL)
 
     def await_another(self, worker: Worker) -> bool:
-        """Wait for the one after a worker that was killed; False if none comes."""
+        """Wait for the replacement of a worker that was killed; False if none comes."""
         with self._ready:
             return self._ready.wait_for(lambda: self.worker is not worker, CONNECTING)
 
     def await_holder(self, timeout: float) -> Grant | None:
-        """Somebody here who holds alone, and goes on doing so: the one that a fault is to find."""
+        """An owner here that holds alone and keeps holding: the target of a fault."""
         deadline = time.monotonic() + timeout
         self.detained.set()
         while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""A wall clock that is stepped under one process, while the others keep theirs."""
+"""A wall clock that is set for one process while the others keep theirs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OFFSET = struct.Struct("=q")
 
 @cache
 def _library() -> Path:
-    """What is preloaded. Built with the C compiler that Rust links with."""
+    """The library that is preloaded. Built with the C compiler that Rust links with."""
     library = TESTS / "target" / "wallclock.so"
     if not library.exists() or library.stat().st_mtime < SOURCE.stat().st_mtime:
         library.parent.mkdir(exist_ok=True)
@@ -27,7 +27,7 @@ def _library() -> Path:
 
 
 class WallClock:
-    """The wall clock of whatever is started with ``env``."""
+    """The wall clock of any process that is started with ``env``."""
 
     def __init__(self) -> None:
         handle, name = tempfile.mkstemp(prefix="zklock-wall-clock-")
@@ -37,7 +37,7 @@ class WallClock:
         self.env = {"LD_PRELOAD": str(_library()), "ZKLOCK_TEST_WALL_CLOCK": name}
 
     def step(self, seconds: int) -> None:
-        """Let the clock show so many seconds more, or less, than the true time."""
+        """Let the clock show this many seconds more, or less, than the true time."""
         with self._file.open("r+b") as file:
             file.write(OFFSET.pack(seconds))
 

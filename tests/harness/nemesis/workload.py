@@ -16,11 +16,11 @@ from harness.worker import Line, Pending, Worker
 
 POLL = 0.01
 HANG = 90.0
-"""Seconds without an answer that are a hang, whatever was broken: no fault lasts for a third of it."""
+"""This many seconds without an answer are a hang, whatever was broken: no fault lasts a third as long."""
 
 NAMES = 8
-"""How many names of leases an owner uses by turns: a loss that is told late is not to be taken for that of a
-newer lease."""
+"""How many names of leases an owner uses in turn: a loss that is reported late must not be taken for that of
+a newer lease."""
 
 HOLD = (0.0, 0.02)
 THINK = (0.02, 0.15)
@@ -40,7 +40,7 @@ class Progress:
     failures: list[str] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
     paused: set[str] = field(default_factory=set)
-    """Locks that nobody is to ask for at the moment."""
+    """Locks that no owner may ask for at the moment."""
 
 
 class Contender(threading.Thread):
@@ -117,7 +117,7 @@ class Contender(threading.Thread):
         return pending.result(HANG)
 
     def _is_proven(self, worker: Worker, lease: str, line: Line) -> bool:
-        """Whether it was held when the grant was stamped: a process may be stopped before it gets there."""
+        """Whether it was held when the grant was stamped: the process may be stopped before it stamps it."""
         answer = worker.check(lease).line(HANG)
         if answer["event"] == "value":
             return True
@@ -127,7 +127,7 @@ class Contender(threading.Thread):
         return False
 
     def _work(self, grant: Grant, token: int) -> None:
-        """Add one to the registers, unless the lease is lost meanwhile. No look at it before the write."""
+        """Add one to the registers, unless the lease is lost meanwhile. No check before the write."""
         seen = self._tell(grant.worker, token, do="read")
         self._hold(grant)
         if grant.is_lost:
