@@ -1,6 +1,6 @@
-"""Hold the collected tests against the contract: every number on every surface, and no number that it lacks.
+"""Compare the collected tests with the contract: every number on every surface, and no unknown number.
 
-The tests are taken from pytest's own collection, so a skipped file or a misspelt name is noticed here.
+The tests come from pytest's own collection, so that a skipped file or a misspelt name is noticed here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def collected() -> list[tuple[str, str | None]]:
 
 
 def gaps(tests: list[tuple[str, str | None]], rows: dict[int, contract.Scenario]) -> list[str]:
-    """What is missing, and what is too much."""
+    """What is missing, and what should not be there."""
     found = []
     covered: set[tuple[int, str]] = set()
     for name, surface in tests:
@@ -55,7 +55,7 @@ def gaps(tests: list[tuple[str, str | None]], rows: dict[int, contract.Scenario]
 
 
 def main() -> None:
-    """Print what is wrong, and fail."""
+    """Print what is wrong, and fail if anything is."""
     rows = contract.scenarios()
     tests = collected()
     found = gaps(tests, rows)

@@ -1,7 +1,7 @@
 """Python, Node and Java/Curator processes contend for one lock; one is killed while it holds.
 
-A line an event, a column a process, and a summary at the end. The servers and workers are those of the test
-suite.
+One line per event, one column per process, and a summary at the end. The servers and workers are those of
+the test suite.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Stage:
         self._console.print(what, style="dim")
 
     def summary(self, overlaps: int, left: int) -> None:
-        """What came of it."""
+        """The result."""
         table = Table(title="Summary", title_justify="left")
         table.add_column("process")
         table.add_column("grants", justify="right")
@@ -93,7 +93,7 @@ class Stage:
 
 
 def play(actor: Actor, stage: Stage) -> None:
-    """Take the lock again and again until the time is over, or until killed."""
+    """Take the lock again and again until the time is up, or until killed."""
     try:
         while stage.elapsed < LENGTH:
             asked = time.monotonic()

@@ -1,4 +1,4 @@
-"""Credentials, access control lists, and what happens to those without."""
+"""Credentials, access control lists, and what happens to clients without them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def access(observer: Observer, path: str) -> list[ACL]:
 
 
 def ours() -> list[ACL]:
-    """What `creator` comes to for our credentials."""
+    """What `creator` becomes with our credentials."""
     return [make_digest_acl("app", "secret", all=True)]
 
 
@@ -85,7 +85,7 @@ def test_s121_a_stranger_is_refused(
         assert error.code == "AUTH_FAILED", command
         assert path in str(error)
         assert "guess" not in str(error)
-    # Each was asked once: none is a loop.
+    # Each request was sent once: nothing retries in a loop.
     assert proxy.snapshot().total <= 2 * len(asked)
     assert len(admin.queue(path)) == 1
     nothing_watched(server, stranger, path)
@@ -97,7 +97,7 @@ def test_s122_an_unknown_scheme(surface: str, server: Standalone, proxy: Proxy, 
     error = worker.send("connect", client="c", hosts=proxy.hosts, auth=[("nobody", "knows:secret")]).error()
     assert error.code == "AUTH_FAILED"
     assert "secret" not in str(error)
-    # Refused once, and not tried again.
+    # Refused once, and not retried.
     assert proxy.next_number() == 2
 
 
@@ -135,7 +135,7 @@ def test_s124_a_parent_that_we_may_not_use(
         assert path in str(error)
     assert proxy.snapshot().total <= 8
     assert admin.children(path) == []
-    # What it can do elsewhere it still can.
+    # Elsewhere the client still works.
     worker.lock(f"{path}-free", lock="free")
     worker.hold("free", lock="free")
     worker.release("free")

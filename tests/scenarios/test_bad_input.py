@@ -1,4 +1,4 @@
-"""What is refused, by which name, and that no request is spent on it."""
+"""What is refused, under which name, and that no request is spent on it."""
 
 from __future__ import annotations
 

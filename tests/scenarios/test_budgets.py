@@ -1,4 +1,4 @@
-"""What a lock may cost: round trips, requests, threads, and nothing at all for an import."""
+"""What a lock may cost: round trips, requests and threads, and nothing at all for an import."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.server import Server, Standalone
 from harness.steps import Start, counting, eventually, nothing_watched, readwriter, user
 from harness.worker import Worker
 
-# Wide enough that a busy machine's own slowness is small beside it.
+# So large that the slowness of a busy machine is small in comparison.
 EACH_WAY = 0.05
 ROUND_TRIP = 2 * EACH_WAY
 CYCLES = 4
@@ -37,7 +37,7 @@ def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: s
     flights = len(proxy.snapshot().flights) / (CYCLES * BATCHES)
     # Counted without a clock, so this is exact.
     assert flights <= 2.3
-    # The time says that nothing else is waited for. The best batch, for others use this machine as well.
+    # The time shows that nothing else is waited for. The best batch, because others use this machine as well.
     elapsed = min(line["elapsed_ns"] for line in lines) / 1e9 / CYCLES / ROUND_TRIP
     assert elapsed <= 2.3
 
@@ -72,7 +72,7 @@ def test_s41_handoff(
                 ),
                 "each watches the node before its own",
             )
-        eventually(lambda: all(flight.closed for flight in proxy.snapshot().flights), "the line is quiet")
+        eventually(lambda: all(flight.closed for flight in proxy.snapshot().flights), "nothing is in flight")
         proxy.reset()
         released = holder.send("release", lease=f"l{turn - 1}", owner="a")
         granted = waiting.expect("acquired")["t"] / 1e9
@@ -80,8 +80,8 @@ def test_s41_handoff(
         counts = proxy.snapshot()
         connection = proxy.session_connections[session]
         event = min(event.at for event in counts.events if event.connection == connection)
-        # The delete and the event it causes are one round trip. What the waiter then asked and waited for
-        # before it was granted comes on top; what merely happened to be under way does not.
+        # The delete and the event it causes are one round trip. Requests that the waiter then sent and waited
+        # for before the grant come on top; any that merely happened to be in flight do not.
         awaited = [
             flight
             for flight in counts.flights
@@ -123,7 +123,7 @@ def test_s81_a_read_locks_cost(
     proxy.reset()
     worker.call("cycles", lock="r", owner="a", count=CYCLES)
     counts = proxy.snapshot()
-    # The heartbeat is the session's, not the lock's.
+    # The heartbeat belongs to the session, not to the lock.
     flights = [flight for flight in counts.flights if set(flight.requests) - {"multi", "ping"}]
     assert len(flights) <= 2 * CYCLES, flights
     asked = counts.requests.total() - counts.requests["multi"] - counts.requests["ping"]
@@ -136,7 +136,7 @@ def test_s85_a_permits_cost(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)
-    # Somebody else's permit makes no difference.
+    # Another contender's permit makes no difference.
     other = counting(start, surface, server.hosts, path, 3)
     other.hold()
     worker = counting(start, surface, proxy.hosts, path, 3, session_timeout=30)
@@ -144,7 +144,7 @@ def test_s85_a_permits_cost(
     proxy.reset()
     worker.call("cycles", lock="m", owner="a", count=CYCLES)
     requests = proxy.snapshot().requests
-    # An acquire is five, its release one; the heartbeat is the session's.
+    # An acquire is five, its release one; the heartbeat belongs to the session.
     asked = requests.total() - requests["multi"] - requests["ping"]
     assert asked <= (5 + 1) * CYCLES, requests
     nothing_watched(server, worker, path)
@@ -152,7 +152,7 @@ def test_s85_a_permits_cost(
 
 
 def thread_names(worker: Worker) -> list[str]:
-    """The kernel's names of the worker's threads."""
+    """The kernel's names for the worker's threads."""
     names: list[str] = worker.call("threads")["value"]
     return names
 
@@ -224,7 +224,7 @@ def watches(server: Server) -> int:
 
 
 def test_s168_the_servers_watches(surface: str, path: str, start: Start) -> None:
-    # A server of its own: on it nobody else watches anything.
+    # A server of its own, on which no other client watches anything.
     with Standalone() as server:
         holder, asker = (user(start, surface, server.hosts, path) for _ in range(2))
         holder.hold()
@@ -234,7 +234,7 @@ def test_s168_the_servers_watches(surface: str, path: str, start: Start) -> None
         for _ in range(IN_VAIN):
             assert asker.try_acquire("t")["event"] == "busy"
         waiting = [asker.acquire(f"w{number}", owner=f"o{number}", timeout=1) for number in range(IN_VAIN)]
-        eventually(lambda: watches(server) > before, "those that wait watch")
+        eventually(lambda: watches(server) > before, "the waiters watch")
         for pending in waiting:
             pending.expect("timeout")
         eventually(lambda: watches(server) == before, f"no more watches than before, which were {before}")

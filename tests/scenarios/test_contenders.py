@@ -1,4 +1,4 @@
-"""Who contends, and whether anybody does."""
+"""Who contends, and whether anyone does."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_s113_locked(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     holder, worker = user(start, surface, server.hosts, path), user(start, surface, proxy.hosts, path)
-    # Of a path that does not exist, and is not made by being asked about.
+    # Of a path that does not exist; asking does not create it.
     assert not locked(worker)
     assert contenders(worker) == []
     assert not observer.exists(path)

@@ -1,4 +1,4 @@
-"""Holders that die, and holders that stand still."""
+"""Holders that die, and holders that are stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many clients that come back at once, and many waiters in one client."""
+"""Many clients that reconnect at once, and many waiters in one client."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from harness.worker import Worker, first_answered
 CLIENTS = 40
 SESSION_TIMEOUT = 1.0
 
-# All sessions are given up, and the pauses between two looks for a server are as long as they become.
+# All sessions are given up, and the pauses between two attempts to connect have reached their maximum.
 OUTAGE = 4.0
-# For each client: the pauses double, from 50 ms to a second.
+# Per client: the pauses double, from 50 ms to a second.
 ATTEMPTS = 20
 
-# What comes within such a time comes at once: all would, were their pauses the same.
+# Attempts within this time count as simultaneous: all of them would, if their pauses were the same.
 AT_ONCE = 0.1
 MOST = 0.75
 
-# Requests for each waiter. To queue: a create and a listing. To leave: a delete, and for who is now the first
+# Requests per waiter. To queue: a create and a listing. To leave: a delete, and for the one that is now first
 # a listing and two watches. Those that come and go together share the listings.
 TO_QUEUE = 2
 TO_RELEASE = 1
 TO_LEAVE = 4
-# However few they are: heartbeats, and what concerns the first.
+# However few waiters there are: heartbeats, and the requests for the first in the queue.
 FEW = 50
-# Bytes for each waiter, a thread's stack in Python among them.
+# Bytes per waiter, including the stack of a thread in Python.
 MEMORY = 64 * 1024
 PATIENCE = 300.0
 
@@ -43,7 +43,7 @@ crowds = pytest.mark.parametrize(
 
 
 def thickest(arrivals: list[float]) -> int:
-    """The most that came at once."""
+    """The largest number that came at once."""
     return max(sum(since <= other < since + AT_ONCE for other in arrivals) for since in arrivals)
 
 
@@ -71,7 +71,7 @@ def test_s237_many_come_back(
     observer.wait_queue(path, CLIENTS + 1)
     returns = proxy.snapshot().arrivals
     assert CLIENTS < len(arrivals) <= ATTEMPTS * CLIENTS
-    # The sessions were given up at the same time.
+    # The sessions were all given up at the same time.
     late = [arrival for arrival in arrivals if arrival > ends - 1]
     assert thickest(late) <= MOST * CLIENTS
     # Each closes its old session before it asks for a new one.
@@ -87,7 +87,7 @@ def test_s237_many_come_back(
 
 
 def memory(worker: Worker) -> int:
-    """The bytes of memory that a worker uses."""
+    """How many bytes of memory a worker uses."""
     (line,) = [
         line for line in Path(f"/proc/{worker.pid}/status").read_text().splitlines() if "VmRSS" in line
     ]

@@ -1,4 +1,4 @@
-"""What peers have stumbled over. The table of issues is in scenarios.md; the peers' part in `unit`."""
+"""Where peers have gone wrong. The table of issues is in scenarios.md; the peers' part is in `unit`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fragile() -> Iterator[Standalone]:
 
 @pytest.fixture
 def fragile_proxy(fragile: Standalone) -> Iterator[Proxy]:
-    """A proxy before it."""
+    """A proxy in front of it."""
     with Proxy(fragile.hosts) as made:
         yield made
 

@@ -78,7 +78,7 @@ def test_s39_fencing_tokens(
 def test_s45_all_at_once(
     surface: str, chosen: list[str], server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    # The surface's own part in this: its worker holds the lock while all others queue up, and is killed.
+    # The surface's own part in this: its worker holds the lock while all others queue, and is killed.
     victim = user(start, surface, server.hosts, path, session_timeout=2)
     victim.hold()
     workers = [start(name) for name in [*chosen, "curator"]]

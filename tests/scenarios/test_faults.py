@@ -1,4 +1,4 @@
-"""Everybody contends while a nemesis breaks one thing after another."""
+"""All stations contend while a nemesis breaks one thing after another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEEDS = [1, 2, 3]
 
 
 def dealt(surface: str) -> list[str]:
-    """A surface's part of all faults, so that all surfaces together play each one."""
+    """A surface's share of all faults, so that all surfaces together play each fault."""
     place = list(SURFACES).index(surface)
     return list(FAULTS)[place :: len(SURFACES)]
 
@@ -49,5 +49,5 @@ def test_s260_long(path: str, seed: int) -> None:
         holds = campaign.judge()
         print(campaign.table(), dict(campaign.progress.outcomes), sep="\n")
         print(f"seed {seed}: {len(holds)} certain holds", flush=True)
-    # The suite has teeth: without a token, updates were lost.
+    # The suite does bite: without a token, updates were lost.
     assert sum(campaign.registers.lost_updates().values()) > 0

@@ -1,4 +1,4 @@
-"""One queue with other people's clients."""
+"""One queue with other clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def alternate(
     surface: str, peer: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     """Ours and theirs in turn: each blocks the next, so both directions are shown."""
-    # Persistent: kazoo makes sure of its parent only once.
+    # Persistent: kazoo ensures only once that its parent exists.
     observer.create(path)
     names = [surface, peer, surface, surface, peer, peer, surface]
     workers = [user(start, name, server.hosts, path) for name in names]
@@ -91,7 +91,7 @@ def test_s166_go_and_a_crash(
 def test_s167_go_and_our_readers(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """Every node is exclusive for Go's lock: it waits for each of our readers, and they for it."""
+    """Go's lock treats every node as exclusive: it waits for each of our readers, and they for it."""
     observer.create(path)
     reader, late = (readwriter(start, surface, server.hosts, path) for _ in range(2))
     go = user(start, "go", server.hosts, path)

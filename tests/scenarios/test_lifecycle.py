@@ -1,4 +1,4 @@
-"""Releasing, closing, ending: once, twice, too late."""
+"""Releasing, closing, exiting: once, twice, too late."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_s13_use_after_close(
     (waiting,) = line_up(observer, path, [other])
     worker.presume_lost()
     worker.call("close", client="c")
-    # The session's time-out is far away: only an orderly close frees the lock so early.
+    # The session time-out is far away: only an orderly close frees the lock so early.
     waiting.expect("acquired", 5)
     await_loss(worker)
     assert worker.acquire("late", owner="b").error().code == "CLIENT_CLOSED"
@@ -117,5 +117,5 @@ def test_s52_one_shared_client(
     assert observer.queue(path + "-other") == []
     (session,) = proxy.passwords
     worker.exit()
-    # Closed in an orderly way, so the connection goes with the process.
+    # Closed in an orderly way, so the connection ends with the process.
     eventually(lambda: not proxy.connections, f"the shared session {session:#x} goes with its process")

@@ -25,7 +25,7 @@ def test_s32_session_lost_while_holding(
     again = holder.acquire("again")
     observer.wait_queue(path, 2)
     assert not again.done
-    # Not as owner `a`, who is busy waiting.
+    # Not as owner `a`, which is busy waiting.
     answer = holder.send("release", lease="l").line()
     assert answer["event"] == "released" or answer["code"] in ("LOCK_LOST", "NOT_HELD")
     assert len(observer.queue(path)) == 2
@@ -115,7 +115,7 @@ def test_s82_session_lost_with_holder_and_waiter(
     session = worker.sessions["c"]
     worker.presume_lost()
     observer.kill_session(session, proxy.passwords[session])
-    # Nobody releases anything: the holder's node went with the waiter's.
+    # There is nothing to release: the holder's node went with the waiter's.
     line = waiting.expect("acquired")
     await_loss(worker)
     (node,) = observer.queue(path)

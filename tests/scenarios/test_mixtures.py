@@ -1,4 +1,4 @@
-"""What each mixture of locks on one path means: the table of docs/interop.md, row by row."""
+"""What each combination of locks on one path means: the table of docs/interop.md, row by row."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HOLD_TOGETHER = [
     *((KAZOO_READ, theirs) for theirs in (PLAIN_READ, PATTERNS_READ)),
 ]
 
-# Theirs does not see ours, though ours sees theirs.
+# Theirs does not see ours, although ours sees theirs.
 THEIRS_GETS_IN = [
     *((MUTEX, theirs) for theirs in (CURATOR_READ, CURATOR_WRITE, KAZOO, PLAIN_READ, PLAIN_WRITE)),
     *((WRITE, theirs) for theirs in (CURATOR, PATTERNS, KAZOO, PLAIN_READ, PLAIN_WRITE)),
@@ -63,7 +63,7 @@ def outcomes(
     path: str,
     workers: dict[str, Worker],
 ) -> dict[str, tuple[bool, bool]]:
-    """For each pair, whether ours keeps theirs out, and theirs ours."""
+    """For each pair, whether ours keeps theirs out, and whether theirs keeps ours out."""
     found = {}
     for number, sides in enumerate(pairs):
         mixture = Mixture(server, observer, f"{path}/{number}", sides, [workers[side.who] for side in sides])

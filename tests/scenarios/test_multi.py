@@ -1,4 +1,4 @@
-"""Several locks as one: all or none, in one order."""
+"""Several locks taken as one: all or none, in one order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def member_of_two(
 
 
 def all_free(observer: Observer, path: str) -> None:
-    """Nobody is left in the queue of either member."""
+    """No contender is left in the queue of either member."""
     for name in "ab":
         observer.wait_queue(f"{path}/{name}", 0, timeout=3)
 
@@ -36,7 +36,7 @@ def test_s102_one_order(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     for name in "ab":
-        # Parents that stay when the locks are free for a moment, for the numbers would begin again.
+        # Parents that survive while the locks are free for a moment; otherwise the numbers would restart.
         observer.create(f"{path}/{name}")
     workers = [member_of_two(start, surface, server.hosts, path, order) for order in ("ab", "ba")]
     for worker in workers:
@@ -46,10 +46,10 @@ def test_s102_one_order(
         assert [len(observer.queue(f"{path}/{name}")) for name in "ab"] == [1, 1]
         worker.release()
         all_free(observer, path)
-    # Opposite orders would lock each other out.
+    # Opposite orders would deadlock.
     for turn in range(20):
         asked = [worker.acquire(f"t{turn}", lock="both", timeout=20) for worker in workers]
-        eventually(lambda: any(pending.done for pending in asked), "somebody has both")  # noqa: B023
+        eventually(lambda: any(pending.done for pending in asked), "one of them has both")  # noqa: B023
         first = next(place for place, pending in enumerate(asked) if pending.done)
         for place in (first, 1 - first):
             asked[place].expect("acquired")
@@ -98,7 +98,7 @@ def test_s105_members(surface: str, server: Standalone, observer: Observer, path
     assert len(worker.hold(lock="twice")["leases"]) == 1
     assert len(observer.queue(path)) == 1
     worker.release()
-    # Of a read/write lock the writer comes first, so that the reader is a downgrade.
+    # For a read/write lock the writer comes first, so that the reader is a downgrade.
     for half in ("read", "write"):
         worker.lock(f"{path}-rw", lock=half, kind=half)
     worker.multi(["read", "write"], lock="halves")
@@ -106,13 +106,13 @@ def test_s105_members(surface: str, server: Standalone, observer: Observer, path
     assert ["__WRIT__" in node for node in nodes] == [True, False]
     worker.release("h")
     observer.wait_queue(f"{path}-rw", 0, timeout=2)
-    # What would wait for itself is refused.
+    # A lock that would wait for itself is refused.
     worker.lock(path, lock="once", reentrant=False)
     worker.lock(path, lock="sem", kind="semaphore", permits=2)
     worker.lock(path, lock="reader", kind="read")
     worker.connect(server.hosts, client="d")
     worker.lock(path, lock="elsewhere", client="d")
-    # The same path, for a client that calls it by another name.
+    # The same path, through a client that calls it by another name.
     parent, name = path.rsplit("/", 1)
     worker.connect(server.hosts + parent, client="chroot")
     worker.lock(f"/{name}", lock="below", client="chroot")
@@ -171,7 +171,7 @@ def test_s107_mixed_kinds(
         pair.append(worker)
     nodes = [lease["node"] for lease in pair[0].hold("l", lock="all")["leases"]]
     assert [node[len(path) + 1] for node in nodes] == ["a", "b", "c", "d"]
-    # A reader and a permit stand in nobody's way, a mutex and a writer do.
+    # A reader and a permit exclude no one here, a mutex and a writer do.
     assert len(pair[1].hold("s", lock="shared")["leases"]) == 2
     waiting = pair[1].acquire("w", lock="all", owner="b")
     observer.wait_queue(f"{path}/a", 2)
@@ -193,14 +193,14 @@ def test_s108_a_member_is_lost_while_waiting(
     waiting = worker.acquire("w", lock="both")
     (lost,) = observer.wait_queue(f"{path}/a", 1)
     (_, wish) = observer.wait_queue(f"{path}/b", 2)
-    # Held for long enough that its node is watched; somebody else waits behind it.
+    # Held for long enough that its node is watched; another contender waits behind it.
     (queued,) = [other.acquire("o", lock="a")]
     observer.wait_queue(f"{path}/a", 2)
     observer.client.get(f"{path}/a/{lost}")
     eventually(lambda: any(lost in line for line in server.four_letter("wchp").splitlines()), "it is watched")
     observer.delete(f"{path}/a/{lost}")
     queued.expect("acquired")
-    # It began again: no longer in the later queue, but at the end of the first.
+    # It started again: no longer in the later queue, but at the end of the first.
     observer.wait(f"{path}/b", lambda nodes: wish not in nodes, "wish taken back")
     observer.wait_queue(f"{path}/a", 2)
     assert not waiting.done

@@ -1,4 +1,4 @@
-"""Mutexes made with `reentrant=False`: an owner that holds is like anybody else."""
+"""Mutexes created with `reentrant=False`: an owner that holds is treated like any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that restart, die, keep silent or lose a reply."""
+"""Servers that restart, die, fall silent or lose a reply."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_s17_server_restart(surface: str, fragile: Standalone, path: str, start:
 
 @pytest.fixture
 def whole_ensemble(ensemble: Ensemble) -> Iterator[Ensemble]:
-    """The ensemble, brought back to full strength afterwards."""
+    """The ensemble, restored to full strength afterwards."""
     yield ensemble
     for server in ensemble.servers:
         try:
@@ -177,7 +177,7 @@ def test_s84_a_new_path_during_an_outage(
     worker.release()
     worker.lock(path)
     proxy.refuse()
-    # Long enough for the client to have noticed that its connection is gone.
+    # Long enough for the client to notice that its connection is gone.
     worker.acquire(timeout=0.3).expect("timeout")
     waiting = worker.acquire("new")
     proxy.accept()

@@ -1,4 +1,4 @@
-"""The directories above the queue, and what else may lie in them."""
+"""The directories above the queue, and what else may be in them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_s15_missing_parents(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     deep = path + "/a/b/c/lock"
-    # Two at once, so that each may find a level that the other has just made.
+    # Two at once, so that each may find a level that the other has just created.
     workers = [user(start, surface, server.hosts, deep) for _ in range(2)]
     asked = [worker.acquire() for worker in workers]
     observer.wait_queue(deep, 2)

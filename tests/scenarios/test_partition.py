@@ -1,4 +1,4 @@
-"""An ensemble whose servers part: some go on answering their clients for long, and know nothing."""
+"""A partitioned ensemble: some servers keep answering their clients for long without knowing anything new."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from harness.worker import Worker
 SESSION_TIMEOUT = 4.0
 LOCKS = 4
 
-# A server that is cut from its leader goes on answering for 6 s: longer than the session that it answers for.
+# A server that is cut from its leader keeps answering for 6 s: longer than the session for which it answers.
 SETTINGS = Settings(tick=500, sync_limit=12, init_limit=10)
 
-# Five runs of four locks are the twenty of the long version.
+# Five runs of four locks make up the twenty of the long version.
 runs = pytest.mark.parametrize(
     "run", [0, *(pytest.param(run, marks=pytest.mark.soak) for run in range(1, 5))]
 )
@@ -26,21 +26,21 @@ runs = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def links() -> Iterator[Links]:
-    """What joins the servers."""
+    """What connects the servers."""
     with Links() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def parted(links: Links) -> Iterator[Ensemble]:
-    """Three servers that can be parted."""
+    """Three servers that can be partitioned."""
     with Ensemble(settings=SETTINGS, links=links) as three:
         yield three
 
 
 @pytest.fixture
 def whole(parted: Ensemble, links: Links) -> Iterator[Ensemble]:
-    """The same, joined again afterwards, with all servers up."""
+    """The same, connected again afterwards, with all servers up."""
     yield parted
     links.heal()
     for server in parted.servers:
@@ -55,7 +55,7 @@ def hosts(servers: list[Server]) -> str:
 
 
 def pair(start: Start, surface: str, holders: str, others: str) -> tuple[Worker, Worker]:
-    """One who will be cut off, and another."""
+    """A client that will be cut off, and another."""
     holder, other = start(surface), start(surface)
     holder.connect(holders, session_timeout=SESSION_TIMEOUT)
     other.connect(others, session_timeout=30)

@@ -1,4 +1,4 @@
-"""A server that has no quorum, and serves what it knows to whoever only reads."""
+"""A server that has no quorum, and serves what it knows to clients that only read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LATE = 0.2
 
 @pytest.fixture(scope="module")
 def read_only() -> Iterator[Server]:
-    """One of three servers, whose others are down."""
+    """One of three servers; the others are down."""
     three = Ensemble(settings=Settings(jvm=("-Dreadonlymode.enabled=true",)))
     alone = three.servers[0]
 
@@ -39,7 +39,7 @@ def read_only() -> Iterator[Server]:
 
 @pytest.fixture
 def door(read_only: Server) -> Iterator[Proxy]:
-    """A proxy before it."""
+    """A proxy in front of it."""
     with Proxy(read_only.hosts) as made:
         yield made
 

@@ -1,4 +1,4 @@
-"""A holder is asked to give its lock up, or has it taken away."""
+"""A holder is asked to give up its lock, or has it taken away."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REVOKE = b"__REVOKE__"
 
 
 def operator(start: Start, surface: str, hosts: str) -> Worker:
-    """Somebody with a client and no lock."""
+    """A client without a lock."""
     worker = start(surface)
     worker.connect(hosts)
     return worker
@@ -36,7 +36,7 @@ def test_s140_we_ask_and_are_heard(
     holder.release()
     waiting.expect("acquired")
     other.release()
-    # The next lease was not asked.
+    # The request did not concern the next lease.
     holder.hold("next")
     holder.call("listen", lease="next")
     holder.release("next")
@@ -68,14 +68,14 @@ def test_s142_every_lease_hears(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     holder = user(start, surface, server.hosts, path)
-    # Curator's second acquire is deaf: the watch was on the first one's node.
+    # Curator's second acquire hears nothing: the watch was on the first one's node.
     for lease in ("first", "second"):
         node = holder.hold(lease)["node"]
         holder.call("listen", lease=lease)
         holder.call("revoke", client="c", node=node)
         holder.wait_line("revoked", lease=lease)
         holder.release(lease)
-    # All levels of a hold hear it, and one that listens late.
+    # All levels of a hold are notified, and so is one that starts to listen late.
     node = holder.hold("outer")["node"]
     holder.hold("inner")
     holder.call("listen", lease="inner")
@@ -140,7 +140,7 @@ def test_s146_whom_nobody_can_ask(
     worker = operator(start, surface, server.hosts)
     missing = f"{path}/_c_0f0f0f0f-0f0f-4f0f-8f0f-0f0f0f0f0f0f-lock-0000000000"
     assert worker.send(verb, client="c", node=missing).error().code == "NOT_HELD"
-    # What is no contender's node is left alone, whatever it holds.
+    # A node that is not a contender's is left alone, whatever it holds.
     observer.create(path)
     for node in (path, "/0000000000", "0000000000", ""):
         error = worker.send(verb, client="c", node=node).error()
@@ -174,7 +174,7 @@ def test_s148_we_ask_curator(
     other = user(start, surface, server.hosts, path)
     node = curator.hold()["node"]
     (waiting,) = line_up(observer, path, [other])
-    # What is written before Curator's watch is set, it misses.
+    # Curator misses a request made before its watch is set.
     eventually(
         lambda: f"{path}/{node}" in watched_by(server, curator.sessions["c"], path),
         "Curator watches its node",

@@ -1,4 +1,4 @@
-"""Encrypted connections, and logging in."""
+"""Encrypted connections, and authentication."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def secured() -> Iterator[Secured]:
 
 @pytest.fixture
 def bystander(secured: Secured) -> Iterator[Observer]:
-    """Somebody on its plain port."""
+    """An observer on its plain port."""
     with Observer(secured.server.hosts) as made:
         yield made
 
@@ -108,10 +108,10 @@ def test_s135_logged_in(surface: str, secured: Secured, bystander: Observer, pat
     worker.connect(secured.server.hosts, sasl=LOGIN, acl="creator")
     worker.lock(path)
     worker.hold()
-    # Its nodes are its user's.
+    # Its nodes belong to its user.
     with pytest.raises(NoAuthError):
         bystander.queue(path)
-    # While the lock is held: a while after that the parent is gone, and anybody's to create.
+    # While the lock is held: some time after that the parent is gone, and anyone can create it.
     stranger = start(surface)
     stranger.connect(secured.server.hosts)
     stranger.lock(path)
@@ -132,6 +132,6 @@ def test_s136_a_wrong_password(surface: str, secured: Secured, start: Start, log
         error = pending.error()
         assert error.code == "AUTH_FAILED"
         assert login[1] not in str(error)
-        # Not tried again and again until the connect time-out is over. The server closes the connection
-        # after its refusal; as often as that is noticed first, which busy machines do, it is asked again.
+        # Not retried until the connect time-out is over. The server closes the connection after its refusal;
+        # whenever the client notices that first, as it does on a busy machine, it asks again.
         assert proxy.next_number() <= 6

@@ -21,14 +21,14 @@ def test_s116_curators_permits(
     theirs.hold("theirs")
     for worker in (ours, theirs):
         assert worker.try_acquire("x", owner="b")["event"] == "busy"
-    # Theirs has the turn, and ours comes behind it.
+    # Theirs has the turn, and ours queues behind it.
     first = theirs.acquire("first", owner="b")
     observer.wait_queue(leases_of(path), PERMITS + 1)
     second = ours.acquire("second", owner="b", count=2)
     observer.wait_queue(turns_of(path), 2)
     ours.release("ours/0")
     first.expect("acquired")
-    # Ours has the turn, and theirs comes behind it.
+    # Ours has the turn, and theirs queues behind it.
     observer.wait_queue(leases_of(path), PERMITS + 2)
     third = theirs.acquire("third", owner="c")
     observer.wait_queue(turns_of(path), 2)

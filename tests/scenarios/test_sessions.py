@@ -1,4 +1,4 @@
-"""Sessions that move from server to server, and clients that are closed while much goes on."""
+"""Sessions that move from server to server, and clients that are closed while much is going on."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from harness.worker import Pending, Worker
 ROUNDS = 3
 SHORT = 2.0
 
-# Closing waits for the server's acknowledgement for two seconds; who waits is told before.
+# Closing waits up to two seconds for the server's acknowledgement; waiters are told before that.
 CLOSE_LIMIT = 3.0
 AT_ONCE = 1.0
 
 
 class Doors:
-    """A proxy before each server of an ensemble: a client that finds one closed moves on to the next."""
+    """A proxy in front of each server of an ensemble: a client that finds one closed moves on to the next."""
 
     def __init__(self, proxies: list[Proxy]) -> None:
         self.proxies = proxies
@@ -35,12 +35,12 @@ class Doors:
         return ",".join(proxy.hosts for proxy in self.proxies)
 
     def of(self, session: int) -> Proxy:
-        """Through which the session's connection goes."""
+        """The proxy through which the session's connection goes."""
         (found,) = [proxy for proxy in self.proxies if proxy.carries(session)]
         return found
 
     def await_move(self, session: int, closed: Proxy) -> Proxy:
-        """Where a session has gone whose door was closed."""
+        """The server to which a session has moved after its door was closed."""
         others = [proxy for proxy in self.proxies if proxy is not closed]
         eventually(lambda: any(proxy.carries(session) for proxy in others), "the session moves", 20)
         (found,) = [proxy for proxy in others if proxy.carries(session)]
@@ -49,7 +49,7 @@ class Doors:
 
 @pytest.fixture
 def doors(ensemble: Ensemble) -> Iterator[Doors]:
-    """Doors of the test's own before the shared ensemble."""
+    """The test's own doors to the shared ensemble."""
     with ExitStack() as stack:
         yield Doors([stack.enter_context(Proxy(server.hosts)) for server in ensemble.servers])
 
@@ -107,14 +107,14 @@ def test_s213_late_requests_of_a_session_that_moved(
         old = doors.of(session)
         old.reset()
         old.black_hole()
-        # Or the client might try there again, and the session would go back with its late request to connect.
+        # Otherwise the client might try there again, and its late connect request would bring the session back.
         old.refuse_new()
         asked = mover.acquire()
         eventually(lambda: old.snapshot().requests["create2"] > 0, "the create is on its way")
-        # In the silence the client hangs up, and finds another server.
+        # Facing silence, the client hangs up and finds another server.
         doors.await_move(session, old)
         granted = asked.expect("acquired")
-        # The observer's server may be a little behind.
+        # The observer's server may lag a little.
         assert [granted["node"]] == [f"{path}/{node}" for node in observer.wait_queue(path, 1)]
         assert int(granted["session"]) == session
         mover.release()
@@ -123,7 +123,7 @@ def test_s213_late_requests_of_a_session_that_moved(
         old.heal()
         eventually(lambda: not old.connections, "the server has read it, and hung up")
         with Observer(old.upstream_hosts) as late:
-            # Behind it in the same queue: what that server was sent before has been decided.
+            # It queues behind that create: whatever that server was sent before has been decided.
             late.client.sync(path)
             assert late.queue(path) == []
         other.hold()
@@ -148,7 +148,7 @@ def test_s239_silently_another_session(
     (_, place) = observer.wait_queue(f"{path}/awaited", 2)
     proxy.forget_sessions()
     proxy.cut()
-    # The old session, and so the nodes, stand until its time-out.
+    # The old session, and with it the nodes, stays until its time-out.
     await_loss(worker)
     assert not next_holder.done
     assert observer.exists(f"{path}/awaited/{place}")
@@ -195,13 +195,13 @@ def test_s214_close_while_many_wait(
     worker.connect(server.hosts, client="d")
     worker.lock(f"{path}/z", lock="z", client="d")
     observer.wait_queue(f"{path}/mutex", 3)
-    # Two close it at once, in the middle of joining and leaving.
+    # Two calls close it at once, in the middle of joining and leaving.
     late = worker.acquire("late", lock="mutex", owner="late")
     closing = [worker.send("close", client="c", owner=f"closer {number}") for number in range(2)]
     for pending in closing:
         pending.expect("closed")
     assert_told([*waiting, late], worker, closing[0].sent)
-    # The process's other client goes on.
+    # The process's other client is unaffected.
     worker.hold("z", lock="z")
     worker.release("z")
     vacate(holder)
@@ -231,7 +231,7 @@ def test_s215_close_during_an_outage(
     assert seconds(closing.expect("closed"), closing.sent) <= CLOSE_LIMIT
     assert_told(waiting, worker, closing.sent)
     vacate(holder)
-    # Nobody could tell the server: the session's time has to run out.
+    # The server could not be told: the session has to time out.
     for name in ("x", "y"):
         observer.wait_queue(f"{path}/{name}", 0)
     all_empty(observer, path)

@@ -31,7 +31,7 @@ def connected(start: Start, names: Sequence[str], server: Standalone) -> list[Wo
 def mutex(
     names: Sequence[str], length: float, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    # Persistent: kazoo makes sure of its parent only once.
+    # Persistent: kazoo ensures only once that its parent exists.
     observer.create(path)
     workers = connected(start, names, server)
     soak([Part(worker) for worker in workers], path, length)

@@ -16,7 +16,7 @@ from harness.worker import Worker
 
 Stats = Mapping[str, Any]
 
-# On the wire, by what a client says that a request is for.
+# The requests on the wire, by the purpose that a client gives for them.
 WIRE = {
     "create": ("create", "create2"),
     "list": ("getChildren", "getChildren2"),
@@ -39,7 +39,7 @@ def stats(worker: Worker, client: str = "c") -> Stats:
 
 
 def counts(snapshot: Stats) -> tuple[int, ...]:
-    """Everything that is counted of attempts and holds."""
+    """All counts of attempts and holds."""
     return tuple(snapshot[name] for name in ("acquisitions", "contended", "busy", "timeouts", "losses"))
 
 
@@ -48,7 +48,7 @@ def test_s155_counts_of_a_known_sequence(
 ) -> None:
     worker, other = (user(start, surface, server.hosts, path) for _ in range(2))
     assert counts(stats(worker)) == (0, 0, 0, 0, 0)
-    # Free, and entered again.
+    # Acquired while free, and re-entered.
     worker.hold("l1")
     worker.hold("l2")
     worker.release("l2")
@@ -71,7 +71,7 @@ def test_s156_requests_by_kind(
     before = stats(worker)["requests"]
     assert set(before) >= {*WIRE, *TRANSACTIONS}
     assert not any(before.values()), before
-    # Parents are made, a free lock is taken, a taken one is waited for and tried, a waiter leaves.
+    # Parents are created, a free lock is taken, a taken one is waited for and tried, a waiter leaves.
     worker.hold()
     worker.release()
     other = user(start, surface, server.hosts, path)
@@ -82,7 +82,7 @@ def test_s156_requests_by_kind(
     other.release("o")
     waiting.expect("acquired")
     worker.release()
-    # Nobody holds or waits any more, so no heartbeat comes in between.
+    # No one holds or waits any more, so no heartbeat comes in between.
     asked, seen = stats(worker)["requests"], proxy.snapshot().requests
     for kind, ops in WIRE.items():
         assert asked[kind] == sum(seen[op] for op in ops), (kind, asked, seen)
@@ -106,7 +106,7 @@ def test_s157_losses(
     lost = stats(worker)
     assert counts(lost) == (2, 0, 0, 0, 2)
     assert lost["hold"]["count"] == 2
-    # Releasing what is lost ends nothing again, and closing is no accident.
+    # Releasing a lost lease ends nothing again, and closing is not a loss.
     worker.release("l")
     worker.hold("m")
     worker.presume_lost()
@@ -141,7 +141,7 @@ def test_s158_wait_and_hold_times(
         assert histogram["max"] == pytest.approx(histogram["sum"])
         bounds = [bound for bound, _ in histogram["buckets"]]
         assert bounds == pytest.approx([base * 10**ten for ten in range(-4, 4) for base in (1, 2, 5)][:22])
-        # Cumulative, as Prometheus has it.
+        # Cumulative, as in Prometheus.
         for bound, count in histogram["buckets"]:
             assert count == (histogram["sum"] <= bound), histogram
 
@@ -155,7 +155,7 @@ def test_s159_stats_of_any_client(
     proxy.reset()
     snapshot = stats(worker)
     assert snapshot["transport"] == "zklock"
-    # Asking costs nothing on the wire, and answers with the server silent or the client closed.
+    # Asking sends nothing, and works with a silent server or on a closed client.
     proxy.black_hole()
     assert counts(stats(worker)) == (1, 0, 0, 0, 0)
     assert not proxy.snapshot().requests
@@ -173,7 +173,7 @@ def test_s160_both_halves_count(
     worker.hold("r", lock="r")
     worker.release("w")
     assert counts(stats(worker)) == (2, 0, 0, 0, 0)
-    # One reader is not in another's way; a writer is, and who comes behind it.
+    # Readers do not contend with each other; a writer contends with a reader, and a reader with a writer.
     other.hold("r", lock="r")
     writing, reading = queue_up(observer, path, [(worker, "w"), (other, "r")], owner="b")
     worker.release("r")

@@ -1,4 +1,4 @@
-"""What a holder may believe that does not hear from the server: suspended, lost before the next grant."""
+"""What a holder may believe while it hears nothing from the server: suspended, lost before the next grant."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def state(worker: Worker, lease: str = "l") -> str:
 
 
 def heartbeats(proxy: Proxy, worker: Worker) -> list[Flight]:
-    """The heartbeats of a worker since the last reset, with those of its connections that are gone."""
+    """The heartbeats of a worker since the last reset, including those on its closed connections."""
     number = proxy.session_connections[worker.sessions["c"]]
     flights = proxy.snapshot().flights
     return [flight for flight in flights if flight.connection == number and HEARTBEAT in flight.requests]
@@ -69,20 +69,20 @@ def test_s202_what_the_heartbeat_costs(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     session_timeout = 6.0
-    # Three stand before the last, so its turn is far away.
+    # Three stand before the last, so its turn is far off.
     holder, *others, last = (
         user(start, surface, proxy.hosts, path, session_timeout=session_timeout) for _ in range(4)
     )
     holder.hold()
     waiting = line_up(observer, path, [*others, last])
-    # By then all watches are set, that of the holder on its own node too.
+    # By then all watches are set, including that of the holder on its own node.
     eventually(lambda: len(heartbeats(proxy, holder)) >= 2, "the heartbeat begins")
     proxy.reset()
-    eventually(lambda: len(heartbeats(proxy, holder)) > HEARTBEATS, "the heartbeat goes on", timeout=20)
+    eventually(lambda: len(heartbeats(proxy, holder)) > HEARTBEATS, "the heartbeat continues", timeout=20)
     beats = heartbeats(proxy, holder)
     for beat, next_beat in pairwise(beats):
         assert beat.requests == [HEARTBEAT]
-        # A slow machine makes it longer; the proxy's clock and the worker's differ by less than the tenth.
+        # A slow machine makes it longer; the proxy's clock and the worker's differ by less than this tenth.
         assert next_beat.opened - beat.opened >= 0.9 * session_timeout / 6
     for worker in others:
         assert heartbeats(proxy, worker)
@@ -123,7 +123,7 @@ def test_s204_the_heartbeat_misses_a_node(
     worker.hold(owner="a")
     waiting = worker.acquire("next", owner="b")
     holders, waiters = observer.wait_queue(path, 2)
-    # A waiter behind one of its own client watches nothing: it hears from that one.
+    # A waiter behind one of its own client watches nothing: that one tells it.
     observer.delete(f"{path}/{waiters}")
     queue = observer.wait(path, lambda nodes: len(nodes) == 2 and waiters not in nodes, "a new node")
     assert queue[0] == holders
@@ -143,7 +143,7 @@ def test_s205_a_lost_lease_leaves_the_queue(
     eventually(lambda: state(worker) == "lost", "the term ends", timeout=10)
     (node,) = observer.queue(path)
     proxy.heal()
-    # Long before the session's time is up, and nobody has released anything.
+    # Long before the session times out, and without any release.
     observer.wait_queue(path, 0)
     again = worker.hold("again")
     assert int(again["session"]) == session, "the session was kept"

@@ -1,4 +1,4 @@
-"""Time-outs are kept, whatever the lock and wherever the server falls silent."""
+"""Time-outs are kept, whatever the lock is and wherever the server falls silent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LATE = 0.2
 
 
 def assert_in_time(asked: list[Pending], timeout: float = TIMEOUT) -> None:
-    """Everybody is told that the time is up when it is."""
+    """Every contender is told that the time is up when it is."""
     took = {pending.command["owner"]: seconds(pending.expect("timeout"), pending.sent) for pending in asked}
     assert all(timeout <= time <= timeout + LATE for time in took.values()), took
 
@@ -43,7 +43,7 @@ def test_s55_server_away_at_first_use(surface: str, how: str, proxy: Proxy, path
 
 @pytest.fixture
 def proxies(server: Standalone) -> Iterator[dict[str, Proxy]]:
-    """A proxy for each kind, for each is to fall silent at a moment of its own."""
+    """A proxy for each kind, because each is to fall silent at its own moment."""
     with ExitStack() as stack:
         yield {kind: stack.enter_context(Proxy(server.hosts)) for kind in WAITS}
 
@@ -57,7 +57,7 @@ def test_s20_silence_behind_the_create(
     for kind, proxy in proxies.items():
         worker.connect(proxy.hosts, client=kind)
     make_locks(worker, path, client_each=True)
-    # Whoever waits for a permit has made the node of its turn before.
+    # A contender that waits for a permit has created the node of its turn before.
     traps = [
         proxy.black_hole_behind("create2", skip=int(kind == "permit")) for kind, proxy in proxies.items()
     ]

@@ -15,7 +15,7 @@ def transact(worker: Worker, *operations: Line, lease: str = "l") -> Pending:
 
 
 def create(path: str, data: str = "") -> Line:
-    """Make a node."""
+    """Create a node."""
     return {"op": "create", "path": path, "data": data}
 
 
@@ -40,7 +40,7 @@ def test_s209_all_or_nothing(
     transact(worker, write(state, "done", version=0), delete(draft)).expect("done")
     assert observer.client.get(state)[0] == b"done"
     assert not observer.exists(draft)
-    # The second of these cannot be: the first is not either.
+    # The second of these cannot be carried out, so the first is not either.
     for impossible in (
         write(state, "again", version=0),
         delete(f"{path}-none"),
@@ -71,7 +71,7 @@ def test_s210_a_holder_that_does_not_know_writes_nothing(
     stopped.pause()
     waiting.expect("acquired")
     transact(other, write(state, "theirs")).expect("done")
-    # It goes on where it stood, with its lease in hand.
+    # It resumes where it stood, with its lease in hand.
     late = transact(stopped, write(state, "stale"))
     stopped.resume()
     assert late.error().code == "LOCK_LOST"
@@ -90,7 +90,7 @@ def test_s211_without_an_answer(
     proxy.black_hole()
     error = transact(worker, create(state)).error()
     assert error.code == "CONNECTION_FAILED"
-    # What was held back reaches the server after all: that nobody knows is the truth.
+    # What was held back reaches the server after all: "may or may not have been applied" is the truth.
     proxy.heal()
     eventually(lambda: observer.exists(state), "the transaction is carried out")
     worker.release()

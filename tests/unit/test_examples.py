@@ -1,4 +1,4 @@
-"""Every example does what it says, and fails when the guard that it shows is left out."""
+"""Every example does what it says, and fails when the guard that it demonstrates is left out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_example(example: Path, server: Standalone, node_project: Path) -> None:
     program = str(shutil.copy(example, node_project))
 
     def start(chroot: str, *options: str) -> Popen[bytes]:
-        # Side by side, each in a world of its own.
+        # Side by side, each in its own world.
         environment = {"ZKLOCK_HOSTS": f"{server.hosts}/{example.stem}-{chroot}"}
         return spawn([INTERPRETERS[example.suffix], program, *options], env=environment, stdout=PIPE)
 

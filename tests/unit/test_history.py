@@ -1,4 +1,4 @@
-"""A checker that cannot fail proves nothing: every rule is shown a history that breaks it."""
+"""A checker that cannot fail proves nothing: each rule is shown a history that breaks it."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_writer_within_a_downgraded_hold_is_found() -> None:
 
 
 def test_a_writer_between_the_halves_of_a_downgrade_is_found() -> None:
-    # It had let go of the writer's half before it had the reader's.
+    # It had released the writer's half before it had the reader's.
     assert overlaps([hold(0, 0, 10), hold(1, 11, 20), downgraded(0, 12, 30)])
 
 
@@ -204,7 +204,7 @@ def test_a_reader_before_an_earlier_writer_is_not_excused_by_restarts() -> None:
 
 
 def test_restarts_excuse_the_numbers_of_another_parent_only() -> None:
-    # Two parents: numbers 0 to 5, then again 0 to 3. In the second the reader overtook the writer.
+    # Two parents: numbers 0 to 5, then 0 to 3 again. In the second the reader overtook the writer.
     first = [reader(4, 0, 10), reader(5, 1, 10)]
     second = [reader(0, 20, 30, token=201), reader(2, 21, 30, token=203)]
     assert misordered([*first, *second, hold(3, 31, 40, token=204)], restarts=True) == []
@@ -213,7 +213,7 @@ def test_restarts_excuse_the_numbers_of_another_parent_only() -> None:
 
 def test_a_downgrade_keeps_its_token_or_has_a_later_one() -> None:
     assert shrinking_tokens([hold(0, 0, 10), downgraded(0, 5, 20, token=99)])
-    # Curator's node is made anew, after those of the writers that wait.
+    # Curator's node is created anew, after those of the waiting writers.
     assert shrinking_tokens([hold(0, 0, 10), downgraded(0, 5, 20, token=150), hold(1, 21, 30)]) == []
 
 

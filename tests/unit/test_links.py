@@ -1,4 +1,4 @@
-"""Servers that are to be parted must have nothing to say to each other but through the links."""
+"""Servers that are to be cut off from each other must talk only through the links."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ESTABLISHED = "01"
 
 
 def dialled() -> dict[str, int]:
-    """Who dialled whom on this machine: sockets, and the ports at the other end."""
+    """Who connected to whom on this machine: sockets, and the ports at the other end."""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return {line[9]: int(line[2].rpartition(":")[2], 16) for line in lines if line[3] == ESTABLISHED}
 
@@ -30,7 +30,7 @@ def own_sockets() -> set[str]:
 
 def test_servers_reach_each_other_through_the_links_only() -> None:
     with Links() as links, Ensemble(links=links) as three:
-        # Whoever comes back is called by those with larger numbers.
+        # A server that comes back is called by those with larger numbers.
         for server in three.servers:
             server.kill()
             server.start()

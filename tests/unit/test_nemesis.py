@@ -1,4 +1,4 @@
-"""The parts of the fault suite that a flaw would make toothless."""
+"""The parts of the fault suite in which a flaw would stop it from biting."""
 
 from __future__ import annotations
 

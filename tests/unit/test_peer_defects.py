@@ -1,6 +1,6 @@
-"""The peers' defects, shown on the peers: so the scenarios that are built like these are known to bite.
+"""The peers' defects, shown on the peers: this proves that the scenarios built like these would bite.
 
-What the version at hand has mended is shown too. The table is in scenarios.md.
+Defects that the version at hand has fixed are run too. The table is in scenarios.md.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ def fragile() -> Iterator[Standalone]:
 
 @pytest.fixture
 def fragile_proxy(fragile: Standalone) -> Iterator[Proxy]:
-    """A proxy before it."""
+    """A proxy in front of it."""
     with Proxy(fragile.hosts) as made:
         yield made
 
 
 def test_curator_604_and_498(fragile: Standalone, fragile_proxy: Proxy, path: str, start: Start) -> None:
-    # It takes its time to come back: the old nodes must stand until then.
+    # It takes its time to come back: the old nodes must exist until then.
     replaced = replace_session(start, "curator", fragile, fragile_proxy, path, 3)
-    # Through the node of its old session, which the server deletes when its time has run out.
+    # Through the node of its old session, which the server deletes when that session has timed out.
     replaced.waiting.expect("acquired")
     replaced.behind.expect("acquired")
     found = overlaps(replaced.worker.holds() + replaced.last.holds())
@@ -73,7 +73,7 @@ def test_a_hold_that_is_over_on_curator(
 ) -> None:
     holder, other = over(start, "curator", how, server.hosts, proxy, observer, path)
     assert owned(holder)
-    # It enters again, and nobody is asked, while the other holds.
+    # It re-enters without asking the server, while the other holds.
     holder.hold("again")
     assert other.check().expect("value")["value"] == "held"
     assert len(observer.queue(path)) == 1
@@ -108,7 +108,7 @@ def test_kazoo_732_on_kazoo(
     holder, last = (user(start, "rust", server.hosts, path) for _ in range(2))
     leaver = user(start, "kazoo", proxy.hosts, path)
     holder.hold()
-    # It waits for the delete of the node that it made to try.
+    # It waits for the delete of the node that it created in order to try.
     trap = proxy.black_hole_behind("getChildren")
     leaving = leaver.send("try", lock="m", lease="l", owner="a")
     trap.wait()
@@ -117,7 +117,7 @@ def test_kazoo_732_on_kazoo(
     proxy.heal()
     leaving.expect("busy")
     holder.release()
-    # Its node stands as long as its session.
+    # Its node exists as long as its session.
     last.acquire(timeout=SHORTLY).expect("timeout")
     observer.wait_queue(path, 1)
 
@@ -179,12 +179,12 @@ def test_curator_462_is_mended(
     observer.wait_queue(turns_of(path), 0)
 
 
-# Curator: the turn for permits is taken for each of them anew. Ours: S88.
+# Curator: the turn for permits is taken anew for each of them. Ours: S88.
 
 
 def test_curator_keeps_half(server: Standalone, observer: Observer, path: str, start: Start) -> None:
     _workers, asked = halves(start, "curator", server, observer, path)
-    # One has its turn, and waits for the other's permit, who waits for a turn.
+    # One has its turn, and waits for a permit of the other, which waits for a turn.
     observer.wait_queue(leases_of(path), 3)
     observer.wait_queue(turns_of(path), 2)
     for pending in asked:
@@ -212,7 +212,7 @@ def test_curator_misses_revocations(proxy: Proxy, observer: Observer, path: str,
         observer.create(f"{path}/{name}")
         worker.lock(f"{path}/{name}", lock=name, revocable=True)
     revoked_before_the_watch(worker, "early", proxy, observer, f"{path}/early")
-    # Heard at the first acquire, not at the second: S142.
+    # Notified at the first acquire, not at the second: S142.
     for lease in ("first", "second"):
         node = worker.hold(lease, lock="twice")["node"]
         observer.client.set(f"{path}/twice/{node}", REVOKE)
@@ -269,7 +269,7 @@ def test_peers_do_not_keep_time_outs(
                 pending.line(max(0.0, (pending.sent - monotonic_ns()) / 1e9 + 3 * SHORTLY))
 
 
-# The numbers of nodes begin anew when the parent is made anew: no tokens. Ours: S16.
+# Sequence numbers restart when the parent is created anew: they are no tokens. Ours: S16.
 
 
 def test_sequence_numbers_begin_anew(server: Standalone, observer: Observer, path: str, start: Start) -> None:

@@ -1,4 +1,4 @@
-"""The proxy must do what the scenarios believe it does."""
+"""The proxy must do what the scenarios assume."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_requests_and_flights_are_counted(proxy: Proxy) -> None:
         through.exists("/")
         counts = proxy.snapshot()
     assert counts.requests == {"exists": 4}
-    # Three that were sent without waiting are one round trip, the one after is another.
+    # Three requests sent without waiting are one round trip, the one after them is another.
     assert [len(flight.requests) for flight in counts.flights] == [3, 1]
 
 

@@ -1,4 +1,4 @@
-"""What the README and the pages with examples show works, as it stands there."""
+"""Every example in the README and the other pages works as it is printed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def snippets(language: str) -> list[str]:
 
 
 def run_python(snippet: str, server: Standalone) -> str:
-    """Run a snippet; what it prints."""
+    """Run a snippet; returns what it prints."""
     code = snippet.replace("127.0.0.1:2181", server.hosts)
     return subprocess.run(
         [PYTHON, "-c", code], check=True, timeout=30, stdout=subprocess.PIPE, text=True
@@ -32,7 +32,7 @@ def run_python(snippet: str, server: Standalone) -> str:
 
 
 def run_node(snippet: str, server: Standalone, directory: Path) -> str:
-    """Run a snippet; what it prints."""
+    """Run a snippet; returns what it prints."""
     script = directory / "readme.mjs"
     script.write_text(snippet.replace("127.0.0.1:2181", server.hosts))
     return subprocess.run([NODE, script], check=True, timeout=30, stdout=subprocess.PIPE, text=True).stdout
@@ -59,7 +59,7 @@ def test_exporters_tell_the_same(server: Standalone, node_project: Path) -> None
 
     python = numbers(run_python(exporter("python"), server))
     node = numbers(run_node(exporter("js"), server, node_project))
-    # One program writes 1.0 for a bound where the other writes 1.
+    # One program writes a bound as 1.0 where the other writes 1.
     assert {name.replace('.0"', '"') for name in python} == set(node)
     for told in (python, node):
         assert told["zklock_acquisitions_total"] == 1
@@ -68,6 +68,6 @@ def test_exporters_tell_the_same(server: Standalone, node_project: Path) -> None
 
 
 def test_every_language_has_a_snippet() -> None:
-    # Rust's is a documentation test of the crate.
+    # Rust's example is a documentation test of the crate.
     for language in ("python", "js", "rust,no_run"):
         assert snippets(language), language

@@ -1,1 +1,1 @@
-"""One worker program for each language: it does to locks what the line protocol tells it."""
+"""One worker program per language: it does with locks what the line protocol tells it to do."""

@@ -37,7 +37,7 @@ class AioWorker:
         assert task is not None
         self._tasks[MAIN] = task
         loop = asyncio.get_running_loop()
-        # A thread and not an asyncio pipe, which would put standard output into non-blocking mode as well.
+        # A thread, not an asyncio pipe, which would put standard output into non-blocking mode as well.
         threading.Thread(target=self._read, args=(loop,), name="reader", daemon=True).start()
         ready("aio")
         await self._serve(MAIN)
@@ -143,7 +143,7 @@ class AioWorker:
 
     async def _acquire(self, command: Command, lock: Any, options: dict[str, Any], otherwise: str) -> None:
         if isinstance(lock, aio.Semaphore):
-            # Nobody owns a permit, so `lease` might be another task's.
+            # A permit has no owner, so `lease` might be another task's.
             try:
                 leases = await lock.acquire_many(command.get("count", 1), **options)
             except LockTimeout:
@@ -197,7 +197,7 @@ class AioWorker:
         answer(command, "value", value=getattr(state, "value", state))
 
     async def do_contend(self, command: Command) -> None:
-        """Let many owners contend for one path, with a lock object each or with one for all."""
+        """Let many owners contend for one path, with one lock object each or with one for all."""
         shared = self._make(command) if command["objects"] == "shared" else None
         low, high = command["hold_ms"]
 

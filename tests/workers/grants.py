@@ -1,4 +1,4 @@
-"""How workers on zklock's Python APIs make locks, and tell of leases, contenders and statistics."""
+"""How workers on zklock's Python APIs create locks, and report leases, contenders and statistics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workers.line import Command
 
 
 def connect_options(command: Command) -> dict[str, Any]:
-    """What a command to connect brings besides names."""
+    """What a command to connect contains besides names."""
     names = ("session_timeout", "connect_timeout", "acl")
     options = {name: command[name] for name in names if name in command}
     if "auth" in command:
@@ -24,7 +24,7 @@ def connect_options(command: Command) -> dict[str, Any]:
 
 
 def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any]) -> Any:
-    """A lock of `zklock` or of `zklock.aio`, as the command describes it; `locks` are those made before."""
+    """A lock of `zklock` or of `zklock.aio`, as the command describes it; `locks` are those created before."""
     kind = command.get("kind", "mutex")
     if kind == "multi":
         return api.MultiLock([locks[name] for name in command["members"]])
@@ -43,7 +43,7 @@ def _given(command: Command, *names: str) -> dict[str, Any]:
 
 
 def facts(lease: Any) -> dict[str, str]:
-    """What a grant is told with."""
+    """How a grant is reported."""
     return {
         "node": lease.node,
         "token": str(lease.fencing_token),
@@ -58,7 +58,7 @@ def all_facts(name: str, leases: Sequence[Any]) -> dict[str, Any]:
 
 
 def describe(contender: Any) -> dict[str, Any]:
-    """A contender, as the protocol tells of it."""
+    """A contender, as the protocol reports it."""
     since = contender.since
     return {
         "position": contender.position,
@@ -76,7 +76,7 @@ def describe(contender: Any) -> dict[str, Any]:
 
 
 def statistics(stats: Any) -> dict[str, Any]:
-    """A client's statistics as the protocol has them."""
+    """A client's statistics, as the protocol reports them."""
     fields = ("transport", "acquisitions", "contended", "busy", "timeouts", "losses", "requests")
     histograms = {
         name: {field: getattr(getattr(stats, name), field) for field in ("count", "sum", "max", "buckets")}
@@ -86,7 +86,7 @@ def statistics(stats: Any) -> dict[str, Any]:
 
 
 def add_operations(transaction: Any, operations: Sequence[Command]) -> Any:
-    """A transaction with what the command lists."""
+    """A transaction with the operations that the command lists."""
     for operation in operations:
         fields = {name: value for name, value in operation.items() if name != "op"}
         if "data" in fields:

@@ -1,4 +1,4 @@
-"""The line protocol's framing, shared by every worker that is written in Python."""
+"""The framing of the line protocol, shared by all workers that are written in Python."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def fail(command: Command, error: BaseException) -> None:
 
 
 def timeout_of(command: Command) -> Any:
-    """The time-out of an acquire, as it came but for the numbers that JSON lacks."""
+    """The time-out of an acquire, unchanged except for numbers that JSON lacks."""
     timeout = command.get("timeout")
     return math.nan if timeout == "NaN" else timeout
 
 
 def exchange(command: Command) -> str:
-    """Write a line to somebody; the line that comes back."""
+    """Write a line to the other end, and return the line that comes back."""
     host, port = command["address"].rsplit(":", 1)
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(command["text"].encode() + b"\n")
@@ -66,12 +66,12 @@ def exchange(command: Command) -> str:
 
 
 def thread_names() -> list[str]:
-    """The kernel's names of this process's threads."""
+    """The kernel's names for this process's threads."""
     names = []
     for task in Path("/proc/self/task").iterdir():
         try:
             names.append((task / "comm").read_text().strip())
         except OSError:
-            # It ended while we looked.
+            # It ended in the meantime.
             continue
     return names

@@ -14,7 +14,7 @@ from workers.threaded import ThreadedWorker
 
 
 class PythonWorker(ThreadedWorker):
-    """Does what the commands say, with the names that they bring."""
+    """Does what the commands say, with the names that they contain."""
 
     surface = "python"
 
@@ -62,7 +62,7 @@ class PythonWorker(ThreadedWorker):
     def _acquire(self, command: Command, options: dict[str, Any], otherwise: str) -> None:
         lock = self._locks[command["lock"]]
         if isinstance(lock, zklock.Semaphore):
-            # Nobody owns a permit, so `lease` might be another thread's.
+            # A permit has no owner, so `lease` might be another thread's.
             try:
                 with self.interrupts.armed():
                     leases = lock.acquire_many(command.get("count", 1), **options)
@@ -81,7 +81,7 @@ class PythonWorker(ThreadedWorker):
             with self.interrupts.armed():
                 held = lock.acquire(**options)
         except KeyboardInterrupt:
-            # It may hit between the return of the acquire and our disarming: then the lock is ours.
+            # It may arrive between the return of the acquire and our disarming: then the lock is ours.
             held = getattr(lock, newest) not in (None, before)
             if not held:
                 raise

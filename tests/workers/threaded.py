@@ -115,7 +115,7 @@ class ThreadedWorker(ABC):
             fail(command, error)
 
     def do_contend(self, command: Command) -> None:
-        """Let many owners contend for one path, with a lock object each or with one for all."""
+        """Let many owners contend for one path, with one lock object each or with one for all."""
         shared = self.make(command) if command["objects"] == "shared" else None
         errors: list[Exception] = []
         counts: list[int] = []
@@ -153,7 +153,7 @@ class ThreadedWorker(ABC):
         answer(command, "held", t=granted, t_wait=asked, t_end=ended, **names, **fields)
 
     def cancel(self, command: Command) -> None:
-        """Cancel a pending acquire. Python's threads cannot be."""
+        """Cancel a pending acquire. In Python a thread cannot be cancelled."""
         answer(command, "unsupported")
 
     @abstractmethod
@@ -162,7 +162,7 @@ class ThreadedWorker(ABC):
 
     @abstractmethod
     def scope(self, lock: Any) -> AbstractContextManager[Callable[[], dict[str, str]]]:
-        """Hold a lock for a `with` block; yields what tells `node` and `token`."""
+        """Hold a lock for a `with` block; yields what reports `node` and `token`."""
 
     @abstractmethod
     def close_all(self) -> None:
