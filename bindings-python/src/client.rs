@@ -12,6 +12,31 @@ use crate::stats::Stats;
 use crate::wait::block_on;
 
 /// A connection to a ZooKeeper ensemble, shared by the locks made on it.
+///
+/// >>> with zklock.Client("zk1:2181,zk2:2181/chroot") as client:
+/// ...     lock = zklock.Mutex(client, "/locks/report")
+///
+/// `hosts` names the servers: `host[:port]`, separated by commas, with an optional chroot at the end.
+/// Without it the environment variable `ZKLOCK_HOSTS` counts, else `127.0.0.1:2181`. Times are in
+/// seconds. Servers that have not heard from this process for `session_timeout` free its locks. `label`
+/// is shown to operators in the data of the nodes.
+///
+/// `auth` is a list of credentials to show to the servers: pairs of scheme and credential, such as
+/// `("digest", "user:password")`. `acl` says who may do what with the nodes that the client makes,
+/// parents included: `"open"` permits everything to everybody, and is the default; `"creator"` permits
+/// everything to those who show the same credentials; or give rules in the syntax of ZooKeeper's own
+/// command line, such as `"digest:user:hash:cdrwa,world:anyone:r"`. What is not permitted raises
+/// `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows at the nodes.
+/// Locks that are made with a hosts string show no credentials.
+///
+/// `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
+/// once. `tls` encrypts the connections.
+///
+/// Connects, or raises `ConnectionFailed` if no server answers within `connect_timeout`. Raises
+/// `BadArgument` for a malformed argument, before anything is sent.
+///
+/// The client closes when nothing uses it any more, and at the end of the process. A child process that
+/// inherits it through fork must make its own: the inherited one raises `Forked`.
 #[pyclass(frozen, weakref, module = "zklock")]
 pub(crate) struct Client {
     pub(crate) inner: zklock::Client,
@@ -42,7 +67,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Whether the client is in touch with the ensemble: connecting, connected, suspended or closed.
+    /// `connecting`, `connected`, `suspended` (out of touch; the session may live on) or `closed`.
     #[getter]
     fn state(&self) -> &'static str {
         self.inner.state().as_str()
@@ -54,27 +79,56 @@ impl Client {
         self.inner.session_id()
     }
 
-    /// Have `callback` called with the new state whenever it changes.
+    /// Have `callback` called with the new state whenever it changes, until the client is `closed`.
+    ///
+    /// >>> notice = client.on_state(lambda state: print("now", state))
+    ///
+    /// It reports on the connection, not on locks: for those see `Lease.on_lost`, also for how it is
+    /// called.
     fn on_state(&self, py: Python<'_>, callback: Py<PyAny>) -> Result<Notice, Failure> {
         Notice::of_client(py, self.inner.states(), callback)
     }
 
-    /// What the client did since it was made. Sends nothing.
+    /// What the client has done since it was made. Sends nothing, and works for a closed client, too.
+    ///
+    /// >>> client.stats().acquisitions
+    /// 0
     fn stats(&self) -> Stats {
         self.inner.stats().into()
     }
 
-    /// Ask a contender to give its lock up.
+    /// Ask a contender to give its lock up, as Curator's `Revoker` does.
+    ///
+    /// >>> with lock as lease:
+    /// ...     client.revoke(lease.node)
+    ///
+    /// `node` is the full path of its node below the client's chroot: `Lease.node`, or
+    /// `f"{lock.path}/{contender.node}"`. A holder is notified if it listens, as with `Lease.on_revoke`,
+    /// and may ignore it.
+    ///
+    /// Raises `NotHeld` if there is no such node, `BadArgument` if it is not a contender's, `AuthFailed`,
+    /// and `ConnectionFailed`.
     fn revoke(&self, py: Python<'_>, node: &str) -> Result<(), Failure> {
         Ok(block_on(py, self.inner.revoke(node))??)
     }
 
-    /// Delete a contender's node.
+    /// Take a contender's lock, or its place in the queue, away: delete its node. For operators.
+    ///
+    /// >>> for contender in lock.contenders():
+    /// ...     if contender.host == "retired.example.org":
+    /// ...         client.break_lock(f"{lock.path}/{contender.node}")
+    ///
+    /// A holder that is in touch with the server learns of its loss within moments, but perhaps after the
+    /// next one was granted the lock. Raises what `revoke` raises.
     fn break_lock(&self, py: Python<'_>, node: &str) -> Result<(), Failure> {
         Ok(block_on(py, self.inner.break_lock(node))??)
     }
 
     /// Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
+    ///
+    /// >>> client.close()
+    ///
+    /// Waits until the server has acknowledged it, for two seconds at most. Closing again does nothing.
     fn close(&self, py: Python<'_>) -> Result<(), Failure> {
         Ok(block_on(py, self.inner.close())??)
     }

@@ -7,20 +7,35 @@ use pyo3::prelude::*;
 
 use crate::pending::IntoPython;
 
-/// One contender in the queue of a lock.
+/// One contender in the queue of a lock, as `Lock.contenders()` found it. Does not change.
+///
+/// >>> with lock:
+/// ...     lock.contenders()[0].language
+/// 'python'
 #[pyclass(frozen, get_all, eq, module = "zklock")]
 #[derive(PartialEq)]
 pub(crate) struct Contender {
+    /// Its place, from 0. The first holds; so do readers and permits behind it as far as there is room.
     position: usize,
+    /// Its node's name within the lock path.
     node: String,
+    /// Whether it wants to hold together with other readers.
     reader: bool,
+    /// The ZooKeeper session that owns the node.
     session_id: i64,
+    /// The fencing token that it has, or will have.
     fencing_token: i64,
+    /// The name of its host; None, like everything that follows, if the node is not zklock's.
     host: Option<String>,
+    /// Its process.
     pid: Option<u32>,
+    /// The language of its program: `python`, `node` or `rust`.
     language: Option<String>,
+    /// The label of its lock or client, or None if it has none.
     label: Option<String>,
+    /// When it began to contend, by its own clock, in seconds since 1970 as `time.time()` counts them.
     since: Option<f64>,
+    /// The node's data as it is, whoever wrote it.
     data: Cow<'static, [u8]>,
 }
 

@@ -13,7 +13,7 @@ pub(crate) trait Scope: Send + Sync {
     fn exit(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()>;
 }
 
-/// A context manager that acquires on entry and releases on exit. May be entered again.
+/// What the locks' `hold()` returns. May be entered again.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Hold {
     lock: Box<dyn Scope>,

@@ -45,7 +45,17 @@ pub(crate) struct Identity {
     pub(crate) tls: Option<Tls>,
 }
 
-/// Encryption: files in PEM.
+/// Encryption of a client's connections: files in PEM.
+///
+/// >>> tls = zklock.Tls("ca.pem", cert="cert.pem", key="key.pem")
+/// >>> with zklock.Client("zk1:2281", tls=tls) as client:
+/// ...     client.state
+/// 'connected'
+///
+/// `ca` holds the certificates of the authorities that vouch for the servers. A server's certificate
+/// must be for the name or address by which the server is reached. `cert` and `key` are shown to
+/// servers that ask who we are; they belong together. The files are read when a client is made, which
+/// raises `BadArgument` if it cannot read them.
 #[pyclass(frozen, from_py_object, module = "zklock")]
 #[derive(Clone)]
 pub(crate) struct Tls {

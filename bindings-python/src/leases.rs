@@ -13,6 +13,13 @@ use crate::pending::IntoPython;
 use crate::wait::block_on;
 
 /// The leases of one acquire of several locks or permits, in the order in which they were taken.
+///
+/// >>> with semaphore.acquire_many(3) as leases:
+/// ...     len(leases)
+/// 3
+///
+/// Each may be released on its own. The end of a `with` block releases those that were not, and raises
+/// `LockLost` if one was lost. Leases that nothing refers to any more are released.
 #[pyclass(frozen, sequence, weakref, module = "zklock")]
 pub(crate) struct Leases(Vec<Py<Lease>>);
 
@@ -50,12 +57,22 @@ impl Level for Leases {
 
 #[pymethods]
 impl Leases {
-    /// Raise `LockLost` unless all are still held. Sends nothing.
+    /// Return if all locks are held. Sends nothing.
+    ///
+    /// >>> with semaphore.acquire_many(3) as leases:
+    /// ...     leases.check()
+    ///
+    /// Raises `LockLost`, or `NotHeld` after the release of one.
     fn check(&self) -> Result<(), Failure> {
         self.0.iter().try_for_each(|lease| Ok(lease.get().inner.check()?))
     }
 
-    /// Release those that were not released yet, the last one first.
+    /// Release those that were not yet released, the last one first, from any thread.
+    ///
+    /// >>> leases = semaphore.acquire_many(3)
+    /// >>> leases.release()
+    ///
+    /// See `Lease.release`. Raises `NotHeld` if all were released already.
     #[pyo3(signature = (wait=true))]
     pub(crate) fn release(&self, py: Python<'_>, wait: bool) -> Result<(), Failure> {
         // All are on their way before the first is waited for.

@@ -29,6 +29,7 @@ mod stats;
 mod transaction;
 mod wait;
 
+/// The extension module. `zklock` exports what is public of it; the rest serves `zklock.aio`.
 #[pyo3::pymodule]
 mod _zklock {
     use pyo3::exceptions::PyImportError;

@@ -12,7 +12,14 @@ use crate::levels::Levels;
 use crate::pending::Pending;
 use crate::wait::block_on;
 
-/// Something that can be acquired: a `Mutex`, or a half of a `ReadWriteLock`.
+/// Something that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
+///
+/// >>> with lock as lease:
+/// ...     write_report(lease.fencing_token)
+///
+/// The *owner* of a lock, who may acquire it again, is the thread. An owner that acquired a lock n
+/// times releases it n times. Threads may share the lock object. When the object goes, levels that were
+/// never released are released.
 #[pyclass(frozen, subclass, weakref, module = "zklock")]
 pub(crate) struct Lock {
     // Cloned for the acquires of asyncio, which outlive the call that starts them.
@@ -89,13 +96,29 @@ impl Lock {
         self.inner.path()
     }
 
-    /// The calling thread's newest lease of this object, or None. Without re-entry: the object's.
+    /// The calling thread's newest lease of this object that was not released, or None.
+    ///
+    /// With `reentrant=False`, and of a semaphore: the object's, whoever acquired it.
     #[getter]
     fn lease(&self, py: Python<'_>) -> Option<Py<Lease>> {
         self.levels.newest(py, self.caller())
     }
 
-    /// Acquire the lock; False if it was not acquired in time.
+    /// Acquire the lock for the calling thread; False if it was not acquired in time, and only then.
+    ///
+    /// >>> if lock.acquire(timeout=5):
+    /// ...     lock.release()
+    ///
+    /// `timeout` is in seconds and covers connecting, queueing and waiting together. -1 or None waits as
+    /// long as it takes: connection loss only lengthens the wait. 0 is the same as `blocking=False`: it
+    /// does not queue for a lock that is taken.
+    ///
+    /// Other threads run while this one waits. Ctrl-C is answered within 0.2 s and leaves the queue.
+    ///
+    /// Raises `BadArgument` for another negative time-out, for NaN, and for a time-out together with
+    /// `blocking=False`; `UpgradeRefused` for a write lock whose read lock the caller holds;
+    /// `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within the
+    /// client's `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
     #[pyo3(
         signature = (blocking=true, timeout=-1.0),
         text_signature = "($self, blocking=True, timeout=-1)"
@@ -108,7 +131,14 @@ impl Lock {
         }
     }
 
-    /// Undo the calling thread's newest acquire. Without re-entry: the object's, whoever calls.
+    /// Undo the calling thread's newest acquire of this object. See `Lease.release`.
+    ///
+    /// >>> if lock.acquire(blocking=False):
+    /// ...     lock.release()
+    ///
+    /// With `reentrant=False`, and of a semaphore: undo the object's newest acquire, whoever calls.
+    ///
+    /// Raises `NotHeld` if there is none.
     #[pyo3(signature = (wait=true))]
     fn release(&self, py: Python<'_>, wait: bool) -> Result<(), Failure> {
         if let Some(lease) = self.levels.newest(py, self.caller()) {
@@ -126,24 +156,48 @@ impl Lock {
         Err(Failure::Zklock(ErrorKind::NotHeld, message))
     }
 
-    /// Whether the calling thread holds the lock. Without re-entry: whether this object does. Sends nothing.
+    /// Whether the calling thread holds the lock, through this object or another one. Sends nothing.
+    ///
+    /// >>> with lock:
+    /// ...     lock.owned()
+    /// True
+    ///
+    /// With `reentrant=False`, and of a semaphore: whether this object holds it, whoever acquired it.
     fn owned(&self) -> Result<bool, Failure> {
         let owned = self.inner.owned_by(this_thread())?;
         Ok(if self.reentrant { owned } else { self.levels.any_held() })
     }
 
-    /// Whether it is taken. One read.
+    /// Whether anybody holds the lock or waits for it, as of now: it may have changed when this returns.
+    ///
+    /// >>> lock.locked()
+    /// False
+    ///
+    /// Of a semaphore: whether no permit is free. One read, whoever holds it. Raises `ConnectionFailed` if
+    /// no server answers within the client's `connect_timeout`.
     fn locked(&self, py: Python<'_>) -> Result<bool, Failure> {
         Ok(block_on(py, self.inner.locked())??)
     }
 
-    /// Who contends for it, in the order of the queue.
+    /// Who contends for the lock, in the order of the queue: those that hold it first.
+    ///
+    /// >>> with lock:
+    /// ...     lock.contenders()[0].language
+    /// 'python'
+    ///
+    /// Two round trips, however many there are. Raises what `locked()` raises.
     fn contenders(&self, py: Python<'_>) -> Result<Vec<Contender>, Failure> {
         let contenders = block_on(py, self.inner.contenders())??;
         Ok(contenders.into_iter().map(Contender::from).collect())
     }
 
-    /// A context manager that acquires within a time-out, or raises `LockTimeout`.
+    /// A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
+    ///
+    /// >>> with lock.hold(timeout=5):
+    /// ...     print("held")
+    /// held
+    ///
+    /// The message says whether the lock was taken or the servers were out of reach.
     #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
     fn hold(slf: Py<Self>, timeout: Option<f64>) -> Result<Hold, Failure> {
         Ok(Hold::new(slf, patience(true, timeout)?))

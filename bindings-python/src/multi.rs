@@ -14,9 +14,23 @@ use crate::lock::Lock;
 use crate::pending::Pending;
 use crate::wait::block_on;
 
-/// Several locks as one: all or none.
+/// Several locks as one: all are acquired, or none.
 ///
-///     with zklock.MultiLock([a, b]) as leases: ...
+/// >>> with zklock.MultiLock([lock, catalogue.write_lock]) as leases:
+/// ...     len(leases)
+/// 2
+///
+/// Any kinds may be mixed. They are taken in one order that all zklock programs share: by ensemble,
+/// then by path from the root; so two of them cannot wait for each other. A lock that is named twice is
+/// taken once; of a read/write lock the write half is taken before the read half. The time-out is one
+/// for all. If one cannot be acquired, those before it are released; if one is lost while another is
+/// waited for, all are released and acquired anew.
+///
+/// The owner is the thread, as of its locks. Acquiring is refused with `BadArgument` for an owner that
+/// holds one of the locks but not one that comes before it: taking that now would break the order.
+///
+/// Raises `BadArgument` for no locks; for one path through two clients, or as locks of two kinds; and
+/// for a lock named twice that does not re-enter.
 #[pyclass(frozen, weakref, module = "zklock")]
 pub(crate) struct MultiLock {
     inner: Arc<zklock::MultiLock>,
@@ -78,13 +92,17 @@ impl MultiLock {
         self.inner.locks().iter().map(zklock::AnyLock::path).collect()
     }
 
-    /// The calling thread's newest leases of this object, or None.
+    /// The calling thread's newest leases of this object that were not released, or None.
     #[getter]
     fn leases(&self, py: Python<'_>) -> Option<Py<Leases>> {
         self.levels.newest(py, Some(this_thread()))
     }
 
-    /// Acquire all; False if not all were acquired in time.
+    /// Acquire all for the calling thread; False if not all were acquired in time. See `Lock.acquire`.
+    ///
+    /// >>> both = zklock.MultiLock([lock, catalogue.write_lock])
+    /// >>> if both.acquire(timeout=5):
+    /// ...     both.release()
     #[pyo3(
         signature = (blocking=true, timeout=-1.0),
         text_signature = "($self, blocking=True, timeout=-1)"
@@ -97,7 +115,13 @@ impl MultiLock {
         }
     }
 
-    /// Undo the calling thread's newest acquire.
+    /// Undo the calling thread's newest acquire of this object. See `Leases.release`.
+    ///
+    /// >>> both = zklock.MultiLock([lock, catalogue.write_lock])
+    /// >>> if both.acquire(blocking=False):
+    /// ...     both.release()
+    ///
+    /// Raises `NotHeld` if there is none.
     #[pyo3(signature = (wait=true))]
     fn release(&self, py: Python<'_>, wait: bool) -> Result<(), Failure> {
         let owner = this_thread();
@@ -113,7 +137,11 @@ impl MultiLock {
         Err(Failure::Zklock(ErrorKind::NotHeld, message))
     }
 
-    /// A context manager that acquires within a time-out, or raises `LockTimeout`.
+    /// A context manager that acquires all within `timeout` seconds, or raises `LockTimeout`.
+    ///
+    /// >>> with zklock.MultiLock([lock, catalogue.write_lock]).hold(timeout=5) as leases:
+    /// ...     len(leases)
+    /// 2
     #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
     fn hold(slf: Py<Self>, timeout: Option<f64>) -> Result<Hold, Failure> {
         Ok(Hold::new(slf, patience(true, timeout)?))

@@ -7,9 +7,30 @@ use crate::errors::Failure;
 use crate::lock::Lock;
 use crate::source::Source;
 
-/// A fair, exclusive lock; reentrant, unless made with `reentrant=False`.
+/// A fair, exclusive lock that queues as Curator's `InterProcessMutex` does.
 ///
-///     with zklock.Mutex(client, "/locks/report") as lease: ...
+/// >>> lock = zklock.Mutex(client, "/locks/report")
+/// >>> with lock as lease:
+/// ...     write_report(lease.fencing_token)
+///
+/// `path` is absolute, below the client's chroot; missing directories are made when needed. Two lock
+/// objects on one client and path are one lock. Making one sends nothing.
+///
+/// With a hosts string for `client`, the process's one client for these hosts is used, made at the
+/// first acquire and closed at the end of the process. Such a lock works after a fork, too.
+///
+/// By default it works as `threading.RLock` does. With `reentrant=False` it works as `threading.Lock`
+/// does: an acquire by the thread that holds it waits, or times out, and any thread may release it:
+///
+/// >>> baton = zklock.Mutex(client, "/locks/baton", reentrant=False)
+/// >>> baton.acquire()
+/// True
+/// >>> threading.Thread(target=baton.release).start()
+///
+/// `label` is shown to operators in the data of the nodes. `naming` decides who else understands the
+/// nodes: `"curator"`, or `"kazoo"` where kazoo services cannot set `extra_lock_patterns`.
+///
+/// Raises `BadArgument` for a malformed argument.
 #[pyclass(frozen, extends = Lock, module = "zklock")]
 pub(crate) struct Mutex;
 

@@ -31,8 +31,11 @@ impl Argument {
     }
 }
 
-/// A callback that is called, on the delivery thread, whenever there is something to tell.
-#[pyclass(frozen, module = "zklock._zklock")]
+/// A callback that was asked for, with `Lease.on_lost`, `Lease.on_revoke` or `Client.on_state`.
+///
+/// >>> notice = client.on_state(lambda state: print("now", state))
+/// >>> notice.cancel()
+#[pyclass(frozen, module = "zklock")]
 pub(crate) struct Notice {
     shared: Arc<Shared>,
     process: u32,
@@ -96,7 +99,10 @@ impl Notice {
 
 #[pymethods]
 impl Notice {
-    /// Forget it.
+    /// Call nothing any more. A call that has begun goes on.
+    ///
+    /// >>> notice = client.on_state(lambda state: print("now", state))
+    /// >>> notice.cancel()
     fn cancel(&self) {
         // In a forked child nothing is called, and one of the parent's threads may have held the lock.
         if self.process == std::process::id() {

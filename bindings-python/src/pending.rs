@@ -37,10 +37,10 @@ type Outcome = zklock::Result<Convert>;
 
 type Operation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// An operation under way. Awaiting it waits for the outcome and returns nothing; `take()` then gives the outcome.
+/// An operation under way. Awaiting it waits for the outcome; `take()` then gives it, once.
 ///
-/// The outcome stays on this side until somebody asks for it. So a lease that arrives in the tick in which its
-/// task is cancelled, or after the end of its event loop, is still here to be released.
+/// The outcome stays on this side until somebody asks for it. So a lease that arrives in the tick in
+/// which its task is cancelled, or after the end of its event loop, is still here to be released.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Pending {
     shared: Arc<Shared>,
@@ -116,7 +116,7 @@ impl Pending {
         }
     }
 
-    /// Give up what is left of the operation: leave the queue, release a lease that nobody took.
+    /// Give up the rest of the operation: leave the queue, and release a lease that nobody took.
     fn abandon(&self) {
         // In a forked child nothing goes on, and one of the parent's threads may have held the lock.
         if self.process == std::process::id() {

@@ -7,11 +7,29 @@ use crate::errors::Failure;
 use crate::lock::Lock;
 use crate::source::Source;
 
-/// A fair, reentrant read/write lock.
+/// A fair, reentrant read/write lock that queues as Curator's `InterProcessReadWriteLock` does.
 ///
-///     lock = zklock.ReadWriteLock(client, "/locks/catalogue")
-///     with lock.read_lock: ...
-///     with lock.write_lock: ...
+/// >>> catalogue = zklock.ReadWriteLock(client, "/locks/catalogue")
+/// >>> with catalogue.read_lock:
+/// ...     print("reading, with others")
+/// reading, with others
+///
+/// Readers hold it together, a writer holds it alone. A reader that comes after a waiting writer waits
+/// behind it.
+///
+/// A writer may also take the read lock, and keeps it when it releases the write lock, with no other
+/// writer in between:
+///
+/// >>> with catalogue.write_lock:
+/// ...     catalogue.read_lock.acquire()
+/// True
+/// >>> catalogue.read_lock.release()
+///
+/// The other way round it would wait for itself: a reader that asks for the write lock gets
+/// `UpgradeRefused` at once.
+///
+/// The arguments are those of `Mutex`. Fencing tokens of readers that hold together are not comparable.
+/// A mutex and a read/write lock on one path are not one lock; give them different paths.
 #[pyclass(frozen, weakref, module = "zklock")]
 pub(crate) struct ReadWriteLock {
     read_lock: Py<Lock>,

@@ -13,9 +13,35 @@ use crate::pending::Pending;
 use crate::source::Source;
 use crate::wait::block_on;
 
-/// A fair semaphore: so many permits are held at the same time.
+/// A fair semaphore that queues as Curator's `InterProcessSemaphoreV2` does.
 ///
-///     with zklock.Semaphore(client, "/locks/upstream", 5) as lease: ...
+/// >>> semaphore = zklock.Semaphore(client, "/locks/upstream", 5)
+/// >>> with semaphore as lease:
+/// ...     lease.state
+/// 'held'
+///
+/// A fixed number of permits can be held at the same time. Contenders take turns, and the one whose
+/// turn it is waits for its permits. So smaller requests cannot overtake a larger one, and no two
+/// contenders can each keep a part of what both need.
+///
+/// Permits have no owner: every acquire takes another one, even if the same thread acquires.
+/// `release()` gives back the newest permit that was acquired through this object with `acquire()`,
+/// whoever calls; unlike that of `threading.Semaphore` it cannot give back more than were taken.
+/// `lease` is the lease of that permit, and `owned()` tells whether there is one. A lease may also be
+/// released on its own, from any thread. Fencing tokens of permits that are held at the same time are
+/// not comparable.
+///
+/// All contenders on a path must agree on the number of permits. A contender that finds another number
+/// there, when it first uses the path or when it has to wait, gets `PermitsMismatch`. With
+/// `shared_count` the number is read instead from the node at that path, which is one of Curator's
+/// `SharedCount`: four bytes, the highest first. It is read at every acquire, and those that wait learn
+/// of a change.
+///
+/// `contenders()` lists a node for each permit that is held or whose turn it is (`leases/…`), then
+/// those that take turns (`locks/…`), of which the first is the one that is waiting for its permits.
+///
+/// Raises `BadArgument` for a malformed argument, and unless exactly one of `permits` and
+/// `shared_count` is given; at an acquire, if there is no number at `shared_count`.
 #[pyclass(frozen, extends = Lock, module = "zklock")]
 pub(crate) struct Semaphore(Arc<zklock::Semaphore>);
 
@@ -55,7 +81,7 @@ impl Semaphore {
         }
     }
 
-    /// The node that the number of permits is read from, or None if it is fixed.
+    /// The node from which the number of permits is read, or None if the number is fixed.
     #[getter]
     fn shared_count(&self) -> Option<&str> {
         match self.0.permits() {
@@ -64,7 +90,17 @@ impl Semaphore {
         }
     }
 
-    /// Acquire several permits, all or none; raise `LockTimeout` if not in time.
+    /// Acquire `count` permits, all or none, and return their leases: a context manager, too.
+    ///
+    /// >>> with semaphore.acquire_many(3, timeout=10) as leases:
+    /// ...     leases[2].state
+    /// 'held'
+    ///
+    /// The arguments are those of `acquire`, but if the permits cannot be had in time, `LockTimeout` is
+    /// raised. The leases are the caller's: `release()` of the semaphore does not know of them. If a shared
+    /// number is smaller than `count`, it waits until the number has grown.
+    ///
+    /// Raises `BadArgument` for no permits, or more than there are.
     #[pyo3(
         signature = (count, blocking=true, timeout=-1.0),
         text_signature = "($self, count, blocking=True, timeout=-1)"

@@ -5,18 +5,39 @@ use std::collections::BTreeMap;
 use pyo3::prelude::*;
 use zklock::Transport;
 
-/// What a client did since it was made.
+/// What a client has done since it was made: a snapshot of numbers that only grow.
+///
+/// >>> with lock:
+/// ...     client.stats().acquisitions
+/// 1
+///
+/// A *hold* begins with a grant and ends with its last release, or with its loss. Re-entry begins none,
+/// and counts nowhere: it costs nothing. Each permit of a semaphore is a hold.
 #[pyclass(frozen, get_all, eq, module = "zklock")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Stats {
+    /// What carries the requests: `zklock`, or `stock` on sockets and timers of other crates.
+    ///
+    /// None before there was a session.
     transport: Option<&'static str>,
+    /// Holds that began.
     acquisitions: u64,
+    /// Those among them that had to wait for somebody.
     contended: u64,
+    /// Tries that found the lock taken.
     busy: u64,
+    /// Attempts whose time ran out.
     timeouts: u64,
+    /// Holds that were lost, except by closing the client.
     losses: u64,
+    /// How long the acquisitions took, from the call to the grant.
     wait: Histogram,
+    /// How long the holds that have ended lasted.
     hold: Histogram,
+    /// Requests for locks, by purpose: `create`, `list`, `watch`, `delete` and so on.
+    ///
+    /// Every kind is there, also those that were not sent. What a session sends for itself is not among
+    /// them: its pings, its beginning and end, and setting or dropping watches on a server.
     requests: BTreeMap<&'static str, u64>,
 }
 
@@ -46,13 +67,24 @@ impl Stats {
     }
 }
 
-/// How often something took how long.
+/// A distribution of durations in seconds, as a Prometheus histogram has it.
+///
+/// >>> with lock:
+/// ...     client.stats().wait.count
+/// 1
 #[pyclass(frozen, get_all, eq, module = "zklock")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Histogram {
+    /// How many durations there are.
     count: u64,
+    /// All durations together.
     sum: f64,
+    /// The longest of all.
     max: f64,
+    /// Upper bounds, growing, each with the number of durations that are no longer.
+    ///
+    /// The bounds are 1, 2 and 5 of every power of ten from 100 µs to 1,000 s. Longer ones are in `count`
+    /// only.
     buckets: Vec<(f64, u64)>,
 }
 

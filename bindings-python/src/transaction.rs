@@ -8,7 +8,14 @@ use crate::errors::Failure;
 use crate::pending::Pending;
 use crate::wait::block_on;
 
-/// Writes to ZooKeeper that are carried out together, and only while a lock is held.
+/// Writes to ZooKeeper that are carried out together, and only while the lock's node exists.
+///
+/// >>> with lock as lease:
+/// ...     lease.transaction().set_data("/state", b"done", version=0).create("/report").commit()
+///
+/// So they need no fencing token: a holder that was paused, and whose lock went to somebody else,
+/// changes nothing. Paths are absolute, below the client's chroot. Nodes are created persistent, with
+/// the client's access control list. Every method but `commit` returns the transaction.
 #[pyclass(frozen, module = "zklock")]
 pub(crate) struct Transaction {
     /// None once it was committed.
@@ -38,12 +45,18 @@ impl Transaction {
 #[pymethods]
 impl Transaction {
     /// Create a node.
+    ///
+    /// >>> with lock as lease:
+    /// ...     lease.transaction().create("/report", b"draft").commit()
     #[pyo3(signature = (path, data=&[] as &[u8]), text_signature = "($self, path, data=b'')")]
     fn create<'py>(slf: PyRef<'py, Self>, path: &str, data: &[u8]) -> Result<PyRef<'py, Self>, Failure> {
         Self::with(slf, |transaction| transaction.create(path, data))
     }
 
-    /// Write a node's data.
+    /// Write a node's data, if its version matches; None matches any.
+    ///
+    /// >>> with lock as lease:
+    /// ...     lease.transaction().set_data("/state", b"done", version=0).commit()
     #[pyo3(signature = (path, data, version=None))]
     fn set_data<'py>(
         slf: PyRef<'py, Self>,
@@ -54,7 +67,10 @@ impl Transaction {
         Self::with(slf, |transaction| transaction.set_data(path, data, version))
     }
 
-    /// Delete a node.
+    /// Delete a node, if its version matches; None matches any.
+    ///
+    /// >>> with lock as lease:
+    /// ...     lease.transaction().delete("/state").commit()
     #[pyo3(signature = (path, version=None))]
     fn delete<'py>(
         slf: PyRef<'py, Self>,
@@ -64,12 +80,23 @@ impl Transaction {
         Self::with(slf, |transaction| transaction.delete(path, version))
     }
 
-    /// Have all fail unless a node is of this version.
+    /// Make the whole transaction fail unless a node has this version.
+    ///
+    /// >>> with lock as lease:
+    /// ...     lease.transaction().check("/state", 0).create("/report").commit()
     fn check<'py>(slf: PyRef<'py, Self>, path: &str, version: i32) -> Result<PyRef<'py, Self>, Failure> {
         Self::with(slf, |transaction| transaction.check(path, version))
     }
 
-    /// Carry all out, or none.
+    /// Carry out all operations, or none. Waits for the answer for up to the client's `connect_timeout`.
+    ///
+    /// >>> with lock as lease:
+    /// ...     lease.transaction().create("/report", b"draft").commit()
+    ///
+    /// Raises `LockLost` if the lock is not held any more, or `TransactionFailed` if one of the operations
+    /// cannot be carried out, as the message says: nothing was written then. Raises `ConnectionFailed` if
+    /// no answer came: the operations may or may not have been applied, as when the wait is interrupted.
+    /// Raises `NotHeld` after a release, and `BadArgument` for a malformed path or a second commit.
     fn commit(&self, py: Python<'_>) -> Result<(), Failure> {
         Ok(block_on(py, self.take()?.commit())??)
     }

@@ -1,13 +1,12 @@
-"""Distributed locks on Apache ZooKeeper: fair, reentrant, fenced, on one wire with Apache Curator.
+"""Distributed locks on Apache ZooKeeper: fair, reentrant, fenced, wire-compatible with Apache Curator.
 
-    import zklock
+>>> import zklock
+>>> with zklock.Mutex("zk1:2181,zk2:2181", "/locks/report") as lease:
+...     write_report(lease.fencing_token)
 
-    with zklock.Mutex("zk1:2181,zk2:2181", "/locks/report") as lease:
-        write_report(lease.fencing_token)
-
-`Client` keeps a session with an ensemble; `Mutex`, `ReadWriteLock` and `Semaphore` are locks at a path,
-`MultiLock` is several of them as one, and an acquire gives a `Lease`. For asyncio, `zklock.aio` has the
-same classes.
+`Client` keeps a session with an ensemble; `Mutex`, `ReadWriteLock` and `Semaphore` are locks at a path;
+`MultiLock` is several of them as one; an acquire gives a `Lease`. `zklock.aio` has the same classes, for
+asyncio.
 """
 
 import atexit as _atexit

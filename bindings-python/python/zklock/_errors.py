@@ -1,4 +1,4 @@
-"""The exceptions: each with a code, the same in every language, and mostly a builtin base beside `Error`."""
+"""The exceptions: each has a code, the same in every language; most have a builtin base beside `Error`."""
 
 from __future__ import annotations
 
@@ -6,83 +6,186 @@ from typing import ClassVar
 
 
 class Error(Exception):
-    """What everything that zklock raises has in common, but for `TypeError`."""
+    """The base of everything that zklock raises, except `TypeError`.
+
+    >>> try:
+    ...     zklock.Mutex(client, "no/slash/in/front")
+    ... except zklock.Error as error:
+    ...     error.code
+    'BAD_ARGUMENT'
+    """
 
     #: A stable name of the kind of error, the same in every language.
     code: ClassVar[str]
 
 
 class LockTimeout(Error, TimeoutError):
-    """The lock was not acquired before the deadline. The contender has left the queue."""
+    """The lock was not acquired before the deadline. The contender has left the queue.
+
+    >>> try:
+    ...     with taken.hold(timeout=0.1):
+    ...         print("held")
+    ... except zklock.LockTimeout:
+    ...     print("taken")
+    taken
+    """
 
     code = "LOCK_TIMEOUT"
 
 
 class LockLost(Error):
-    """The lease proves nothing any more: its session ended, its node was deleted, or its client closed."""
+    """The lease proves nothing any more: its session ended, its node was deleted, or its client closed.
+
+    >>> lock.acquire()
+    True
+    >>> client.close()
+    >>> try:
+    ...     lock.lease.check()
+    ... except zklock.LockLost:
+    ...     print("lost")
+    lost
+    """
 
     code = "LOCK_LOST"
 
 
 class NotHeld(Error, RuntimeError):
-    """There is nothing to release: the caller does not hold the lock, or released this lease before."""
+    """There is nothing to release: the caller does not hold the lock, or has already released this lease.
+
+    >>> try:
+    ...     lock.release()
+    ... except zklock.NotHeld:
+    ...     print("not held")
+    not held
+    """
 
     code = "NOT_HELD"
 
 
 class UpgradeRefused(Error, RuntimeError):
-    """A reader asked for the write lock while it reads; it would wait for itself for ever."""
+    """A reader asked for the write lock while it reads: it would wait for itself for ever.
+
+    >>> with catalogue.read_lock:
+    ...     try:
+    ...         catalogue.write_lock.acquire()
+    ...     except zklock.UpgradeRefused:
+    ...         print("release the read lock first")
+    release the read lock first
+    """
 
     code = "UPGRADE_REFUSED"
 
 
 class ConnectionFailed(Error, ConnectionError):
-    """No server answered in time."""
+    """No server answered in time.
+
+    >>> try:
+    ...     zklock.Client("127.0.0.1:1", connect_timeout=0.1)
+    ... except zklock.ConnectionFailed:
+    ...     print("out of reach")
+    out of reach
+    """
 
     code = "CONNECTION_FAILED"
 
 
 class AuthFailed(Error, PermissionError):
-    """The server refused the credentials, or they do not permit the operation."""
+    """The server refused the credentials, or they do not permit the operation.
+
+    >>> private = zklock.Client("zk1:2181,zk2:2181", auth=[("digest", "me:secret")], acl="creator")
+    >>> with zklock.Mutex(private, "/private/report"):
+    ...     try:
+    ...         zklock.Mutex(client, "/private/report").acquire(timeout=5)
+    ...     except zklock.AuthFailed:
+    ...         print("not permitted")
+    not permitted
+    """
 
     code = "AUTH_FAILED"
 
 
 class BadArgument(Error, ValueError):
-    """An argument is out of its range, or names what is not there. The message names the argument.
+    """An argument is out of range, or names something that does not exist. The message names it.
 
-    No request was sent, but those that looked at what the argument names.
+    >>> try:
+    ...     zklock.Mutex(client, "no/slash/in/front")
+    ... except zklock.BadArgument as error:
+    ...     print(error)
+    path: ...
+
+    No request was sent, except those that looked up what the argument names.
     """
 
     code = "BAD_ARGUMENT"
 
 
 class ClientClosed(Error, RuntimeError):
-    """The client has been closed."""
+    """The client has been closed.
+
+    >>> client.close()
+    >>> try:
+    ...     lock.acquire()
+    ... except zklock.ClientClosed:
+    ...     print("closed")
+    closed
+    """
 
     code = "CLIENT_CLOSED"
 
 
 class Forked(Error, RuntimeError):
-    """The handle was inherited through fork and belongs to the parent. Make a new client in this process."""
+    """The handle was inherited through fork and belongs to the parent. Make a new client in this process.
+
+    >>> if os.fork() == 0:
+    ...     try:
+    ...         lock.acquire()
+    ...     except zklock.Forked:
+    ...         os._exit(0)
+    ...     os._exit(1)
+    >>> os.wait()[1]
+    0
+    """
 
     code = "FORKED"
 
 
 class SequenceExhausted(Error):
-    """The directory's sequence counter is near its end. Delete the idle directory, or use another path."""
+    """The directory's sequence counter is near its end. Delete the idle directory, or use another path.
+
+    >>> try:
+    ...     lock.acquire()
+    ... except zklock.SequenceExhausted:
+    ...     lock = zklock.Mutex(client, "/locks/report-2")
+    True
+    """
 
     code = "SEQUENCE_EXHAUSTED"
 
 
 class PermitsMismatch(Error):
-    """Another contender on this path uses a different number of permits. The message has both."""
+    """Another contender on this path uses a different number of permits. The message has both.
+
+    >>> with zklock.Semaphore(client, "/locks/pool", 5):
+    ...     try:
+    ...         zklock.Semaphore(client, "/locks/pool", 7).acquire()
+    ...     except zklock.PermitsMismatch:
+    ...         print("not 7")
+    not 7
+    """
 
     code = "PERMITS_MISMATCH"
 
 
 class TransactionFailed(Error, RuntimeError):
-    """One of a transaction's operations cannot be carried out. None was."""
+    """One of a transaction's operations cannot be carried out. None was.
+
+    >>> with lock as lease:
+    ...     try:
+    ...         lease.transaction().delete("/not/there").commit()
+    ...     except zklock.TransactionFailed:
+    ...         print("nothing was written")
+    nothing was written
+    """
 
     code = "TRANSACTION_FAILED"
 

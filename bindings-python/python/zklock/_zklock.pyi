@@ -1,4 +1,4 @@
-"""The extension module. What is public of it is exported by `zklock`; the rest serves `zklock.aio`."""
+"""The extension module. `zklock` exports what is public of it; the rest serves `zklock.aio`."""
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from os import PathLike
@@ -55,29 +55,30 @@ __version__: str
 class Client:
     """A connection to a ZooKeeper ensemble, shared by the locks made on it.
 
-        with zklock.Client("zk1:2181,zk2:2181/chroot") as client:
-            lock = zklock.Mutex(client, "/locks/report")
+    >>> with zklock.Client("zk1:2181,zk2:2181/chroot") as client:
+    ...     lock = zklock.Mutex(client, "/locks/report")
 
-    `hosts` is `host[:port]`, separated by commas, with an optional chroot at the end. Without it the
-    environment variable `ZKLOCK_HOSTS` counts, else `127.0.0.1:2181`. Times are in seconds: after
-    `session_timeout` without hearing from this process the servers free its locks. `label` is shown to
-    operators in the data of the nodes.
+    `hosts` names the servers: `host[:port]`, separated by commas, with an optional chroot at the end.
+    Without it the environment variable `ZKLOCK_HOSTS` counts, else `127.0.0.1:2181`. Times are in
+    seconds. Servers that have not heard from this process for `session_timeout` free its locks. `label`
+    is shown to operators in the data of the nodes.
 
-    `auth` are credentials to show to the servers: pairs of scheme and credential, as
-    `("digest", "user:password")`. `acl` says who may do what with the nodes that the client makes, parents
-    too: `"open"` to everybody, the default; `"creator"`, for whoever shows the same credentials; or rules as
-    ZooKeeper's own command line takes them, `"digest:user:hash:cdrwa,world:anyone:r"`. What is not permitted
-    is `AuthFailed`. A server takes any password of the scheme `digest`; a wrong one shows at the nodes. Locks
-    that are made with a hosts string show none.
+    `auth` is a list of credentials to show to the servers: pairs of scheme and credential, such as
+    `("digest", "user:password")`. `acl` says who may do what with the nodes that the client makes,
+    parents included: `"open"` permits everything to everybody, and is the default; `"creator"` permits
+    everything to those who show the same credentials; or give rules in the syntax of ZooKeeper's own
+    command line, such as `"digest:user:hash:cdrwa,world:anyone:r"`. What is not permitted raises
+    `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows at the nodes.
+    Locks that are made with a hosts string show no credentials.
 
-    `sasl` is a user and password for DIGEST-MD5; a server that refuses them is `AuthFailed`, at once. `tls`
-    encrypts the connections.
+    `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
+    once. `tls` encrypts the connections.
 
     Connects, or raises `ConnectionFailed` if no server answers within `connect_timeout`. Raises
     `BadArgument` for a malformed argument, before anything is sent.
 
     The client closes when nothing uses it any more, and at the end of the process. A child process that
-    inherits it through fork makes its own: the inherited one raises `Forked`.
+    inherits it through fork must make its own: the inherited one raises `Forked`.
     """
 
     def __new__(
@@ -101,36 +102,52 @@ class Client:
         """The current ZooKeeper session."""
 
     def on_state(self, callback: Callable[[str], object]) -> Notice:
-        """Have `callback` called with the new state whenever it changes, from now on, until it is `closed`.
+        """Have `callback` called with the new state whenever it changes, until the client is `closed`.
 
-        It tells of the connection, not of locks: see `Lease.on_lost` for those. How it is called: as there.
+        >>> notice = client.on_state(lambda state: print("now", state))
+
+        It reports on the connection, not on locks: for those see `Lease.on_lost`, also for how it is
+        called.
         """
 
     def stats(self) -> Stats:
-        """What the client did since it was made. Sends nothing, and works for a closed client too."""
+        """What the client has done since it was made. Sends nothing, and works for a closed client, too.
+
+        >>> client.stats().acquisitions
+        0
+        """
 
     def revoke(self, node: str) -> None:
         """Ask a contender to give its lock up, as Curator's `Revoker` does.
 
-        `node` is its node's full path below the client's chroot, as `Lease.node` gives it, and
-        `f"{lock.path}/{contender.node}"`. A holder hears of it if it listens, as with `Lease.on_revoke`, and
-        does as it likes.
+        >>> with lock as lease:
+        ...     client.revoke(lease.node)
+
+        `node` is the full path of its node below the client's chroot: `Lease.node`, or
+        `f"{lock.path}/{contender.node}"`. A holder is notified if it listens, as with `Lease.on_revoke`,
+        and may ignore it.
 
         Raises `NotHeld` if there is no such node, `BadArgument` if it is not a contender's, `AuthFailed`,
-        `ConnectionFailed`.
+        and `ConnectionFailed`.
         """
 
     def break_lock(self, node: str) -> None:
         """Take a contender's lock, or its place in the queue, away: delete its node. For operators.
 
+        >>> for contender in lock.contenders():
+        ...     if contender.host == "retired.example.org":
+        ...         client.break_lock(f"{lock.path}/{contender.node}")
+
         A holder that is in touch with the server learns of its loss within moments, but perhaps after the
-        next one was granted the lock. Raises as `revoke`.
+        next one was granted the lock. Raises what `revoke` raises.
         """
 
     def close(self) -> None:
         """Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
 
-        Waits until the server has acknowledged it, up to two seconds. Closing again does nothing.
+        >>> client.close()
+
+        Waits until the server has acknowledged it, for two seconds at most. Closing again does nothing.
         """
 
     def __enter__(self) -> Self: ...
@@ -142,8 +159,11 @@ class Client:
 class Lease:
     """Proof of holding a lock, returned by a successful acquire.
 
-    Every acquire gives a lease of its own. Those of one owner on one path share node, token and state; the
-    last one released frees the lock. A lease that nothing refers to any more is released.
+    >>> with lock as lease:
+    ...     write_report(lease.fencing_token)
+
+    Every acquire gives a lease of its own. Those of one owner on one path share node, token and state;
+    the last one released frees the lock. A lease that nothing refers to any more is released.
     """
 
     @property
@@ -158,8 +178,8 @@ class Lease:
     def fencing_token(self) -> int:
         """A number that grows from holder to holder over the life of the ensemble.
 
-        Hand it to the resource that the lock guards, and let that refuse smaller ones: a process that was
-        paused cannot know that it lost the lock.
+        Hand it to the resource that the lock guards, and let the resource refuse smaller ones: a process
+        that was paused cannot know that it lost the lock.
         """
 
     @property
@@ -170,16 +190,16 @@ class Lease:
     def state(self) -> str:
         """`held`; `suspended` while the server is out of reach; `lost` for good; or `released`.
 
-        A suspended lease is still good, for `remaining` seconds: it is held again when the server answers in
-        time, and lost when it does not. Sends nothing.
+        A suspended lease is still good, for `remaining` seconds: it is held again if the server answers in
+        time, and lost if it does not. Sends nothing.
         """
 
     @property
     def remaining(self) -> float:
         """For how many seconds nobody else can have the lock, whatever happens; 0 if lost or released.
 
-        It ends half the session time-out after the last write that the server acknowledged, and is prolonged
-        while the server answers. Sends nothing.
+        It runs out half the session time-out after the last write that the server acknowledged, and is
+        prolonged while the server answers. Sends nothing.
         """
 
     @property
@@ -192,35 +212,59 @@ class Lease:
     def check(self) -> None:
         """Return if the lock is held. Sends nothing.
 
+        >>> with lock as lease:
+        ...     lease.check()
+
         Raises `LockLost`, or `NotHeld` after a release.
         """
 
     def on_lost(self, callback: Callable[[Lease], object]) -> Notice:
-        """Have `callback` called with the lease, once, when it is lost; soon, if it is already.
+        """Have `callback` called with the lease, once, when it is lost; soon, if it already is.
+
+        >>> lost = threading.Event()
+        >>> with lock as lease:
+        ...     notice = lease.on_lost(lambda lease: lost.set())
 
         It is called on the thread `zklock-deliver`, where all callbacks wait for one another: let it set an
-        event or the like, and return. What it raises goes to `sys.unraisablehook`. Nothing is called once the
-        lease is released. A callback that refers to the lease itself, not to its argument, keeps it held.
+        event or the like, and return. What it raises goes to `sys.unraisablehook`. Nothing is called once
+        the lease is released. A callback that refers to the lease itself, and not to its argument, keeps
+        the lease held.
         """
 
     def on_revoke(self, callback: Callable[[Lease], object]) -> Notice:
         """Have `callback` called with the lease, once, when somebody asks for the lock to be given up.
 
-        As with `Client.revoke`, or Curator's `Revoker`; a request that was made before this call counts. The
-        lease stays held: to release it is the holder's part. How it is called: see `on_lost`.
+        >>> asked = threading.Event()
+        >>> with lock as lease:
+        ...     notice = lease.on_revoke(lambda lease: asked.set())
+
+        They ask with `Client.revoke`, or Curator's `Revoker`; a request that was made before this call
+        counts. The lease stays held: the holder decides whether to release it. How it is called: see
+        `on_lost`.
         """
 
     def transaction(self) -> Transaction:
-        """Begin a transaction that is carried out only while the lock is held. Sends nothing."""
+        """Begin a transaction that is carried out only while the lock is held. Sends nothing.
+
+        >>> with lock as lease:
+        ...     lease.transaction().set_data("/state", b"done").commit()
+        """
 
     def wait_lost(self, timeout: float | None = -1) -> bool:
         """Wait until the lease is lost; False if it was released first, or after `timeout` seconds.
 
-        Raises `BadArgument` for a time-out below zero, but for -1, which like None is for ever.
+        >>> with lock as lease:
+        ...     lease.wait_lost(timeout=0.1)
+        False
+
+        -1 and None wait for ever. Raises `BadArgument` for any other time-out below zero.
         """
 
     def release(self, wait: bool = True) -> None:
         """Release this level, from any thread, once. The last level of a hold frees the lock.
+
+        >>> with lock as lease:
+        ...     lease.release(wait=False)
 
         Waits until the server has acknowledged it, or the session is over; with `wait=False` returns when
         the release is on its way. It never fails because of the network.
@@ -232,8 +276,9 @@ class Lease:
 class Leases:
     """The leases of one acquire of several locks or permits, in the order in which they were taken.
 
-        with semaphore.acquire_many(3) as leases:
-            print([lease.fencing_token for lease in leases])
+    >>> with semaphore.acquire_many(3) as leases:
+    ...     len(leases)
+    3
 
     Each may be released on its own. The end of a `with` block releases those that were not, and raises
     `LockLost` if one was lost. Leases that nothing refers to any more are released.
@@ -242,13 +287,19 @@ class Leases:
     def check(self) -> None:
         """Return if all locks are held. Sends nothing.
 
+        >>> with semaphore.acquire_many(3) as leases:
+        ...     leases.check()
+
         Raises `LockLost`, or `NotHeld` after the release of one.
         """
 
     def release(self, wait: bool = True) -> None:
-        """Release those that were not released yet, from any thread, the last one first. See `Lease.release`.
+        """Release those that were not yet released, the last one first, from any thread.
 
-        Raises `NotHeld` if all were.
+        >>> leases = semaphore.acquire_many(3)
+        >>> leases.release()
+
+        See `Lease.release`. Raises `NotHeld` if all were released already.
         """
 
     def __len__(self) -> int: ...
@@ -261,7 +312,12 @@ class Leases:
 
 @final
 class Contender:
-    """One contender in the queue of a lock, as `Lock.contenders()` found it. Does not change."""
+    """One contender in the queue of a lock, as `Lock.contenders()` found it. Does not change.
+
+    >>> with lock:
+    ...     lock.contenders()[0].language
+    'python'
+    """
 
     @property
     def position(self) -> int:
@@ -285,7 +341,7 @@ class Contender:
 
     @property
     def host(self) -> str | None:
-        """The name of its host; None, as all that follows, if it is not one of zklock's."""
+        """The name of its host; None, like everything that follows, if the node is not zklock's."""
 
     @property
     def pid(self) -> int | None:
@@ -301,7 +357,7 @@ class Contender:
 
     @property
     def since(self) -> float | None:
-        """Since when it contends, by its own clock, in seconds since 1970 as `time.time()` counts them."""
+        """When it began to contend, by its own clock, in seconds since 1970 as `time.time()` counts them."""
 
     @property
     def data(self) -> bytes:
@@ -314,17 +370,12 @@ class Contender:
 class Lock:
     """Something that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
 
-        with lock as lease: ...
-        with lock.hold(timeout=5) as lease: ...
-        if lock.acquire(timeout=5):
-            try:
-                ...
-            finally:
-                lock.release()
+    >>> with lock as lease:
+    ...     write_report(lease.fencing_token)
 
-    The *owner* of a lock, who may acquire it again, is the thread. An owner that acquired a lock n times
-    releases it n times. The lock object may be shared by threads. Levels that were never released are when
-    the object goes.
+    The *owner* of a lock, who may acquire it again, is the thread. An owner that acquired a lock n
+    times releases it n times. Threads may share the lock object. When the object goes, levels that were
+    never released are released.
     """
 
     @property
@@ -335,28 +386,34 @@ class Lock:
     def lease(self) -> Lease | None:
         """The calling thread's newest lease of this object that was not released, or None.
 
-        With `reentrant=False`: the object's, whoever acquired it.
+        With `reentrant=False`, and of a semaphore: the object's, whoever acquired it.
         """
 
     def acquire(self, blocking: bool = True, timeout: float | None = -1) -> bool:
         """Acquire the lock for the calling thread; False if it was not acquired in time, and only then.
 
+        >>> if lock.acquire(timeout=5):
+        ...     lock.release()
+
         `timeout` is in seconds and covers connecting, queueing and waiting together. -1 or None waits as
-        long as it takes: connection loss only lengthens the wait. 0 is the same as `blocking=False`: a lock
-        that is taken is not queued for.
+        long as it takes: connection loss only lengthens the wait. 0 is the same as `blocking=False`: it
+        does not queue for a lock that is taken.
 
         Other threads run while this one waits. Ctrl-C is answered within 0.2 s and leaves the queue.
 
         Raises `BadArgument` for another negative time-out, for NaN, and for a time-out together with
         `blocking=False`; `UpgradeRefused` for a write lock whose read lock the caller holds;
         `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within the
-        client's `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, `Forked`.
+        client's `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
         """
 
     def release(self, wait: bool = True) -> None:
         """Undo the calling thread's newest acquire of this object. See `Lease.release`.
 
-        With `reentrant=False`: the object's newest acquire, whoever calls.
+        >>> if lock.acquire(blocking=False):
+        ...     lock.release()
+
+        With `reentrant=False`, and of a semaphore: undo the object's newest acquire, whoever calls.
 
         Raises `NotHeld` if there is none.
         """
@@ -364,18 +421,29 @@ class Lock:
     def owned(self) -> bool:
         """Whether the calling thread holds the lock, through this object or another one. Sends nothing.
 
-        With `reentrant=False`: whether this object holds it, whoever acquired it.
+        >>> with lock:
+        ...     lock.owned()
+        True
+
+        With `reentrant=False`, and of a semaphore: whether this object holds it, whoever acquired it.
         """
 
     def locked(self) -> bool:
         """Whether anybody holds the lock or waits for it, as of now: it may have changed when this returns.
 
-        Of a semaphore: whether no permit is free. One read, whoever holds it. Raises `ConnectionFailed` if no
-        server answers within the client's `connect_timeout`.
+        >>> lock.locked()
+        False
+
+        Of a semaphore: whether no permit is free. One read, whoever holds it. Raises `ConnectionFailed` if
+        no server answers within the client's `connect_timeout`.
         """
 
     def contenders(self) -> list[Contender]:
         """Who contends for the lock, in the order of the queue: those that hold it first.
+
+        >>> with lock:
+        ...     lock.contenders()[0].language
+        'python'
 
         Two round trips, however many there are. Raises what `locked()` raises.
         """
@@ -383,7 +451,11 @@ class Lock:
     def hold(self, timeout: float | None = -1) -> Hold[Lease]:
         """A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
 
-        Its message says whether the lock was taken or the servers were out of reach.
+        >>> with lock.hold(timeout=5):
+        ...     print("held")
+        held
+
+        The message says whether the lock was taken or the servers were out of reach.
         """
 
     def __enter__(self) -> Lease: ...
@@ -393,27 +465,28 @@ class Lock:
 
 @final
 class Mutex(Lock):
-    """A fair, exclusive lock, queued for as Curator's `InterProcessMutex` is.
+    """A fair, exclusive lock that queues as Curator's `InterProcessMutex` does.
 
-        lock = zklock.Mutex(client, "/locks/report")
-        with lock as lease:
-            write_report(lease.fencing_token)
+    >>> lock = zklock.Mutex(client, "/locks/report")
+    >>> with lock as lease:
+    ...     write_report(lease.fencing_token)
 
     `path` is absolute, below the client's chroot; missing directories are made when needed. Two lock
     objects on one client and path are one lock. Making one sends nothing.
 
-    With a hosts string for `client` the process's one client for these hosts is used, made at the first
-    acquire and closed at the end of the process. Such a lock works after a fork, too.
+    With a hosts string for `client`, the process's one client for these hosts is used, made at the
+    first acquire and closed at the end of the process. Such a lock works after a fork, too.
 
-    With `reentrant=False` it is to `threading.Lock` what it is to `threading.RLock` otherwise: an acquire by
-    the thread that holds it waits, or times out, and any thread may release it:
+    By default it works as `threading.RLock` does. With `reentrant=False` it works as `threading.Lock`
+    does: an acquire by the thread that holds it waits, or times out, and any thread may release it:
 
-        lock = zklock.Mutex(client, "/locks/report", reentrant=False)
-        lock.acquire()
-        threading.Thread(target=lock.release).start()
+    >>> baton = zklock.Mutex(client, "/locks/baton", reentrant=False)
+    >>> baton.acquire()
+    True
+    >>> threading.Thread(target=baton.release).start()
 
-    `label` is shown to operators in the data of the nodes. `naming` decides who else understands them:
-    `"curator"`, or `"kazoo"` where kazoo services cannot set `extra_lock_patterns`.
+    `label` is shown to operators in the data of the nodes. `naming` decides who else understands the
+    nodes: `"curator"`, or `"kazoo"` where kazoo services cannot set `extra_lock_patterns`.
 
     Raises `BadArgument` for a malformed argument.
     """
@@ -430,31 +503,29 @@ class Mutex(Lock):
 
 @final
 class ReadWriteLock:
-    """A fair, reentrant read/write lock, queued for as Curator's `InterProcessReadWriteLock` is.
+    """A fair, reentrant read/write lock that queues as Curator's `InterProcessReadWriteLock` does.
 
-        lock = zklock.ReadWriteLock(client, "/locks/catalogue")
-        with lock.read_lock:
-            read()
-        with lock.write_lock as lease:
-            write(lease.fencing_token)
+    >>> catalogue = zklock.ReadWriteLock(client, "/locks/catalogue")
+    >>> with catalogue.read_lock:
+    ...     print("reading, with others")
+    reading, with others
 
     Readers hold it together, a writer holds it alone. A reader that comes after a waiting writer waits
     behind it.
 
-    A writer may take the read lock as well, and keeps that when it releases the write lock, with no other
+    A writer may also take the read lock, and keeps it when it releases the write lock, with no other
     writer in between:
 
-        with lock.write_lock:
-            write()
-            lock.read_lock.acquire()
-        read()
-        lock.read_lock.release()
+    >>> with catalogue.write_lock:
+    ...     catalogue.read_lock.acquire()
+    True
+    >>> catalogue.read_lock.release()
 
-    The other way round would have it wait for itself: a reader that asks for the write lock gets
+    The other way round it would wait for itself: a reader that asks for the write lock gets
     `UpgradeRefused` at once.
 
-    The arguments are those of `Mutex`. Fencing tokens of readers that hold together are not comparable. A
-    mutex and a read/write lock on one path are not one lock; give them different paths.
+    The arguments are those of `Mutex`. Fencing tokens of readers that hold together are not comparable.
+    A mutex and a read/write lock on one path are not one lock; give them different paths.
     """
 
     def __new__(
@@ -479,10 +550,14 @@ class ReadWriteLock:
 
 @final
 class Stats:
-    """What a client did since it was made: a snapshot, of numbers that only grow.
+    """What a client has done since it was made: a snapshot of numbers that only grow.
 
-    A *hold* begins with a grant and ends with its last release, or with its loss. Re-entry begins none, and
-    counts nowhere: it costs nothing. Each permit of a semaphore is a hold.
+    >>> with lock:
+    ...     client.stats().acquisitions
+    1
+
+    A *hold* begins with a grant and ends with its last release, or with its loss. Re-entry begins none,
+    and counts nowhere: it costs nothing. Each permit of a semaphore is a hold.
     """
 
     @property
@@ -510,7 +585,7 @@ class Stats:
 
     @property
     def losses(self) -> int:
-        """Holds that were lost, other than by closing the client."""
+        """Holds that were lost, except by closing the client."""
 
     @property
     def wait(self) -> Histogram:
@@ -518,11 +593,11 @@ class Stats:
 
     @property
     def hold(self) -> Histogram:
-        """How long the holds lasted that have ended."""
+        """How long the holds that have ended lasted."""
 
     @property
     def requests(self) -> dict[str, int]:
-        """Requests for locks, by what they were for: `create`, `list`, `watch`, `delete` and so on.
+        """Requests for locks, by purpose: `create`, `list`, `watch`, `delete` and so on.
 
         Every kind is there, also those that were not sent. What a session sends for itself is not among
         them: its pings, its beginning and end, and setting or dropping watches on a server.
@@ -530,15 +605,20 @@ class Stats:
 
 @final
 class Histogram:
-    """How often something took how long, as a Prometheus histogram has it. Times are in seconds."""
+    """A distribution of durations in seconds, as a Prometheus histogram has it.
+
+    >>> with lock:
+    ...     client.stats().wait.count
+    1
+    """
 
     @property
     def count(self) -> int:
-        """How often."""
+        """How many durations there are."""
 
     @property
     def sum(self) -> float:
-        """How long together."""
+        """All durations together."""
 
     @property
     def max(self) -> float:
@@ -546,40 +626,43 @@ class Histogram:
 
     @property
     def buckets(self) -> list[tuple[float, int]]:
-        """Upper bounds, growing, each with how many took no longer than this.
+        """Upper bounds, growing, each with the number of durations that are no longer.
 
-        The bounds are 1, 2 and 5 of every power of ten from 100 µs to 1,000 s. What took longer is in
-        `count` only.
+        The bounds are 1, 2 and 5 of every power of ten from 100 µs to 1,000 s. Longer ones are in `count`
+        only.
         """
 
 @final
 class Semaphore(Lock):
-    """A fair semaphore, queued for as Curator's `InterProcessSemaphoreV2` is: so many hold at the same time.
+    """A fair semaphore that queues as Curator's `InterProcessSemaphoreV2` does.
 
-        slots = zklock.Semaphore(client, "/locks/upstream", 5)
-        with slots as lease: ...
-        with slots.acquire_many(3, timeout=10) as leases: ...
+    >>> semaphore = zklock.Semaphore(client, "/locks/upstream", 5)
+    >>> with semaphore as lease:
+    ...     lease.state
+    'held'
 
-    Contenders take turns, and the one whose turn it is waits for its permits. So whoever wants many is not
-    overtaken by those who want few, and no two can each keep a part of what both need.
+    A fixed number of permits can be held at the same time. Contenders take turns, and the one whose
+    turn it is waits for its permits. So smaller requests cannot overtake a larger one, and no two
+    contenders can each keep a part of what both need.
 
-    Permits have no owner: every acquire, of the same thread too, takes another one. `release()` gives back
-    the newest permit that was acquired through this object with `acquire()`, whoever calls; unlike that of
-    `threading.Semaphore` it cannot give back more than were taken. `lease` is the lease of that permit, and
-    `owned()` tells whether there is one. A lease may also be released on its own, from any thread. Fencing
-    tokens of permits that are held at the same time are not comparable.
+    Permits have no owner: every acquire takes another one, even if the same thread acquires.
+    `release()` gives back the newest permit that was acquired through this object with `acquire()`,
+    whoever calls; unlike that of `threading.Semaphore` it cannot give back more than were taken.
+    `lease` is the lease of that permit, and `owned()` tells whether there is one. A lease may also be
+    released on its own, from any thread. Fencing tokens of permits that are held at the same time are
+    not comparable.
 
-    All contenders on a path must agree on the number of permits. Who finds that somebody there states
-    another one, when it first uses the path or when it has to wait, gets `PermitsMismatch`. With
+    All contenders on a path must agree on the number of permits. A contender that finds another number
+    there, when it first uses the path or when it has to wait, gets `PermitsMismatch`. With
     `shared_count` the number is read instead from the node at that path, which is one of Curator's
-    `SharedCount`: four bytes, the highest first. It is read at every acquire, and who waits learns of a
-    change.
+    `SharedCount`: four bytes, the highest first. It is read at every acquire, and those that wait learn
+    of a change.
 
-    `contenders()` lists a node for each permit that is held or is being waited for in turn (`leases/…`),
-    then those that take turns (`locks/…`), of whom the first is the one that is waiting for its permits.
+    `contenders()` lists a node for each permit that is held or whose turn it is (`leases/…`), then
+    those that take turns (`locks/…`), of which the first is the one that is waiting for its permits.
 
-    Raises `BadArgument` for a malformed argument, and unless exactly one of `permits` and `shared_count` is
-    given; at an acquire if there is no number at `shared_count`.
+    Raises `BadArgument` for a malformed argument, and unless exactly one of `permits` and
+    `shared_count` is given; at an acquire, if there is no number at `shared_count`.
     """
 
     def __new__(
@@ -597,14 +680,18 @@ class Semaphore(Lock):
 
     @property
     def shared_count(self) -> str | None:
-        """The node that the number of permits is read from, or None if it is fixed."""
+        """The node from which the number of permits is read, or None if the number is fixed."""
 
     def acquire_many(self, count: int, blocking: bool = True, timeout: float | None = -1) -> Leases:
         """Acquire `count` permits, all or none, and return their leases: a context manager, too.
 
-        The arguments are those of `acquire`, but what cannot be had in time raises `LockTimeout`. The
-        leases are the caller's: `release()` of the semaphore does not know of them. More permits than a
-        shared number says are waited for.
+        >>> with semaphore.acquire_many(3, timeout=10) as leases:
+        ...     leases[2].state
+        'held'
+
+        The arguments are those of `acquire`, but if the permits cannot be had in time, `LockTimeout` is
+        raised. The leases are the caller's: `release()` of the semaphore does not know of them. If a shared
+        number is smaller than `count`, it waits until the number has grown.
 
         Raises `BadArgument` for no permits, or more than there are.
         """
@@ -613,19 +700,21 @@ class Semaphore(Lock):
 class MultiLock:
     """Several locks as one: all are acquired, or none.
 
-        with zklock.MultiLock([accounts, ledger.write_lock]) as leases: ...
+    >>> with zklock.MultiLock([lock, catalogue.write_lock]) as leases:
+    ...     len(leases)
+    2
 
-    Any kinds may be mixed. They are taken in one order that all zklock programs share: by ensemble, then by
-    path from the root; so two of them cannot wait for each other. A lock that is named twice is taken once;
-    of a read/write lock the write half is taken before the read half. The time-out is one for all. If one
-    cannot be acquired those before it are released; if one is lost while another is waited for, all are
-    released and acquired anew.
+    Any kinds may be mixed. They are taken in one order that all zklock programs share: by ensemble,
+    then by path from the root; so two of them cannot wait for each other. A lock that is named twice is
+    taken once; of a read/write lock the write half is taken before the read half. The time-out is one
+    for all. If one cannot be acquired, those before it are released; if one is lost while another is
+    waited for, all are released and acquired anew.
 
     The owner is the thread, as of its locks. Acquiring is refused with `BadArgument` for an owner that
     holds one of the locks but not one that comes before it: taking that now would break the order.
 
-    Raises `BadArgument` for no locks; for one path through two clients, or as locks of two kinds; and for a
-    lock named twice that does not re-enter.
+    Raises `BadArgument` for no locks; for one path through two clients, or as locks of two kinds; and
+    for a lock named twice that does not re-enter.
     """
 
     def __new__(cls, locks: Iterable[Lock]) -> Self: ...
@@ -638,16 +727,30 @@ class MultiLock:
         """The calling thread's newest leases of this object that were not released, or None."""
 
     def acquire(self, blocking: bool = True, timeout: float | None = -1) -> bool:
-        """Acquire all for the calling thread; False if not all were acquired in time. See `Lock.acquire`."""
+        """Acquire all for the calling thread; False if not all were acquired in time. See `Lock.acquire`.
+
+        >>> both = zklock.MultiLock([lock, catalogue.write_lock])
+        >>> if both.acquire(timeout=5):
+        ...     both.release()
+        """
 
     def release(self, wait: bool = True) -> None:
         """Undo the calling thread's newest acquire of this object. See `Leases.release`.
+
+        >>> both = zklock.MultiLock([lock, catalogue.write_lock])
+        >>> if both.acquire(blocking=False):
+        ...     both.release()
 
         Raises `NotHeld` if there is none.
         """
 
     def hold(self, timeout: float | None = -1) -> Hold[Leases]:
-        """A context manager that acquires all within `timeout` seconds, or raises `LockTimeout`."""
+        """A context manager that acquires all within `timeout` seconds, or raises `LockTimeout`.
+
+        >>> with zklock.MultiLock([lock, catalogue.write_lock]).hold(timeout=5) as leases:
+        ...     len(leases)
+        2
+        """
 
     def __enter__(self) -> Leases: ...
     def __exit__(
@@ -667,11 +770,15 @@ class Hold(Generic[_T]):
 class Tls:
     """Encryption of a client's connections: files in PEM.
 
-        zklock.Client("zk1:2281", tls=zklock.Tls("ca.pem", cert="me.pem", key="me.key"))
+    >>> tls = zklock.Tls("ca.pem", cert="cert.pem", key="key.pem")
+    >>> with zklock.Client("zk1:2281", tls=tls) as client:
+    ...     client.state
+    'connected'
 
-    `ca` are the certificates of the authorities that vouch for the servers. A server's certificate must be
-    for the name or address by which it is reached. `cert` and `key` are shown to servers that ask who we are;
-    they belong together. The files are read when a client is made, which raises `BadArgument` if it cannot.
+    `ca` holds the certificates of the authorities that vouch for the servers. A server's certificate
+    must be for the name or address by which the server is reached. `cert` and `key` are shown to
+    servers that ask who we are; they belong together. The files are read when a client is made, which
+    raises `BadArgument` if it cannot read them.
     """
 
     def __new__(
@@ -684,42 +791,70 @@ class Tls:
 
 @final
 class Transaction:
-    """Writes to ZooKeeper that are carried out together, and only if the lock's node stands at that moment.
+    """Writes to ZooKeeper that are carried out together, and only while the lock's node exists.
 
-        lease.transaction().set_data("/report/state", b"done", version=3).delete("/report/draft").commit()
+    >>> with lock as lease:
+    ...     lease.transaction().set_data("/state", b"done", version=0).create("/report").commit()
 
-    So they need no fencing token: a holder that was paused, and whose lock went to somebody else, changes
-    nothing. Paths are absolute, below the client's chroot. Nodes are created persistent, with the client's
-    access control list. Every method but `commit` returns the transaction.
+    So they need no fencing token: a holder that was paused, and whose lock went to somebody else,
+    changes nothing. Paths are absolute, below the client's chroot. Nodes are created persistent, with
+    the client's access control list. Every method but `commit` returns the transaction.
     """
 
     def create(self, path: str, data: bytes = b"") -> Self:
-        """Create a node."""
+        """Create a node.
+
+        >>> with lock as lease:
+        ...     lease.transaction().create("/report", b"draft").commit()
+        """
 
     def set_data(self, path: str, data: bytes, version: int | None = None) -> Self:
-        """Write a node's data, if it is of this version; of any, without."""
+        """Write a node's data, if its version matches; None matches any.
+
+        >>> with lock as lease:
+        ...     lease.transaction().set_data("/state", b"done", version=0).commit()
+        """
 
     def delete(self, path: str, version: int | None = None) -> Self:
-        """Delete a node, if it is of this version; of any, without."""
+        """Delete a node, if its version matches; None matches any.
+
+        >>> with lock as lease:
+        ...     lease.transaction().delete("/state").commit()
+        """
 
     def check(self, path: str, version: int) -> Self:
-        """Have the whole transaction fail unless a node is of this version."""
+        """Make the whole transaction fail unless a node has this version.
+
+        >>> with lock as lease:
+        ...     lease.transaction().check("/state", 0).create("/report").commit()
+        """
 
     def commit(self) -> None:
-        """Carry all out, or none. Waits for the answer for up to the client's `connect_timeout`.
+        """Carry out all operations, or none. Waits for the answer for up to the client's `connect_timeout`.
+
+        >>> with lock as lease:
+        ...     lease.transaction().create("/report", b"draft").commit()
 
         Raises `LockLost` if the lock is not held any more, or `TransactionFailed` if one of the operations
-        cannot be carried out, as the message says: nothing was written then. `ConnectionFailed` if no answer
-        came: nobody knows. `NotHeld` after a release, `BadArgument` for a malformed path or a second commit.
-        Interrupted, it may have been carried out or not.
+        cannot be carried out, as the message says: nothing was written then. Raises `ConnectionFailed` if
+        no answer came: the operations may or may not have been applied, as when the wait is interrupted.
+        Raises `NotHeld` after a release, and `BadArgument` for a malformed path or a second commit.
         """
 
 @final
 class Notice:
-    """A callback that was asked for, with `Lease.on_lost`, `Lease.on_revoke` or `Client.on_state`."""
+    """A callback that was asked for, with `Lease.on_lost`, `Lease.on_revoke` or `Client.on_state`.
+
+    >>> notice = client.on_state(lambda state: print("now", state))
+    >>> notice.cancel()
+    """
 
     def cancel(self) -> None:
-        """Have nothing called any more. A call that has begun goes on."""
+        """Call nothing any more. A call that has begun goes on.
+
+        >>> notice = client.on_state(lambda state: print("now", state))
+        >>> notice.cancel()
+        """
 
 @final
 class Owner:
@@ -735,11 +870,17 @@ class Patience:
 
 @final
 class Pending(Awaitable[None], Generic[_T]):
-    """An operation under way. Awaiting it waits for the outcome; `take()` then gives it, once."""
+    """An operation under way. Awaiting it waits for the outcome; `take()` then gives it, once.
+
+    The outcome stays on this side until somebody asks for it. So a lease that arrives in the tick in
+    which its task is cancelled, or after the end of its event loop, is still here to be released.
+    """
 
     def __await__(self) -> Generator[Any, Any]: ...
-    def take(self) -> _T: ...
-    def abandon(self) -> None: ...
+    def take(self) -> _T:
+        """The outcome, or its exception."""
+    def abandon(self) -> None:
+        """Give up the rest of the operation: leave the queue, and release a lease that nobody took."""
 
 def lazy_client(
     hosts: str | None,

@@ -1,9 +1,8 @@
 """The same locks for asyncio.
 
-    from zklock import aio
-
-    async with aio.Mutex("zk1:2181,zk2:2181", "/locks/report") as lease:
-        await write_report(lease.fencing_token)
+>>> from zklock import aio
+>>> async with aio.Mutex("zk1:2181,zk2:2181", "/locks/report") as lease:
+...     await write_report(lease.fencing_token)
 
 The *owner* of a lock, who may acquire it again, is the task that calls `acquire()`. `asyncio.wait_for` and
 `asyncio.create_task` may run the acquire in another task: the caller stays the owner. A child task is a

@@ -65,8 +65,8 @@ class Lock(Acquirable[Lease]):
         """Who contends for the lock, in the order of the queue. See `zklock.Lock.contenders`.
 
         >>> async with lock:
-        ...     [contender.language for contender in await lock.contenders()]
-        ['python']
+        ...     (await lock.contenders())[0].language
+        'python'
         """
         return outcome(_zklock.start_contenders(self._lock))
 

@@ -56,8 +56,8 @@ class Semaphore(Lock):
         """Acquire `count` permits, all or none, and return their leases: a context manager, too.
 
         >>> async with await semaphore.acquire_many(3, timeout=10) as leases:
-        ...     [lease.state for lease in leases]
-        ['held', 'held', 'held']
+        ...     leases[2].state
+        'held'
 
         Arguments and exceptions are those of `zklock.Semaphore.acquire_many`.
         """

@@ -1,0 +1,60 @@
+"""The docstrings of the extension module's stub, which are the module's own: run this to write them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+from zklock import _zklock
+
+STUB = Path(__file__).resolve().parent.parent / "python" / "zklock" / "_zklock.pyi"
+
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef
+
+
+def rewritten(stub: str) -> str:
+    """The stub with the docstrings of the module."""
+    lines = stub.splitlines()
+    # From the end, so that line numbers stay right.
+    for node, doc in reversed(list(_documented(ast.parse(stub)))):
+        indent = " " * (0 if isinstance(node, ast.Module) else node.col_offset + 4)
+        new = _literal(doc, indent)
+        first = node.body[0]
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+            begin = first.lineno - 1
+            # An ellipsis may stand on the line of the signature.
+            if isinstance(first.value.value, str):
+                lines[begin : first.end_lineno] = new
+                continue
+            lines[begin] = lines[begin].removesuffix(" ...")
+            lines[begin + 1 : begin + 1] = new
+        else:
+            lines[first.lineno - 1 : first.lineno - 1] = [*new, ""]
+    return "\n".join(lines) + "\n"
+
+
+def _documented(module: ast.Module) -> list[tuple[Documented, str]]:
+    """The module, its classes, and their members but special ones, in the order of the stub."""
+    found: list[tuple[Documented, str]] = [(module, _doc(_zklock))]
+    for kind in (node for node in module.body if isinstance(node, ast.ClassDef)):
+        found.append((kind, _doc(getattr(_zklock, kind.name))))
+        for member in (node for node in kind.body if isinstance(node, ast.FunctionDef)):
+            if not member.name.startswith("_"):
+                found.append((member, _doc(getattr(getattr(_zklock, kind.name), member.name))))
+    return found
+
+
+def _doc(item: object) -> str:
+    return inspect.getdoc(item) or ""
+
+
+def _literal(doc: str, indent: str) -> list[str]:
+    summary, *rest = doc.splitlines()
+    if not rest:
+        return [f'{indent}"""{summary}"""']
+    return [f'{indent}"""{summary}', *(f"{indent}{line}".rstrip() for line in rest), f'{indent}"""']
+
+
+if __name__ == "__main__":
+    STUB.write_text(rewritten(STUB.read_text()))
