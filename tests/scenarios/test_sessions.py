@@ -107,7 +107,7 @@ def test_s213_late_requests_of_a_session_that_moved(
         old = doors.of(session)
         old.reset()
         old.black_hole()
-        # Otherwise the client might try there again, and its late connect request would bring the session back.
+        # Otherwise the client might try there again, and its late request would move the session back.
         old.refuse_new()
         asked = mover.acquire()
         eventually(lambda: old.snapshot().requests["create2"] > 0, "the create is on its way")

@@ -24,7 +24,7 @@ def connect_options(command: Command) -> dict[str, Any]:
 
 
 def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any]) -> Any:
-    """A lock of `zklock` or of `zklock.aio`, as the command describes it; `locks` are those created before."""
+    """A lock of `zklock` or of `zklock.aio`, as the command describes it; `locks` are the earlier ones."""
     kind = command.get("kind", "mutex")
     if kind == "multi":
         return api.MultiLock([locks[name] for name in command["members"]])
