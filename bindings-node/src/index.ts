@@ -1,7 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 /**
- * Distributed locks on Apache ZooKeeper: fair, reentrant, fenced, on one wire with Apache Curator.
+ * Distributed locks on Apache ZooKeeper: fair, reentrant, fenced, wire-compatible with Apache Curator.
  *
  * All times are in milliseconds.
  *

@@ -1,4 +1,4 @@
-//! Distributed locks on Apache ZooKeeper: fair, reentrant, fenced, on one wire with Apache Curator.
+//! Distributed locks on Apache ZooKeeper: fair, reentrant, fenced, wire-compatible with Apache Curator.
 //!
 //! A [`Client`] keeps a session with an ensemble; a [`Mutex`] is a lock at a path; an acquire returns a [`Lease`],
 //! which proves that the lock is held, carries a fencing token, and releases the lock when dropped. Java services
