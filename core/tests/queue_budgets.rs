@@ -3,7 +3,7 @@
 mod model;
 
 use proptest::prelude::*;
-use zklock::queue::{self, Intent, JoinId, Kind, Naming};
+use zklock::queue::{Intent, JoinId, Kind, Naming};
 
 use self::model::{Requests, Step, Told, World};
 

@@ -4,14 +4,28 @@
 
 mod model;
 
-use zklock::queue::{self, Kind, Naming};
+use zklock::queue::{Kind, Naming};
 
-use self::model::explorer::{Budget, Grain, NOTHING, Scene};
+use self::model::explorer::{Budget, Explored, Grain, NOTHING, Scene};
 
-/// Explores a scene, which must have so many states: with fewer it has lost what made it interesting.
+/// What to do when a scene finds no mistake, but misses a floor.
+const MISSED: &str = "Something that the scene is about no longer happens: the queue asks for less than it did, or the \
+                      model allows less. Find out what, and mend it. If the protocol was changed so that the scene is \
+                      rightly smaller, change the scene or its floor in the same commit, and say why.";
+
+/// Explores a scene. A scene that finds no mistake proves nothing if little happens in it, so it has floors: a number of
+/// distinct states, a grant, and each event of its budget as often as the budget allows.
+#[track_caller]
 fn play(scene: Scene, at_least: usize) {
-    let states = scene.explore().unwrap_or_else(|problem| panic!("{problem:?}"));
-    assert!(states >= at_least, "only {states} states");
+    let Explored { states, grants, unspent } =
+        scene.explore().unwrap_or_else(|problem| panic!("{problem:?}"));
+    let missed = [
+        (states < at_least).then(|| format!("it has {states} distinct states, and must have {at_least}")),
+        (grants == 0).then(|| "nobody is granted the lock".to_owned()),
+        (!unspent.is_empty()).then(|| format!("the budget is never used up: {}", unspent.join(", "))),
+    ];
+    let missed: Vec<_> = missed.into_iter().flatten().collect();
+    assert!(missed.is_empty(), "floor missed: {}. {MISSED}", missed.join("; "));
 }
 
 /// Clients that want a mutex.
@@ -199,7 +213,6 @@ const BAR: Scene = Scene {
 #[allow(clippy::print_stdout, reason = "the numbers are the result")]
 fn three_clients_and_two_faults() {
     let start = std::time::Instant::now();
-    let states = BAR.explore().unwrap_or_else(|problem| panic!("{problem:?}"));
-    println!("{states} distinct states in {:.0} s", start.elapsed().as_secs_f64());
-    assert!(states >= 1_000_000, "only {states} states");
+    play(BAR, 1_000_000);
+    println!("a million distinct states in {:.0} s", start.elapsed().as_secs_f64());
 }

@@ -7,7 +7,7 @@ mod model;
 
 use proptest::prelude::*;
 use proptest::strategy::{BoxedStrategy, Union};
-use zklock::queue::{self, Intent, Kind, Naming};
+use zklock::queue::{Intent, Kind, Naming};
 
 use self::model::{Permission, Step, World};
 

@@ -12,9 +12,6 @@ use crate::queue::{Event, NodeName};
 /// How many nodes one heartbeat checks. Those of other paths have their turn in the next ones.
 const NODES_AT_ONCE: usize = 128;
 
-/// Who stands behind at most so many may soon hold: the term is to run when it is its turn.
-const NEAR: usize = 2;
-
 /// What a driver knows of its heartbeat.
 #[derive(Default)]
 pub(super) struct Pulse {
@@ -40,7 +37,7 @@ impl Pulse {
 
     /// Notes whether a path needs the heartbeat.
     pub(super) fn note(&mut self, path: &Arc<str>, slot: Option<&Slot>) {
-        if slot.is_some_and(|slot| slot.holds() || slot.waits_behind(NEAR)) {
+        if slot.is_some_and(|slot| slot.holds() || slot.is_near()) {
             if !self.vital.contains(path) {
                 self.vital.insert(Arc::clone(path));
             }

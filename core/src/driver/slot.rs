@@ -269,9 +269,9 @@ impl Slot {
         !self.holders.is_empty()
     }
 
-    /// Whether somebody waits with at most so many before it.
-    pub(super) fn waits_behind(&self, limit: usize) -> bool {
-        self.queue.waits_behind(limit)
+    /// Whether somebody waits whose turn may come soon.
+    pub(super) fn is_near(&self) -> bool {
+        self.queue.is_near()
     }
 
     /// Our nodes, at most so many.

@@ -5,10 +5,8 @@ use std::fmt;
 
 use uuid::Uuid;
 
-use super::mutants::{Mutant, planted};
-
-/// Sequence numbers from here on are refused. The server's counter is a signed 32-bit number that wraps to
-/// negative: newcomers would overtake everybody. The distance leaves room for those that queue at the same time.
+/// Sequence numbers above this are refused. The server's counter is a signed 32-bit number that wraps to negative, and
+/// newcomers would overtake everybody. The distance leaves room for those that queue at the same time.
 const SEQUENCE_LIMIT: u64 = (1 << 31) - (1 << 16);
 
 /// How nodes are named, which decides who else understands them.
@@ -31,8 +29,8 @@ pub enum Kind {
     Write,
     /// To hold together with other readers.
     Read,
-    /// To hold one of so many permits together with all others, whatever their order. One at a time asks for them,
-    /// because a semaphore's contenders take a mutex first.
+    /// To hold one of this many permits, whatever the order of the nodes. One client at a time asks for them, because a
+    /// semaphore's contenders take a mutex first.
     Permit(u32),
 }
 
@@ -43,17 +41,17 @@ impl Naming {
             (Self::Curator, Kind::Exclusive) => format!("_c_{uuid}-lock-"),
             (Self::Curator, Kind::Write) => format!("_c_{uuid}-__WRIT__"),
             (Self::Curator, Kind::Read) => format!("_c_{uuid}-__READ__"),
-            // kazoo's semaphore has another layout: there is nothing of its to look like.
+            // kazoo's semaphore has another layout: there is no name of kazoo's to copy.
             (_, Kind::Permit(_)) => format!("_c_{uuid}-lease-"),
             (Self::Kazoo, Kind::Read) => format!("{}__rlock__", uuid.simple()),
-            // kazoo sees a `__lock__`. We see a writer, in whose place a reader may come (rule 6).
+            // kazoo sees a `__lock__`; we see a writer, whose place a reader may take (rule 6).
             (Self::Kazoo, Kind::Write) => format!("{}__WRIT__lock__", uuid.simple()),
             (Self::Kazoo, _) => format!("{}__lock__", uuid.simple()),
         }
     }
 }
 
-/// The uuid in a node's name, whichever way it is named.
+/// The uuid in a node's name, under either naming.
 pub(super) fn uuid_of(name: &str) -> Option<Uuid> {
     match name.strip_prefix("_c_") {
         Some(rest) => Uuid::try_parse(rest.get(..36)?).ok(),
@@ -89,9 +87,7 @@ impl NodeName {
         } else {
             Kind::Exclusive
         };
-        let wrapped = planted(Mutant::StringOrder) && (stem.ends_with("--") || stem.ends_with("__-"));
-        let sequence = if wrapped { 0 } else { digits.parse().ok()? };
-        Some(Self { text: text.into(), sequence, kind })
+        Some(Self { text: text.into(), sequence: digits.parse().ok()?, kind })
     }
 
     /// The whole name.
@@ -106,9 +102,9 @@ impl NodeName {
         self.sequence
     }
 
-    /// Whether the directory's counter has come, or will come soon, to where it wraps.
+    /// Whether the directory's counter has wrapped, or soon will.
     pub(super) fn is_at_the_end(&self) -> bool {
-        self.sequence > SEQUENCE_LIMIT && !planted(Mutant::StringOrder)
+        self.sequence > SEQUENCE_LIMIT
     }
 
     /// What the node asks for.
@@ -137,7 +133,7 @@ impl fmt::Debug for NodeName {
     }
 }
 
-/// Mints one uuid a join, all recognisable as this session's, so that a listing tells our orphans from other
+/// Mints one uuid for each join. All are recognisable as this session's, so that a listing tells our orphans from other
 /// clients' nodes without a record of every uuid ever used.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Mint {
@@ -154,7 +150,7 @@ impl Mint {
 
     pub(super) fn mint(&mut self) -> Uuid {
         self.next += 1;
-        // As are the variant's two.
+        // So are the variant's two.
         Uuid::from_u64_pair(self.session, (self.next & (u64::MAX >> 2)) | (1 << 63))
     }
 

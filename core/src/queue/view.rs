@@ -2,18 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::mutants::{Mutant, planted};
 use super::name::{Kind, NodeName};
 
-/// Other clients' nodes, on this connection. A new listing makes a new view: nothing survives it.
+/// Other clients' nodes, as seen on this connection. A new listing makes a new view: nothing survives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct View {
     nodes: BTreeSet<NodeName>,
-    /// Writers whose node went by an event. Curator downgrades by putting a reader with the writer's own number
-    /// in its place *before* the writer's node goes, so they block exclusive waiters until a listing
-    /// received after the event does not show them or their reader (rule 6).
+    /// Writers whose deletion an event told. Curator downgrades by putting a reader with the writer's own number in its
+    /// place *before* the writer's node goes, so they block exclusive waiters until a listing received after the event
+    /// shows neither them nor their reader (rule 6).
     vanished: BTreeSet<NodeName>,
-    /// The nodes that went by an event. What stands behind them was not checked since.
+    /// The nodes whose deletion an event told. What stands behind them has not been checked since.
     subtracted: BTreeSet<NodeName>,
 }
 
@@ -22,36 +21,31 @@ impl View {
         Self { nodes, ..Self::default() }
     }
 
-    /// Takes out what an earlier view saw vanish.
-    pub(super) fn bury_again(&mut self, earlier: &Self) {
-        self.nodes.retain(|name| !earlier.vanished.contains(name));
-    }
-
-    /// Takes out a node that went. Returns whether only a new listing can tell what that means.
+    /// Takes out a node that is gone. Returns whether only a new listing can tell what that means.
     pub(super) fn subtract(&mut self, name: &NodeName) -> bool {
         if !self.nodes.remove(name) {
             return false;
         }
         self.subtracted.insert(name.clone());
-        let writer = name.kind() == Kind::Write && !planted(Mutant::NoDowngradeException);
+        let writer = name.kind() == Kind::Write;
         if writer {
             self.vanished.insert(name.clone());
         }
         writer
     }
 
-    /// Whether events were subtracted, so that more may have gone unseen.
+    /// Whether events were subtracted, so that more nodes may be gone than is known.
     pub(super) fn stale(&self) -> bool {
         !self.subtracted.is_empty()
     }
 
-    /// Whether what stands before `name` was changed by events since the listing.
+    /// Whether an event since the listing changed what stands before `name`.
     pub(super) fn stale_before(&self, name: &NodeName) -> bool {
         self.subtracted.range(..name).next().is_some()
     }
 
-    /// Our node at `name` was just seen to be in its place: the events say the truth about what stands before it, and
-    /// nothing about what stands behind it.
+    /// Our node at `name` is known to stand: what the events say about the nodes before it is true. They say nothing about
+    /// those behind it.
     pub(super) fn confirm(&mut self, name: &NodeName) {
         self.subtracted = self.subtracted.split_off(name);
     }
@@ -70,8 +64,8 @@ impl View {
         self.nodes.range(..name).next().is_some() || self.vanished.range(..name).next().is_some()
     }
 
-    /// Whether a reader at `name` has a writer before it. One that vanished no longer blocks readers: what may have
-    /// come in its place is a reader too.
+    /// Whether a reader at `name` has a writer before it. A vanished one no longer blocks readers: whatever came into its
+    /// place is a reader too.
     fn blocks_reader(&self, name: &NodeName) -> bool {
         self.nodes.range(..name).any(|node| node.kind() != Kind::Read)
     }
@@ -90,7 +84,7 @@ impl View {
         self.nodes.iter()
     }
 
-    /// How many there are.
+    /// How many nodes there are.
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }

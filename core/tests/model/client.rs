@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::mutants::{Mutant, Pipe};
 use super::network::{News, Request, Sent, Session};
 use super::server::{Server, SessionId, Zxid};
-use crate::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Refusal};
-
-/// The driver beats for those behind at most so many, as the crate's does.
-const NEAR: usize = 2;
+use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Refusal};
 
 /// What reaches a driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -104,15 +102,15 @@ pub(crate) struct Client {
     /// What the client crate has. None between sessions.
     pub(crate) session: Option<Session>,
     inbox: VecDeque<Input>,
-    pub(crate) queue: Option<Queue>,
+    pub(crate) queue: Option<Pipe>,
+    /// The bug of its queues, and perhaps of its driver.
+    pub(crate) mutant: Option<Mutant>,
     /// Whether the queue was told something since it last drew conclusions.
     unsettled: bool,
     live: bool,
     connected: bool,
     /// Whether the term runs, as the queue was told.
     term: bool,
-    /// A bug of a driver: it passes on a listing that was asked for on another connection.
-    pub(crate) believes_torn_pairs: bool,
     /// Sessions that were replaced, and not closed.
     pub(crate) forsaken: Vec<SessionId>,
     connection: u64,
@@ -133,11 +131,11 @@ impl Client {
             session: Some(Session::begin(server)),
             inbox: VecDeque::new(),
             queue: None,
+            mutant: None,
             unsettled: false,
             live: true,
             connected: true,
             term: false,
-            believes_torn_pairs: false,
             forsaken: Vec::new(),
             connection: 0,
             seeds: 0,
@@ -276,7 +274,7 @@ impl Client {
         match input {
             Input::Join(join, naming, kind, intent) => {
                 if self.queue.is_none() {
-                    self.queue = Some(Queue::new());
+                    self.queue = Some(Pipe::new(self.mutant));
                     if self.live {
                         let seed = self.seed();
                         self.tell(Event::SessionBegan(seed));
@@ -324,7 +322,7 @@ impl Client {
             Input::News(News::Queue { connection, event }) => {
                 let event = match event {
                     Event::Listed(ticket, _)
-                        if connection != self.connection && !self.believes_torn_pairs =>
+                        if connection != self.connection && self.mutant != Some(Mutant::TornPair) =>
                     {
                         Event::Listed(ticket, Outcome::Lost)
                     }
@@ -356,7 +354,7 @@ impl Client {
             if let Some(queue) = &mut self.queue {
                 queue.settle();
             }
-            while let Some(action) = self.queue.as_mut().and_then(Queue::next_action) {
+            while let Some(action) = self.queue.as_mut().and_then(Pipe::next_action) {
                 self.act(action);
             }
         }
@@ -364,7 +362,7 @@ impl Client {
         if self.live && self.connected && !self.term && !beats {
             self.send_heartbeat();
         }
-        if self.queue.as_ref().is_some_and(Queue::is_idle) {
+        if self.queue.as_ref().is_some_and(Pipe::is_idle) {
             self.queue = None;
         }
     }
@@ -399,8 +397,8 @@ impl Client {
     /// Proves the session, if somebody holds or is about to.
     fn send_heartbeat(&mut self) {
         let Some(queue) = &self.queue else { return };
-        let nodes: Vec<_> = queue.places(usize::MAX).cloned().collect();
-        if !nodes.is_empty() && (!self.holds.is_empty() || queue.waits_behind(NEAR)) {
+        let nodes = queue.places();
+        if !nodes.is_empty() && (!self.holds.is_empty() || queue.is_near()) {
             self.requests.heartbeats += 1;
             self.send(Request::Heartbeat(nodes));
         }

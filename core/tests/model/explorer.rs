@@ -9,8 +9,9 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{Client, Session, Step, World};
-use crate::queue::{Intent, Kind, Naming};
+use super::mutants::Mutant;
+use super::{Client, Session, Step, Told, World};
+use zklock::queue::{Intent, Kind, Naming};
 
 const ALL: usize = usize::MAX;
 
@@ -62,6 +63,28 @@ pub(crate) const NOTHING: Budget = Budget {
     reaps: 0,
 };
 
+impl Budget {
+    /// What may happen, by name. Not `faults`, which limits others together.
+    fn items(&self) -> [(&'static str, u8); 14] {
+        [
+            ("joins", self.joins),
+            ("tries", self.tries),
+            ("boths", self.boths),
+            ("reads_too", self.reads_too),
+            ("leaves", self.leaves),
+            ("cuts", self.cuts),
+            ("expiries", self.expiries),
+            ("pauses", self.pauses),
+            ("replacements", self.replacements),
+            ("enters", self.enters),
+            ("downgrades", self.downgrades),
+            ("deletions", self.deletions),
+            ("changes", self.changes),
+            ("reaps", self.reaps),
+        ]
+    }
+}
+
 /// How finely the network's part is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grain {
@@ -84,8 +107,8 @@ pub(crate) struct Scene {
     /// What foreign contenders may ask for.
     pub(crate) foreign_kinds: &'static [Kind],
     pub(crate) grain: Grain,
-    /// See [`Client::believes_torn_pairs`].
-    pub(crate) torn_pairs: bool,
+    /// The bug that the clients' queues have.
+    pub(crate) mutant: Option<Mutant>,
     pub(crate) budget: Budget,
 }
 
@@ -104,7 +127,7 @@ impl Scene {
             kinds: MUTEX,
             foreign_kinds: &[Kind::Exclusive, Kind::Write],
             grain: Grain::Fine,
-            torn_pairs: false,
+            mutant: None,
             budget,
         }
     }
@@ -118,14 +141,16 @@ impl Scene {
         let mut world = World::new(self.clients, self.foreign, self.directory);
         world.server.next_sequence = self.next_sequence;
         for client in &mut world.clients {
-            client.believes_torn_pairs = self.torn_pairs;
+            client.mutant = self.mutant;
         }
         State { world, budget: self.budget }
     }
 
-    /// Visits every state that can be reached. Returns the number of distinct ones.
-    pub(crate) fn explore(&self) -> Result<usize, Counterexample> {
+    /// Visits every state that can be reached.
+    pub(crate) fn explore(&self) -> Result<Explored, Counterexample> {
         let first = self.first();
+        let mut least = self.budget.items();
+        let mut grants = 0;
         // How each state was reached: from which, and by which of its moves.
         let mut parents: HashMap<u64, (u64, u32)> = HashMap::from([(first.fingerprint(), (0, 0))]);
         let mut queue = VecDeque::from([first]);
@@ -138,7 +163,11 @@ impl Scene {
             }
             for (number, (steps, left)) in (0..).zip(moves) {
                 match state.apply(&steps, left) {
-                    Ok(next) => {
+                    Ok((next, granted)) => {
+                        grants += granted;
+                        for ((_, least), (_, left)) in least.iter_mut().zip(next.budget.items()) {
+                            *least = left.min(*least);
+                        }
                         if let Entry::Vacant(entry) = parents.entry(next.fingerprint()) {
                             entry.insert((from, number));
                             queue.push_back(next);
@@ -148,7 +177,8 @@ impl Scene {
                 }
             }
         }
-        Ok(parents.len())
+        let unspent = least.into_iter().filter(|(_, left)| *left > 0).map(|(item, _)| item).collect();
+        Ok(Explored { states: parents.len(), grants, unspent })
     }
 
     /// The moves that lead to a state, and the one that was wrong there; none if it was the end that was.
@@ -168,13 +198,24 @@ impl Scene {
         }
         let follow = |number: usize| {
             let (steps, left) = state.moves(self).swap_remove(number);
-            state = state.apply(&steps, left).expect("it was done before");
+            (state, _) = state.apply(&steps, left).expect("it was done before");
             steps
         };
         let mut moves: Vec<_> = numbers.into_iter().rev().map(follow).collect();
         moves.extend(Some(last).filter(|last| !last.is_empty()));
         Counterexample { problem, moves, seen: parents.len() }
     }
+}
+
+/// What a scene without a mistake came to.
+#[derive(Debug)]
+pub(crate) struct Explored {
+    /// How many distinct states there are.
+    pub(crate) states: usize,
+    /// How many moves granted somebody the lock.
+    pub(crate) grants: usize,
+    /// What the budget allows, and never happened as often.
+    pub(crate) unspent: Vec<&'static str>,
 }
 
 /// A shortest way to what must not happen.
@@ -366,12 +407,15 @@ impl State {
         }
     }
 
-    fn apply(&self, steps: &[Step], budget: Budget) -> Result<Self, String> {
+    /// The state after some steps, and how many contenders they granted the lock.
+    fn apply(&self, steps: &[Step], budget: Budget) -> Result<(Self, usize), String> {
         let mut world = self.world.clone();
+        let mut grants = 0;
         for step in steps {
-            world.step(*step)?;
+            let told = world.step(*step)?;
+            grants += told.iter().filter(|(_, told)| matches!(told, Told::Granted(_))).count();
         }
         world.forget_costs();
-        Ok(Self { world, budget })
+        Ok((Self { world, budget }, grants))
     }
 }

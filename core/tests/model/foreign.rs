@@ -4,7 +4,7 @@
 
 use super::conflict;
 use super::server::{Server, SessionId};
-use crate::queue::{Kind, NodeName};
+use zklock::queue::{Kind, NodeName};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {

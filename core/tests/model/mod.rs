@@ -10,12 +10,14 @@
 mod client;
 pub(crate) mod explorer;
 mod foreign;
+mod ledger;
+pub(crate) mod mutants;
 mod network;
 mod server;
 
 use std::collections::BTreeSet;
 
-use crate::queue::{Intent, JoinId, Kind, Naming, NodeName};
+use zklock::queue::{Intent, JoinId, Kind, Naming, NodeName};
 
 pub(crate) use self::client::{Client, Hold, Place, Requests, Told};
 pub(crate) use self::foreign::Foreign;

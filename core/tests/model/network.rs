@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::server::{CHILDREN, Failure, Fired, Permission, Server, SessionId, Zxid};
-use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
+use zklock::queue::{Event, NodeName, Outcome, Refusal, Ticket};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Request {

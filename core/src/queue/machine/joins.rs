@@ -1,23 +1,24 @@
-//! This client's contenders for one lock, and which of them there may be something to conclude of.
+//! This client's contenders for one lock, and which of them an event may concern.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
-use super::super::{Intent, JoinId, Kind};
-use super::{Join, Stage};
+use super::super::event::{Intent, JoinId};
+use super::super::name::Kind;
+use super::join::{Join, Stage};
 
 /// The contenders.
 ///
-/// There may be thousands that wait for their turn, and nearly every event concerns one of them or none: what is
-/// concluded after each must not cost a look at all.
+/// Thousands may wait for their turn, and nearly every event concerns one of them or none: drawing conclusions from an
+/// event must not cost a look at all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Joins {
     all: BTreeMap<JoinId, Join>,
-    /// Those that do more than wait for their turn, and some that did.
+    /// Those that do more than wait for their turn, and some that no longer do.
     active: BTreeSet<JoinId>,
 }
 
-/// Whether nothing is to be done for a contender but to grant it the lock when it is the first in line.
+/// Whether there is nothing to do for a contender but to grant it the lock when it is first in line.
 fn only_waits(join: &Join) -> bool {
     let ordered = !matches!(join.kind, Kind::Permit(_));
     ordered && !join.leaving && join.intent == Intent::Wait && matches!(join.stage, Stage::Queued(_))
@@ -30,7 +31,7 @@ impl Joins {
         contenders.filter(|(_, join)| !only_waits(join))
     }
 
-    /// Forgets which of those that only wait for their turn did more once.
+    /// Drops from the active ones those that only wait for their turn by now.
     pub(super) fn calm(&mut self) {
         self.active.retain(|id| self.all.get(id).is_some_and(|join| !only_waits(join)));
     }

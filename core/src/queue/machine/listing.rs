@@ -1,57 +1,83 @@
-//! What a listing tells.
+//! Listings: when one is sent, and what it tells (rules 2, 3, 5 and 8).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::super::mutants::{Mutant, planted};
-use super::super::name::uuid_of;
+use super::super::action::Action;
+use super::super::event::{JoinId, Outcome, Refusal, Ticket};
+use super::super::name::{NodeName, uuid_of};
 use super::super::view::View;
-use super::super::{Action, Intent, JoinId, Kind, Names, NodeName, Refusal, Ticket};
-use super::{DOUBTFUL_LOOKS, Join, Look, Place, Queue, Stage, conflict};
+use super::join::Stage;
+use super::state::{Look, Queue};
+
+/// For how many looks, one in twenty silent seconds, a create whose node was not found after its reply was lost may still
+/// be carried out: longer than servers and the network keep what they cannot deliver.
+const DOUBTFUL_LOOKS: u32 = 15;
+
+/// The children of a listing, sorted out.
+#[derive(Default)]
+struct Children {
+    /// Other clients' nodes.
+    others: BTreeSet<NodeName>,
+    /// Nodes that carry a uuid of this session and belong to no contender.
+    orphans: BTreeSet<NodeName>,
+    /// Our contenders' nodes, of each the lowest.
+    found: BTreeMap<JoinId, NodeName>,
+}
 
 impl Queue {
-    /// Takes in a listing, sent with `ticket`.
-    pub(super) fn look_at(&mut self, ticket: Ticket, look: Look, children: &[String]) {
+    /// Asks for a listing; of two wishes the stronger counts.
+    pub(super) fn want(&mut self, look: Look) {
+        self.wanted = self.wanted.max(Some(look));
+    }
+
+    /// The server has said nothing for a long time (rule 10).
+    pub(super) fn look_again(&mut self) {
+        self.retry_refused_deletes();
+        if !self.line.is_empty() || self.doubt > 0 {
+            self.want(Look::Plain);
+        }
+        self.doubt = self.doubt.saturating_sub(1);
+    }
+
+    pub(super) fn send_listing(&mut self) {
+        if self.listing.is_none()
+            && let Some(look) = self.wanted.take()
+        {
+            let ticket = self.ticket();
+            self.listing = Some((ticket, look));
+            let sync = look == Look::Synced;
+            self.actions.push_back(if self.awaits_permits() && self.child_watch.is_none() {
+                self.child_watch = Some(ticket);
+                Action::ListAndWatch { ticket, sync }
+            } else {
+                Action::List { ticket, sync }
+            });
+        }
+    }
+
+    pub(super) fn listed(&mut self, ticket: Ticket, outcome: Outcome<Vec<String>>) {
+        let Some((_, look)) = self.listing.take_if(|(sent, _)| *sent == ticket) else {
+            return;
+        };
+        match outcome {
+            Outcome::Done(children) => self.look_at(ticket, look, &children),
+            Outcome::NoNode => self.look_at(ticket, look, &[]),
+            Outcome::Lost => {
+                self.drop_child_watch(ticket);
+                self.want(look);
+            }
+            Outcome::Refused(refusal) => self.refuse_all(&refusal),
+        }
+    }
+
+    /// Takes in a listing that was sent with `ticket`. It replaces all that was known (rule 5).
+    fn look_at(&mut self, ticket: Ticket, look: Look, children: &[String]) {
         if !self.connected {
             return self.want(look);
         }
-        let by_uuid: BTreeMap<Uuid, JoinId> =
-            self.joins.iter().filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
-        let mut others = Names::new();
-        let mut orphans = Names::new();
-        let mut found: BTreeMap<JoinId, NodeName> = BTreeMap::new();
-        for child in children {
-            let Some(name) = NodeName::parse(child) else {
-                if !std::mem::replace(&mut self.warned, true) {
-                    self.actions.push_back(Action::Ignored(child.clone()));
-                }
-                continue;
-            };
-            let uuid =
-                uuid_of(child).filter(|uuid| self.mint.as_ref().is_some_and(|mint| mint.minted(*uuid)));
-            let Some(uuid) = uuid else {
-                others.insert(name);
-                continue;
-            };
-            if self.line.contains_key(&name) || self.doomed.contains_key(&name) {
-                if let Some(id) = self.line.get(&name) {
-                    found.insert(*id, name);
-                }
-                continue;
-            }
-            match by_uuid.get(&uuid).map(|id| (*id, &self.joins[id].stage)) {
-                // Its own reply will tell.
-                Some((_, Stage::Creating(_))) => {}
-                // The lowest is kept, the others are orphans: the create was sent more than once.
-                Some((id, Stage::Unknown(_))) => match found.get(&id) {
-                    Some(lowest) if *lowest < name => drop(orphans.insert(name)),
-                    _ => orphans.extend(found.insert(id, name)),
-                },
-                _ => drop(orphans.insert(name)),
-            }
-        }
-        // A node that carries a uuid of this session and belongs to no join (rule 8).
+        let Children { others, orphans, found } = self.sort_out(children);
         for orphan in orphans {
             self.doom(orphan, None);
         }
@@ -59,16 +85,55 @@ impl Queue {
             self.refuse_all(&Refusal::SequenceExhausted);
         }
         self.place_joins(ticket, look, &found);
-        self.answer_lookers(ticket, &others);
-        let mut view = View::new(others);
-        if planted(Mutant::Tombstones) {
-            view.bury_again(&self.view.take().unwrap_or_default());
-        }
-        self.view = Some(view);
+        self.view = Some(View::new(others));
+        self.answer_lookers(ticket);
         self.refuse_blocked_tries();
     }
 
-    /// What a listing says of each of our joins.
+    /// Whose each child is. Those that do not count are ignored, with one warning (rule 2).
+    fn sort_out(&mut self, names: &[String]) -> Children {
+        let by_uuid: BTreeMap<Uuid, JoinId> =
+            self.joins.iter().filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
+        let mut children = Children::default();
+        for child in names {
+            let Some(name) = NodeName::parse(child) else {
+                if !std::mem::replace(&mut self.warned, true) {
+                    self.actions.push_back(Action::Ignored(child.clone()));
+                }
+                continue;
+            };
+            let minted = |uuid: &Uuid| self.mint.as_ref().is_some_and(|mint| mint.minted(*uuid));
+            match uuid_of(child).filter(minted) {
+                Some(uuid) => self.sort_out_own(name, by_uuid.get(&uuid).copied(), &mut children),
+                None => drop(children.others.insert(name)),
+            }
+        }
+        children
+    }
+
+    /// Takes in a node that carries a uuid of this session, which is that of a contender or of none.
+    fn sort_out_own(&self, name: NodeName, join: Option<JoinId>, children: &mut Children) {
+        let Children { orphans, found, .. } = children;
+        if let Some(id) = self.line.get(&name) {
+            found.insert(*id, name);
+            return;
+        }
+        if self.doomed.contains_key(&name) {
+            return;
+        }
+        match join.map(|id| (id, &self.joins[&id].stage)) {
+            // Its own reply will tell.
+            Some((_, Stage::Creating(_))) => {}
+            // The lowest is kept. The others are orphans: the create was sent more than once.
+            Some((id, Stage::Unknown(_))) => match found.get(&id) {
+                Some(lowest) if *lowest < name => drop(orphans.insert(name)),
+                _ => orphans.extend(found.insert(id, name)),
+            },
+            _ => drop(orphans.insert(name)),
+        }
+    }
+
+    /// What a listing says of each of our contenders.
     fn place_joins(&mut self, ticket: Ticket, look: Look, found: &BTreeMap<JoinId, NodeName>) {
         let ids: Vec<_> = self.joins.keys().copied().collect();
         for id in ids {
@@ -77,77 +142,31 @@ impl Queue {
             };
             match (&mut join.stage, found.get(&id)) {
                 (Stage::Queued(place), Some(_)) => place.confirmed = true,
-                // Sent before the create: says nothing.
+                // A listing sent before the create says nothing of its node (rule 3).
                 (Stage::Queued(place) | Stage::Held(place), None) if place.created < ticket => {
                     let name = place.name.clone();
                     self.own_node_gone(id, &name);
                 }
-                (Stage::Unknown(_), Some(name)) => {
-                    let name = name.clone();
-                    let ticket = self.ticket();
-                    self.actions.push_back(Action::Verify(ticket, name.clone()));
-                    self.line.insert(name.clone(), id);
-                    if let Some(join) = self.joins.get_mut(id) {
-                        join.stage = Stage::Verifying(ticket, name);
-                    }
+                (Stage::Unknown(_), Some(name)) => self.verify(id, name),
+                (Stage::Unknown(sent), None) if look == Look::Synced && *sent < ticket => {
+                    self.conclude_no_node(id);
                 }
-                // Only a listing sent after a sync, and after the create, may conclude that there is no node (rule 8).
-                (Stage::Unknown(sent), None)
-                    if (look == Look::Synced || planted(Mutant::TornPair)) && *sent < ticket =>
-                {
-                    // Not yet: a server that was out of touch may have it still, and carries it out late if the client
-                    // tried to come back there before it went elsewhere.
-                    self.doubt = DOUBTFUL_LOOKS;
-                    if join.leaving {
-                        self.joins.remove(id);
-                    } else {
-                        join.stage = Stage::Idle;
-                    }
-                }
-                (Stage::Unknown(_), None) => {
-                    self.want(Look::Synced);
-                }
+                (Stage::Unknown(_), None) => self.want(Look::Synced),
                 _ => {}
             }
         }
     }
 
-    /// Tells those that only look whether the lock is free for them.
-    fn answer_lookers(&mut self, ticket: Ticket, others: &Names) {
-        let looking = |join: &Join| matches!(join.stage, Stage::Looking(asked) if asked < ticket);
-        let lookers: Vec<_> =
-            self.joins.active().filter(|(_, join)| looking(join)).map(|(id, join)| (id, join.kind)).collect();
-        for (id, kind) in lookers {
-            let taken = match kind {
-                Kind::Permit(permits) => others.len() + self.line.len() >= permits as usize,
-                kind => others.iter().chain(self.line.keys()).any(|name| conflict(kind, name.kind())),
-            };
-            if taken {
-                self.refuse(id, Refusal::Busy);
-            } else if let Some(join) = self.joins.get_mut(id) {
-                join.stage = Stage::Idle;
-            }
-        }
-    }
-
-    /// A contender that only tries does not wait behind somebody who came in between.
-    fn refuse_blocked_tries(&mut self) {
-        let blocked = |place: &Place, kind: Kind| {
-            let by_ours = self.line.range(..&place.name).any(|(name, _)| conflict(kind, name.kind()));
-            let by_others = self.view.as_ref().is_some_and(|view| view.blocks(&place.name, kind));
-            by_ours || by_others || self.exhausted(kind)
-        };
-        let due: Vec<_> = self
-            .joins
-            .active()
-            .filter(|(_, join)| join.intent == Intent::Try)
-            .filter_map(|(id, join)| match &join.stage {
-                Stage::Queued(place) if place.confirmed && blocked(place, join.kind) => Some(id),
-                _ => None,
-            })
-            .collect();
-        for id in due {
-            self.refuse(id, Refusal::Busy);
+    /// A listing sent after a sync, and after the create, does not show the node: only that may conclude that there is
+    /// none (rule 8). Not yet: a server that was out of touch may have the create still, and carry it out late, if the
+    /// client tried to come back there before it went elsewhere.
+    fn conclude_no_node(&mut self, id: JoinId) {
+        self.doubt = DOUBTFUL_LOOKS;
+        let Some(join) = self.joins.get_mut(id) else { return };
+        if join.leaving {
+            self.joins.remove(id);
+        } else {
+            join.stage = Stage::Idle;
         }
     }
 }

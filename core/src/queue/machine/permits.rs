@@ -1,28 +1,32 @@
-//! Permits: so many hold together, whatever their order (rule 17).
+//! Permits: up to a fixed number hold together, whatever their order (rule 17).
 //!
-//! Whoever asks for permits holds the semaphore's mutex meanwhile, so at most one client at a time waits here, and
-//! watching the children wakes nobody else.
+//! Whoever asks for permits holds the semaphore's mutex meanwhile. So at most one client at a time waits here, and its
+//! watch on the children wakes nobody else.
 
-use super::super::{Action, Kind, Ticket};
-use super::{Join, Look, Queue, Stage};
+use super::super::action::Action;
+use super::super::event::Ticket;
+use super::super::name::Kind;
+use super::super::view::View;
+use super::join::{Join, Stage};
+use super::state::{Look, Queue};
 
 impl Queue {
-    /// How many permits there are, if this is a directory of permits. Those that wait know it; when those that hold
-    /// came, it may have been another number.
+    /// How many permits there are, if this is a directory of permits. Those that wait know the number; those that hold
+    /// may have joined when it was another.
     pub(super) fn permits(&self) -> Option<usize> {
         let permits = |join: &Join| match join.kind {
             Kind::Permit(permits) => Some(permits as usize),
             _ => None,
         };
         let joins = || self.joins.active().map(|(_, join)| join);
-        let waits = |join: &&Join| !join.leaving && !matches!(join.stage, Stage::Held(_));
+        let waits = |join: &&Join| !join.leaving && !join.is_held();
         joins().filter(waits).filter_map(permits).min().or_else(|| joins().find_map(permits))
     }
 
-    /// Grants to all that wait if there are permits for all. Returns whether this is a directory of permits.
+    /// Grants all that wait if there are permits for all of them. Returns whether this is a directory of permits.
     ///
     /// Why this is safe: nobody else adds a node while we hold the semaphore's mutex, so a listing that shows all of
-    /// ours counts everybody. Ours that are being deleted were released; the others count them all the same.
+    /// ours counts everybody. Those of ours that are being deleted are released; the others count them all the same.
     pub(super) fn grant_permits(&mut self) -> bool {
         let Some(permits) = self.permits() else { return false };
         if self.view.is_some() && !self.exhausted_by(permits) {
@@ -42,7 +46,7 @@ impl Queue {
     }
 
     fn exhausted_by(&self, permits: usize) -> bool {
-        let others = self.view.as_ref().map_or(0, super::View::len);
+        let others = self.view.as_ref().map_or(0, View::len);
         others + self.line.len() > permits
     }
 
@@ -57,7 +61,7 @@ impl Queue {
     pub(super) fn adjust_child_watch(&mut self) {
         match self.child_watch {
             None if self.awaits_permits() => self.want(Look::Plain),
-            // While its listing is under way the outcome is waited for.
+            // While its listing is under way, wait for the outcome.
             Some(ticket) if !self.awaits_permits() && !self.is_listing(ticket) => {
                 self.drop_child_watch(ticket);
             }

@@ -1,0 +1,48 @@
+//! What a queue wants done.
+
+use super::event::{JoinId, Refusal, Ticket};
+use super::name::NodeName;
+
+/// What a queue wants done.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Create an ephemeral sequential node for a contender, with this name before the sequence number.
+    Create(Ticket, JoinId, String),
+    /// Create an ephemeral node with exactly this name for a contender. If it exists already the outcome is lost: it
+    /// may be ours.
+    CreateInPlace(Ticket, JoinId, String),
+    /// Create the lock directory and its parents.
+    MakeParents(Ticket),
+    /// List the lock directory; with `sync`, after a sync on the same connection.
+    List {
+        /// Comes back with the outcome.
+        ticket: Ticket,
+        /// Whether to send a sync first.
+        sync: bool,
+    },
+    /// Like [`List`](Self::List), and watch the children: a change is `Event::Changed` with this ticket.
+    ListAndWatch {
+        /// Comes back with the outcome, and with the change.
+        ticket: Ticket,
+        /// Whether to send a sync first.
+        sync: bool,
+    },
+    /// Read the Stat of a node that carries our uuid.
+    Verify(Ticket, NodeName),
+    /// Watch a node for its deletion. Leave no watch behind if it does not exist.
+    Watch(Ticket, NodeName),
+    /// Drop the watch that was set with this ticket.
+    Unwatch(Ticket),
+    /// Delete a node of ours.
+    Delete(Ticket, NodeName),
+    /// The contender holds the lock, through this node with this czxid.
+    Grant(JoinId, NodeName, i64),
+    /// The contender cannot have the lock, and has left the queue.
+    Refuse(JoinId, Refusal),
+    /// The holder's node is gone, and the hold with it.
+    NodeLost(JoinId),
+    /// The holder's node is deleted, or the queue deletes it in the background.
+    Released(JoinId),
+    /// A child does not count. Said once.
+    Ignored(String),
+}

@@ -1,0 +1,111 @@
+//! What a queue is told: its events, and the words that they are made of.
+
+use super::name::{Kind, Naming, NodeName};
+
+/// One attempt to hold the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JoinId(pub u64);
+
+/// Tells a queue's requests apart: each has a higher one than the request before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// How a contender joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Intent {
+    /// Queues up and waits.
+    Wait,
+    /// Looks first, and queues only if the lock seems free (rule 14).
+    Try,
+    /// Takes, as a reader, the place of this writer, which its owner holds: a downgrade, as Curator does it.
+    Downgrade(JoinId),
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome<T> {
+    /// The server did it.
+    Done(T),
+    /// The node, or its parent, does not exist.
+    NoNode,
+    /// Unknown: the connection was lost before the reply came.
+    Lost,
+    /// The server refused, and would refuse again.
+    Refused(Refusal),
+}
+
+/// Why a contender cannot have the lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Somebody else has it, and the contender only tried.
+    Busy,
+    /// The directory's sequence counter is close to where it wraps.
+    SequenceExhausted,
+    /// The access control lists do not permit it.
+    NotAuthorized,
+    /// The server refuses for another reason.
+    Server(String),
+}
+
+/// What happens to a queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// A local contender wants the lock.
+    Join(JoinId, Naming, Kind, Intent),
+    /// A reader's owner holds as this writer now: the reader takes the writer's place instead of waiting for it.
+    Downgrade(JoinId, JoinId),
+    /// A contender no longer wants the lock. Ignored once it holds: then only a release ends it.
+    Leave(JoinId),
+    /// A holder is done.
+    Release(JoinId),
+    /// A holder has held for long enough to watch its own node (rule 12).
+    Guard(JoinId),
+    /// A session began. The seed is random; the names of the session's nodes come from it.
+    SessionBegan(u64),
+    /// The session is over, and its nodes with it.
+    SessionLost,
+    /// The session has a connection.
+    Connected,
+    /// The session has lost its connection.
+    Disconnected,
+    /// The session's term runs: until it ends, the session's nodes are certain to exist.
+    TermBegan,
+    /// The session's term is over: somebody else may already hold what this client believes it holds. The driver
+    /// releases this client's holds before it says so.
+    TermEnded,
+    /// The server has said nothing about this directory for a long time: look again (rule 10).
+    LookAgain,
+    /// The outcome of `Action::Create`: the node's name and czxid.
+    Created(Ticket, Outcome<(String, i64)>),
+    /// The outcome of `Action::MakeParents`.
+    ParentsMade(Ticket, Outcome<()>),
+    /// The outcome of `Action::List`: the children's names.
+    Listed(Ticket, Outcome<Vec<String>>),
+    /// The outcome of `Action::Verify`: the node's czxid if it is this session's, else `None`.
+    Verified(Ticket, Outcome<Option<i64>>),
+    /// The outcome of `Action::Watch`.
+    Watched(Ticket, Outcome<()>),
+    /// A watched node is gone.
+    Gone(Ticket),
+    /// The heartbeat found that a node of ours is gone.
+    Missing(NodeName),
+    /// A watched node's data, or the watched children, changed. This used up the watch.
+    Changed(Ticket),
+    /// The outcome of `Action::Delete`.
+    Deleted(Ticket, Outcome<()>),
+}
+
+impl Event {
+    /// Whether this is the outcome of a request whose reply was lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(
+            self,
+            Self::Created(_, Outcome::Lost)
+                | Self::ParentsMade(_, Outcome::Lost)
+                | Self::Listed(_, Outcome::Lost)
+                | Self::Verified(_, Outcome::Lost)
+                | Self::Watched(_, Outcome::Lost)
+                | Self::Deleted(_, Outcome::Lost)
+        )
+    }
+}

@@ -1,0 +1,69 @@
+//! Joining, leaving, and being refused.
+
+use super::super::action::Action;
+use super::super::event::{Intent, JoinId, Refusal};
+use super::super::name::{Kind, Naming, NodeName};
+use super::join::{Join, Stage, conflict};
+use super::state::{Look, Queue};
+
+impl Queue {
+    pub(super) fn join(&mut self, id: JoinId, naming: Naming, kind: Kind, intent: Intent) {
+        let stage = match intent {
+            Intent::Wait | Intent::Downgrade(_) => Stage::Idle,
+            // Somebody on this client is in the way already: no request is needed to know that.
+            Intent::Try if self.joins.values().any(|join| !join.leaving && conflict(kind, join.kind)) => {
+                self.actions.push_back(Action::Refuse(id, Refusal::Busy));
+                return;
+            }
+            Intent::Try => {
+                self.want(Look::Plain);
+                Stage::Looking(self.last_ticket)
+            }
+        };
+        let join = Join { naming, kind, intent, uuid: None, leaving: false, parent_attempts: 0, stage };
+        self.joins.insert(id, join);
+    }
+
+    /// A contender no longer wants the lock (rule 9).
+    pub(super) fn leave(&mut self, id: JoinId) {
+        let Some(join) = self.joins.get_mut(id) else {
+            return;
+        };
+        match &join.stage {
+            Stage::Held(_) => {}
+            Stage::Idle | Stage::Looking(_) => drop(self.joins.remove(id)),
+            Stage::Creating(_) | Stage::Unknown(_) | Stage::Verifying(..) => join.leaving = true,
+            Stage::Queued(place) => {
+                let name = place.name.clone();
+                self.joins.remove(id);
+                self.doom(name, None);
+            }
+        }
+    }
+
+    /// Gives up a place in the queue, to join again.
+    pub(super) fn begin_anew(&mut self, id: JoinId, name: &NodeName) {
+        self.doom(name.clone(), None);
+        if let Some(join) = self.joins.get_mut(id) {
+            join.stage = Stage::Idle;
+            join.uuid = None;
+        }
+    }
+
+    /// Refuses a contender, which leaves: what it has on the server is deleted, or will be when its fate is known.
+    pub(super) fn refuse(&mut self, id: JoinId, refusal: Refusal) {
+        if self.joins.get(&id).is_some_and(|join| !join.leaving) {
+            self.actions.push_back(Action::Refuse(id, refusal));
+        }
+        self.leave(id);
+    }
+
+    /// Refuses all that do not hold.
+    pub(super) fn refuse_all(&mut self, refusal: &Refusal) {
+        let waiting: Vec<_> =
+            self.joins.iter().filter(|(_, join)| !join.is_held()).map(|(id, _)| *id).collect();
+        for id in waiting {
+            self.refuse(id, refusal.clone());
+        }
+    }
+}

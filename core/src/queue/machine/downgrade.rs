@@ -1,0 +1,82 @@
+//! Downgrades: a reader takes the place of a writer that its owner holds (rule 4).
+
+use super::super::event::{Intent, JoinId};
+use super::super::name::NodeName;
+use super::join::{Join, Stage};
+use super::state::Queue;
+
+impl Queue {
+    pub(super) fn downgrade(&mut self, reader: JoinId, writer: JoinId) {
+        let Some(join) = self.joins.get_mut(reader) else { return };
+        join.intent = Intent::Downgrade(writer);
+        if let Stage::Queued(place) = &join.stage {
+            let name = place.name.clone();
+            self.begin_anew(reader, &name);
+        }
+    }
+
+    /// The sequence number of a holder.
+    pub(super) fn held_place(&self, holder: JoinId) -> Option<u64> {
+        match &self.joins.get(&holder)?.stage {
+            Stage::Held(place) => Some(place.name.sequence()),
+            _ => None,
+        }
+    }
+
+    /// Whether a reader is on its way into the place of this writer.
+    pub(super) fn is_downgrading(&self, writer: JoinId) -> bool {
+        let pending = |join: &Join| !join.leaving && !join.is_held();
+        self.joins.active().any(|(_, join)| join.intent == Intent::Downgrade(writer) && pending(join))
+    }
+
+    /// Releases the writers that waited for a reader in their place and need not any longer. Returns whether there were
+    /// any.
+    pub(super) fn finish_releases(&mut self) -> bool {
+        let released = |join: &Join| join.leaving && join.is_held();
+        let due: Vec<_> = self.joins.active().filter(|(_, join)| released(join)).map(|(id, _)| id).collect();
+        let due: Vec<_> = due.into_iter().filter(|id| !self.is_downgrading(*id)).collect();
+        for id in &due {
+            self.release(*id);
+        }
+        !due.is_empty()
+    }
+
+    /// A reader in the place of a writer that its owner holds needs nothing but its node. It keeps the writer's token.
+    pub(super) fn grant_downgrades(&mut self) {
+        let placed = |join: &Join| match (&join.stage, join.intent) {
+            (Stage::Queued(_), Intent::Downgrade(writer)) => match &self.joins.get(&writer)?.stage {
+                Stage::Held(place) => Some(place.czxid),
+                _ => None,
+            },
+            _ => None,
+        };
+        let due: Vec<_> =
+            self.joins.active().filter_map(|(id, join)| placed(join).map(|czxid| (id, czxid))).collect();
+        for (id, czxid) in due {
+            self.hold(id, Some(czxid));
+        }
+    }
+
+    /// Whether a reader that belongs in a writer's place stands elsewhere, because it was created before the writer held;
+    /// or the writer is lost: then somebody may hold behind the place that the reader came into.
+    pub(super) fn out_of_place(&self, id: JoinId, name: &NodeName) -> bool {
+        match self.joins.get(&id).map(|join| join.intent) {
+            Some(Intent::Downgrade(writer)) => self.held_place(writer) != Some(name.sequence()),
+            _ => false,
+        }
+    }
+
+    /// A writer is lost: readers that wait in its place have no right to it any more.
+    pub(super) fn displace_readers(&mut self, writer: JoinId) {
+        let waits = |(id, join): (JoinId, &Join)| match &join.stage {
+            Stage::Queued(place) if join.intent == Intent::Downgrade(writer) => {
+                Some((id, place.name.clone()))
+            }
+            _ => None,
+        };
+        let readers: Vec<_> = self.joins.active().filter_map(waits).collect();
+        for (reader, name) in readers {
+            self.begin_anew(reader, &name);
+        }
+    }
+}

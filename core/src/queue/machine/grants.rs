@@ -1,0 +1,75 @@
+//! Who is granted the lock, in the order of the queue (rules 4, 6, 7 and 16).
+
+use std::ops::Bound;
+
+use super::super::action::Action;
+use super::super::event::JoinId;
+use super::super::name::{Kind, NodeName};
+use super::join::{Join, Place, Stage, conflict};
+use super::state::{Look, Queue};
+
+impl Queue {
+    /// Grants the lock to those of our line that nobody is before.
+    ///
+    /// Why this is safe: sequence numbers only grow, so nobody can come before a node that exists, and a listing that
+    /// shows ours shows everybody before it. What stood there is gone when the view says so: the view began as that
+    /// listing, and only what the server said was gone has been taken out since.
+    ///
+    /// Not without a term: what was true when the server said it may be true no longer, for without a term the session,
+    /// and our node with it, may be gone (rule 16). A heartbeat tells.
+    pub(super) fn grant(&mut self) {
+        if !self.term {
+            return;
+        }
+        self.grant_downgrades();
+        if self.grant_permits() {
+            return;
+        }
+        let mut last: Option<NodeName> = None;
+        while let Some((name, id)) = self.next_in_line(last.as_ref()) {
+            let first = last.replace(name.clone()).is_none();
+            let kind = name.kind();
+            // Not only those before it: a contender whose place was found late may stand before a holder.
+            let held = |join: &Join| join.is_held() && conflict(kind, join.kind);
+            if self.joins.active().any(|(_, join)| held(join)) || (kind != Kind::Read && !first) {
+                return;
+            }
+            let (Some(join), Some(view)) = (self.joins.get(&id), &mut self.view) else { return };
+            match &join.stage {
+                Stage::Queued(place) if place.confirmed => {}
+                // It holds together with those behind it, or its place is not certain yet; it does not block readers.
+                _ if kind == Kind::Read => continue,
+                _ => return,
+            }
+            if view.blocks(&name, kind) {
+                return;
+            }
+            // Known from events, not from a listing: then our own node must be known to exist still, or somebody behind
+            // us may have been told the same (rule 6).
+            if view.stale_before(&name) {
+                match self.watches.get(&name) {
+                    Some(watch) if watch.armed => view.confirm(&name),
+                    Some(_) => return,
+                    None => return self.want(Look::Plain),
+                }
+            }
+            self.hold(id, None);
+        }
+    }
+
+    fn next_in_line(&self, last: Option<&NodeName>) -> Option<(NodeName, JoinId)> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let (name, id) = self.line.range::<NodeName, _>((from, Bound::Unbounded)).next()?;
+        Some((name.clone(), *id))
+    }
+
+    /// Makes a queued contender a holder. A reader in a writer's place takes the writer's token.
+    pub(super) fn hold(&mut self, id: JoinId, writers_czxid: Option<i64>) {
+        let Some(join) = self.joins.get_mut(id) else { return };
+        let Stage::Queued(place) = &join.stage else { return };
+        let czxid = writers_czxid.unwrap_or(place.czxid);
+        let place = Place { confirmed: false, czxid, ..place.clone() };
+        self.actions.push_back(Action::Grant(id, place.name.clone(), czxid));
+        join.stage = Stage::Held(place);
+    }
+}

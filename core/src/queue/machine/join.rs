@@ -1,0 +1,58 @@
+//! A contender: what it wants, and how far it has come.
+
+use uuid::Uuid;
+
+use super::super::event::{Intent, Ticket};
+use super::super::name::{Kind, Naming, NodeName};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Join {
+    pub(super) naming: Naming,
+    pub(super) kind: Kind,
+    pub(super) intent: Intent,
+    /// Kept over all retries within a session, never beyond it (rule 1).
+    pub(super) uuid: Option<Uuid>,
+    /// No longer wanted, but the fate of its node is not known yet; or, for a writer, that of the reader in its place.
+    pub(super) leaving: bool,
+    pub(super) parent_attempts: u32,
+    pub(super) stage: Stage,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Stage {
+    /// Has no node, and none is under way.
+    Idle,
+    /// Waits for a listing sent later than the ticket, which tells whether the lock is free.
+    Looking(Ticket),
+    /// The create is under way.
+    Creating(Ticket),
+    /// The reply to the create with this ticket was lost: there may be a node.
+    Unknown(Ticket),
+    /// A node with its uuid was found, and its Stat is being read.
+    Verifying(Ticket, NodeName),
+    /// Has a node, and waits.
+    Queued(Place),
+    /// Holds.
+    Held(Place),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) name: NodeName,
+    pub(super) czxid: i64,
+    /// A listing later than this one must show the node.
+    pub(super) created: Ticket,
+    /// Queued: a listing on this connection showed the node. Held: the node is to be watched.
+    pub(super) confirmed: bool,
+}
+
+impl Join {
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.stage, Stage::Held(_))
+    }
+}
+
+/// Whether two contenders cannot hold at the same time.
+pub(super) fn conflict(one: Kind, other: Kind) -> bool {
+    !matches!((one, other), (Kind::Read, Kind::Read) | (Kind::Permit(_), _) | (_, Kind::Permit(_)))
+}

@@ -1,0 +1,60 @@
+//! Where our contenders stand, for the driver to ask.
+
+use super::super::event::JoinId;
+use super::super::name::NodeName;
+use super::join::{Join, Stage, conflict};
+use super::state::Queue;
+
+/// Whoever waits with at most this many before it may soon hold: the term is to run when its turn comes.
+pub const NEAR: usize = 2;
+
+impl Queue {
+    /// How many stand before a contender, as far as is known.
+    #[must_use]
+    pub fn ahead_of(&self, join: JoinId) -> Option<usize> {
+        match &self.joins.get(&join)?.stage {
+            Stage::Queued(place) => Some(self.all_before(&place.name).count()),
+            _ => None,
+        }
+    }
+
+    fn all_before(&self, name: &NodeName) -> impl Iterator<Item = &NodeName> {
+        let others = self.view.iter().flat_map(|view| view.all_before(name));
+        others.chain(self.line.range(..name).map(|(ours, _)| ours))
+    }
+
+    /// Whether a node belongs to one of our contenders or holders.
+    #[must_use]
+    pub fn is_ours(&self, node: &NodeName) -> bool {
+        self.line.contains_key(node)
+    }
+
+    /// Our nodes in the order of the queue, at most `limit`.
+    pub fn places(&self, limit: usize) -> impl Iterator<Item = &NodeName> {
+        self.line.keys().take(limit)
+    }
+
+    /// Whether one of ours waits with at most [`NEAR`] before it that it cannot hold with. Others do not count: a reader
+    /// does not hear of readers that go, and for a permit the order does not matter.
+    #[must_use]
+    pub fn is_near(&self) -> bool {
+        let near = |(name, id): (&NodeName, &JoinId)| {
+            let Some(Join { kind, stage: Stage::Queued(_), .. }) = self.joins.get(id) else { return false };
+            self.all_before(name).filter(|before| conflict(*kind, before.kind())).nth(NEAR).is_none()
+        };
+        // Those of ours that are further back have more of ours before them, or are readers as one of these is.
+        self.line.iter().take(NEAR + 1).any(near)
+    }
+
+    /// Whether the last listing shows this contender in the queue, and somebody before it.
+    #[must_use]
+    pub fn stands_behind_another(&self, join: JoinId) -> bool {
+        match self.joins.get(&join).map(|join| &join.stage) {
+            Some(Stage::Queued(place)) if place.confirmed => {
+                let ours = self.line.range(..&place.name).next().is_some();
+                ours || self.view.as_ref().is_some_and(|view| view.before(&place.name).is_some())
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Connections and sessions come and go (rules 10 and 11).
+
+use super::super::action::Action;
+use super::super::event::Intent;
+use super::join::{Join, Stage};
+use super::state::{Look, Queue};
+
+impl Queue {
+    pub(super) fn connected(&mut self) {
+        self.connected = true;
+        self.retry_refused_deletes();
+        // All that was known is from the old connection. Whatever has a place, or may have one, is looked for; the sync
+        // makes sure that a server that lags does not hide a node whose create was not acknowledged (rule 8).
+        let look = |join: &Join| !matches!(join.stage, Stage::Idle);
+        if self.joins.values().any(look) || self.doubt > 0 {
+            self.want(Look::Synced);
+        }
+    }
+
+    pub(super) fn disconnected(&mut self) {
+        self.connected = false;
+        self.view = None;
+        for join in self.joins.values_mut() {
+            if let Stage::Queued(place) = &mut join.stage {
+                place.confirmed = false;
+            }
+        }
+    }
+
+    /// Holders have lost the lock, waiters join again in the next session, and nothing else outlives this one.
+    pub(super) fn session_lost(&mut self) {
+        self.disconnected();
+        self.term = false;
+        self.mint = None;
+        self.line.clear();
+        self.watches.clear();
+        self.listing = None;
+        self.child_watch = None;
+        self.making_parents = None;
+        self.doubt = 0;
+        for (_, doomed) in std::mem::take(&mut self.doomed) {
+            self.actions.extend(doomed.release.map(Action::Released));
+        }
+        let (last_ticket, actions) = (self.last_ticket, &mut self.actions);
+        self.joins.retain(|id, join| {
+            join.uuid = None;
+            if matches!(join.intent, Intent::Downgrade(_)) {
+                join.intent = Intent::Wait;
+            }
+            match join.stage {
+                Stage::Held(_) => {
+                    let lost = if join.leaving { Action::Released(*id) } else { Action::NodeLost(*id) };
+                    actions.push_back(lost);
+                    return false;
+                }
+                Stage::Looking(_) => join.stage = Stage::Looking(last_ticket),
+                _ => join.stage = Stage::Idle,
+            }
+            !join.leaving
+        });
+    }
+}

@@ -1,0 +1,153 @@
+//! What a queue knows, and which method takes which event.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::super::action::Action;
+use super::super::event::{Event, JoinId, Ticket};
+use super::super::name::{Mint, NodeName};
+use super::super::view::View;
+use super::joins::Joins;
+
+/// The queue of one lock directory as one client sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Queue {
+    pub(super) connected: bool,
+    /// Whether the session's term runs. Nothing is granted without it (rule 16).
+    pub(super) term: bool,
+    /// Names this session's nodes; none between sessions.
+    pub(super) mint: Option<Mint>,
+    pub(super) joins: Joins,
+    /// The places of our joins in the queue, whether they wait, hold, or are being verified.
+    pub(super) line: BTreeMap<NodeName, JoinId>,
+    /// Our nodes that are to be deleted. They do not block our own waiters (rule 4).
+    pub(super) doomed: BTreeMap<NodeName, Doomed>,
+    /// What is known of the others; none until a listing on this connection (rule 10).
+    pub(super) view: Option<View>,
+    pub(super) watches: BTreeMap<NodeName, Watch>,
+    /// The listing under way.
+    pub(super) listing: Option<(Ticket, Look)>,
+    /// The listing to be sent when none is under way.
+    pub(super) wanted: Option<Look>,
+    /// The listing that watches the children, while it is under way and as long as the watch may fire.
+    pub(super) child_watch: Option<Ticket>,
+    pub(super) making_parents: Option<Ticket>,
+    /// For how many more looks a create that was given up may be carried out late (rule 8).
+    pub(super) doubt: u32,
+    /// Whether a child that does not count was reported.
+    pub(super) warned: bool,
+    pub(super) last_ticket: Ticket,
+    pub(super) actions: VecDeque<Action>,
+}
+
+/// How to look at the lock directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Look {
+    /// A listing by what the server at hand knows.
+    Plain,
+    /// A listing after a sync: it shows what the ensemble knew before.
+    Synced,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Doomed {
+    /// The delete under way, if any.
+    pub(super) ticket: Option<Ticket>,
+    /// The hold that ends with it.
+    pub(super) release: Option<JoinId>,
+    /// The server refused: tried again at the next look.
+    pub(super) refused: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Watch {
+    pub(super) ticket: Ticket,
+    /// Acknowledged by the server.
+    pub(super) armed: bool,
+}
+
+impl Queue {
+    /// A queue with nobody in it, out of touch with the server.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same, with tickets after this one.
+    #[must_use]
+    pub fn after(last_ticket: Ticket) -> Self {
+        Self { last_ticket, ..Self::default() }
+    }
+
+    /// The last ticket that was given to a request.
+    #[must_use]
+    pub fn last_ticket(&self) -> Ticket {
+        self.last_ticket
+    }
+
+    /// Whether nothing is left to do or under way, so that the queue may be dropped. It must not be dropped earlier: this
+    /// path's next queue would take an answer that comes late for its own.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let watching = self.child_watch.is_some() || !self.watches.is_empty();
+        let under_way = self.listing.is_some() || self.making_parents.is_some() || watching || self.doubt > 0;
+        self.joins.is_empty() && self.doomed.is_empty() && self.actions.is_empty() && !under_way
+    }
+
+    /// Takes an event. Call [`settle`](Self::settle) after one or several, then carry out what
+    /// [`next_action`](Self::next_action) returns.
+    pub fn handle(&mut self, event: Event) {
+        match event {
+            Event::Join(join, naming, kind, intent) => self.join(join, naming, kind, intent),
+            Event::Downgrade(reader, writer) => self.downgrade(reader, writer),
+            Event::Leave(join) => self.leave(join),
+            Event::Release(join) => self.release(join),
+            Event::Guard(join) => self.guard(join),
+            Event::SessionBegan(seed) => drop(self.mint.get_or_insert_with(|| Mint::new(seed))),
+            Event::SessionLost => self.session_lost(),
+            Event::Connected => self.connected(),
+            Event::Disconnected => self.disconnected(),
+            Event::TermBegan => self.term = true,
+            Event::TermEnded => self.term = false,
+            Event::LookAgain => self.look_again(),
+            Event::Created(ticket, outcome) => self.created(ticket, outcome),
+            Event::ParentsMade(ticket, outcome) => self.parents_made(ticket, outcome),
+            Event::Listed(ticket, outcome) => self.listed(ticket, outcome),
+            Event::Verified(ticket, outcome) => self.verified(ticket, outcome),
+            Event::Watched(ticket, outcome) => self.watched(ticket, &outcome),
+            Event::Gone(ticket) if self.child_watch == Some(ticket) => self.children_changed(),
+            Event::Gone(ticket) => self.watched_node_gone(ticket),
+            Event::Missing(name) => self.missing(&name),
+            Event::Changed(ticket) if self.child_watch == Some(ticket) => self.children_changed(),
+            Event::Changed(ticket) => drop(self.watch_used(ticket)),
+            Event::Deleted(ticket, outcome) => self.deleted(ticket, &outcome),
+        }
+    }
+
+    /// Draws the conclusions from the events so far.
+    pub fn settle(&mut self) {
+        self.joins.calm();
+        if !self.connected {
+            return;
+        }
+        self.grant();
+        if self.finish_releases() {
+            self.grant();
+        }
+        self.adjust_watches();
+        self.adjust_child_watch();
+        // In this order one listing answers all creates before it.
+        self.send_creates();
+        self.send_deletes();
+        self.send_listing();
+    }
+
+    /// The next thing to do, in order.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    pub(super) fn ticket(&mut self) -> Ticket {
+        self.last_ticket.0 += 1;
+        self.last_ticket
+    }
+}

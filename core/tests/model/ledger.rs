@@ -1,0 +1,140 @@
+//! What can be known of a queue by listening to its events and actions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use zklock::queue::{Action, Event, Intent, JoinId, NodeName, Outcome, Ticket};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Ledger {
+    /// How each contender joined that has neither left nor been refused.
+    intents: BTreeMap<JoinId, Intent>,
+    /// The names before the sequence number that nodes were asked for with.
+    prefixes: BTreeMap<Ticket, (JoinId, String)>,
+    /// The node of each contender, and its czxid.
+    pub(super) nodes: BTreeMap<JoinId, (NodeName, i64)>,
+    pub(super) holders: BTreeSet<JoinId>,
+    /// Watches that were asked for and have not fired.
+    pub(super) watches: BTreeMap<Ticket, NodeName>,
+    /// The children that the last listing showed.
+    children: BTreeSet<NodeName>,
+    /// The requests under way, each as the loss of its reply.
+    under_way: BTreeMap<Ticket, Event>,
+}
+
+impl Ledger {
+    pub(super) fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Join(join, _, _, intent) => drop(self.intents.insert(*join, *intent)),
+            Event::Downgrade(reader, writer) => {
+                self.intents.insert(*reader, Intent::Downgrade(*writer));
+            }
+            Event::Leave(join) | Event::Release(join) => self.forget(*join),
+            Event::Created(ticket, outcome) => {
+                if let (Outcome::Done((name, czxid)), Some((join, _))) = (outcome, self.prefixes.get(ticket))
+                {
+                    self.nodes.extend(NodeName::parse(name).map(|name| (*join, (name, *czxid))));
+                }
+                self.under_way.remove(ticket);
+            }
+            Event::Listed(ticket, outcome) => {
+                if let Outcome::Done(children) = outcome {
+                    self.children = children.iter().filter_map(|child| NodeName::parse(child)).collect();
+                }
+                self.under_way.remove(ticket);
+            }
+            Event::Watched(ticket, outcome) => {
+                self.under_way.remove(ticket);
+                if *outcome != Outcome::Done(()) {
+                    self.watches.remove(ticket);
+                }
+            }
+            Event::Gone(ticket) | Event::Changed(ticket) => drop(self.watches.remove(ticket)),
+            Event::ParentsMade(ticket, _) | Event::Verified(ticket, _) | Event::Deleted(ticket, _) => {
+                self.under_way.remove(ticket);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn note(&mut self, action: &Action) {
+        match action {
+            Action::Create(ticket, join, name) | Action::CreateInPlace(ticket, join, name) => {
+                self.prefixes.insert(*ticket, (*join, name.clone()));
+            }
+            Action::Watch(ticket, node) => drop(self.watches.insert(*ticket, node.clone())),
+            Action::Unwatch(ticket) => drop(self.watches.remove(ticket)),
+            Action::Grant(join, ..) => drop(self.holders.insert(*join)),
+            Action::Refuse(join, _) | Action::NodeLost(join) => self.forget(*join),
+            _ => {}
+        }
+        self.under_way.extend(lost(action));
+    }
+
+    fn forget(&mut self, join: JoinId) {
+        self.intents.remove(&join);
+        self.nodes.remove(&join);
+        self.holders.remove(&join);
+    }
+
+    /// The readers that are on their way into this writer's place.
+    pub(super) fn downgrading(&self, writer: JoinId) -> Vec<JoinId> {
+        let pending = |(join, intent): (&JoinId, &Intent)| {
+            (*intent == Intent::Downgrade(writer) && !self.holders.contains(join)).then_some(*join)
+        };
+        self.intents.iter().filter_map(pending).collect()
+    }
+
+    /// The first contender that waits with a node, and that node.
+    pub(super) fn first_waiter(&self) -> Option<(JoinId, NodeName, i64)> {
+        let waiters = self.nodes.iter().filter(|(join, _)| !self.holders.contains(join));
+        let (join, (node, czxid)) = waiters.min_by_key(|(_, (node, _))| node)?;
+        Some((*join, node.clone(), *czxid))
+    }
+
+    pub(super) fn is_creating(&self) -> bool {
+        !self.prefixes.is_empty()
+    }
+
+    pub(super) fn is_listing(&self) -> bool {
+        self.under_way.values().any(|event| matches!(event, Event::Listed(..)))
+    }
+
+    /// The child before a node, by the last listing.
+    pub(super) fn before(&self, node: &NodeName) -> Option<&NodeName> {
+        self.children.range(..node).next_back()
+    }
+
+    /// Whether a name is one that a node was asked for with.
+    pub(super) fn is_own(&self, name: &str) -> bool {
+        self.prefixes.values().any(|(_, prefix)| name.starts_with(prefix))
+    }
+
+    /// The name before the sequence number that a create asked for.
+    pub(super) fn prefix(&self, create: Ticket) -> Option<&str> {
+        self.prefixes.get(&create).map(|(_, prefix)| prefix.as_str())
+    }
+
+    /// All that the end of a connection takes away: the replies to what is under way, and the watches.
+    pub(super) fn lose_all(&mut self) -> Vec<Event> {
+        let lost = std::mem::take(&mut self.under_way).into_values();
+        let watches = std::mem::take(&mut self.watches).into_keys();
+        lost.chain(watches.map(|ticket| Event::Watched(ticket, Outcome::Lost))).collect()
+    }
+}
+
+/// What is heard if no reply to a request comes.
+fn lost(action: &Action) -> Option<(Ticket, Event)> {
+    match action {
+        Action::Create(ticket, ..) | Action::CreateInPlace(ticket, ..) => {
+            Some((*ticket, Event::Created(*ticket, Outcome::Lost)))
+        }
+        Action::MakeParents(ticket) => Some((*ticket, Event::ParentsMade(*ticket, Outcome::Lost))),
+        Action::List { ticket, .. } | Action::ListAndWatch { ticket, .. } => {
+            Some((*ticket, Event::Listed(*ticket, Outcome::Lost)))
+        }
+        Action::Verify(ticket, _) => Some((*ticket, Event::Verified(*ticket, Outcome::Lost))),
+        Action::Watch(ticket, _) => Some((*ticket, Event::Watched(*ticket, Outcome::Lost))),
+        Action::Delete(ticket, _) => Some((*ticket, Event::Deleted(*ticket, Outcome::Lost))),
+        _ => None,
+    }
+}

@@ -1,0 +1,382 @@
+//! Known ways to get the protocol wrong.
+//!
+//! The queue turns events into actions, so a bug of it is planted from outside: a [`Pipe`] stands before the real queue,
+//! and rewrites or swallows what goes in and what comes out. Without a mutant it passes on everything.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use zklock::queue::{Action, Event, JoinId, Kind, NodeName, Outcome, Queue, Ticket};
+
+use super::ledger::Ledger;
+
+/// A known way to get a rule wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Mutant {
+    /// A waiter whose session was replaced goes on waiting, and acquires, through its old session's node (rule 1).
+    Curator604,
+    /// After a lost reply the old session's node is taken for the new one's (rule 1).
+    Curator498,
+    /// A downgrade queues up like any reader, and counts as held while it does (rule 4).
+    Curator621,
+    /// After a lost reply a server that lags may say that there is no node (rule 8).
+    MissingSync,
+    /// A vanished writer's place is taken to be empty (rule 6).
+    NoDowngradeException,
+    /// What was known before a reconnection is still believed (rule 10).
+    NoRelist,
+    /// Whoever leaves the queue leaves its node there (rule 9).
+    LeaveWithoutDelete,
+    /// Grants do not ask whether the term runs (rule 16).
+    GrantWithoutTerm,
+    /// The fencing token is the sequence number (rule 12).
+    TokenFromSequence,
+    /// Sequence numbers are compared as text: behind the wrap a minus comes first (rule 2).
+    StringOrder,
+    /// The end of a session is taken for a release, which grants to the next of ours (rules 7 and 11).
+    AdjacentAcrossSessions,
+    /// The node before the one that is waited for is watched in its stead (rule 6).
+    WrongPredecessor,
+    /// A writer that is gone is remembered over the next listing, which is then thought to need no sync (rule 5).
+    Tombstones,
+    /// A writer's release does not wait for the reader in its place (rule 4).
+    DowngradeDoesNotBlock,
+    /// Events are believed without knowing that the own node stands (rule 6).
+    NoOwnNodeWatch,
+    /// The name of a node is used again in the next session (rule 1).
+    UuidKept,
+    /// The listing of a pair that a reconnection tore apart is believed (rule 3). The driver has its part in this.
+    TornPair,
+}
+
+impl Mutant {
+    pub(crate) const ALL: [Self; 17] = [
+        Self::Curator604,
+        Self::Curator498,
+        Self::Curator621,
+        Self::MissingSync,
+        Self::NoDowngradeException,
+        Self::NoRelist,
+        Self::LeaveWithoutDelete,
+        Self::GrantWithoutTerm,
+        Self::TokenFromSequence,
+        Self::StringOrder,
+        Self::AdjacentAcrossSessions,
+        Self::WrongPredecessor,
+        Self::Tombstones,
+        Self::DowngradeDoesNotBlock,
+        Self::NoOwnNodeWatch,
+        Self::UuidKept,
+        Self::TornPair,
+    ];
+}
+
+/// A contender that never was.
+const NOBODY: JoinId = JoinId(u64::MAX);
+
+/// The queue, perhaps with a bug.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Pipe {
+    queue: Queue,
+    planted: Option<Planted>,
+}
+
+impl Pipe {
+    pub(crate) fn new(mutant: Option<Mutant>) -> Self {
+        Self { queue: Queue::new(), planted: mutant.map(Planted::new) }
+    }
+
+    pub(crate) fn handle(&mut self, event: Event) {
+        match &mut self.planted {
+            None => self.queue.handle(event),
+            Some(planted) => planted.tell(event).into_iter().for_each(|event| self.queue.handle(event)),
+        }
+    }
+
+    pub(crate) fn settle(&mut self) {
+        self.queue.settle();
+    }
+
+    pub(crate) fn next_action(&mut self) -> Option<Action> {
+        let Some(planted) = &mut self.planted else { return self.queue.next_action() };
+        loop {
+            if let Some(action) = planted.ahead.pop_front() {
+                return Some(action);
+            }
+            let action = self.queue.next_action()?;
+            match planted.carry(action, &self.queue) {
+                Carried::Out(action) => return Some(action),
+                Carried::Swallowed(answer) => {
+                    self.queue.handle(answer);
+                    self.queue.settle();
+                }
+            }
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_idle()
+    }
+
+    pub(crate) fn is_near(&self) -> bool {
+        self.queue.is_near()
+    }
+
+    /// The client's nodes, by the names that the server knows.
+    pub(crate) fn places(&self) -> Vec<NodeName> {
+        let real = |name: &NodeName| match &self.planted {
+            None => name.clone(),
+            Some(planted) => planted.real(name.clone()),
+        };
+        self.queue.places(usize::MAX).map(real).collect()
+    }
+}
+
+/// What becomes of an action.
+enum Carried {
+    Out(Action),
+    /// Nothing, but the queue hears that it was done.
+    Swallowed(Event),
+}
+
+/// A mutant, and what it needs to know.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Planted {
+    mutant: Mutant,
+    ledger: Ledger,
+    /// Actions that the queue did not ask for.
+    ahead: VecDeque<Action>,
+    /// The names that the queue is told in place of those that the server knows.
+    names: BTreeMap<String, String>,
+    /// `Curator621`: the places that were asked for, by their creates.
+    places: BTreeMap<Ticket, String>,
+    /// `LeaveWithoutDelete`: nodes of those that left.
+    left: BTreeSet<NodeName>,
+    /// `Tombstones`: writers that are gone.
+    buried: BTreeSet<NodeName>,
+    /// `UuidKept`: what the names of the first session came from.
+    seed: Option<u64>,
+    /// `TornPair`: the create of the pair, whose reply was lost.
+    torn: Option<Ticket>,
+    /// The queue does not know that the connection is lost.
+    cut_off: bool,
+    /// The queue has heard of a connection.
+    connected: bool,
+}
+
+impl Planted {
+    fn new(mutant: Mutant) -> Self {
+        Self {
+            mutant,
+            ledger: Ledger::default(),
+            ahead: VecDeque::new(),
+            names: BTreeMap::new(),
+            places: BTreeMap::new(),
+            left: BTreeSet::new(),
+            buried: BTreeSet::new(),
+            seed: None,
+            torn: None,
+            cut_off: false,
+            connected: false,
+        }
+    }
+
+    /// What the queue is told when this happens.
+    fn tell(&mut self, event: Event) -> Vec<Event> {
+        let event = self.rename(event);
+        let told = self.rewrite(&event);
+        self.ledger.hear(&event);
+        told.unwrap_or_else(|| vec![event])
+    }
+
+    /// What the queue is told in place of an event; `None` if it is told the event itself.
+    fn rewrite(&mut self, event: &Event) -> Option<Vec<Event>> {
+        match (self.mutant, event) {
+            (Mutant::Curator604, Event::SessionLost)
+                if self.ledger.holders.is_empty() && !self.ledger.nodes.is_empty() =>
+            {
+                Some(self.only_disconnected())
+            }
+            (Mutant::Curator498, Event::SessionLost)
+                if self.ledger.nodes.is_empty() && self.ledger.is_creating() =>
+            {
+                Some(self.only_disconnected())
+            }
+            (Mutant::Curator498, Event::Verified(ticket, Outcome::Done(None))) => {
+                Some(vec![Event::Verified(*ticket, Outcome::Done(Some(0)))])
+            }
+            (Mutant::NoRelist, Event::Disconnected) | (Mutant::GrantWithoutTerm, Event::TermEnded) => {
+                Some(Vec::new())
+            }
+            (Mutant::NoRelist, Event::Connected) => {
+                std::mem::replace(&mut self.connected, true).then(Vec::new)
+            }
+            (Mutant::LeaveWithoutDelete, Event::Leave(join)) if !self.ledger.holders.contains(join) => {
+                self.left.extend(self.ledger.nodes.get(join).map(|(node, _)| node.clone()));
+                None
+            }
+            (Mutant::GrantWithoutTerm, Event::SessionBegan(_)) => Some(vec![event.clone(), Event::TermBegan]),
+            (Mutant::AdjacentAcrossSessions, Event::SessionLost) => {
+                let next = self.ledger.first_waiter();
+                self.ahead.extend(next.map(|(join, node, czxid)| Action::Grant(join, node, czxid)));
+                None
+            }
+            (Mutant::Tombstones, Event::Gone(ticket)) => {
+                let gone = self.ledger.watches.get(ticket).filter(|name| name.kind() == Kind::Write);
+                self.buried.extend(gone.cloned());
+                None
+            }
+            (Mutant::Tombstones, Event::Listed(ticket, Outcome::Done(children))) => {
+                let buried = std::mem::take(&mut self.buried);
+                let stands = |child: &&String| !buried.iter().any(|name| name.as_str() == child.as_str());
+                let children = children.iter().filter(stands).cloned().collect();
+                Some(vec![Event::Listed(*ticket, Outcome::Done(children))])
+            }
+            (Mutant::DowngradeDoesNotBlock, Event::Release(writer)) => Some(self.release_at_once(*writer)),
+            (Mutant::UuidKept, Event::SessionBegan(seed)) => {
+                Some(vec![Event::SessionBegan(*self.seed.get_or_insert(*seed))])
+            }
+            (Mutant::TornPair, event) => self.believe_torn_pair(event),
+            _ => None,
+        }
+    }
+
+    /// The session's end is taken for that of its connection.
+    fn only_disconnected(&mut self) -> Vec<Event> {
+        let lost = self.ledger.lose_all();
+        [Event::Disconnected].into_iter().chain(lost).collect()
+    }
+
+    /// The readers on their way into a writer's place forget whose it is.
+    fn release_at_once(&mut self, writer: JoinId) -> Vec<Event> {
+        let readers = self.ledger.downgrading(writer).into_iter();
+        readers.map(|reader| Event::Downgrade(reader, NOBODY)).chain([Event::Release(writer)]).collect()
+    }
+
+    /// The listing of a pair decides what became of the create, though the connection was lost between the two.
+    fn believe_torn_pair(&mut self, event: &Event) -> Option<Vec<Event>> {
+        match event {
+            Event::Disconnected if self.ledger.is_listing() => {
+                self.cut_off = true;
+                Some(Vec::new())
+            }
+            Event::Created(ticket, Outcome::Lost) if self.cut_off => {
+                self.torn = Some(*ticket);
+                Some(Vec::new())
+            }
+            Event::Connected if self.cut_off => Some(Vec::new()),
+            Event::Listed(_, outcome) if self.cut_off => {
+                self.cut_off = false;
+                let torn = self.torn.take();
+                let created = |outcome| torn.map(|ticket| Event::Created(ticket, outcome));
+                let prefix = torn.and_then(|ticket| self.ledger.prefix(ticket)).unwrap_or_default();
+                let told = match outcome {
+                    Outcome::Done(children) if !children.iter().any(|child| child.starts_with(prefix)) => {
+                        [None, created(Outcome::NoNode)]
+                    }
+                    Outcome::Done(_) => [None, created(Outcome::Lost)],
+                    _ => [Some(Event::Disconnected), created(Outcome::Lost)],
+                };
+                Some(told.into_iter().flatten().chain([event.clone()]).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// What is done when the queue asks for this.
+    fn carry(&mut self, action: Action, queue: &Queue) -> Carried {
+        self.ledger.note(&action);
+        let done = |ticket| Carried::Swallowed(Event::Watched(ticket, Outcome::Done(())));
+        match (self.mutant, self.rename_back(action)) {
+            (Mutant::MissingSync, Action::List { ticket, .. }) => {
+                Carried::Out(Action::List { ticket, sync: false })
+            }
+            (Mutant::Tombstones, Action::List { ticket, .. }) if !self.buried.is_empty() => {
+                Carried::Out(Action::List { ticket, sync: false })
+            }
+            (Mutant::LeaveWithoutDelete, Action::Delete(ticket, node)) if self.left.remove(&node) => {
+                Carried::Swallowed(Event::Deleted(ticket, Outcome::Done(())))
+            }
+            (Mutant::TokenFromSequence, Action::Grant(join, node, _)) => {
+                let token = node.sequence().cast_signed();
+                Carried::Out(Action::Grant(join, node, token))
+            }
+            (Mutant::NoOwnNodeWatch, Action::Watch(ticket, node)) if queue.is_ours(&node) => done(ticket),
+            (Mutant::WrongPredecessor, Action::Watch(ticket, node)) if !queue.is_ours(&node) => {
+                match self.ledger.before(&node) {
+                    Some(before) => Carried::Out(Action::Watch(ticket, before.clone())),
+                    None => done(ticket),
+                }
+            }
+            (Mutant::Curator621, Action::CreateInPlace(ticket, join, name)) => {
+                let prefix = name[..name.len() - 10].to_owned();
+                self.places.insert(ticket, name);
+                Carried::Out(Action::Create(ticket, join, prefix))
+            }
+            (_, action) => Carried::Out(action),
+        }
+    }
+
+    // Names that the queue is told in place of the server's.
+
+    fn rename(&mut self, event: Event) -> Event {
+        match event {
+            Event::Created(ticket, Outcome::Done((name, czxid))) => {
+                let place = self.places.remove(&ticket);
+                if let Some(place) = place {
+                    self.names.insert(name.clone(), place);
+                }
+                Event::Created(ticket, Outcome::Done((self.told(name), czxid)))
+            }
+            Event::Listed(ticket, Outcome::Done(children)) => {
+                let children = children.into_iter().map(|child| self.told(child)).collect();
+                Event::Listed(ticket, Outcome::Done(children))
+            }
+            Event::Missing(node) => Event::Missing(parse(&self.told(node.as_str().to_owned()))),
+            event => event,
+        }
+    }
+
+    /// The name that the queue is told in place of one of the server's.
+    fn told(&mut self, name: String) -> String {
+        if let Some(told) = self.names.get(&name) {
+            return told.clone();
+        }
+        let told = match self.mutant {
+            // Other clients' writers look like any others.
+            Mutant::NoDowngradeException if !self.ledger.is_own(&name) => name.replace("__WRIT__", "lock-"),
+            Mutant::StringOrder => as_text(&name),
+            _ => return name,
+        };
+        self.names.insert(name, told.clone());
+        told
+    }
+
+    fn real(&self, node: NodeName) -> NodeName {
+        let told = self.names.iter().find(|(_, told)| told.as_str() == node.as_str());
+        told.map_or(node, |(name, _)| parse(name))
+    }
+
+    fn rename_back(&self, action: Action) -> Action {
+        match action {
+            Action::Verify(ticket, node) => Action::Verify(ticket, self.real(node)),
+            Action::Watch(ticket, node) => Action::Watch(ticket, self.real(node)),
+            Action::Delete(ticket, node) => Action::Delete(ticket, self.real(node)),
+            Action::Grant(join, node, czxid) => Action::Grant(join, self.real(node), czxid),
+            action => action,
+        }
+    }
+}
+
+fn parse(name: &str) -> NodeName {
+    NodeName::parse(name).expect("a sequential name")
+}
+
+/// A name whose number is where its text belongs among large numbers: one with a minus before all others.
+fn as_text(name: &str) -> String {
+    let (stem, number) = name.split_at(name.len() - 10);
+    match (stem.strip_suffix("--"), number.parse::<u64>()) {
+        (Some(stem), _) => format!("{stem}-{:010}", 0),
+        (None, Ok(number)) => format!("{stem}{:010}", number.saturating_sub(1 << 30)),
+        (None, Err(_)) => name.to_owned(),
+    }
+}

@@ -1,0 +1,91 @@
+//! Who may hold beside whom, and the hand-off within one client (rules 4 and 7).
+
+use zklock::queue::{Action, Event, Intent, Kind, Naming, NodeName, Ticket};
+
+use super::desk::{
+    A, B, Desk, create, created, deleted, grants, list, listed, other, watch, watched, writer,
+};
+
+#[test]
+fn rule_04_a_waiter_stands_behind_its_own_client() {
+    let mut desk = Desk::new(1);
+    let first = desk.hold(A, 0);
+    let (_, actions) = desk.place(B, 1, &[first]);
+    assert_eq!(actions, [], "behind our own holder: no watch is needed");
+}
+
+#[test]
+fn rule_04_readers_hold_together_and_wait_for_the_nearest_writer_only() {
+    let reader = other(3).replace("-lock-", "-__READ__");
+    for writers in [vec![], vec![writer(1), writer(2)]] {
+        let mut desk = Desk::new(1);
+        let sent = desk.tell([Event::Join(A, Naming::Curator, Kind::Read, Intent::Wait)]);
+        let node = format!("{}0000000005", create(&sent).1);
+        let children = writers.iter().chain([&reader, &node]);
+        let actions = desk.tell([created(create(&sent).0, &node), listed(list(&sent).0, children)]);
+        if writers.is_empty() {
+            assert_eq!(grants(&actions), [A]);
+        } else {
+            assert_eq!((grants(&actions), watched(&actions)), (vec![], vec![writer(2), node]));
+        }
+    }
+}
+
+#[test]
+fn rule_04_a_released_writer_stands_until_the_reader_in_its_place_does() {
+    let mut desk = Desk::new(1);
+    let (writer, ticket, reader) = downgrading(&mut desk);
+    assert_eq!(desk.tell([Event::Release(A)]), []);
+    let actions = desk.tell([created(ticket, &reader)]);
+    assert_eq!((grants(&actions), deleted(&actions)), (vec![B], vec![writer]));
+}
+
+/// A holds as a writer, and B is on its way into its place: the writer's node, and the reader's create and name.
+fn downgrading(desk: &mut Desk) -> (String, Ticket, String) {
+    let sent = desk.tell([Event::Join(A, Naming::Curator, Kind::Write, Intent::Wait)]);
+    let writer = format!("{}0000000005", create(&sent).1);
+    desk.tell([created(create(&sent).0, &writer), listed(list(&sent).0, [&writer])]);
+    let sent = desk.tell([Event::Join(B, Naming::Curator, Kind::Read, Intent::Downgrade(A))]);
+    let Some(Action::CreateInPlace(ticket, B, reader)) = sent.first() else { panic!("{sent:?}") };
+    assert!(reader.ends_with("__READ__0000000005"), "{reader}");
+    (writer, *ticket, reader.clone())
+}
+
+#[test]
+fn rule_07_adjacent_handoff_grants_before_the_delete_is_acknowledged() {
+    let mut desk = Desk::new(1);
+    let first = desk.hold(A, 0);
+    desk.place(B, 1, std::slice::from_ref(&first));
+    let actions = desk.tell([Event::Release(A)]);
+    assert_eq!((grants(&actions), deleted(&actions)), (vec![B], vec![first]));
+    assert_eq!(actions.len(), 2, "a grant and a delete: {actions:?}");
+}
+
+#[test]
+fn rule_07_strict_order_is_kept_where_somebody_stands_between() {
+    let mut desk = Desk::new(1);
+    let first = desk.hold(A, 0);
+    let (_, actions) = desk.queue_up(B, 2, &[first, other(1)]);
+    assert_eq!(grants(&desk.tell([Event::Release(A)])), []);
+    assert_eq!(grants(&desk.tell([Event::Gone(watch(&actions, &other(1)))])), [B]);
+}
+
+/// An operator deleted a writer's node while a reader was on its way into its place. The reader came to stand before
+/// whoever held by then, and waited there for ever, or was granted the lock beside it.
+#[test]
+fn rule_04_a_reader_in_the_place_of_a_lost_writer_begins_anew() {
+    for known_before in [true, false] {
+        let mut desk = Desk::new(1);
+        let (writer, ticket, reader) = downgrading(&mut desk);
+        let missing = Event::Missing(NodeName::parse(&writer).expect("a name of ours"));
+        let in_place = created(ticket, &reader);
+        let again = desk.tell(if known_before {
+            vec![missing, in_place]
+        } else {
+            // No term lets it hold in between.
+            vec![Event::TermEnded, in_place, missing]
+        });
+        assert_eq!((grants(&again), deleted(&again)), (vec![], vec![reader]));
+        assert!(create(&again).1.contains("__READ__"));
+    }
+}

@@ -1,0 +1,190 @@
+//! A queue that is told events and answers with actions, and the words to tell both in a line.
+
+use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, Outcome, Queue, Refusal, Ticket};
+
+pub(crate) const A: JoinId = JoinId(1);
+pub(crate) const B: JoinId = JoinId(2);
+
+/// A queue whose settling after each batch of events returns what it wants done.
+pub(crate) struct Desk(pub(crate) Queue);
+
+impl Desk {
+    /// In a session with this seed, connected.
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut desk = Self(Queue::new());
+        desk.tell([Event::SessionBegan(seed), Event::Connected, Event::TermBegan]);
+        desk
+    }
+
+    pub(crate) fn tell(&mut self, events: impl IntoIterator<Item = Event>) -> Vec<Action> {
+        events.into_iter().for_each(|event| self.0.handle(event));
+        self.0.settle();
+        std::iter::from_fn(|| self.0.next_action()).collect()
+    }
+
+    /// A contender waits behind these children, with its watches acknowledged. Its node.
+    pub(crate) fn queue_up(
+        &mut self,
+        join: JoinId,
+        sequence: u32,
+        others: &[String],
+    ) -> (String, Vec<Action>) {
+        let (node, actions) = self.place(join, sequence, others);
+        let acks: Vec<_> = watches(&actions).into_iter().map(|(ticket, _)| acknowledged(ticket)).collect();
+        assert_eq!(self.tell(acks), []);
+        (node, actions)
+    }
+
+    /// A contender joins, and its listing shows these children and its own. Its node, and what follows.
+    pub(crate) fn place(&mut self, join: JoinId, sequence: u32, others: &[String]) -> (String, Vec<Action>) {
+        let sent = self.tell([waits(join)]);
+        let node = format!("{}{sequence:010}", create(&sent).1);
+        let listed = listed(list(&sent).0, others.iter().chain([&node]));
+        let actions = self.tell([created(create(&sent).0, &node), listed]);
+        (node, actions)
+    }
+
+    /// A contender holds. Its node.
+    pub(crate) fn hold(&mut self, join: JoinId, sequence: u32) -> String {
+        let (node, actions) = self.place(join, sequence, &[]);
+        assert_eq!(grants(&actions), [join]);
+        node
+    }
+
+    /// Looks again and again and finds nothing, until no create can come late any more.
+    pub(crate) fn outlast_doubt(&mut self) {
+        for looks in 0.. {
+            assert!(looks < 100, "it doubts for ever");
+            let look = self.tell([Event::LookAgain]);
+            if look.is_empty() {
+                break;
+            }
+            assert_eq!(self.tell([listed(list(&look).0, &[])]), []);
+        }
+        assert!(self.0.is_idle());
+    }
+
+    pub(crate) fn reconnect(&mut self) -> Vec<Action> {
+        self.tell([Event::Disconnected, Event::Connected])
+    }
+}
+
+pub(crate) fn waits(join: JoinId) -> Event {
+    Event::Join(join, Naming::Curator, Kind::Exclusive, Intent::Wait)
+}
+
+pub(crate) fn tries(join: JoinId) -> Event {
+    Event::Join(join, Naming::Curator, Kind::Exclusive, Intent::Try)
+}
+
+pub(crate) fn created(ticket: Ticket, node: &str) -> Event {
+    Event::Created(ticket, Outcome::Done((node.to_owned(), czxid(node))))
+}
+
+/// The transaction that made a node: as its sequence number, from 1000.
+pub(crate) fn czxid(node: &str) -> i64 {
+    1000 + node[node.len() - 10..].parse::<i64>().expect("ten digits")
+}
+
+pub(crate) fn listed<'a>(ticket: Ticket, children: impl IntoIterator<Item = &'a String>) -> Event {
+    Event::Listed(ticket, Outcome::Done(children.into_iter().cloned().collect()))
+}
+
+pub(crate) fn acknowledged(ticket: Ticket) -> Event {
+    Event::Watched(ticket, Outcome::Done(()))
+}
+
+pub(crate) fn other(sequence: u32) -> String {
+    format!("_c_0f0f0f0f-0f0f-4f0f-8f0f-0f0f0f0f0f0f-lock-{sequence:010}")
+}
+
+pub(crate) fn writer(sequence: u32) -> String {
+    other(sequence).replace("-lock-", "-__WRIT__")
+}
+
+/// The one create among actions: its ticket, and the name before the sequence number.
+pub(crate) fn create(actions: &[Action]) -> (Ticket, String) {
+    let mut creates = actions.iter().filter_map(|action| match action {
+        Action::Create(ticket, _, name) => Some((*ticket, name.clone())),
+        _ => None,
+    });
+    match (creates.next(), creates.next()) {
+        (Some(create), None) => create,
+        _ => panic!("not one create: {actions:?}"),
+    }
+}
+
+/// The one listing among actions, and whether it follows a sync.
+pub(crate) fn list(actions: &[Action]) -> (Ticket, bool) {
+    let mut lists = actions.iter().filter_map(|action| match action {
+        Action::List { ticket, sync } => Some((*ticket, *sync)),
+        _ => None,
+    });
+    match (lists.next(), lists.next()) {
+        (Some(list), None) => list,
+        _ => panic!("not one listing: {actions:?}"),
+    }
+}
+
+pub(crate) fn watches(actions: &[Action]) -> Vec<(Ticket, String)> {
+    let watch = |action: &Action| match action {
+        Action::Watch(ticket, node) => Some((*ticket, node.as_str().to_owned())),
+        _ => None,
+    };
+    actions.iter().filter_map(watch).collect()
+}
+
+pub(crate) fn watch(actions: &[Action], node: &str) -> Ticket {
+    let found = watches(actions).into_iter().find(|(_, on)| on == node);
+    found.unwrap_or_else(|| panic!("no watch on {node}: {actions:?}")).0
+}
+
+pub(crate) fn watched(actions: &[Action]) -> Vec<String> {
+    watches(actions).into_iter().map(|(_, node)| node).collect()
+}
+
+pub(crate) fn verify(actions: &[Action]) -> (Ticket, String) {
+    match actions.iter().find(|action| matches!(action, Action::Verify(..))) {
+        Some(Action::Verify(ticket, node)) => (*ticket, node.as_str().to_owned()),
+        _ => panic!("nothing is verified: {actions:?}"),
+    }
+}
+
+pub(crate) fn deletes(actions: &[Action]) -> Vec<(Ticket, String)> {
+    let delete = |action: &Action| match action {
+        Action::Delete(ticket, node) => Some((*ticket, node.as_str().to_owned())),
+        _ => None,
+    };
+    actions.iter().filter_map(delete).collect()
+}
+
+pub(crate) fn deleted(actions: &[Action]) -> Vec<String> {
+    deletes(actions).into_iter().map(|(_, node)| node).collect()
+}
+
+pub(crate) fn grants(actions: &[Action]) -> Vec<JoinId> {
+    let grant = |action: &Action| match action {
+        Action::Grant(join, ..) => Some(*join),
+        _ => None,
+    };
+    actions.iter().filter_map(grant).collect()
+}
+
+pub(crate) fn refusals(actions: &[Action]) -> Vec<(JoinId, Refusal)> {
+    let refusal = |action: &Action| match action {
+        Action::Refuse(join, refusal) => Some((*join, refusal.clone())),
+        _ => None,
+    };
+    actions.iter().filter_map(refusal).collect()
+}
+
+/// The lost reply of a join, on a new connection: the ticket of the listing that follows the sync, and the name.
+pub(crate) fn lost_reply(desk: &mut Desk, join: JoinId) -> (Ticket, String) {
+    let sent = desk.tell([waits(join)]);
+    desk.tell([Event::Disconnected]);
+    let lost = [Event::Created(create(&sent).0, Outcome::Lost), Event::Listed(list(&sent).0, Outcome::Lost)];
+    assert_eq!(desk.tell(lost), []);
+    let look = desk.tell([Event::Connected]);
+    assert!(matches!(&look[..], [Action::List { sync: true, .. }]), "{look:?}");
+    (list(&look).0, create(&sent).1)
+}

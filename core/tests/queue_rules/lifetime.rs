@@ -1,0 +1,41 @@
+//! When a queue may be dropped, and what its successor hears.
+
+use zklock::queue::{Action, Event, Outcome, Queue};
+
+use super::desk::{A, B, Desk, create, created, list, listed, other, waits, watch};
+
+#[test]
+fn a_queue_that_follows_another_does_not_take_its_answers() {
+    let mut first = Desk::new(1);
+    let sent = first.tell([waits(A)]);
+    let mut second = Desk(Queue::after(first.0.last_ticket()));
+    second.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
+    let own = second.tell([waits(B)]);
+    assert!(create(&own).0 > create(&sent).0);
+    let late = format!("{}0000000005", create(&sent).1);
+    assert_eq!(second.tell([created(create(&sent).0, &late), listed(list(&sent).0, [&late])]), []);
+}
+
+/// The queue was dropped with a listing under way; the next one of the path took the answer for its own, ignored the
+/// real one, and waited for ever.
+#[test]
+fn a_queue_is_not_idle_while_an_answer_is_still_to_come() {
+    let mut desk = Desk::new(1);
+    let sent = desk.tell([waits(A)]);
+    desk.tell([Event::Leave(A), Event::Created(create(&sent).0, Outcome::NoNode)]);
+    assert!(!desk.0.is_idle());
+    desk.tell([Event::Listed(list(&sent).0, Outcome::NoNode)]);
+    assert!(desk.0.is_idle());
+}
+
+/// Nor may it be dropped with a watch: its event would be taken for one of the next queue's.
+#[test]
+fn a_queue_is_not_idle_while_a_watch_may_still_fire() {
+    let mut desk = Desk::new(1);
+    let (node, set) = desk.queue_up(A, 5, &[other(4)]);
+    desk.tell([Event::Gone(watch(&set, &node)), Event::Disconnected, Event::Leave(A)]);
+    assert!(!desk.0.is_idle());
+    let actions = desk.tell([Event::Connected]);
+    assert!(actions.contains(&Action::Unwatch(watch(&set, &other(4)))), "{actions:?}");
+    assert!(desk.0.is_idle());
+}

@@ -1,0 +1,126 @@
+//! Watching ahead, and granting on an event (rule 6).
+
+use zklock::queue::{Action, Event, Intent, Kind, Naming, NodeName};
+
+use super::desk::{A, B, Desk, acknowledged, create, grants, list, listed, other, watch, watched, writer};
+
+#[test]
+fn rule_06_lookahead_watches_the_two_nearest_and_the_own_node_in_one_flight() {
+    let mut desk = Desk::new(1);
+    let (node, actions) = desk.place(A, 5, &[other(1), other(2), other(3)]);
+    assert_eq!(watched(&actions), [other(2), other(3), node]);
+    assert_eq!(actions.len(), 3);
+}
+
+#[test]
+fn rule_06_lookahead_grants_on_the_event() {
+    let mut desk = Desk::new(1);
+    let (_, actions) = desk.queue_up(A, 5, &[other(4)]);
+    let actions = desk.tell([Event::Gone(watch(&actions, &other(4)))]);
+    assert!(matches!(&actions[..], [Action::Grant(A, ..)]), "{actions:?}");
+}
+
+#[test]
+fn rule_06_lookahead_waits_until_the_own_watch_is_acknowledged() {
+    let mut desk = Desk::new(1);
+    let (node, actions) = desk.place(A, 5, &[other(4)]);
+    let nearest = watch(&actions, &other(4));
+    assert_eq!(desk.tell([acknowledged(nearest), Event::Gone(nearest)]), []);
+    assert_eq!(grants(&desk.tell([acknowledged(watch(&actions, &node))])), [A]);
+}
+
+#[test]
+fn rule_06_lookahead_lists_again_when_the_second_nearest_goes() {
+    let mut desk = Desk::new(1);
+    let (node, actions) = desk.queue_up(A, 5, &[other(1), other(2), other(3)]);
+    let look = desk.tell([Event::Gone(watch(&actions, &other(2)))]);
+    assert!(matches!(&look[..], [Action::List { sync: false, .. }]), "{look:?}");
+    let next = desk.tell([listed(list(&look).0, [&other(1), &other(3), &node])]);
+    assert_eq!(watched(&next), [other(1)]);
+    let near = desk.tell([acknowledged(watch(&next, &other(1))), Event::Gone(watch(&actions, &other(3)))]);
+    assert_eq!(near, [], "the second-nearest became the nearest, and is watched");
+    assert_eq!(grants(&desk.tell([Event::Gone(watch(&next, &other(1)))])), [A]);
+}
+
+#[test]
+fn rule_06_the_nearest_gone_is_not_enough_while_others_are_before_it() {
+    let mut desk = Desk::new(1);
+    let (_, actions) = desk.queue_up(A, 5, &[other(1), other(2), other(3)]);
+    let next = desk.tell([Event::Gone(watch(&actions, &other(3)))]);
+    assert_eq!(grants(&next), []);
+    assert!(matches!(&next[..], [Action::List { sync: false, .. }]), "{next:?}");
+}
+
+#[test]
+fn rule_06_own_node_gone_joins_again() {
+    let mut desk = Desk::new(1);
+    let (node, actions) = desk.queue_up(A, 5, &[other(4)]);
+    let again = desk.tell([Event::Gone(watch(&actions, &node)), Event::Gone(watch(&actions, &other(4)))]);
+    assert_eq!(grants(&again), []);
+    assert_ne!(create(&again).1, node[..node.len() - 10]);
+}
+
+#[test]
+fn rule_06_one_place_that_is_certain_does_not_vouch_for_those_behind_it() {
+    let mut desk = Desk::new(1);
+    let (first, near) = desk.queue_up(A, 2, &[other(1)]);
+    let (node, far) = desk.queue_up(B, 4, &[other(1), first, other(3)]);
+    // From here nobody tells what becomes of B's node.
+    let used_up = Event::Changed(watch(&far, &node));
+    assert_eq!(desk.tell([used_up, Event::Gone(watch(&far, &other(3)))]), []);
+    assert_eq!(grants(&desk.tell([Event::Gone(watch(&near, &other(1)))])), [A]);
+    let look = desk.tell([Event::Release(A)]);
+    assert_eq!(grants(&look), []);
+    let again = desk.tell([listed(list(&look).0, [])]);
+    assert_ne!(create(&again).1, node[..node.len() - 10]);
+}
+
+#[test]
+fn rule_06_a_vanished_writer_blocks_until_a_later_listing() {
+    let mut desk = Desk::new(1);
+    let (node, actions) = desk.queue_up(A, 5, &[writer(4)]);
+    let look = desk.tell([Event::Gone(watch(&actions, &writer(4)))]);
+    assert!(matches!(&look[..], [Action::List { .. }]), "{look:?}");
+    // Curator downgraded: a reader has the writer's place.
+    let reader = writer(4).replace("__WRIT__", "__READ__");
+    let next = desk.tell([listed(list(&look).0, [&reader, &node])]);
+    assert_eq!((grants(&next), watched(&next)), (vec![], vec![reader.clone()]));
+    assert_eq!(grants(&desk.tell([Event::Gone(watch(&next, &reader))])), [A]);
+}
+
+#[test]
+fn rule_06_a_vanished_writer_is_not_cleared_by_a_listing_from_before() {
+    let mut desk = Desk::new(1);
+    let (node, actions) = desk.queue_up(A, 5, &[writer(4)]);
+    let look = desk.tell([Event::LookAgain]);
+    // In one batch: the listing was answered first, then the writer went.
+    let next =
+        desk.tell([listed(list(&look).0, [&writer(4), &node]), Event::Gone(watch(&actions, &writer(4)))]);
+    assert_eq!(grants(&next), []);
+    assert_eq!(grants(&desk.tell([listed(list(&next).0, [&node])])), [A]);
+}
+
+#[test]
+fn rule_06_a_heartbeat_that_misses_a_waiters_node_lets_it_join_again() {
+    let mut desk = Desk::new(1);
+    let (node, watching) = desk.queue_up(A, 5, &[other(4)]);
+    let again = desk.tell([Event::Missing(NodeName::parse(&node).expect("a name of ours"))]);
+    assert!(create(&again).1.starts_with("_c_"));
+    assert!(again.contains(&Action::Unwatch(watch(&watching, &node))));
+}
+
+/// A write lock under kazoo's names could not be told from a mutex, and a waiter was granted the lock on the event that
+/// its node was gone, beside the reader that had come in its place.
+#[test]
+fn rule_06_a_vanished_writer_blocks_under_the_names_of_kazoo_too() {
+    let mut theirs = Desk::new(2);
+    let writer = create(&theirs.tell([Event::Join(A, Naming::Kazoo, Kind::Write, Intent::Wait)])).1;
+    let (writer, reader) = (format!("{writer}0000000004"), "f00d__rlock__0000000004".to_owned());
+    assert!(writer.contains("__lock__0000000004"), "kazoo must know it for a lock: {writer}");
+    let mut desk = Desk::new(1);
+    let (node, actions) = desk.queue_up(A, 5, std::slice::from_ref(&writer));
+    let look = desk.tell([Event::Gone(watch(&actions, &writer))]);
+    assert_eq!(grants(&look), []);
+    let next = desk.tell([listed(list(&look).0, [&reader, &node])]);
+    assert_eq!((grants(&next), watched(&next)), (vec![], vec![reader]));
+}

@@ -1,0 +1,128 @@
+//! Creates whose reply was lost (rule 8).
+
+use zklock::queue::{Action, Event, Outcome};
+
+use super::desk::{
+    A, B, Desk, create, created, deleted, deletes, grants, list, listed, lost_reply, verify, waits,
+};
+
+#[test]
+fn rule_08_lost_create_reply_the_lowest_node_is_verified_before_it_is_granted() {
+    let mut desk = Desk::new(1);
+    let (look, name) = lost_reply(&mut desk, A);
+    let (low, high) = (format!("{name}0000000003"), format!("{name}0000000004"));
+    let actions = desk.tell([listed(look, [&high, &low])]);
+    assert_eq!((grants(&actions), deleted(&actions)), (vec![], vec![high]));
+    let (ticket, node) = verify(&actions);
+    assert_eq!(node, low);
+    let look = desk.tell([Event::Verified(ticket, Outcome::Done(Some(77)))]);
+    let actions = desk.tell([listed(list(&look).0, [&low])]);
+    assert!(matches!(&actions[..], [Action::Grant(A, _, 77)]), "{actions:?}");
+}
+
+#[test]
+fn rule_08_lost_create_reply_a_node_of_another_session_is_not_ours() {
+    let mut desk = Desk::new(1);
+    let (look, name) = lost_reply(&mut desk, A);
+    let node = format!("{name}0000000003");
+    let (ticket, _) = verify(&desk.tell([listed(look, [&node])]));
+    let again = desk.tell([Event::Verified(ticket, Outcome::Done(None))]);
+    assert_ne!(create(&again).1, name);
+}
+
+#[test]
+fn rule_08_lost_create_reply_only_a_listing_after_a_sync_concludes_that_there_is_no_node() {
+    let mut desk = Desk::new(1);
+    // B's listing is under way when the outcome of A's create turns out to be unknown.
+    let first = desk.tell([waits(A)]);
+    let look = desk.tell([Event::Created(create(&first).0, Outcome::Lost), listed(list(&first).0, &[])]);
+    assert!(matches!(&look[..], [Action::List { sync: true, .. }]), "{look:?}");
+    let again = desk.tell([listed(list(&look).0, &[])]);
+    assert_eq!(create(&again).1, create(&first).1);
+}
+
+#[test]
+fn rule_08_lost_create_reply_the_next_listing_follows_a_sync() {
+    let mut desk = Desk::new(1);
+    let first = desk.tell([waits(A)]);
+    assert_eq!(desk.tell([Event::Created(create(&first).0, Outcome::Lost)]), []);
+    let look = desk.tell([Event::Listed(list(&first).0, Outcome::Lost)]);
+    assert!(matches!(&look[..], [Action::List { sync: true, .. }]), "{look:?}");
+}
+
+#[test]
+fn rule_08_lost_create_reply_a_listing_from_before_the_create_concludes_nothing() {
+    let mut desk = Desk::new(1);
+    let (look, _) = lost_reply(&mut desk, A);
+    let second = desk.tell([waits(B)]);
+    desk.tell([Event::Created(create(&second).0, Outcome::Lost)]);
+    let next = desk.tell([listed(look, &[])]);
+    assert!(create(&next).1.ends_with("-lock-"));
+    assert!(matches!(&next[..], [Action::Create(_, A, _), Action::List { sync: true, .. }]), "{next:?}");
+}
+
+#[test]
+fn rule_08_lost_create_reply_the_node_appears_late() {
+    let mut desk = Desk::new(1);
+    let first = desk.tell([waits(A)]);
+    let node = format!("{}0000000003", create(&first).1);
+    let look = desk.tell([Event::Created(create(&first).0, Outcome::Lost), listed(list(&first).0, &[])]);
+    let actions = desk.tell([listed(list(&look).0, [&node])]);
+    assert_eq!(verify(&actions).1, node);
+}
+
+#[test]
+fn rule_08_a_place_found_late_before_a_holder_waits_for_it() {
+    let mut desk = Desk::new(1);
+    let first = desk.tell([waits(A)]);
+    let name = create(&first).1;
+    let second = desk.tell([waits(B), Event::Created(create(&first).0, Outcome::Lost)]);
+    let (a, b) = (format!("{name}0000000003"), format!("{}0000000004", create(&second).1));
+    let look = desk.tell([created(create(&second).0, &b), listed(list(&first).0, &[])]);
+    let found = desk.tell([listed(list(&look).0, [&a, &b])]);
+    assert_eq!(grants(&found), [], "it may be A's turn");
+    let late = desk.tell([Event::Verified(verify(&found).0, Outcome::Lost)]);
+    assert_eq!(grants(&late), [B]);
+    let again = desk.tell([listed(list(&late).0, [&a, &b])]);
+    let look = desk.tell([Event::Verified(verify(&again).0, Outcome::Done(Some(9)))]);
+    assert_eq!(grants(&desk.tell([listed(list(&look).0, [&a, &b])])), []);
+    assert_eq!(grants(&desk.tell([Event::Release(B)])), [A]);
+}
+
+#[test]
+fn rule_08_every_listing_finds_orphans() {
+    let mut desk = Desk::new(1);
+    let node = desk.hold(A, 5);
+    let orphan = format!("{}0000000007", &node[..node.len() - 10]);
+    let look = desk.tell([Event::LookAgain]);
+    let actions = desk.tell([listed(list(&look).0, [&node, &orphan])]);
+    assert_eq!(deleted(&actions), [orphan]);
+}
+
+#[test]
+fn rule_08_a_create_under_way_is_no_orphan() {
+    let mut desk = Desk::new(1);
+    let node = desk.hold(A, 5);
+    let look = desk.tell([Event::LookAgain]);
+    let sent = desk.tell([waits(B)]);
+    let early = format!("{}0000000006", create(&sent).1);
+    let actions = desk.tell([listed(list(&look).0, [&node, &early])]);
+    assert_eq!(deleted(&actions), Vec::<String>::new());
+}
+
+/// The session went back to a server that had been stopped, by a request to connect that had waited there as the create
+/// had: the node stood before everybody, and nobody knew it.
+#[test]
+fn rule_08_a_create_that_was_given_up_may_come_late() {
+    let mut desk = Desk::new(1);
+    let (look, name) = lost_reply(&mut desk, A);
+    desk.tell([Event::Leave(A), listed(look, &[])]);
+    assert!(!desk.0.is_idle());
+    let look = desk.reconnect();
+    assert!(matches!(&look[..], [Action::List { sync: true, .. }]), "{look:?}");
+    let late = format!("{name}0000000005");
+    let actions = desk.tell([listed(list(&look).0, [&late])]);
+    assert_eq!(deleted(&actions), [late]);
+    desk.tell([Event::Deleted(deletes(&actions)[0].0, Outcome::Done(()))]);
+    desk.outlast_doubt();
+}

@@ -1,0 +1,77 @@
+//! Names, and which children count (rules 1 and 2).
+
+use zklock::queue::{Action, Event, Outcome, Refusal};
+
+use super::desk::{A, Desk, create, created, deleted, grants, list, listed, other, refusals, waits, watched};
+
+#[test]
+fn rule_01_a_uuid_is_kept_over_retries_within_a_session() {
+    let mut desk = Desk::new(1);
+    let first = desk.tell([waits(A)]);
+    let (lost, unheard) = (create(&first).0, list(&first).0);
+    desk.tell([Event::Disconnected]);
+    desk.tell([Event::Created(lost, Outcome::Lost), Event::Listed(unheard, Outcome::Lost)]);
+    let look = desk.tell([Event::Connected]);
+    let again = desk.tell([listed(list(&look).0, &[])]);
+    assert_eq!(create(&again).1, create(&first).1);
+}
+
+/// CURATOR-604: a waiter whose session was replaced finds its old session's node, and acquires through it.
+#[test]
+fn rule_01_a_uuid_never_crosses_sessions() {
+    let mut desk = Desk::new(1);
+    let (ghost, _) = desk.queue_up(A, 5, &[other(4)]);
+    let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
+    assert!(matches!(&again[..], [Action::Create(..), Action::List { .. }]), "{again:?}");
+    let (ticket, name) = create(&again);
+    assert_ne!(name, ghost[..ghost.len() - 10], "the uuid of the old session");
+    // The server still shows the old node: it is somebody else's, and stands before the new one.
+    let new = format!("{name}0000000006");
+    let actions = desk.tell([created(ticket, &new), listed(list(&again).0, [&ghost, &new])]);
+    assert_eq!((grants(&actions), deleted(&actions)), (vec![], vec![]));
+    assert_eq!(watched(&actions), [ghost, new]);
+}
+
+#[test]
+fn rule_01_an_unknown_create_of_an_old_session_is_not_looked_for_in_the_new_one() {
+    let mut desk = Desk::new(1);
+    let first = desk.tell([waits(A)]);
+    desk.tell([Event::Disconnected, Event::Created(create(&first).0, Outcome::Lost)]);
+    let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
+    let ghost = format!("{}0000000005", create(&first).1);
+    let new = format!("{}0000000006", create(&again).1);
+    let actions = desk.tell([created(create(&again).0, &new), listed(list(&again).0, [&ghost, &new])]);
+    assert_eq!((grants(&actions), watched(&actions)), (vec![], vec![ghost, new]));
+}
+
+#[test]
+fn rule_02_every_child_that_ends_in_a_number_counts_and_others_are_reported_once() {
+    let mut desk = Desk::new(1);
+    let (kazoo, plain) = ("0123456789abcdef__lock__0000000001".to_owned(), "x0000000002".to_owned());
+    let children = [kazoo.clone(), plain.clone(), "locks".to_owned(), "leases".to_owned()];
+    let (node, actions) = desk.queue_up(A, 3, &children);
+    assert_eq!(watched(&actions), [kazoo, plain, node.clone()]);
+    let ignored: Vec<_> = actions.iter().filter(|action| matches!(action, Action::Ignored(_))).collect();
+    assert_eq!(ignored.len(), 1);
+    let look = desk.tell([Event::LookAgain]);
+    let actions = desk.tell([listed(list(&look).0, children[2..].iter().chain([&node]))]);
+    assert_eq!(grants(&actions), [A]);
+    assert!(!actions.iter().any(|action| matches!(action, Action::Ignored(_))));
+}
+
+#[test]
+fn rule_02_a_sequence_number_close_to_the_end_is_refused_and_the_node_deleted() {
+    let mut desk = Desk::new(1);
+    let (node, actions) = desk.place(A, i32::MAX as u32 - 9, &[]);
+    assert_eq!(refusals(&actions), [(A, Refusal::SequenceExhausted)]);
+    assert_eq!((grants(&actions), deleted(&actions)), (vec![], vec![node]));
+}
+
+#[test]
+fn rule_02_a_counter_that_has_wrapped_is_refused_though_our_number_looks_low() {
+    let mut desk = Desk::new(1);
+    let wrapped = other(0).replace("0000000000", "-2147483000");
+    let (node, actions) = desk.place(A, 3, &[wrapped]);
+    assert_eq!(refusals(&actions), [(A, Refusal::SequenceExhausted)]);
+    assert_eq!(deleted(&actions), [node]);
+}

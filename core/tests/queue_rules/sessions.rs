@@ -1,0 +1,82 @@
+//! The end of a session, and of a node (rules 11 and 12).
+
+use zklock::queue::{Action, Event, NodeName, Outcome};
+
+use super::desk::{A, B, Desk, acknowledged, create, created, grants, list, listed, waits, watched, watches};
+
+#[test]
+fn rule_11_session_lost_ends_holds_and_lets_waiters_join_again() {
+    let mut desk = Desk::new(1);
+    let node = desk.hold(A, 5);
+    desk.place(B, 6, &[node]);
+    assert_eq!(desk.tell([Event::SessionLost]), [Action::NodeLost(A)]);
+    let again = desk.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
+    assert!(matches!(&again[..], [Action::Create(_, B, _), Action::List { .. }]), "{again:?}");
+    // A release that comes too late is answered all the same.
+    assert_eq!(desk.tell([Event::Release(A)]), [Action::Released(A)]);
+}
+
+#[test]
+fn rule_11_session_lost_forgets_everything_that_was_under_way() {
+    let mut desk = Desk::new(1);
+    let sent = desk.tell([waits(A)]);
+    let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
+    let node = format!("{}0000000005", create(&sent).1);
+    let late = [created(create(&sent).0, &node), listed(list(&sent).0, [&node])];
+    assert_eq!(desk.tell(late), []);
+    let new = format!("{}0000000006", create(&again).1);
+    assert_eq!(grants(&desk.tell([created(create(&again).0, &new), listed(list(&again).0, [&new])])), [A]);
+}
+
+#[test]
+fn rule_11_session_lost_parents_are_made_again_in_the_new_one() {
+    let mut desk = Desk::new(1);
+    let sent = desk.tell([waits(A)]);
+    desk.tell([
+        Event::Created(create(&sent).0, Outcome::NoNode),
+        Event::Listed(list(&sent).0, Outcome::NoNode),
+    ]);
+    // The parents were under way; what came of it is never heard.
+    let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
+    let made = desk.tell([Event::Created(create(&again).0, Outcome::NoNode)]);
+    assert!(matches!(&made[..], [Action::MakeParents(_)]), "{made:?}");
+}
+
+#[test]
+fn rule_11_session_lost_ends_the_wait_of_those_that_leave() {
+    let mut desk = Desk::new(1);
+    desk.tell([waits(A), waits(B)]);
+    desk.tell([Event::Leave(A), Event::Leave(B)]);
+    assert!(!desk.0.is_idle());
+    desk.tell([Event::SessionLost]);
+    assert!(desk.0.is_idle());
+}
+
+#[test]
+fn rule_12_a_long_hold_watches_its_node_and_a_deletion_is_a_loss() {
+    let mut desk = Desk::new(1);
+    let node = desk.hold(A, 5);
+    let guard = desk.tell([Event::Guard(A)]);
+    assert_eq!(watched(&guard), [node]);
+    assert_eq!(guard.len(), 1);
+    desk.tell([acknowledged(watches(&guard)[0].0)]);
+    assert_eq!(desk.tell([Event::Gone(watches(&guard)[0].0)]), [Action::NodeLost(A)]);
+    assert!(desk.0.is_idle());
+}
+
+#[test]
+fn rule_12_a_holders_node_that_a_new_connection_does_not_show_is_a_loss() {
+    let mut desk = Desk::new(1);
+    desk.hold(A, 5);
+    let look = desk.reconnect();
+    assert_eq!(desk.tell([listed(list(&look).0, &[])]), [Action::NodeLost(A)]);
+}
+
+#[test]
+fn rule_12_a_heartbeat_that_misses_a_holders_node_is_a_loss() {
+    let mut desk = Desk::new(1);
+    let node = desk.hold(A, 5);
+    let name = NodeName::parse(&node).expect("a name of ours");
+    assert_eq!(desk.tell([Event::Missing(name.clone())]), [Action::NodeLost(A)]);
+    assert_eq!(desk.tell([Event::Missing(name)]), []);
+}

@@ -1,0 +1,59 @@
+//! Contenders that only try (rule 14).
+
+use zklock::queue::{Action, Event, Outcome, Refusal};
+
+use super::desk::{
+    A, B, Desk, create, created, deleted, deletes, grants, list, listed, other, refusals, tries,
+};
+
+#[test]
+fn rule_14_busy_try_costs_one_read_and_no_write() {
+    let mut desk = Desk::new(1);
+    let look = desk.tell([tries(A)]);
+    assert!(matches!(&look[..], [Action::List { sync: false, .. }]), "{look:?}");
+    let actions = desk.tell([listed(list(&look).0, [&other(4)])]);
+    assert_eq!(actions, [Action::Refuse(A, Refusal::Busy)]);
+    assert!(desk.0.is_idle());
+}
+
+#[test]
+fn rule_14_busy_try_behind_the_own_client_costs_nothing() {
+    let mut desk = Desk::new(1);
+    desk.hold(A, 5);
+    assert_eq!(desk.tell([tries(B)]), [Action::Refuse(B, Refusal::Busy)]);
+}
+
+#[test]
+fn rule_14_a_try_whose_listing_was_lost_looks_again() {
+    let mut desk = Desk::new(1);
+    let look = desk.tell([tries(A)]);
+    let again = desk.tell([Event::Listed(list(&look).0, Outcome::Lost)]);
+    assert_eq!(again.len(), 1, "{again:?}");
+    assert_eq!(refusals(&desk.tell([listed(list(&again).0, [&other(4)])])), [(A, Refusal::Busy)]);
+}
+
+#[test]
+fn rule_14_a_try_that_loses_the_race_leaves_the_queue() {
+    let mut desk = Desk::new(1);
+    let look = desk.tell([tries(A)]);
+    let sent = desk.tell([listed(list(&look).0, &[])]);
+    let node = format!("{}0000000005", create(&sent).1);
+    let actions = desk.tell([created(create(&sent).0, &node), listed(list(&sent).0, [&other(4), &node])]);
+    assert_eq!(refusals(&actions), [(A, Refusal::Busy)]);
+    assert_eq!((grants(&actions), deleted(&actions)), (vec![], vec![node]));
+}
+
+#[test]
+fn rule_14_a_try_is_answered_by_a_listing_sent_after_it() {
+    let mut desk = Desk::new(1);
+    let node = desk.hold(A, 5);
+    let early = desk.tell([Event::LookAgain]);
+    let release = desk.tell([Event::Release(A), tries(B)]);
+    assert_eq!(deleted(&release), std::slice::from_ref(&node));
+    // This one may be from before the release, and shows another waiter that has left since.
+    let look = desk.tell([listed(list(&early).0, [&node, &other(6)])]);
+    assert_eq!(refusals(&look), []);
+    let sent =
+        desk.tell([Event::Deleted(deletes(&release)[0].0, Outcome::Done(())), listed(list(&look).0, &[])]);
+    assert!(create(&sent).1.starts_with("_c_"));
+}
