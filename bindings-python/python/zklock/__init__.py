@@ -5,7 +5,7 @@
 ...     write_report(lease.fencing_token)
 
 `Client` keeps a session with an ensemble; `Mutex`, `ReadWriteLock` and `Semaphore` are locks at a path;
-`MultiLock` is several of them as one; an acquire gives a `Lease`. `zklock.aio` has the same classes, for
+`MultiLock` takes several of them as one; an acquire gives a `Lease`. `zklock.aio` has the same classes for
 asyncio.
 """
 
@@ -77,5 +77,5 @@ __all__ = [
     "__version__",
 ]
 
-# Locks that a process leaves behind are free at once, instead of after the session time-out.
+# Locks that a process leaves behind are then free at once, not only after the session time-out.
 _atexit.register(_zklock.shutdown)

@@ -34,7 +34,7 @@ class LockTimeout(Error, TimeoutError):
 
 
 class LockLost(Error):
-    """The lease proves nothing any more: its session ended, its node was deleted, or its client closed.
+    """The lease is no longer valid: its session ended, its node was deleted, or its client was closed.
 
     >>> lock.acquire()
     True
@@ -190,9 +190,9 @@ class TransactionFailed(Error, RuntimeError):
     code = "TRANSACTION_FAILED"
 
 
-#: Where the extension module looks its exceptions up.
+#: Where the extension module finds its exceptions.
 BY_CODE: dict[str, type[Error]] = {error.code: error for error in Error.__subclasses__()}
 
-# Tracebacks and pickles name them where they are imported from.
+# Tracebacks and pickles refer to them by the module from which they are imported.
 for _error in (Error, *BY_CODE.values()):
     _error.__module__ = "zklock"

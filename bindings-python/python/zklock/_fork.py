@@ -1,7 +1,7 @@
-"""Keeps the program's log handlers and its forks apart.
+"""Keeps the program's log handlers from running while it forks.
 
-A handler runs on a thread of this package. What it has locked when the process forks, such as the buffer of
-a file, would be locked for ever in the child, which may log to the same file.
+A handler runs on a thread of this package. Anything it has locked when the process forks, such as the buffer
+of a file, would stay locked for ever in the child, which may log to the same file.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import os
 import threading
 from collections.abc import Iterator
 
-# How long a fork waits, in seconds. A handler may in its turn wait for what the forking thread has locked.
+# How long a fork waits, in seconds. A handler may itself wait for something the forking thread has locked.
 _LIMIT = 1.0
 
-# Whoever waits for the second lock has the first. So a fork comes next, however many events there are.
+# Only the holder of the first lock waits for the second, so a fork comes next, however many events there are.
 _next = threading.Lock()
-# Reentrant, for a handler may itself fork.
+# Reentrant, because a handler may itself fork.
 _at_work = threading.RLock()
 
 
 @contextlib.contextmanager
 def not_now() -> Iterator[None]:
-    """No fork within, unless it has waited for long."""
+    """Prevent a fork within, unless the fork has waited for too long."""
     _begin()
     try:
         yield
@@ -36,7 +36,7 @@ def _begin(limit: float = -1) -> None:
 
 
 def _end() -> None:
-    # A fork that waited for too long does not have it. Nor has the child of a handler.
+    # A fork that waited for too long does not hold it. Nor does the child of a handler.
     with contextlib.suppress(RuntimeError):
         _at_work.release()
 

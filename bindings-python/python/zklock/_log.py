@@ -11,9 +11,9 @@ import time
 from zklock import _fork, _zklock
 
 _logger = logging.getLogger("zklock")
-# As every library should: without it, warnings of a program that does not log would go to standard error.
+# As in every library: without it, warnings would go to standard error in a program that does not log.
 _logger.addHandler(logging.NullHandler())
-# What the client crate below us has to say.
+# For the events of the client crate below us.
 _client_logger = _logger.getChild("zookeeper_client")
 
 _LEVELS = {
@@ -34,7 +34,7 @@ _begun = threading.Event()
 
 
 def verbosity() -> int:
-    """How many of the levels, from the gravest on, the logger lets through."""
+    """How many levels, counted from the gravest, the logger lets through."""
     return sum(_logger.isEnabledFor(level) for level in _LEVELS.values())
 
 
@@ -52,7 +52,7 @@ def begin() -> None:
 def join(limit: float) -> None:
     """Wait up to `limit` seconds until everything is handed on.
 
-    Called once there is an event, but perhaps before the thread begins.
+    Called once there is an event, but perhaps before the thread has started.
     """
     deadline = time.monotonic() + limit
     if _begun.wait(limit) and _thread is not None and _thread is not threading.current_thread():
@@ -64,7 +64,7 @@ def _begin_anew() -> None:
     _thread, _begun = None, threading.Event()
 
 
-# A forked child does not have the thread, but begins its own with its first event.
+# A forked child does not have the thread; its own first event starts one.
 os.register_at_fork(after_in_child=_begin_anew)
 
 
@@ -83,7 +83,7 @@ def _try_to_tell(event: _Event) -> None:
     try:
         _tell(event)
     except Exception:
-        # A handler's mistake is its author's to see, and no reason to say no more.
+        # A handler's mistake is for its author to see, and no reason to stop logging.
         threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
@@ -96,7 +96,7 @@ def _tell(event: _Event) -> None:
     record = logger.makeRecord(
         logger.name, number, file, line, text, (), None, extra={"target": target, "fields": dict(fields)}
     )
-    # It happened before it came here.
+    # It happened before it arrived here.
     record.relativeCreated += (time - record.created) * 1000
     record.created, record.msecs = time, time % 1 * 1000
     logger.handle(record)

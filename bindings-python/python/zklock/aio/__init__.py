@@ -4,9 +4,9 @@
 >>> async with aio.Mutex("zk1:2181,zk2:2181", "/locks/report") as lease:
 ...     await write_report(lease.fencing_token)
 
-The *owner* of a lock, who may acquire it again, is the task that calls `acquire()`. `asyncio.wait_for` and
+The *owner* of a lock, which may acquire it again, is the task that calls `acquire()`. `asyncio.wait_for` and
 `asyncio.create_task` may run the acquire in another task: the caller stays the owner. A child task is a
-different owner, and waits for its parent's lock as any other task does. Threads are different owners, too.
+different owner, and waits for its parent's lock like any other task. Threads are different owners too.
 
 Cancelling a task that waits makes it leave the queue. A lease that arrives at the same moment is released.
 """
@@ -33,6 +33,6 @@ __all__ = [
     "Transaction",
 ]
 
-# Tracebacks and documentation name them where they are imported from.
+# Tracebacks and documentation refer to them by the module from which they are imported.
 for _name in __all__:
     globals()[_name].__module__ = __name__

@@ -1,4 +1,4 @@
-"""What a lock and several locks as one have in common: owners, levels and scopes."""
+"""What a lock and a MultiLock have in common: owners, levels and scopes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zklock.aio._tasks import this_task
 
 
 class Acquirable(Generic[L]):
-    """A lock, or several locks as one."""
+    """A lock, or several locks taken as one."""
 
     __slots__ = ("__weakref__", "_levels", "_reentrant", "_scopes")
 
@@ -58,7 +58,7 @@ class Acquirable(Generic[L]):
             with suppress(ValueError):
                 self._levels.remove(lease)
             return lease.release(wait)
-        # In a forked child it is not the caller who is wrong.
+        # In a forked child the caller is not at fault.
         self._check_owned()
         if self._reentrant:
             raise NotHeld(f"this task has not acquired {self!r} through this object")
@@ -82,7 +82,7 @@ class Acquirable(Generic[L]):
         await self._exit(value)
 
     def _caller(self) -> _zklock.Owner | None:
-        """Whose levels a call is about: the calling task's, or without re-entry all."""
+        """Whose levels a call concerns: the calling task's, or without re-entry every owner's."""
         return this_task() if self._reentrant else None
 
     def _newest(self) -> L | None:
@@ -111,7 +111,7 @@ class Acquirable(Generic[L]):
         return lease
 
     async def _exit(self, raised: BaseException | None) -> None:
-        # Test fixtures are known to leave a scope in another task than the one that entered it.
+        # Some test fixtures leave a scope in a different task from the one that entered it.
         scope = _newest(self._scopes, this_task()) or next(reversed(self._scopes), None)
         if scope is None:
             return
@@ -122,7 +122,7 @@ class Acquirable(Generic[L]):
 
 
 class _Owned(Protocol):
-    """What an owner acquired, or entered."""
+    """What one owner has acquired, or entered."""
 
     _owner: _zklock.Owner
 
@@ -136,7 +136,7 @@ def _newest(owned: list[_O], owner: _zklock.Owner | None) -> _O | None:
 
 @final
 class Hold(Generic[L]):
-    """What the locks' `hold()` returns. May be entered again."""
+    """What the locks' `hold()` returns. Can be entered more than once."""
 
     __slots__ = ("_lock", "_patience")
 

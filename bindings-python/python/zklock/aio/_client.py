@@ -21,7 +21,7 @@ class Client:
     >>> async with aio.Client("zk1:2181,zk2:2181/chroot") as client:
     ...     lock = aio.Mutex(client, "/locks/report")
 
-    Takes the arguments of `zklock.Client`, which describes them. Making one sends nothing: it connects with
+    Takes the arguments of `zklock.Client`, which describes them. Creating one sends nothing: it connects with
     `await client.connect()`, with `async with client`, or when a lock is first used.
     """
 
@@ -50,7 +50,7 @@ class Client:
 
     @property
     def session_id(self) -> int:
-        """The current ZooKeeper session, 0 if there was none yet."""
+        """The current ZooKeeper session, 0 if there has been none yet."""
         return self._client.session_id
 
     async def connect(self) -> Self:
@@ -74,7 +74,7 @@ class Client:
         return self._client.on_state(lambda state: call_soon(event_loop, callback, state))
 
     def stats(self) -> _zklock.Stats:
-        """What the client has done since it was made. Sends nothing. See `zklock.Stats`.
+        """What the client has done since it was created. Sends nothing. See `zklock.Stats`.
 
         >>> client.stats().acquisitions
         0

@@ -29,7 +29,7 @@ class Lease:
 
     @property
     def path(self) -> str:
-        """The lock path, as given when the lock was made."""
+        """The lock path, as given when the lock was created."""
         return self._lease.path
 
     @property
@@ -54,7 +54,7 @@ class Lease:
 
     @property
     def remaining(self) -> float:
-        """For how many seconds nobody else can have the lock. Sends nothing. See `zklock.Lease.remaining`."""
+        """For how many seconds no one else can get the lock. Sends nothing. See `zklock.Lease.remaining`."""
         return self._lease.remaining
 
     @property
@@ -84,7 +84,7 @@ class Lease:
         return self._notify(self._lease.on_lost, callback)
 
     def on_revoke(self, callback: Callable[[Lease], object]) -> Notice:
-        """Have the event loop call `callback` with the lease when somebody asks for the lock.
+        """Have the event loop call `callback` with the lease when another contender asks for the lock.
 
         >>> asked = asyncio.Event()
         >>> async with lock as lease:
@@ -141,7 +141,7 @@ class Lease:
         callback: Callable[[Lease], object],
     ) -> Notice:
         event_loop = asyncio.get_running_loop()
-        # A lease that nothing else refers to is released.
+        # A lease without other references is released.
         weak = ref(self)
 
         def call() -> None:

@@ -38,14 +38,14 @@ class Leases:
             lease.check()
 
     def release(self, wait: bool = True) -> Coroutine[Any, Any, None]:
-        """Release those that were not released yet. See `zklock.Leases.release` and `Lease.release`.
+        """Release those that have not been released yet. See `zklock.Leases.release` and `Lease.release`.
 
         >>> leases = await semaphore.acquire_many(3)
         >>> await leases.release()
         """
         released = [lease.release(wait) for lease in reversed(self._leases) if lease._is_open()]
         if not released:
-            # In a forked child it is not the caller who is wrong.
+            # In a forked child the caller is not at fault.
             self.check()
             raise NotHeld("these leases have been released already")
         return _all(released)

@@ -33,9 +33,9 @@ class Lock(Acquirable[Lease]):
 
     @property
     def lease(self) -> Lease | None:
-        """The calling task's newest lease of this object that was not released, or None.
+        """The calling task's newest lease of this object that has not been released, or None.
 
-        With `reentrant=False`, and of a semaphore: the object's, whoever acquired it.
+        With `reentrant=False`, and for a semaphore: the object's newest, whoever acquired it.
         """
         return self._newest()
 
@@ -46,13 +46,13 @@ class Lock(Acquirable[Lease]):
         ...     lock.owned()
         True
 
-        With `reentrant=False`, and of a semaphore: whether this object holds it, whoever acquired it.
+        With `reentrant=False`, and for a semaphore: whether this object holds it, whoever acquired it.
         """
         owned = self._check_owned()
         return owned if self._reentrant else any(lease._is_held() for lease in self._levels)
 
     def locked(self) -> Coroutine[Any, Any, bool]:
-        """Whether anybody holds the lock or waits for it; of a semaphore, whether no permit is free.
+        """Whether any contender holds the lock or waits for it; for a semaphore, whether no permit is free.
 
         >>> await lock.locked()
         False
@@ -62,7 +62,7 @@ class Lock(Acquirable[Lease]):
         return outcome(_zklock.start_locked(self._lock))
 
     def contenders(self) -> Coroutine[Any, Any, list[_zklock.Contender]]:
-        """Who contends for the lock, in the order of the queue. See `zklock.Lock.contenders`.
+        """The contenders for the lock, in queue order. See `zklock.Lock.contenders`.
 
         >>> async with lock:
         ...     (await lock.contenders())[0].language

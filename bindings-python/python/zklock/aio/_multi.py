@@ -14,7 +14,7 @@ from zklock.aio._tasks import outcome, represent
 
 @final
 class MultiLock(Acquirable[Leases]):
-    """Several locks as one: all are acquired, or none. See `zklock.MultiLock`, which says more.
+    """Several locks taken as one: all, or none. See `zklock.MultiLock`, which says more.
 
     >>> async with aio.MultiLock([lock, catalogue.write_lock]) as leases:
     ...     len(leases)
@@ -35,7 +35,7 @@ class MultiLock(Acquirable[Leases]):
 
     @property
     def leases(self) -> Leases | None:
-        """The calling task's newest leases of this object that were not released, or None."""
+        """The calling task's newest leases of this object that have not been released, or None."""
         return self._newest()
 
     def __repr__(self) -> str:

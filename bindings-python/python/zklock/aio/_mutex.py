@@ -16,8 +16,8 @@ class Mutex(Lock):
     >>> async with aio.Mutex(client, "/locks/report") as lease:
     ...     await write_report(lease.fencing_token)
 
-    With a hosts string for `client`, the process's one client for these hosts is used, made at the first
-    acquire. It is the same one that `zklock.Mutex` uses: it does not belong to an event loop.
+    With a hosts string for `client`, the process's one client for these hosts is used, created at the first
+    acquire. It is the one that `zklock.Mutex` uses too: it does not belong to an event loop.
 
     With `reentrant=False`, an acquire by the task that holds it waits, or times out, and any task may release
     it, as with `asyncio.Lock`.

@@ -12,12 +12,12 @@ from zklock._errors import Forked, LockLost, NotHeld
 from zklock.aio._lease import Lease
 from zklock.aio._leases import Leases
 
-# What one acquire gives.
+# The result of one acquire.
 L = TypeVar("L", Lease, Leases)
 
 
 class Scope(Generic[L]):
-    """The body of an `async with` block. Its task is cancelled on a loss, as by `asyncio.timeout`."""
+    """The body of an `async with` block. On a loss its task is cancelled, as by `asyncio.timeout`."""
 
     __slots__ = ("__weakref__", "_cancelled", "_cancelling", "_notices", "_open", "_owner", "_task", "lease")
 
@@ -28,7 +28,7 @@ class Scope(Generic[L]):
         self._cancelling = 0 if self._task is None else self._task.cancelling()
         self._open = True
         self._cancelled = False
-        # A scope that is left behind goes with its lock object, and releases its lease.
+        # A scope that is abandoned goes with its lock object, and its lease is released.
         weak = ref(self)
 
         def lost(_: Lease) -> None:
@@ -52,7 +52,7 @@ class Scope(Generic[L]):
         # The body may have released it, and a forked child does not own it.
         with suppress(NotHeld, Forked):
             await self.lease.release()
-        # Only we cancelled the task: nobody outside asked for it.
+        # Only we cancelled the task: no one else asked for it.
         ours = False
         if self._cancelled and self._task is not None:
             ours = self._task.uncancel() <= self._cancelling and isinstance(raised, asyncio.CancelledError)

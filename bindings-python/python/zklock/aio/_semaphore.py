@@ -21,7 +21,7 @@ class Semaphore(Lock):
     one of five
 
     Permits have no owner: every acquire takes another one, and `release()` gives back the newest that was
-    acquired through this object with `acquire()`, whoever calls.
+    acquired through this object with `acquire()`, whoever calls it.
     """
 
     __slots__ = ("_semaphore",)

@@ -1,4 +1,4 @@
-"""What tasks are to locks: their owners, and those who wait for outcomes."""
+"""What tasks are to locks: owners, and waiters for outcomes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _owners: WeakKeyDictionary[asyncio.Task[Any], _zklock.Owner] = WeakKeyDictionary
 
 
 def this_task() -> _zklock.Owner:
-    """The owner that the calling task is."""
+    """The owner that represents the calling task."""
     task = asyncio.current_task()
     if task is None:
         raise RuntimeError("the owner of a lock is a task: call this from within one")
@@ -28,21 +28,21 @@ def this_task() -> _zklock.Owner:
 
 
 async def outcome(pending: _zklock.Pending[_T]) -> _T:
-    """Wait for what an operation comes to."""
+    """Wait for the outcome of an operation."""
     try:
         await pending
         return pending.take()
     finally:
-        # If cancelled, leaves the queue, and releases a lease that has just arrived.
+        # When cancelled, it leaves the queue and releases a lease that has just arrived.
         pending.abandon()
 
 
 def call_soon(event_loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *args: Any) -> None:
-    """Have an event loop call something, unless it is closed by now."""
+    """Have an event loop call a function, unless the loop is closed by now."""
     with suppress(RuntimeError):
         event_loop.call_soon_threadsafe(callback, *args)
 
 
 def represent(inner: object) -> str:
-    """What `repr` says of the asynchronous form of an object."""
+    """The `repr` of an object's asynchronous form."""
     return repr(inner).replace("zklock.", "zklock.aio.", 1)
