@@ -6,16 +6,17 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use napi::Env;
 use napi::bindgen_prelude::{Function, ToNapiValue, Unknown};
 use napi_derive::napi;
-use zklock::{Background, Client};
+use zklock::Client;
+use zklock::binding::{self, Background};
 
-use crate::error::Result;
+use crate::error::{Failure, Result};
 use crate::wake::Wake;
 
 /// How long the end of an environment waits for its clients to close.
@@ -41,7 +42,8 @@ impl<'env> Settled<'env> {
         Ok(match outcome {
             Ok(convert) => Self { id, value: Some(convert(env)?), code: None, message: None },
             Err(error) => {
-                Self { id, value: None, code: Some(error.code()), message: Some(error.to_string()) }
+                let Failure { code, message } = error.into();
+                Self { id, value: None, code: Some(code), message: Some(message) }
             }
         })
     }
@@ -142,7 +144,7 @@ impl Bridge {
             return Ok(id);
         }
         let shared = Arc::clone(&self.shared);
-        match zklock::run(future, move |result| shared.settle(id, result.map(boxed))) {
+        match binding::run(future, move |result| shared.settle(id, result.map(boxed))) {
             Ok(background) => {
                 if let Some(operation) = self.shared.operations().running.get_mut(&id) {
                     *operation = Some(background);
@@ -171,7 +173,7 @@ impl Shared {
         let operations = std::mem::take(&mut *self.operations());
         drop(operations);
         let clients: Vec<_> = self.clients().drain(..).filter_map(|client| client.upgrade()).collect();
-        close_all(&clients, CLOSING);
+        binding::close_all(clients.iter().map(AsRef::as_ref), CLOSING);
     }
 
     /// Runs on the library's thread.
@@ -193,24 +195,5 @@ impl Shared {
         if wake {
             self.wake.call();
         }
-    }
-}
-
-/// Closes clients, and waits for up to `limit`.
-fn close_all(clients: &[Arc<Client>], limit: Duration) {
-    if clients.is_empty() {
-        return;
-    }
-    // The closings are on their way with this line; only waiting is left.
-    let closing: Vec<_> = clients.iter().map(|client| client.close()).collect();
-    let (done, closed) = mpsc::channel();
-    let wait = async move {
-        for closed in closing {
-            closed.await.ok();
-        }
-    };
-    if let Ok(waiting) = zklock::run(wait, move |()| done.send(()).unwrap_or_default()) {
-        closed.recv_timeout(limit).ok();
-        drop(waiting);
     }
 }

@@ -1,19 +1,16 @@
 //! Clients.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use napi::bindgen_prelude::{BigInt, Uint8Array};
 use napi_derive::napi;
-use zklock::{Acl, Client, ClientOptions, Tls, duration};
+use zklock::binding::{Identity, TlsParts};
+use zklock::{Client, ClientOptions};
 
 use crate::bridge::Bridge;
-use crate::error::Result;
+use crate::error::{NODE, Result};
 use crate::state::NativeStates;
 use crate::stats::NativeStats;
-
-/// The unit of all times in JavaScript.
-pub const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// A connected client.
 #[napi]
@@ -56,31 +53,13 @@ pub struct NativeConnectOptions {
 }
 
 impl NativeConnectOptions {
-    fn apply(self, options: ClientOptions) -> zklock::Result<ClientOptions> {
-        let mut options = options.language("node").label(self.label);
-        if let Some(timeout) = self.session_timeout {
-            options = in_range("sessionTimeout", timeout, |timeout| options.session_timeout(timeout))?;
-        }
-        if let Some(timeout) = self.connect_timeout {
-            options = in_range("connectTimeout", timeout, |timeout| options.connect_timeout(timeout))?;
-        }
-        for NativeCredential { scheme, credential } in self.auth {
-            options = options.auth(&scheme, credential.to_vec())?;
-        }
-        if let Some(acl) = self.acl {
-            options = options.acl(Acl::parse(&acl)?);
-        }
-        if let Some(NativeLogin { user, password }) = self.sasl {
-            options = options.sasl(&user, &password);
-        }
-        if let Some(NativeTls { ca, cert, key }) = self.tls {
-            let tls = Tls::new(&ca)?;
-            options = options.tls(match (cert, key) {
-                (None, None) => tls,
-                (cert, key) => tls.identity(&cert.unwrap_or_default(), &key.unwrap_or_default())?,
-            });
-        }
-        Ok(options)
+    fn check(self, hosts: Option<&str>) -> zklock::Result<ClientOptions> {
+        let Self { session_timeout, connect_timeout, label, .. } = self;
+        let auth = self.auth.into_iter().map(|one| (one.scheme, one.credential.to_vec())).collect();
+        let sasl = self.sasl.map(|login| (login.user, login.password));
+        let tls = self.tls.map(|NativeTls { ca, cert, key }| TlsParts::new(ca, cert, key)).transpose()?;
+        let identity = Identity { auth, acl: self.acl, sasl, tls };
+        NODE.client_options(hosts, session_timeout, connect_timeout, label, identity)
     }
 }
 
@@ -90,21 +69,12 @@ impl NativeConnectOptions {
 /// `BAD_ARGUMENT`.
 #[napi]
 pub fn connect(bridge: &Bridge, hosts: Option<String>, options: NativeConnectOptions) -> Result<i64> {
-    let client = Arc::new(Client::new(options.apply(ClientOptions::new(hosts.as_deref())?)?));
+    let client = Arc::new(Client::new(options.check(hosts.as_deref())?));
     bridge.close_at_end(&client);
     bridge.start(async move {
         client.ready().await?;
         Ok(NativeClient { client })
     })
-}
-
-/// Sets a time-out, under the name that the argument has in JavaScript.
-fn in_range(
-    argument: &str,
-    value: f64,
-    set: impl FnOnce(Duration) -> zklock::Result<ClientOptions>,
-) -> zklock::Result<ClientOptions> {
-    set(duration(argument, value, MILLISECOND)?).map_err(|error| error.with_argument(argument))
 }
 
 #[napi]
@@ -166,6 +136,6 @@ impl NativeClient {
 /// `BAD_ARGUMENT`.
 #[napi]
 pub fn shutdown(limit: f64) -> Result<()> {
-    zklock::shutdown(duration("limit", limit, MILLISECOND)?);
+    zklock::shutdown(NODE.duration("limit", limit)?);
     Ok(())
 }

@@ -1,18 +1,25 @@
 //! Core's errors on their way to JavaScript.
 
+use std::time::Duration;
+
 use napi::JsError;
+use zklock::binding::{Language, Spelling};
+
+/// JavaScript's units and names.
+pub const NODE: Language =
+    Language { name: "node", unit: Duration::from_millis(1), spelling: Spelling::Camel };
 
 /// What an exported function fails with.
 pub struct Failure {
-    code: &'static str,
-    message: String,
+    pub code: &'static str,
+    pub message: String,
 }
 
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl From<zklock::Error> for Failure {
     fn from(error: zklock::Error) -> Self {
-        Self { code: error.code(), message: error.to_string() }
+        Self { code: error.code(), message: NODE.spell(error).to_string() }
     }
 }
 
@@ -21,9 +28,4 @@ impl From<Failure> for JsError<&'static str> {
     fn from(Failure { code, message }: Failure) -> Self {
         napi::Error::new(code, message).into()
     }
-}
-
-/// An argument out of its range that only this binding can see.
-pub fn bad_argument(argument: &str, problem: &str) -> Failure {
-    Failure { code: zklock::ErrorKind::BadArgument.code(), message: format!("{argument}: {problem}") }
 }

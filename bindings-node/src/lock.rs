@@ -1,12 +1,13 @@
 //! Locks that give one lease.
 
 use napi_derive::napi;
-use zklock::{AnyLock, LockOptions, Mutex, Naming, Owner, Patience, ReadWriteLock};
+use zklock::binding::{bad_argument, parse_naming};
+use zklock::{AnyLock, LockOptions, Mutex, Owner, ReadWriteLock};
 
 use crate::bridge::Bridge;
-use crate::client::{MILLISECOND, NativeClient};
+use crate::client::NativeClient;
 use crate::contender::NativeContender;
-use crate::error::{Result, bad_argument};
+use crate::error::{NODE, Result};
 use crate::lease::NativeLease;
 
 /// A lock at a path.
@@ -33,17 +34,15 @@ impl NativeLock {
         let mut options = LockOptions::default();
         options.reentrant = reentrant;
         options.label = label;
-        options.naming = match naming.as_deref() {
-            None | Some("curator") => Naming::Curator,
-            Some("kazoo") => Naming::Kazoo,
-            Some(_) => return Err(bad_argument("naming", "must be 'curator' or 'kazoo'")),
-        };
+        if let Some(name) = naming {
+            options.naming = parse_naming(&name)?;
+        }
         let client = &*client.client;
         let lock = match &*kind {
             "mutex" => Mutex::with_options(client, &path, options).map(AnyLock::from),
             "read" => ReadWriteLock::with_options(client, &path, options).map(|lock| lock.read_lock.into()),
             "write" => ReadWriteLock::with_options(client, &path, options).map(|lock| lock.write_lock.into()),
-            _ => return Err(bad_argument("kind", "must be 'mutex', 'read' or 'write'")),
+            _ => return Err(bad_argument("kind", "must be 'mutex', 'read' or 'write'").into()),
         };
         Ok(Self { lock: lock? })
     }
@@ -60,7 +59,7 @@ impl NativeLock {
         timeout: Option<f64>,
         within: Option<&NativeLease>,
     ) -> Result<i64> {
-        let patience = patience(timeout)?;
+        let patience = NODE.patience(timeout)?;
         let owner = within.map_or_else(Owner::new, |lease| lease.lease.owner());
         let lock = self.lock.clone();
         bridge.start(async move { lock.acquire_as(owner, patience).await.map(NativeLease::from) })
@@ -85,10 +84,4 @@ impl NativeLock {
         let lock = self.lock.clone();
         bridge.start(async move { lock.locked().await })
     }
-}
-
-/// What a time-out asks for: none waits for ever, zero tries.
-pub fn patience(timeout: Option<f64>) -> Result<Patience> {
-    let Some(timeout) = timeout else { return Ok(Patience::Forever) };
-    Ok(Patience::from_timeout(timeout, MILLISECOND)?)
 }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use napi::bindgen_prelude::Function;
 use napi_derive::napi;
-use zklock::log::{Level, Listener};
+use zklock::binding::log::{Level, Listener};
 
 use crate::wake::Wake;
 

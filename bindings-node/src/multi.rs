@@ -7,9 +7,9 @@ use napi_derive::napi;
 use zklock::{AnyLock, MultiLock};
 
 use crate::bridge::Bridge;
-use crate::error::Result;
+use crate::error::{NODE, Result};
 use crate::lease::NativeLease;
-use crate::lock::{NativeLock, patience};
+use crate::lock::NativeLock;
 
 /// Several locks.
 #[napi]
@@ -52,7 +52,7 @@ impl NativeMultiLock {
         timeout: Option<f64>,
         within: Vec<ClassInstance<'_, NativeLease>>,
     ) -> Result<i64> {
-        let patience = patience(timeout)?;
+        let patience = NODE.patience(timeout)?;
         let within: Vec<_> = within.iter().map(|lease| &lease.lease).collect();
         let owners = self.lock.owners_within(&within)?;
         let lock = Arc::clone(&self.lock);

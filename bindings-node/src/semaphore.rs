@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use napi::bindgen_prelude::Either;
 use napi_derive::napi;
-use zklock::{LockOptions, Permits, Semaphore};
+use zklock::binding::{parse_count, parse_permits};
+use zklock::{LockOptions, Semaphore};
 
 use crate::bridge::Bridge;
 use crate::client::NativeClient;
-use crate::error::{Result, bad_argument};
+use crate::error::{NODE, Result};
 use crate::lease::NativeLease;
-use crate::lock::{NativeLock, patience};
+use crate::lock::NativeLock;
 
 /// A semaphore at a path.
 #[napi]
@@ -32,9 +33,9 @@ impl NativeSemaphore {
         label: Option<String>,
     ) -> Result<Self> {
         let permits = match permits {
-            Either::A(number) => Permits::Fixed(number_of("permits", number)?),
-            Either::B(path) => Permits::SharedCount(path),
-        };
+            Either::A(number) => parse_permits(Some(number), None),
+            Either::B(path) => parse_permits(None::<f64>, Some(path)),
+        }?;
         let mut options = LockOptions::default();
         options.label = label;
         let semaphore = Semaphore::with_options(&*client.client, &path, permits, options);
@@ -53,22 +54,8 @@ impl NativeSemaphore {
     /// `BAD_ARGUMENT`.
     #[napi]
     pub fn acquire_many(&self, bridge: &Bridge, count: f64, timeout: Option<f64>) -> Result<i64> {
-        let (count, patience) = (number_of("count", count)?, patience(timeout)?);
+        let (count, patience) = (parse_count("count", count)?, NODE.patience(timeout)?);
         let semaphore = Arc::clone(&self.semaphore);
         bridge.start(async move { semaphore.acquire_many(count, patience).await.map(NativeLease::all) })
-    }
-}
-
-/// A number of permits, as JavaScript has numbers.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "checked to be a whole number in the range"
-)]
-fn number_of(argument: &str, number: f64) -> Result<u32> {
-    if number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number) {
-        Ok(number as u32)
-    } else {
-        Err(bad_argument(argument, &format!("{number} is no number of permits")))
     }
 }

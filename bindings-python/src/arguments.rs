@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use zklock::{LockOptions, Naming};
+use zklock::LockOptions;
+use zklock::binding::{self, Language, Spelling, parse_naming};
 
 use crate::errors::Failure;
 
-/// The unit of times in Python.
-pub(crate) const SECOND: Duration = Duration::from_secs(1);
+/// Python's units and names.
+pub(crate) const PYTHON: Language =
+    Language { name: "python", unit: Duration::from_secs(1), spelling: Spelling::Snake };
 
 /// Who may re-enter a lock; `zklock.aio` keeps one for each task.
 #[pyclass(frozen, module = "zklock._zklock")]
@@ -45,35 +47,18 @@ impl Patience {
 
 /// `blocking` and `timeout` with the meanings that `threading.Lock.acquire` gives them.
 pub(crate) fn patience(blocking: bool, timeout: Option<f64>) -> Result<zklock::Patience, Failure> {
-    #[expect(clippy::float_cmp, reason = "exactly -1 is a word for having no time-out")]
-    let timeout = timeout.filter(|timeout| *timeout != -1.0);
-    match (blocking, timeout) {
-        (true, None) => Ok(zklock::Patience::Forever),
-        (true, Some(timeout)) => Ok(zklock::Patience::from_timeout(timeout, SECOND)?),
-        (false, None) => Ok(zklock::Patience::Try),
-        (false, Some(_)) => {
-            Err(Failure::bad_argument("timeout: cannot be given together with blocking=False"))
-        }
-    }
+    Ok(PYTHON.blocking(blocking, timeout)?)
 }
 
 /// How long to wait for something else than a lock; `None` is for ever.
 pub(crate) fn wait_limit(timeout: Option<f64>) -> Result<Option<Duration>, Failure> {
-    Ok(match patience(true, timeout)? {
-        zklock::Patience::Forever => None,
-        zklock::Patience::For(time) => Some(time),
-        zklock::Patience::Try => Some(Duration::ZERO),
-    })
+    Ok(binding::limit(patience(true, timeout)?))
 }
 
 /// How a lock behaves, from its arguments.
 pub(crate) fn lock_options(label: Option<String>, naming: &str) -> Result<LockOptions, Failure> {
     let mut options = LockOptions::default();
     options.label = label;
-    options.naming = match naming {
-        "curator" => Naming::Curator,
-        "kazoo" => Naming::Kazoo,
-        _ => return Err(Failure::bad_argument("naming: must be \"curator\" or \"kazoo\"")),
-    };
+    options.naming = parse_naming(naming)?;
     Ok(options)
 }

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::errors::Failure;
-use crate::identity::{Identity, Secret, Tls, client_options};
+use crate::identity::{Secret, Tls, client_options};
 use crate::log;
 use crate::notice::Notice;
 use crate::pending::Pending;
@@ -163,8 +163,7 @@ pub(crate) fn lazy_client(
     tls: Option<Tls>,
     label: Option<String>,
 ) -> Result<Client, Failure> {
-    let identity = Identity { auth, acl, sasl, tls };
-    let options = client_options(hosts, session_timeout, connect_timeout, identity, label)?;
+    let options = client_options(hosts, session_timeout, connect_timeout, auth, acl, sasl, tls, label)?;
     Ok(Client { inner: zklock::Client::new(options) })
 }
 

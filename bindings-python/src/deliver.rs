@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use zklock::ErrorKind;
+use zklock::{ErrorKind, binding};
 
 use crate::errors::Failure;
 
@@ -45,7 +45,7 @@ pub(crate) fn start() -> Result<(), Failure> {
     let (sender, messages) = channel();
     std::thread::Builder::new().name("zklock-deliver".to_owned()).spawn(move || deliver(&messages)).map_err(
         |error| {
-            Failure::Zklock(ErrorKind::ConnectionFailed, format!("cannot start the delivery thread: {error}"))
+            binding::error(ErrorKind::ConnectionFailed, format!("cannot start the delivery thread: {error}"))
         },
     )?;
     // If two threads come here at once, the loser's delivery thread merely has nothing to do.

@@ -9,21 +9,14 @@ use zklock::ErrorKind;
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// One of zklock's own exceptions.
-    Zklock(ErrorKind, String),
+    Zklock(zklock::Error),
     /// An exception of Python itself, as from a signal handler.
     Python(PyErr),
 }
 
-impl Failure {
-    /// An argument out of its range; the message begins with the argument's name.
-    pub(crate) fn bad_argument(message: &str) -> Self {
-        Self::Zklock(ErrorKind::BadArgument, message.to_owned())
-    }
-}
-
 impl From<zklock::Error> for Failure {
     fn from(error: zklock::Error) -> Self {
-        Self::Zklock(error.kind(), error.to_string())
+        Self::Zklock(error)
     }
 }
 
@@ -36,8 +29,8 @@ impl From<PyErr> for Failure {
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Zklock(kind, message) => Python::attach(|py| match class(py, kind) {
-                Ok(class) => Self::from_type(class, message),
+            Failure::Zklock(error) => Python::attach(|py| match class(py, error.kind()) {
+                Ok(class) => Self::from_type(class, error.to_string()),
                 Err(error) => error,
             }),
             Failure::Python(error) => error,

@@ -5,6 +5,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
 use zklock::ErrorKind;
+use zklock::binding::error;
 
 use crate::errors::Failure;
 use crate::lease::{Lease, after_scope};
@@ -38,7 +39,7 @@ impl Leases {
     pub(crate) fn leave_scope(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let loss = self.0.iter().find_map(|lease| lease.get().loss());
         match self.release(py, true) {
-            Ok(()) | Err(Failure::Zklock(..)) => {}
+            Ok(()) | Err(Failure::Zklock(_)) => {}
             Err(Failure::Python(error)) => return Err(error),
         }
         after_scope(py, loss, raised)
@@ -84,8 +85,7 @@ impl Leases {
         if released.is_empty() {
             // In a forked child it is not the caller who is wrong.
             self.check()?;
-            let message = "these leases have been released already".to_owned();
-            return Err(Failure::Zklock(ErrorKind::NotHeld, message));
+            return Err(error(ErrorKind::NotHeld, "these leases have been released already").into());
         }
         for released in released.into_iter().take_while(|_| wait) {
             block_on(py, released)??;

@@ -1,6 +1,7 @@
 //! `zklock.Lock`: all that mutexes and the halves of read/write locks can do; they differ in how they are made.
 
 use pyo3::prelude::*;
+use zklock::binding::error;
 use zklock::{AnyLock, ErrorKind};
 
 use crate::arguments::{Owner, Patience, patience, this_thread};
@@ -126,7 +127,7 @@ impl Lock {
     fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> Result<bool, Failure> {
         match self.take(py, patience(blocking, timeout)?) {
             Ok(_) => Ok(true),
-            Err(Failure::Zklock(ErrorKind::LockTimeout, _)) => Ok(false),
+            Err(Failure::Zklock(error)) if error.kind() == ErrorKind::LockTimeout => Ok(false),
             Err(failure) => Err(failure),
         }
     }
@@ -153,7 +154,7 @@ impl Lock {
         } else {
             format!("{path} is not held through this object")
         };
-        Err(Failure::Zklock(ErrorKind::NotHeld, message))
+        Err(error(ErrorKind::NotHeld, message).into())
     }
 
     /// Whether the calling thread holds the lock, through this object or another one. Sends nothing.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use zklock::log::{Backlog, Level, Listener, Record};
+use zklock::binding::log::{Backlog, Level, Listener, Record};
 
 use crate::deliver::{self, Deliver};
 use crate::exit;

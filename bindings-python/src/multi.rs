@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use zklock::ErrorKind;
+use zklock::binding::error;
 
 use crate::arguments::{Owner, Patience, patience, this_thread};
 use crate::errors::Failure;
@@ -110,7 +111,7 @@ impl MultiLock {
     fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> Result<bool, Failure> {
         match self.take(py, patience(blocking, timeout)?) {
             Ok(_) => Ok(true),
-            Err(Failure::Zklock(ErrorKind::LockTimeout, _)) => Ok(false),
+            Err(Failure::Zklock(error)) if error.kind() == ErrorKind::LockTimeout => Ok(false),
             Err(failure) => Err(failure),
         }
     }
@@ -133,8 +134,8 @@ impl MultiLock {
         for lock in self.inner.locks() {
             lock.owned_by(owner)?;
         }
-        let message = "this thread has not acquired these locks through this object".to_owned();
-        Err(Failure::Zklock(ErrorKind::NotHeld, message))
+        let message = "this thread has not acquired these locks through this object";
+        Err(error(ErrorKind::NotHeld, message).into())
     }
 
     /// A context manager that acquires all within `timeout` seconds, or raises `LockTimeout`.

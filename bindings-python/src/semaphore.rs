@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use zklock::Permits;
+use zklock::binding::{parse_count, parse_permits};
 
 use crate::arguments::{Patience, lock_options, patience};
 use crate::errors::Failure;
@@ -58,14 +59,7 @@ impl Semaphore {
         shared_count: Option<String>,
         label: Option<String>,
     ) -> Result<PyClassInitializer<Self>, Failure> {
-        let permits = match (permits, shared_count) {
-            (Some(permits), None) => Permits::Fixed(number("permits", permits)?),
-            (None, Some(path)) => Permits::SharedCount(path),
-            _ => {
-                let problem = "permits: give either the number or, with shared_count, where it is to be read";
-                return Err(Failure::bad_argument(problem));
-            }
-        };
+        let permits = parse_permits(permits, shared_count)?;
         let options = lock_options(label, "curator")?;
         let inner = Arc::new(zklock::Semaphore::with_options(client.0, path, permits, options)?);
         let lock = Lock::new(Arc::clone(&inner), "Semaphore").reentrant(false);
@@ -112,16 +106,10 @@ impl Semaphore {
         blocking: bool,
         timeout: Option<f64>,
     ) -> Result<Leases, Failure> {
-        let (count, patience) = (number("count", count)?, patience(blocking, timeout)?);
+        let (count, patience) = (parse_count("count", count)?, patience(blocking, timeout)?);
         let leases = block_on(py, self.0.acquire_many(count, patience))??;
         Ok(Leases::new(py, leases)?)
     }
-}
-
-/// A number of permits. What is too small or too large for one is refused like every other wrong number.
-fn number(argument: &str, number: i64) -> Result<u32, Failure> {
-    let problem = || Failure::bad_argument(&format!("{argument}: {number} is no number of permits"));
-    u32::try_from(number).map_err(|_| problem())
 }
 
 /// Begin to acquire several permits.
@@ -132,7 +120,7 @@ pub(crate) fn start_acquire_many(
     count: i64,
     patience: &Bound<'_, Patience>,
 ) -> Result<Pending, Failure> {
-    let (semaphore, count) = (Arc::clone(&semaphore.get().0), number("count", count)?);
+    let (semaphore, count) = (Arc::clone(&semaphore.get().0), parse_count("count", count)?);
     let patience = patience.get().0;
     Pending::start(py, async move { semaphore.acquire_many(count, patience).await })
 }

@@ -2,8 +2,9 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use zklock::{ClientOptions, ClientSource};
+use zklock::ClientSource;
 
+use crate::arguments::PYTHON;
 use crate::client::Client;
 use crate::errors::Failure;
 
@@ -22,7 +23,6 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Source {
             let message = format!("must be a zklock.Client or a hosts string, not {given}");
             return Err(PyTypeError::new_err(message));
         };
-        let options = ClientOptions::new(Some(hosts)).map_err(Failure::from)?;
-        Ok(Self(ClientSource::Shared(options.language("python"))))
+        Ok(Self(PYTHON.shared_client(hosts).map_err(Failure::from)?))
     }
 }

@@ -1,8 +1,7 @@
 //! `zklock.Transaction`.
 
-use std::sync::{Mutex, PoisonError};
-
 use pyo3::prelude::*;
+use zklock::binding::Draft;
 
 use crate::errors::Failure;
 use crate::pending::Pending;
@@ -18,26 +17,19 @@ use crate::wait::block_on;
 /// the client's access control list. Every method but `commit` returns the transaction.
 #[pyclass(frozen, module = "zklock")]
 pub(crate) struct Transaction {
-    /// None once it was committed.
-    inner: Mutex<Option<zklock::Transaction>>,
+    draft: Draft,
 }
 
 impl Transaction {
     pub(crate) fn new(inner: zklock::Transaction) -> Self {
-        Self { inner: Mutex::new(Some(inner)) }
+        Self { draft: Draft::new(inner) }
     }
 
-    fn take(&self) -> Result<zklock::Transaction, Failure> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
-        inner.ok_or_else(|| Failure::bad_argument("transaction: was committed already; begin another"))
-    }
-
-    fn with(
+    fn add(
         slf: PyRef<'_, Self>,
         add: impl FnOnce(zklock::Transaction) -> zklock::Transaction,
     ) -> Result<PyRef<'_, Self>, Failure> {
-        let inner = add(slf.take()?);
-        *slf.inner.lock().unwrap_or_else(PoisonError::into_inner) = Some(inner);
+        slf.draft.add(add)?;
         Ok(slf)
     }
 }
@@ -50,7 +42,7 @@ impl Transaction {
     /// ...     lease.transaction().create("/report", b"draft").commit()
     #[pyo3(signature = (path, data=&[] as &[u8]), text_signature = "($self, path, data=b'')")]
     fn create<'py>(slf: PyRef<'py, Self>, path: &str, data: &[u8]) -> Result<PyRef<'py, Self>, Failure> {
-        Self::with(slf, |transaction| transaction.create(path, data))
+        Self::add(slf, |transaction| transaction.create(path, data))
     }
 
     /// Write a node's data, if its version matches; None matches any.
@@ -64,7 +56,7 @@ impl Transaction {
         data: &[u8],
         version: Option<i32>,
     ) -> Result<PyRef<'py, Self>, Failure> {
-        Self::with(slf, |transaction| transaction.set_data(path, data, version))
+        Self::add(slf, |transaction| transaction.set_data(path, data, version))
     }
 
     /// Delete a node, if its version matches; None matches any.
@@ -77,7 +69,7 @@ impl Transaction {
         path: &str,
         version: Option<i32>,
     ) -> Result<PyRef<'py, Self>, Failure> {
-        Self::with(slf, |transaction| transaction.delete(path, version))
+        Self::add(slf, |transaction| transaction.delete(path, version))
     }
 
     /// Make the whole transaction fail unless a node has this version.
@@ -85,7 +77,7 @@ impl Transaction {
     /// >>> with lock as lease:
     /// ...     lease.transaction().check("/state", 0).create("/report").commit()
     fn check<'py>(slf: PyRef<'py, Self>, path: &str, version: i32) -> Result<PyRef<'py, Self>, Failure> {
-        Self::with(slf, |transaction| transaction.check(path, version))
+        Self::add(slf, |transaction| transaction.check(path, version))
     }
 
     /// Carry out all operations, or none. Waits for the answer for up to the client's `connect_timeout`.
@@ -98,12 +90,12 @@ impl Transaction {
     /// no answer came: the operations may or may not have been applied, as when the wait is interrupted.
     /// Raises `NotHeld` after a release, and `BadArgument` for a malformed path or a second commit.
     fn commit(&self, py: Python<'_>) -> Result<(), Failure> {
-        Ok(block_on(py, self.take()?.commit())??)
+        Ok(block_on(py, self.draft.take()?.commit())??)
     }
 }
 
 /// Begin to carry a transaction out.
 #[pyfunction]
 pub(crate) fn start_commit(py: Python<'_>, transaction: &Bound<'_, Transaction>) -> Result<Pending, Failure> {
-    Pending::start(py, transaction.get().take()?.commit())
+    Pending::start(py, transaction.get().draft.take()?.commit())
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use zklock::ErrorKind;
+use zklock::binding::error;
 
 use crate::errors::Failure;
 use crate::{exit, log};
@@ -81,7 +82,7 @@ where
         if std::process::id() != process {
             let message =
                 "a signal handler forked during this wait, which is the parent process's; begin it again";
-            return Err(Failure::Zklock(ErrorKind::Forked, message.to_owned()).into());
+            return Err(Failure::from(error(ErrorKind::Forked, message)).into());
         }
     }
 }

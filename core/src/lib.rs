@@ -19,6 +19,8 @@
 
 mod access;
 mod any_lock;
+#[doc(hidden)]
+pub mod binding;
 mod client;
 mod contender;
 mod driver;
@@ -26,8 +28,6 @@ mod error;
 mod hosts;
 mod lease;
 mod lock;
-#[doc(hidden)]
-pub mod log;
 mod meter;
 mod multi;
 mod mutex;
@@ -58,10 +58,8 @@ pub use multi::MultiLock;
 pub use mutex::Mutex;
 pub use options::ClientOptions;
 pub use owner::Owner;
-pub use patience::{Patience, duration};
+pub use patience::Patience;
 pub use queue::Naming;
-#[doc(hidden)]
-pub use runtime::{Background, run};
 pub use rwlock::ReadWriteLock;
 pub use semaphore::{Permits, Semaphore};
 pub use state::{ClientState, States};

@@ -115,9 +115,8 @@ impl ClientOptions {
     }
 
     /// The language that a binding serves, which operators see in the data of its nodes.
-    #[doc(hidden)]
     #[must_use]
-    pub fn language(mut self, language: &'static str) -> Self {
+    pub(crate) fn language(mut self, language: &'static str) -> Self {
         self.language = language;
         self
     }

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::LONGEST;
 use crate::queue::Intent;
 use crate::runtime;
 
@@ -28,19 +27,6 @@ impl Patience {
             Self::Forever | Self::For(_) => Intent::Wait,
             Self::Try => Intent::Try,
         }
-    }
-
-    /// From a time-out in `unit`s as the bindings take it: zero tries, infinity waits for ever.
-    ///
-    /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a negative number or NaN.
-    pub fn from_timeout(timeout: f64, unit: Duration) -> Result<Self> {
-        let patience = duration("timeout", timeout, unit)?;
-        Ok(match patience {
-            Duration::ZERO => Self::Try,
-            LONGEST => Self::Forever,
-            patience => Self::For(patience),
-        })
     }
 }
 
@@ -95,39 +81,9 @@ impl Deadline {
     }
 }
 
-/// A duration of `value` `unit`s, as the bindings take it; infinity becomes a very long one.
-///
-/// # Errors
-/// [`BadArgument`](crate::ErrorKind::BadArgument), naming `argument`, for a negative number or NaN.
-pub fn duration(argument: &str, value: f64, unit: Duration) -> Result<Duration> {
-    if value.is_nan() || value < 0.0 {
-        return Err(Error::bad_argument(
-            argument,
-            format_args!("must not be negative or NaN, but is {value}"),
-        ));
-    }
-    let seconds = value * unit.as_secs_f64();
-    // A time-out that is too small to count is still not zero, which would mean something else.
-    let smallest = if value > 0.0 { Duration::from_nanos(1) } else { Duration::ZERO };
-    Ok(Duration::try_from_secs_f64(seconds).map_or(LONGEST, |time| time.clamp(smallest, LONGEST)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn time_outs_have_three_meanings() {
-        let second = Duration::from_secs(1);
-        assert_eq!(Patience::from_timeout(0.0, second).unwrap(), Patience::Try);
-        assert_eq!(Patience::from_timeout(-0.0, second).unwrap(), Patience::Try);
-        assert_eq!(Patience::from_timeout(f64::INFINITY, second).unwrap(), Patience::Forever);
-        assert_eq!(Patience::from_timeout(1.5, second).unwrap(), Patience::For(Duration::from_millis(1500)));
-        assert_eq!(Patience::from_timeout(1e-300, second).unwrap(), Patience::For(Duration::from_nanos(1)));
-        for bad in [-1.0, -1e-9, f64::NAN, f64::NEG_INFINITY] {
-            assert_eq!(Patience::from_timeout(bad, second).unwrap_err().code(), "BAD_ARGUMENT");
-        }
-    }
 
     #[test]
     fn a_deadline_wears_out() {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
+use zklock::binding::{Language, Spelling};
 use zklock::{
     Acl, Client, ClientOptions, ClientSource, Error, ErrorKind, Histogram, Lease, LockOptions, MultiLock,
     Owner, Patience, Stats, Tls, Transaction, Transport,
@@ -22,7 +23,7 @@ use crate::command::{self, Command, Contend, LockObject, Objects, Operation};
 use crate::lockable::{Lockable, describe, permits};
 use crate::{now, write};
 
-const SECOND: Duration = Duration::from_secs(1);
+const RUST: Language = Language { name: "rust", unit: Duration::from_secs(1), spelling: Spelling::Snake };
 
 type Job = Pin<Box<dyn Future<Output = ()>>>;
 /// A line to answer with, without its id.
@@ -160,10 +161,7 @@ impl World {
                 Ok(json!({"event": "ready"}))
             }
             Command::Acquire { lock, lease, owner, timeout, count } => {
-                let patience = match timeout {
-                    None => Patience::Forever,
-                    Some(timeout) => Patience::from_timeout(timeout, SECOND)?,
-                };
+                let patience = RUST.patience(timeout)?;
                 self.acquire(&lock, &lease, &owner, patience, count, "timeout").await
             }
             Command::Try { lock, lease, owner, count } => {
@@ -264,10 +262,10 @@ impl World {
         connect_timeout: Option<f64>,
     ) -> Answer {
         if let Some(timeout) = session_timeout {
-            options = options.session_timeout(zklock::duration("session_timeout", timeout, SECOND)?)?;
+            options = options.session_timeout(RUST.duration("session_timeout", timeout)?)?;
         }
         if let Some(timeout) = connect_timeout {
-            options = options.connect_timeout(zklock::duration("connect_timeout", timeout, SECOND)?)?;
+            options = options.connect_timeout(RUST.duration("connect_timeout", timeout)?)?;
         }
         let client = Client::new(options);
         client.ready().await?;

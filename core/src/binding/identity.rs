@@ -1,0 +1,142 @@
+//! Who a client is to the servers, from a binding's arguments.
+
+use std::path::PathBuf;
+
+use crate::access::{Acl, Tls};
+use crate::error::{Error, Result};
+use crate::options::ClientOptions;
+
+/// Who a client is to the servers, and who may touch the nodes that it creates.
+#[derive(Default)]
+pub struct Identity {
+    /// Schemes and credentials.
+    pub auth: Vec<(String, Vec<u8>)>,
+    /// `open`, `creator`, or rules.
+    pub acl: Option<String>,
+    /// User and password.
+    pub sasl: Option<(String, String)>,
+    /// What encrypts the connections.
+    pub tls: Option<TlsParts<String>>,
+}
+
+impl Identity {
+    pub(super) fn apply(self, mut options: ClientOptions) -> Result<ClientOptions> {
+        for (scheme, credential) in self.auth {
+            options = options.auth(&scheme, credential)?;
+        }
+        if let Some(acl) = self.acl {
+            options = options.acl(Acl::parse(&acl)?);
+        }
+        if let Some((user, password)) = self.sasl {
+            options = options.sasl(&user, &password);
+        }
+        if let Some(tls) = self.tls {
+            options = options.tls(tls.tls()?);
+        }
+        Ok(options)
+    }
+}
+
+/// What encryption needs: as text in PEM, or as files that contain it.
+#[derive(Clone)]
+pub struct TlsParts<T> {
+    ca: T,
+    identity: Option<(T, T)>,
+}
+
+impl<T> TlsParts<T> {
+    /// The certificates of the authorities to trust; and a certificate to present, with its private key.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for only one of `cert` and `key`.
+    pub fn new(ca: T, cert: Option<T>, key: Option<T>) -> Result<Self> {
+        let identity = match (cert, key) {
+            (Some(cert), Some(key)) => Some((cert, key)),
+            (None, None) => None,
+            _ => return Err(Error::bad_argument("tls", "cert and key must be given together")),
+        };
+        Ok(Self { ca, identity })
+    }
+}
+
+impl TlsParts<PathBuf> {
+    /// What the files contain.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if one of them cannot be read.
+    pub fn read(&self) -> Result<TlsParts<String>> {
+        let read = |argument: &str, path: &PathBuf| {
+            std::fs::read_to_string(path).map_err(|error| {
+                let problem = format_args!("{argument}: cannot read {}: {error}", path.display());
+                Error::bad_argument("tls", problem)
+            })
+        };
+        let identity = match &self.identity {
+            Some((cert, key)) => Some((read("cert", cert)?, read("key", key)?)),
+            None => None,
+        };
+        Ok(TlsParts { ca: read("ca", &self.ca)?, identity })
+    }
+}
+
+impl TlsParts<String> {
+    fn tls(&self) -> Result<Tls> {
+        let tls = Tls::new(&self.ca)?;
+        match &self.identity {
+            Some((cert, key)) => tls.identity(cert, key),
+            None => Ok(tls),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Rule;
+
+    fn apply(identity: Identity) -> Result<ClientOptions> {
+        identity.apply(ClientOptions::new(Some("a")).unwrap())
+    }
+
+    #[test]
+    fn what_is_given_is_set() {
+        let options = apply(Identity {
+            auth: vec![("digest".into(), b"app:secret".to_vec())],
+            acl: Some("world:anyone:r".into()),
+            sasl: Some(("app".into(), "secret".into())),
+            tls: None,
+        });
+        let options = options.unwrap();
+        assert_eq!((options.credentials.len(), options.login.is_some()), (1, true));
+        assert!(matches!(&options.acl, Acl::Rules(rules) if matches!(&rules[..], [Rule { .. }])));
+        let open = apply(Identity::default()).unwrap();
+        assert_eq!((open.credentials.len(), open.login, open.acl, open.tls), (0, None, Acl::Open, None));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let argument = |identity| apply(identity).unwrap_err().argument().map(str::to_owned);
+        let auth = vec![(String::new(), Vec::new())];
+        assert_eq!(argument(Identity { auth, ..Identity::default() }).as_deref(), Some("auth"));
+        let acl = Some("everybody".to_owned());
+        assert_eq!(argument(Identity { acl, ..Identity::default() }).as_deref(), Some("acl"));
+        let tls = TlsParts::new("no certificate".to_owned(), None, None).ok();
+        assert_eq!(argument(Identity { tls, ..Identity::default() }).as_deref(), Some("tls"));
+    }
+
+    #[test]
+    fn a_certificate_needs_its_key() {
+        assert!(TlsParts::new("ca", Some("cert"), Some("key")).is_ok());
+        for (cert, key) in [(Some("cert"), None), (None, Some("key"))] {
+            let error = TlsParts::new("ca", cert, key).err().unwrap();
+            assert_eq!(error.to_string(), "tls: cert and key must be given together");
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named() {
+        let parts = TlsParts::new(PathBuf::from("/no/such/file"), None, None).unwrap();
+        let error = parts.read().err().unwrap().to_string();
+        assert!(error.starts_with("tls: ca: cannot read /no/such/file: "), "{error}");
+    }
+}

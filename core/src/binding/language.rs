@@ -1,0 +1,218 @@
+//! What tells one binding's arguments from another's: the unit of times, and the spelling of names.
+
+use std::time::Duration;
+
+use super::identity::Identity;
+use crate::error::{Error, Result};
+use crate::lock::ClientSource;
+use crate::options::{ClientOptions, LONGEST};
+use crate::patience::Patience;
+
+/// A language with a binding.
+#[derive(Clone, Copy, Debug)]
+pub struct Language {
+    /// Its name, which operators see in the data of nodes.
+    pub name: &'static str,
+    /// What a time-out of 1 means.
+    pub unit: Duration,
+    /// How names of several words are spelled.
+    pub spelling: Spelling,
+}
+
+/// How names of several words are spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spelling {
+    /// `session_timeout`, as here.
+    Snake,
+    /// `sessionTimeout`.
+    Camel,
+}
+
+impl Language {
+    /// The error, with its argument spelled as in this language.
+    #[must_use]
+    pub fn spell(self, error: Error) -> Error {
+        match (self.spelling, error.argument()) {
+            (Spelling::Camel, Some(argument)) => {
+                let argument = camel(argument);
+                error.with_argument(argument)
+            }
+            _ => error,
+        }
+    }
+
+    /// A duration; infinity becomes a very long one.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `argument`, for a negative number or NaN.
+    pub fn duration(self, argument: &str, value: f64) -> Result<Duration> {
+        if value.is_nan() || value < 0.0 {
+            return Err(Error::bad_argument(
+                argument,
+                format_args!("must not be negative or NaN, but is {value}"),
+            ));
+        }
+        let seconds = value * self.unit.as_secs_f64();
+        // A time-out that is too small to count is still not zero, which would mean something else.
+        let smallest = if value > 0.0 { Duration::from_nanos(1) } else { Duration::ZERO };
+        Ok(Duration::try_from_secs_f64(seconds).map_or(LONGEST, |time| time.clamp(smallest, LONGEST)))
+    }
+
+    /// What a time-out asks for: zero tries, none and infinity wait for ever.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a negative number or NaN.
+    pub fn patience(self, timeout: Option<f64>) -> Result<Patience> {
+        let Some(timeout) = timeout else { return Ok(Patience::Forever) };
+        Ok(match self.duration("timeout", timeout)? {
+            Duration::ZERO => Patience::Try,
+            LONGEST => Patience::Forever,
+            time => Patience::For(time),
+        })
+    }
+
+    /// `blocking` and `timeout` with the meanings that `threading.Lock.acquire` gives them: -1 is no time-out.
+    ///
+    /// # Errors
+    /// As [`patience`](Self::patience), and for both a time-out and `blocking=False`.
+    pub fn blocking(self, blocking: bool, timeout: Option<f64>) -> Result<Patience> {
+        #[expect(clippy::float_cmp, reason = "exactly -1 is a word for having no time-out")]
+        let timeout = timeout.filter(|timeout| *timeout != -1.0);
+        match (blocking, timeout) {
+            (true, timeout) => self.patience(timeout),
+            (false, None) => Ok(Patience::Try),
+            (false, Some(_)) => {
+                Err(Error::bad_argument("timeout", "cannot be given together with blocking=False"))
+            }
+        }
+    }
+
+    /// How to connect; what is not given has its default.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument), naming the argument.
+    pub fn client_options(
+        self,
+        hosts: Option<&str>,
+        session_timeout: Option<f64>,
+        connect_timeout: Option<f64>,
+        label: Option<String>,
+        identity: Identity,
+    ) -> Result<ClientOptions> {
+        let mut options = ClientOptions::new(hosts)?.label(label).language(self.name);
+        if let Some(timeout) = session_timeout {
+            options = options.session_timeout(self.duration("session_timeout", timeout)?)?;
+        }
+        if let Some(timeout) = connect_timeout {
+            options = options.connect_timeout(self.duration("connect_timeout", timeout)?)?;
+        }
+        identity.apply(options)
+    }
+
+    /// The process's one client for `hosts`.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for malformed hosts.
+    pub fn shared_client(self, hosts: &str) -> Result<ClientSource> {
+        Ok(ClientSource::Shared(ClientOptions::new(Some(hosts))?.language(self.name)))
+    }
+}
+
+/// How long to wait for something else than a lock; `None` is for ever.
+#[must_use]
+pub fn limit(patience: Patience) -> Option<Duration> {
+    match patience {
+        Patience::Forever => None,
+        Patience::For(time) => Some(time),
+        Patience::Try => Some(Duration::ZERO),
+    }
+}
+
+/// `connect_timeout` → `connectTimeout`.
+fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let (first, rest) = word.split_at(word.len().min(1));
+        camel.push_str(&first.to_ascii_uppercase());
+        camel.push_str(rest);
+    }
+    camel
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECONDS: Language = Language { name: "s", unit: Duration::from_secs(1), spelling: Spelling::Snake };
+    const MILLISECONDS: Language =
+        Language { name: "ms", unit: Duration::from_millis(1), spelling: Spelling::Camel };
+
+    fn message<T: std::fmt::Debug>(result: Result<T>) -> String {
+        let error = result.unwrap_err();
+        assert_eq!(error.code(), "BAD_ARGUMENT");
+        error.to_string()
+    }
+
+    #[test]
+    fn time_outs_have_three_meanings() {
+        let patience = |timeout| SECONDS.patience(Some(timeout));
+        assert_eq!(SECONDS.patience(None).unwrap(), Patience::Forever);
+        assert_eq!(patience(0.0).unwrap(), Patience::Try);
+        assert_eq!(patience(-0.0).unwrap(), Patience::Try);
+        assert_eq!(patience(f64::INFINITY).unwrap(), Patience::Forever);
+        assert_eq!(patience(1.5).unwrap(), Patience::For(Duration::from_millis(1500)));
+        assert_eq!(patience(1e-300).unwrap(), Patience::For(Duration::from_nanos(1)));
+        assert_eq!(MILLISECONDS.patience(Some(1.5)).unwrap(), Patience::For(Duration::from_micros(1500)));
+        for bad in [-1.0, -1e-9, f64::NAN, f64::NEG_INFINITY] {
+            assert_eq!(message(patience(bad)), format!("timeout: must not be negative or NaN, but is {bad}"));
+        }
+    }
+
+    #[test]
+    fn no_blocking_is_a_try_and_takes_no_time_out() {
+        assert_eq!(SECONDS.blocking(true, None).unwrap(), Patience::Forever);
+        assert_eq!(SECONDS.blocking(true, Some(-1.0)).unwrap(), Patience::Forever);
+        assert_eq!(SECONDS.blocking(true, Some(0.0)).unwrap(), Patience::Try);
+        assert_eq!(SECONDS.blocking(true, Some(2.0)).unwrap(), Patience::For(Duration::from_secs(2)));
+        assert_eq!(SECONDS.blocking(false, None).unwrap(), Patience::Try);
+        assert_eq!(SECONDS.blocking(false, Some(-1.0)).unwrap(), Patience::Try);
+        assert!(message(SECONDS.blocking(false, Some(0.0))).starts_with("timeout: "));
+        assert!(message(SECONDS.blocking(true, Some(-2.0))).starts_with("timeout: "));
+    }
+
+    #[test]
+    fn a_limit_is_how_long_to_wait() {
+        let second = Duration::from_secs(1);
+        assert_eq!(
+            [Patience::Forever, Patience::For(second), Patience::Try].map(limit),
+            [None, Some(second), Some(Duration::ZERO)]
+        );
+    }
+
+    #[test]
+    fn options_are_checked_in_the_language_s_units_and_spelled_in_its_way() {
+        let connect = |language: Language, timeout| {
+            let identity = Identity::default();
+            let options = language.client_options(Some("a"), Some(timeout), None, None, identity);
+            options.map_err(|error| language.spell(error))
+        };
+        let options = connect(MILLISECONDS, 1500.0).unwrap();
+        assert_eq!(options.session_timeout, Duration::from_millis(1500));
+        assert_eq!((options.language, options.hosts.servers.as_str()), ("ms", "a:2181"));
+        assert!(message(connect(MILLISECONDS, 0.0)).starts_with("sessionTimeout: must be between"));
+        assert!(message(connect(MILLISECONDS, f64::NAN)).starts_with("sessionTimeout: must not be"));
+        assert!(message(connect(SECONDS, 0.0)).starts_with("session_timeout: must be between"));
+    }
+
+    #[test]
+    fn errors_of_no_argument_keep_their_words() {
+        let error = MILLISECONDS.spell(Error::client_closed());
+        assert_eq!(error.to_string(), Error::client_closed().to_string());
+    }
+
+    #[test]
+    fn words_are_joined() {
+        assert_eq!(["label", "shared_count", "a_b_c"].map(camel), ["label", "sharedCount", "aBC"]);
+    }
+}

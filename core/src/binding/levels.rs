@@ -1,0 +1,318 @@
+//! What was acquired through one lock object, and by whom: for languages in which a lock, and not a lease, is released.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, ErrorKind};
+use crate::lease::Lease;
+use crate::owner::Owner;
+
+/// What one acquire gave: a lease, or several.
+pub trait Acquired: Send + Sync {
+    /// Whether there is something left to release. There is when the lock was lost; there is not for what a forked child
+    /// inherited.
+    fn is_open(&self) -> bool;
+
+    /// Whether all of it is held.
+    fn is_held(&self) -> bool;
+
+    /// The first loss, if there is one.
+    fn loss(&self) -> Option<Error>;
+}
+
+impl Acquired for Lease {
+    fn is_open(&self) -> bool {
+        let refusal = self.check().err().map(|error| error.kind());
+        !matches!(refusal, Some(ErrorKind::NotHeld | ErrorKind::Forked))
+    }
+
+    fn is_held(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    fn loss(&self) -> Option<Error> {
+        self.check().err().filter(|error| error.kind() == ErrorKind::LockLost)
+    }
+}
+
+/// The levels of one lock object, in the order in which they were acquired, each with the binding's handle `H` of it. A
+/// level is undone by a release, or by the end of the scope that acquired it, of which the binding keeps `S`.
+///
+/// Only those that hold the lock have levels, so there are few; and none is lost with a forgetful caller: the end of the
+/// lock object drops them, which releases them.
+///
+/// No handle is dropped while the list is locked: that may run code of the program, which may use the lock object.
+pub struct Levels<H, S = ()> {
+    reentrant: bool,
+    levels: Mutex<Vec<Level<H, S>>>,
+}
+
+struct Level<H, S> {
+    /// Who acquired it. Where there is no re-entry the lease itself has an owner of its own.
+    owner: Owner,
+    acquired: Arc<dyn Acquired>,
+    /// None once a release has undone the level and only its scope is left.
+    releasable: bool,
+    handle: H,
+    /// The scope that acquired it, if one did.
+    scope: Option<S>,
+}
+
+impl<H, S> fmt::Debug for Levels<H, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Levels").field("reentrant", &self.reentrant).finish_non_exhaustive()
+    }
+}
+
+impl<H, S> Levels<H, S> {
+    /// No levels. Of a lock that does not re-enter, no caller is more the owner than another: a release undoes the newest
+    /// level, whoever acquired it.
+    #[must_use]
+    pub fn new(reentrant: bool) -> Self {
+        Self { reentrant, levels: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Level<H, S>>> {
+        self.levels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a level; with `scope`, one that the end of that scope is to undo.
+    pub fn push(&self, owner: Owner, acquired: Arc<dyn Acquired>, handle: H, scope: Option<S>) {
+        self.lock().push(Level { owner, acquired, releasable: true, handle, scope });
+    }
+
+    /// The newest level that there is something left to release of: of `owner`, or without re-entry of all.
+    pub fn newest<R>(&self, owner: Owner, get: impl FnOnce(&H) -> R) -> Option<R> {
+        let mut levels = self.lock();
+        let closed = forget_closed(&mut levels);
+        let newest = self.find(&levels, owner).map(|at| get(&levels[at].handle));
+        drop(levels);
+        drop(closed);
+        newest
+    }
+
+    /// Takes that level out, for its release.
+    pub fn take<R>(&self, owner: Owner, get: impl FnOnce(&H) -> R) -> Option<R> {
+        let mut levels = self.lock();
+        let closed = forget_closed(&mut levels);
+        let at = self.find(&levels, owner);
+        let taken = at.map(|at| get(&levels[at].handle));
+        let forgotten = at.and_then(|at| forget(&mut levels, at));
+        drop(levels);
+        drop((closed, forgotten));
+        taken
+    }
+
+    /// Ends the newest scope of `owner`, and forgets its level, released or not. If the owner has none, the newest of all:
+    /// a generator may leave a scope in another thread, and a test fixture in another task, than the one that entered it.
+    pub fn leave(&self, owner: Owner) -> Option<(H, S)> {
+        let mut levels = self.lock();
+        let own = levels.iter().rposition(|level| level.scope.is_some() && level.owner == owner);
+        let at = own.or_else(|| levels.iter().rposition(|level| level.scope.is_some()))?;
+        let level = levels.remove(at);
+        drop(levels);
+        level.scope.map(|scope| (level.handle, scope))
+    }
+
+    /// Whether the lock is held through this object, by `owner` where it re-enters.
+    ///
+    /// # Errors
+    /// As `owned_by`, which says whether the owner holds the lock, through any object.
+    pub fn owned(&self, owned_by: Result<bool, Error>) -> Result<bool, Error> {
+        let owned = owned_by?;
+        let any_held = || self.lock().iter().any(|level| level.releasable && level.acquired.is_held());
+        Ok(if self.reentrant { owned } else { any_held() })
+    }
+
+    /// That there is nothing to release: `caller` (a thread, a task) has not acquired `what`.
+    #[must_use]
+    pub fn not_held(&self, caller: &str, what: &str) -> Error {
+        Error::not_held(if self.reentrant {
+            format!("this {caller} has not acquired {what} through this object")
+        } else {
+            format!("{what} is not held through this object")
+        })
+    }
+
+    fn find(&self, levels: &[Level<H, S>], owner: Owner) -> Option<usize> {
+        levels.iter().rposition(|level| level.releasable && (!self.reentrant || level.owner == owner))
+    }
+}
+
+/// Takes out what is released. What is the scope's stays until that ends.
+fn forget_closed<H, S>(levels: &mut Vec<Level<H, S>>) -> Vec<Level<H, S>> {
+    for level in levels.iter_mut() {
+        level.releasable &= level.acquired.is_open();
+    }
+    levels.extract_if(.., |level| !level.releasable && level.scope.is_none()).collect()
+}
+
+fn forget<H, S>(levels: &mut Vec<Level<H, S>>, at: usize) -> Option<Level<H, S>> {
+    levels[at].releasable = false;
+    levels[at].scope.is_none().then(|| levels.remove(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// Held until released or lost.
+    #[derive(Default)]
+    struct Fake {
+        released: AtomicBool,
+        lost: AtomicBool,
+    }
+
+    impl Acquired for Fake {
+        fn is_open(&self) -> bool {
+            !self.released.load(Ordering::Relaxed)
+        }
+
+        fn is_held(&self) -> bool {
+            self.is_open() && !self.lost.load(Ordering::Relaxed)
+        }
+
+        fn loss(&self) -> Option<Error> {
+            None
+        }
+    }
+
+    /// Adds a level with this number as its handle, and its number in words as its scope.
+    fn push<'a>(levels: &Levels<u8, &'a str>, owner: Owner, number: u8, scope: Option<&'a str>) -> Arc<Fake> {
+        let fake = Arc::<Fake>::default();
+        levels.push(owner, Arc::clone(&fake) as _, number, scope);
+        fake
+    }
+
+    #[test]
+    fn a_release_undoes_the_owner_s_newest_level() {
+        let levels = Levels::new(true);
+        let (one, other) = (Owner::new(), Owner::new());
+        push(&levels, one, 1, None);
+        push(&levels, one, 2, None);
+        push(&levels, other, 3, None);
+        assert_eq!(levels.newest(one, |number| *number), Some(2));
+        assert_eq!(levels.take(one, |number| *number), Some(2));
+        assert_eq!(levels.take(one, |number| *number), Some(1));
+        assert_eq!(levels.take(one, |number| *number), None);
+        assert_eq!(levels.newest(other, |number| *number), Some(3));
+        assert_eq!(levels.newest(Owner::new(), |number| *number), None);
+    }
+
+    #[test]
+    fn without_re_entry_everybody_releases_the_newest() {
+        let levels = Levels::new(false);
+        push(&levels, Owner::new(), 1, None);
+        push(&levels, Owner::new(), 2, None);
+        let anybody = Owner::new();
+        assert_eq!(levels.take(anybody, |number| *number), Some(2));
+        assert_eq!(levels.take(anybody, |number| *number), Some(1));
+        assert_eq!(levels.take(anybody, |number| *number), None);
+    }
+
+    #[test]
+    fn what_was_released_through_its_lease_is_forgotten() {
+        let levels = Levels::new(true);
+        let owner = Owner::new();
+        push(&levels, owner, 1, None);
+        push(&levels, owner, 2, None).released.store(true, Ordering::Relaxed);
+        assert_eq!(levels.newest(owner, |number| *number), Some(1));
+        assert_eq!(levels.lock().len(), 1);
+    }
+
+    #[test]
+    fn a_lost_level_is_to_be_released() {
+        let levels = Levels::new(true);
+        let owner = Owner::new();
+        push(&levels, owner, 1, None).lost.store(true, Ordering::Relaxed);
+        assert_eq!(levels.take(owner, |number| *number), Some(1));
+    }
+
+    #[test]
+    fn the_end_of_a_scope_undoes_its_own_level() {
+        let levels = Levels::new(true);
+        let owner = Owner::new();
+        push(&levels, owner, 1, Some("one"));
+        push(&levels, owner, 2, None);
+        push(&levels, owner, 3, Some("three"));
+        push(&levels, owner, 4, None);
+        assert_eq!(levels.leave(owner), Some((3, "three")));
+        assert_eq!(levels.leave(owner), Some((1, "one")));
+        assert_eq!(levels.leave(owner), None);
+        assert_eq!(levels.take(owner, |number| *number), Some(4));
+        assert_eq!(levels.take(owner, |number| *number), Some(2));
+    }
+
+    #[test]
+    fn a_scope_outlasts_the_release_of_its_level() {
+        let levels = Levels::new(true);
+        let owner = Owner::new();
+        push(&levels, owner, 1, Some("one"));
+        assert_eq!(levels.take(owner, |number| *number), Some(1));
+        assert_eq!(levels.take(owner, |number| *number), None);
+        push(&levels, owner, 2, Some("two")).released.store(true, Ordering::Relaxed);
+        assert_eq!(levels.newest(owner, |number| *number), None);
+        assert_eq!(levels.leave(owner), Some((2, "two")));
+        assert_eq!(levels.leave(owner), Some((1, "one")));
+    }
+
+    #[test]
+    fn a_scope_may_be_left_by_somebody_else() {
+        let levels = Levels::new(true);
+        let (one, other) = (Owner::new(), Owner::new());
+        push(&levels, one, 1, Some("one"));
+        push(&levels, other, 2, Some("two"));
+        assert_eq!(levels.leave(one), Some((1, "one")));
+        assert_eq!(levels.leave(one), Some((2, "two")));
+    }
+
+    #[test]
+    fn who_owns_a_lock_depends_on_re_entry() {
+        let forked = || Err(Error::forked());
+        let reentrant = Levels::<u8, &str>::new(true);
+        assert!(reentrant.owned(Ok(true)).unwrap());
+        assert!(!reentrant.owned(Ok(false)).unwrap());
+        let levels = Levels::new(false);
+        assert!(!levels.owned(Ok(true)).unwrap());
+        let fake = push(&levels, Owner::new(), 1, None);
+        assert!(levels.owned(Ok(false)).unwrap());
+        fake.lost.store(true, Ordering::Relaxed);
+        assert!(!levels.owned(Ok(false)).unwrap());
+        assert!(levels.owned(forked()).is_err() && reentrant.owned(forked()).is_err());
+    }
+
+    #[test]
+    fn who_has_nothing_to_release_is_told_why() {
+        let message = |reentrant| Levels::<u8>::new(reentrant).not_held("thread", "/a").to_string();
+        assert_eq!(message(true), "this thread has not acquired /a through this object");
+        assert_eq!(message(false), "/a is not held through this object");
+    }
+
+    /// A handle that uses the lock object when it is dropped.
+    struct Nosy(Arc<Levels<Nosy>>);
+
+    impl Drop for Nosy {
+        fn drop(&mut self) {
+            assert!(self.0.levels.try_lock().is_ok(), "dropped while the list is locked");
+        }
+    }
+
+    #[test]
+    fn no_handle_is_dropped_while_the_list_is_locked() {
+        let levels = Arc::new(Levels::new(true));
+        let owner = Owner::new();
+        let push = || {
+            let fake = Arc::<Fake>::default();
+            levels.push(owner, Arc::clone(&fake) as _, Nosy(Arc::clone(&levels)), None);
+            fake
+        };
+        push();
+        push().released.store(true, Ordering::Relaxed);
+        levels.newest(owner, |_| ());
+        push().released.store(true, Ordering::Relaxed);
+        levels.take(owner, |_| ());
+        assert!(levels.lock().is_empty());
+    }
+}

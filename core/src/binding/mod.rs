@@ -1,0 +1,28 @@
+//! What only bindings need: the rules that each of them would otherwise write again. Not for programs in Rust, and not
+//! stable.
+//!
+//! A binding converts errors, durations and handles, and waits in the way of its language. What is decided is decided
+//! here or further down.
+
+mod closing;
+mod draft;
+mod errors;
+mod identity;
+mod language;
+mod levels;
+pub mod log;
+mod naming;
+mod permits;
+mod scope;
+
+pub use closing::close_all;
+pub use draft::Draft;
+pub use errors::{bad_argument, error};
+pub use identity::{Identity, TlsParts};
+pub use language::{Language, Spelling, limit};
+pub use levels::{Acquired, Levels};
+pub use naming::parse_naming;
+pub use permits::{Count, parse_count, parse_permits};
+pub use scope::{Raised, loss_to_raise};
+
+pub use crate::runtime::{Background, run};
