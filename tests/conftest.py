@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from harness.paths import NODE_PACKAGE
 from harness.processes import reap_all, survivors
 from harness.proxy import Proxy
 from harness.server import Ensemble, Standalone
-from harness.surfaces import ALL, PEERS, SURFACES
+from harness.surfaces import ALL, SURFACES, NotBuilt
 from harness.worker import Worker
+from parts import problem
 
 Start = Callable[..., Worker]
 
@@ -37,6 +38,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Says once what is out of date, rather than in hundreds of failures."""
+    if session.config.option.collectonly:
+        return
+    used = {item.callspec.params.get("surface") for item in session.items if hasattr(item, "callspec")}
+    parts = {SURFACES[name].part for name in used if isinstance(name, str)} | {"jars"}
+    if found := [what for part in sorted(parts) if (what := problem(part)) is not None]:
+        raise pytest.UsageError("\n".join(found))
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a scenario on every surface to which the contract says that it applies."""
     if "surface" not in metafunc.fixturenames:
@@ -47,21 +58,34 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("surface", [name for name in surfaces_of(metafunc.config) if name not in exempt])
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Say once what is not built, rather than in hundreds of failures."""
-    if session.config.option.collectonly:
-        return
-    used = {item.callspec.params.get("surface") for item in session.items if hasattr(item, "callspec")}
-    names = sorted(name for name in used if isinstance(name, str)) + sorted(PEERS)
-    missing = [ALL[name].missing() for name in names]
-    if found := [what for what in missing if what is not None]:
-        raise pytest.UsageError("not built (`make build`):\n" + "\n".join(found))
+def pytest_report_header() -> list[str]:
+    """Says what is not built: what needs it is left out."""
+    return [f"not built: {what}" for surface in ALL.values() if (what := surface.missing()) is not None]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None]:
+    """Leaves out what needs a peer that is not built."""
+    try:
+        yield
+    except NotBuilt as missing:
+        pytest.skip(str(missing))
 
 
 def surfaces_of(config: pytest.Config) -> list[str]:
-    """The surfaces of this run."""
-    option = config.getoption("--surface")
-    return option.split(",") if option else list(SURFACES)
+    """The surfaces of this run: those asked for, or all that are built."""
+    option: str | None = config.getoption("--surface")
+    names = option.split(",") if option else list(SURFACES)
+    if unknown := set(names) - set(SURFACES):
+        raise pytest.UsageError(
+            f"no such surface: {', '.join(sorted(unknown))}; there are {', '.join(SURFACES)}"
+        )
+    if config.option.collectonly:
+        return names
+    missing = {name: what for name in names if (what := SURFACES[name].missing()) is not None}
+    if missing and (option or len(missing) == len(names)):
+        raise pytest.UsageError("\n".join(missing.values()))
+    return [name for name in names if name not in missing]
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,9 @@ with Standalone() as server:
     sys.stdin.read()
 `;
 
-const setUp = spawnSync(python, ['-m', 'harness.setup'], { cwd: harness, stdio: 'inherit' });
-if (setUp.status !== 0) process.exit(1);
+// Says so, and fails, if the package or the server is not built of the sources as they are now.
+const current = spawnSync(python, ['../tools/parts.py', 'node', 'jars'], { cwd: harness, stdio: 'inherit' });
+if (current.status !== 0) process.exit(1);
 
 const server = spawn(python, ['-c', SERVER], { cwd: harness, stdio: ['pipe', 'pipe', 'inherit'] });
 const ended = once(server, 'exit');

@@ -15,6 +15,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from harness.observer import Observer
 from harness.server import Standalone
+from harness.surfaces import SURFACES, NotBuilt, OutOfDate
+
+# Before the import: a missing or stale extension is to be named as such.
+try:
+    SURFACES["python"].require()
+except (NotBuilt, OutOfDate) as problem:
+    raise pytest.UsageError(str(problem)) from None
 
 import zklock
 from zklock import aio

@@ -16,11 +16,9 @@ JAVA = os.environ.get("ZKLOCK_JAVA", "java")
 NODE = os.environ.get("ZKLOCK_NODE", "node")
 PYTHON = sys.executable
 
-RUST_WORKER = Path(
-    os.environ.get(
-        "ZKLOCK_RUST_WORKER",
-        str(Path(os.environ.get("CARGO_TARGET_DIR", str(REPOSITORY / "target"))) / "debug" / "zklock-worker"),
-    )
-)
+RUST_WORKER = Path(os.environ.get("ZKLOCK_RUST_WORKER", str(TARGET / "zklock-worker")))
 GO_WORKER = Path(os.environ.get("ZKLOCK_GO_WORKER", str(TARGET / "go-worker")))
 NODE_PACKAGE = Path(os.environ.get("ZKLOCK_NODE_PACKAGE", str(REPOSITORY / "bindings-node")))
+
+# Where `parts` is, which knows what is built.
+sys.path.append(str(REPOSITORY / "tools"))

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
-from pathlib import Path
 
-from harness.paths import CLASSES, GO_WORKER, JARS, JAVA, NODE, NODE_PACKAGE, PYTHON, RUST_WORKER, TESTS
+from harness.paths import CLASSES, GO_WORKER, JARS, JAVA, NODE, PYTHON, RUST_WORKER, TESTS
+from parts import PARTS, problem
+
+
+class NotBuilt(Exception):
+    """A worker cannot be started: it is not there."""
+
+
+class OutOfDate(Exception):
+    """A worker must not be started: its sources have changed since it was built."""
 
 
 @dataclass(frozen=True)
@@ -15,8 +23,8 @@ class Surface:
 
     name: str
     command: tuple[str, ...]
-    # What must exist before it can start.
-    needs: Path
+    # What must be built before it can start, by its name in tools/parts.py.
+    part: str
     # How a pending acquire is cancelled: by command, or by SIGINT to the owner `main`.
     cancels_by_signal: bool = False
     # A module that this interpreter must be able to import.
@@ -28,12 +36,17 @@ class Surface:
         return "main" if self.cancels_by_signal else "cancelled"
 
     def missing(self) -> str | None:
-        """What is not built, if anything."""
-        if not self.needs.exists():
-            return f"{self.name}: {self.needs} does not exist"
+        """Why it cannot be started at all, if so."""
         if self.module is not None and importlib.util.find_spec(self.module) is None:
-            return f"{self.name}: {PYTHON} has no module {self.module}"
-        return None
+            return f"{self.name}: {PYTHON} has no module {self.module}; run `make {self.part}`"
+        return None if problem(self.part) is None else PARTS[self.part].missing()
+
+    def require(self) -> None:
+        """Raises if it cannot be started, or must not."""
+        if (what := self.missing()) is not None:
+            raise NotBuilt(what)
+        if (what := problem(self.part)) is not None:
+            raise OutOfDate(what)
 
 
 def _java() -> tuple[str, ...]:
@@ -46,34 +59,25 @@ def _java() -> tuple[str, ...]:
 SURFACES = {
     surface.name: surface
     for surface in (
-        Surface("rust", (str(RUST_WORKER),), RUST_WORKER),
+        Surface("rust", (str(RUST_WORKER),), "worker"),
         Surface(
             "python",
             (PYTHON, "-m", "workers.python_worker"),
-            TESTS / "workers" / "python_worker.py",
+            "python",
             cancels_by_signal=True,
             module="zklock",
         ),
-        Surface(
-            "aio",
-            (PYTHON, "-m", "workers.aio_worker"),
-            TESTS / "workers" / "aio_worker.py",
-            module="zklock",
-        ),
-        Surface(
-            "node",
-            (NODE, str(TESTS / "workers" / "node_worker.mjs")),
-            NODE_PACKAGE / "dist" / "index.js",
-        ),
+        Surface("aio", (PYTHON, "-m", "workers.aio_worker"), "python", module="zklock"),
+        Surface("node", (NODE, str(TESTS / "workers" / "node_worker.mjs")), "node"),
     )
 }
 
 PEERS = {
     surface.name: surface
     for surface in (
-        Surface("curator", _java(), CLASSES / "zklock" / "CuratorWorker.class"),
-        Surface("go", (str(GO_WORKER),), GO_WORKER),
-        Surface("kazoo", (PYTHON, "-m", "peers.kazoo_worker"), TESTS / "peers" / "kazoo_worker.py"),
+        Surface("curator", _java(), "java"),
+        Surface("go", (str(GO_WORKER),), "go"),
+        Surface("kazoo", (PYTHON, "-m", "peers.kazoo_worker"), "venv", module="kazoo"),
     )
 }
 

@@ -129,6 +129,7 @@ class Worker:
 
     def __init__(self, surface: str | Surface, *, env: dict[str, str] | None = None) -> None:
         self.surface = ALL[surface] if isinstance(surface, str) else surface
+        self.surface.require()
         self.name = f"{self.surface.name}#{next(self._numbers)}"
         self.history: list[Line] = []
         self.killed: int | None = None

@@ -1,0 +1,162 @@
+"""Builds the parts named, or all: `python3 tools/build.py worker python`. What is up to date is left alone.
+
+Debug builds, for tests; packages are built with maturin and npm as CONTRIBUTING.md says. Every cargo command
+builds the whole workspace: cargo chooses the features of a dependency by what is built together, so building
+one member alone would compile everything below it once more.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from parts import BUILT, PACKAGE, PARTS, ROOT, VENV
+
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
+CARGO_BUILDS = ("node", "worker", "python")
+
+# Pinned, for the version bound to Maven's own default changes with the Maven that happens to be installed.
+COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> None:
+    """Runs a command, or ends the build."""
+    try:
+        subprocess.run(list(map(str, command)), cwd=cwd, check=True)
+    except FileNotFoundError:
+        raise SystemExit(f"`{command[0]}` is not installed; see tools/check_toolchains.sh") from None
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(f"failed: {' '.join(map(str, command))}") from error
+
+
+def install(source: Path, destination: Path) -> None:
+    """Puts a file in another's place, which a running process may still have open."""
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    fresh = destination.with_name(destination.name + ".new")
+    shutil.copy2(source, fresh)
+    fresh.replace(destination)
+
+
+def library(name: str) -> Path:
+    """A shared library as cargo names it on this system."""
+    found = [TARGET / f"lib{name}{suffix}" for suffix in (".so", ".dylib")]
+    return next((path for path in found if path.exists()), found[0])
+
+
+def venv() -> None:
+    """What tests and lints run on."""
+    run("python3", "-m", "venv", VENV)
+    pip = (VENV / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    run(*pip, "-r", ROOT / "tests" / "requirements.txt")
+    # It may be a new one, in which nothing is installed.
+    PARTS["python"].stamp.unlink(missing_ok=True)
+
+
+def worker() -> None:
+    """The Rust worker, apart from what cargo builds for others."""
+    install(TARGET / "zklock-worker", BUILT / "zklock-worker")
+
+
+def python() -> None:
+    """The Python binding, installed for editing: the package is found in its source directory."""
+    (product,) = PARTS["python"].products
+    install(library("_zklock"), product)
+    for packages in (VENV / "lib").glob("python3*/site-packages"):
+        if (packages / "zklock").exists():
+            run(VENV / "bin" / "python", "-m", "pip", "uninstall", "--quiet", "--yes", "pyzklock")
+        (packages / "pyzklock.pth").write_text(f"{product.parent.parent}\n")
+
+
+def npm() -> None:
+    """What builds and lints the Node package."""
+    run("npm", "ci", "--no-audit", "--no-fund", cwd=PACKAGE)
+
+
+def node() -> None:
+    """The Node package's JavaScript; its addon is made by `compile_workspace`."""
+    run("npm", "run", "--silent", "build:types", cwd=PACKAGE)
+
+
+def jars() -> None:
+    """The servers and the Java peers, in one directory, so that a classpath is `lib/*`."""
+    directory = BUILT / "lib"
+    shutil.rmtree(directory, ignore_errors=True)
+    maven = ("mvn", "-B", "-q", "-f", str(ROOT / "tests" / "pom.xml"))
+    run(*maven, COPY_DEPENDENCIES, f"-DoutputDirectory={directory}", "-DincludeScope=runtime")
+
+
+def java() -> None:
+    """The worker on Curator."""
+    classes = BUILT / "classes"
+    shutil.rmtree(classes, ignore_errors=True)
+    classes.mkdir(parents=True)
+    sources = sorted((ROOT / "tests" / "peers" / "java").rglob("*.java"))
+    run(
+        *("javac", "-Xlint:all,-processing,-classfile", "-Werror", "-proc:none", "--release", "17"),
+        *("-d", str(classes), "-cp", f"{BUILT / 'lib'}/*"),
+        *sources,
+    )
+
+
+def go() -> None:
+    """The worker on go-zookeeper."""
+    peer = ROOT / "tests" / "peers" / "go"
+    BUILT.mkdir(exist_ok=True)
+    run("go", "vet", "./...", cwd=peer)
+    run("go", "build", "-trimpath", "-buildvcs=false", "-o", BUILT / "go-worker", ".", cwd=peer)
+
+
+BUILDERS: dict[str, Callable[[], None]] = {
+    builder.__name__: builder for builder in (venv, npm, worker, python, node, jars, java, go)
+}
+NEEDS = {"python": ["venv"], "node": ["npm"], "java": ["jars"]}
+
+
+def compile_workspace(stale: list[str]) -> None:
+    """Runs cargo once for all parts; for Node's addon through the tool that also writes its types."""
+    # Cargo goes by the clock: a changed source that is older than the last build would be overlooked.
+    for name in {name for part in stale for name in PARTS[part].changed()}:
+        if (ROOT / name).exists():
+            os.utime(ROOT / name)
+    workspace = ("--locked", "--workspace", "--quiet")
+    if "node" in stale:
+        napi = PACKAGE / "node_modules" / ".bin" / "napi"
+        run(napi, "build", "--platform", "--output-dir", "native", "--", *workspace, cwd=PACKAGE)
+    else:
+        run("cargo", "build", *workspace)
+
+
+def ordered(names: list[str]) -> list[str]:
+    """The parts, and those that they need, each before what needs it."""
+    wanted = set(names) | {need for name in names for need in NEEDS.get(name, [])}
+    return [name for name in BUILDERS if name in wanted]
+
+
+def main() -> int:
+    """Builds what is not up to date."""
+    names = sys.argv[1:] or list(PARTS)
+    if unknown := set(names) - set(PARTS):
+        print(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}", file=sys.stderr)
+        return 2
+    stale = [name for name in ordered(names) if PARTS[name].problem() is not None]
+    # As they are before the build: an edit made meanwhile is noticed by the next one.
+    digests = {name: PARTS[name].digests() for name in stale}
+    compiled = False
+    for name in stale:
+        start = time.monotonic()
+        if name in CARGO_BUILDS and not compiled:
+            compile_workspace([name for name in stale if name in CARGO_BUILDS])
+            compiled = True
+        BUILDERS[name]()
+        PARTS[name].record(digests[name])
+        print(f"built {name} in {time.monotonic() - start:.0f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""The parts that tests need built, and whether each is made of its sources as they are now.
+
+A build records a digest of each source. What counts is content: touching a file, or checking out another
+branch and coming back, makes nothing stale, and an edit does so whatever the clock says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+STAMPS = ROOT / ".make"
+VENV = ROOT / ".venv"
+BUILT = ROOT / "tests" / "target"
+
+SHOWN = 3
+"""How many changed files a message names."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that is built."""
+
+    name: str
+    sources: tuple[str, ...]
+    """Files and patterns below the repository; a directory stands for everything in it."""
+    products: tuple[Path, ...]
+    override: str | None = None
+    """The environment variable that puts something else in its place."""
+
+    @property
+    def stamp(self) -> Path:
+        """Where the digests of the last build are recorded."""
+        return STAMPS / f"{self.name}.json"
+
+    def files(self) -> Iterator[Path]:
+        """Every source."""
+        for pattern in self.sources:
+            for found in sorted(ROOT.glob(pattern)):
+                if found.is_file():
+                    yield found
+                else:
+                    yield from sorted(path for path in found.rglob("*") if path.is_file())
+
+    def digests(self) -> dict[str, str]:
+        """The sources as they are now."""
+        return {
+            str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in self.files()
+            if "__pycache__" not in path.parts
+        }
+
+    def recorded(self) -> dict[str, str]:
+        """The sources as they were at the last build."""
+        try:
+            recorded: dict[str, str] = json.loads(self.stamp.read_text())
+        except (OSError, ValueError):
+            return {}
+        return recorded
+
+    def record(self, digests: dict[str, str]) -> None:
+        """Notes what was built: the digests from before the build, for a source may change meanwhile."""
+        STAMPS.mkdir(exist_ok=True)
+        self.stamp.write_text(json.dumps(digests, indent=0))
+
+    def changed(self) -> list[str]:
+        """The sources that are new, gone or different since the last build."""
+        now, then = self.digests(), self.recorded()
+        return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
+
+    def missing(self) -> str | None:
+        """Why it cannot be used at all, if so."""
+        for product in self.products:
+            if not product.exists():
+                return f"{self.name} is not built: run `make {self.name}`"
+        return None
+
+    def stale(self) -> str | None:
+        """Why it must not be used as it is, if so."""
+        if changed := self.changed():
+            names = ", ".join(changed[:SHOWN]) + (", …" if len(changed) > SHOWN else "")
+            return f"{self.name} is out of date: {names} changed; run `make {self.name}`"
+        return None
+
+    def problem(self) -> str | None:
+        """Why it is to be built again, if so."""
+        if self.override is not None and self.override in os.environ:
+            return None
+        return self.missing() or self.stale()
+
+
+WORKSPACE = ("Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo")
+CORE = ("core/Cargo.toml", "core/src", "core/shims")
+PACKAGE = ROOT / "bindings-node"
+
+PARTS = {
+    part.name: part
+    for part in (
+        Part("venv", ("tests/requirements.txt",), (VENV / "bin" / "python",)),
+        Part(
+            "worker",
+            (*WORKSPACE, *CORE, "tests/workers/rust"),
+            (BUILT / "zklock-worker",),
+            override="ZKLOCK_RUST_WORKER",
+        ),
+        # Installed for editing: Python sources are used where they are.
+        Part(
+            "python",
+            (*WORKSPACE, *CORE, "bindings-python/Cargo.toml", "bindings-python/src"),
+            (ROOT / "bindings-python" / "python" / "zklock" / "_zklock.abi3.so",),
+        ),
+        Part("npm", ("bindings-node/package-lock.json",), (PACKAGE / "node_modules" / ".bin" / "napi",)),
+        Part(
+            "node",
+            (
+                *WORKSPACE,
+                *CORE,
+                *(f"bindings-node/{name}" for name in ("*.toml", "*.json", "build.rs", "src")),
+            ),
+            (PACKAGE / "native" / "index.js", PACKAGE / "dist" / "index.js"),
+            override="ZKLOCK_NODE_PACKAGE",
+        ),
+        Part("jars", ("tests/pom.xml",), (BUILT / "lib",)),
+        Part(
+            "java",
+            ("tests/pom.xml", "tests/peers/java"),
+            (BUILT / "classes" / "zklock" / "CuratorWorker.class",),
+            override="ZKLOCK_JAVA_CLASSES",
+        ),
+        Part("go", ("tests/peers/go",), (BUILT / "go-worker",), override="ZKLOCK_GO_WORKER"),
+    )
+}
+
+
+@cache
+def problem(name: str) -> str | None:
+    """Why a part must not be used as it is, if so. Looked at once: no part is built while tests run."""
+    return PARTS[name].problem()
+
+
+def main() -> int:
+    """Says what is to be built of the parts named; fails if there is any."""
+    found = [what for name in sys.argv[1:] if (what := problem(name)) is not None]
+    print("\n".join(found), file=sys.stderr, end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
