@@ -6,7 +6,7 @@ use super::name::{Kind, Naming, NodeName};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JoinId(pub u64);
 
-/// Tells a queue's requests apart: each has a higher one than the request before.
+/// Tells a queue's requests apart: each has a higher ticket than the request before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
@@ -37,7 +37,7 @@ pub enum Outcome<T> {
 /// Why a contender cannot have the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// Somebody else has it, and the contender only tried.
+    /// Another contender has it, and this one only tried.
     Busy,
     /// The directory's sequence counter is close to where it wraps.
     SequenceExhausted,
@@ -52,7 +52,7 @@ pub enum Refusal {
 pub enum Event {
     /// A local contender wants the lock.
     Join(JoinId, Naming, Kind, Intent),
-    /// A reader's owner holds as this writer now: the reader takes the writer's place instead of waiting for it.
+    /// A reader's owner now holds as this writer: the reader takes the writer's place instead of waiting for it.
     Downgrade(JoinId, JoinId),
     /// A contender no longer wants the lock. Ignored once it holds: then only a release ends it.
     Leave(JoinId),
@@ -70,7 +70,7 @@ pub enum Event {
     Disconnected,
     /// The session's term runs: until it ends, the session's nodes are certain to exist.
     TermBegan,
-    /// The session's term is over: somebody else may already hold what this client believes it holds. The driver
+    /// The session's term is over: another client may already hold what this client believes it holds. The driver
     /// releases this client's holds before it says so.
     TermEnded,
     /// The server has said nothing about this directory for a long time: look again (rule 10).

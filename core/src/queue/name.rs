@@ -6,7 +6,7 @@ use std::fmt;
 use uuid::Uuid;
 
 /// Sequence numbers above this are refused. The server's counter is a signed 32-bit number that wraps to negative, and
-/// newcomers would overtake everybody. The distance leaves room for those that queue at the same time.
+/// newcomers would overtake all others. The distance leaves room for contenders that queue at the same time.
 const SEQUENCE_LIMIT: u64 = (1 << 31) - (1 << 16);
 
 /// How nodes are named, which decides who else understands them.

@@ -8,11 +8,11 @@ use super::name::{Kind, NodeName};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct View {
     nodes: BTreeSet<NodeName>,
-    /// Writers whose deletion an event told. Curator downgrades by putting a reader with the writer's own number in its
+    /// Writers reported deleted by an event. Curator downgrades by putting a reader with the writer's own number in its
     /// place *before* the writer's node goes, so they block exclusive waiters until a listing received after the event
     /// shows neither them nor their reader (rule 6).
     vanished: BTreeSet<NodeName>,
-    /// The nodes whose deletion an event told. What stands behind them has not been checked since.
+    /// The nodes reported deleted by an event. What stands behind them has not been checked since.
     subtracted: BTreeSet<NodeName>,
 }
 
@@ -34,7 +34,7 @@ impl View {
         writer
     }
 
-    /// Whether events were subtracted, so that more nodes may be gone than is known.
+    /// Whether events were subtracted, so that more nodes may be gone than are known to be.
     pub(super) fn stale(&self) -> bool {
         !self.subtracted.is_empty()
     }
@@ -44,13 +44,13 @@ impl View {
         self.subtracted.range(..name).next().is_some()
     }
 
-    /// Our node at `name` is known to stand: what the events say about the nodes before it is true. They say nothing about
-    /// those behind it.
+    /// Our node at `name` is known to exist, so what the events say about the nodes before it is true. They say nothing
+    /// about those behind it.
     pub(super) fn confirm(&mut self, name: &NodeName) {
         self.subtracted = self.subtracted.split_off(name);
     }
 
-    /// Whether a contender at `name` has somebody before it that it cannot hold with.
+    /// Whether a contender at `name` has another before it that it cannot hold with.
     pub(super) fn blocks(&self, name: &NodeName, kind: Kind) -> bool {
         match kind {
             Kind::Read => self.blocks_reader(name),
@@ -64,7 +64,7 @@ impl View {
         self.nodes.range(..name).next().is_some() || self.vanished.range(..name).next().is_some()
     }
 
-    /// Whether a reader at `name` has a writer before it. A vanished one no longer blocks readers: whatever came into its
+    /// Whether a reader at `name` has a writer before it. A deleted one no longer blocks readers: whatever took its
     /// place is a reader too.
     fn blocks_reader(&self, name: &NodeName) -> bool {
         self.nodes.range(..name).any(|node| node.kind() != Kind::Read)
@@ -75,7 +75,7 @@ impl View {
         self.nodes.range(..name).next_back()
     }
 
-    /// Those that block readers.
+    /// The nodes that block readers.
     pub(super) fn writers(&self) -> impl DoubleEndedIterator<Item = &NodeName> {
         self.nodes.iter().filter(|node| node.kind() != Kind::Read)
     }
@@ -89,7 +89,7 @@ impl View {
         self.nodes.len()
     }
 
-    /// Those before `name`, as far as is known.
+    /// The nodes before `name`, as far as is known.
     pub(super) fn all_before(&self, name: &NodeName) -> impl Iterator<Item = &NodeName> {
         self.nodes.range(..name)
     }

@@ -10,7 +10,7 @@ impl Queue {
     pub(super) fn join(&mut self, id: JoinId, naming: Naming, kind: Kind, intent: Intent) {
         let stage = match intent {
             Intent::Wait | Intent::Downgrade(_) => Stage::Idle,
-            // Somebody on this client is in the way already: no request is needed to know that.
+            // Another contender on this client is in the way: no request is needed to know that.
             Intent::Try if self.joins.values().any(|join| !join.leaving && conflict(kind, join.kind)) => {
                 self.actions.push_back(Action::Refuse(id, Refusal::Busy));
                 return;
@@ -50,7 +50,7 @@ impl Queue {
         }
     }
 
-    /// Refuses a contender, which leaves: what it has on the server is deleted, or will be when its fate is known.
+    /// Refuses a contender, which leaves: its node on the server is deleted, at the latest when its fate is known.
     pub(super) fn refuse(&mut self, id: JoinId, refusal: Refusal) {
         if self.joins.get(&id).is_some_and(|join| !join.leaving) {
             self.actions.push_back(Action::Refuse(id, refusal));
@@ -58,7 +58,7 @@ impl Queue {
         self.leave(id);
     }
 
-    /// Refuses all that do not hold.
+    /// Refuses all contenders that do not hold.
     pub(super) fn refuse_all(&mut self, refusal: &Refusal) {
         let waiting: Vec<_> =
             self.joins.iter().filter(|(_, join)| !join.is_held()).map(|(id, _)| *id).collect();

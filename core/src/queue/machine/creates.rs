@@ -1,4 +1,4 @@
-//! Making a contender's node, and finding it after its reply was lost (rules 1, 3 and 8).
+//! Creating a contender's node, and finding it after its reply was lost (rules 1, 3 and 8).
 
 use super::super::action::Action;
 use super::super::event::{Intent, JoinId, Outcome, Refusal, Ticket};
@@ -6,8 +6,8 @@ use super::super::name::NodeName;
 use super::join::{Join, Place, Stage};
 use super::state::{Look, Queue};
 
-/// How often a contender makes missing parents before it gives up: each time somebody, or the server's reaper of empty
-/// containers, has deleted them again.
+/// How often a contender creates missing parents before it gives up: each time, another client or the server's reaper
+/// of empty containers has deleted them again.
 const PARENT_ATTEMPTS: u32 = 16;
 
 impl Queue {
@@ -37,7 +37,7 @@ impl Queue {
             self.actions.push_back(Action::CreateInPlace(ticket, id, format!("{prefix}{sequence:010}")));
             return;
         }
-        // The writer whose place it was to take is gone: an ordinary reader.
+        // The writer whose place it was to take is gone: it is an ordinary reader.
         if join.intent != Intent::Try {
             join.intent = Intent::Wait;
         }
@@ -55,7 +55,7 @@ impl Queue {
                 join.stage = Stage::Unknown(ticket);
                 self.want(Look::Synced);
             }
-            // Nothing was created, whether it is still wanted or not.
+            // Nothing was created, whether or not it is still wanted.
             Outcome::NoNode | Outcome::Refused(_) if join.leaving => drop(self.joins.remove(id)),
             Outcome::NoNode => self.make_parents(id),
             Outcome::Refused(refusal) => {
@@ -70,7 +70,7 @@ impl Queue {
         join.stage = Stage::Idle;
         join.parent_attempts += 1;
         if join.parent_attempts > PARENT_ATTEMPTS {
-            let problem = "the lock directory was deleted again each time it was made";
+            let problem = "the lock directory was deleted again each time it was created";
             self.refuse(id, Refusal::Server(problem.to_owned()));
         } else if self.making_parents.is_none() {
             let ticket = self.ticket();
@@ -97,7 +97,7 @@ impl Queue {
         };
         let Some(name) = name else {
             join.stage = Stage::Idle;
-            let problem = "the server made a node without a sequence number";
+            let problem = "the server created a node without a sequence number";
             return self.refuse(id, Refusal::Server(problem.to_owned()));
         };
         join.stage = Stage::Queued(Place { name: name.clone(), czxid, created, confirmed: false });
@@ -113,7 +113,7 @@ impl Queue {
         }
     }
 
-    /// Has the Stat read of a node that was found after the reply to its create was lost.
+    /// Asks for the Stat of a node that was found after the reply to its create was lost.
     pub(super) fn verify(&mut self, id: JoinId, name: &NodeName) {
         let ticket = self.ticket();
         self.actions.push_back(Action::Verify(ticket, name.clone()));
@@ -131,9 +131,9 @@ impl Queue {
         let Stage::Verifying(_, name) = stage else { return };
         self.line.remove(&name);
         match outcome {
-            // A listing showed it, but that was a while ago: the next one confirms it.
+            // A listing showed it, but some time ago: the next one confirms it.
             Outcome::Done(Some(czxid)) => self.placed(id, Some(name), czxid, ticket),
-            // Not this session's after all (rule 12): begin anew, under a name that cannot be mistaken.
+            // Not this session's after all (rule 12): start again, under a name that cannot be mistaken.
             Outcome::Done(None) => {
                 join.stage = Stage::Idle;
                 join.uuid = None;

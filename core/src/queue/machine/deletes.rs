@@ -10,19 +10,19 @@ impl Queue {
     pub(super) fn release(&mut self, id: JoinId) {
         let downgrading = self.is_downgrading(id);
         match self.joins.get_mut(id) {
-            // The reader that takes its place must stand before it goes, or a writer could slip in between (rule 4).
+            // The reader that takes its place must exist before it goes, or a writer could slip in between (rule 4).
             Some(join @ Join { stage: Stage::Held(_), .. }) if downgrading => join.leaving = true,
             Some(Join { stage: Stage::Held(place), .. }) => {
                 let name = place.name.clone();
                 self.joins.remove(id);
                 self.doom(name, Some(id));
             }
-            // Lost before: the node is gone already.
+            // Already lost: the node is gone.
             _ => self.actions.push_back(Action::Released(id)),
         }
     }
 
-    /// Takes a node out of the line, to be deleted; a hold ends with it, or none.
+    /// Takes a node out of the line, to be deleted; a hold ends with it, if there is one.
     pub(super) fn doom(&mut self, name: NodeName, release: Option<JoinId>) {
         self.line.remove(&name);
         self.doomed.entry(name).or_insert(Doomed { ticket: None, release, refused: false });
@@ -52,7 +52,7 @@ impl Queue {
                 doomed.ticket = None;
                 return;
             }
-            // Its owner need not wait, but it stands in everybody's way until it can be deleted or the session ends.
+            // Its owner need not wait, but it blocks all others until it can be deleted or the session ends.
             Outcome::Refused(_) => {
                 doomed.ticket = None;
                 doomed.refused = true;

@@ -29,7 +29,7 @@ impl Queue {
         self.joins.active().any(|(_, join)| join.intent == Intent::Downgrade(writer) && pending(join))
     }
 
-    /// Releases the writers that waited for a reader in their place and need not any longer. Returns whether there were
+    /// Releases the writers that waited for a reader in their place and no longer need to. Returns whether there were
     /// any.
     pub(super) fn finish_releases(&mut self) -> bool {
         let released = |join: &Join| join.leaving && join.is_held();
@@ -57,8 +57,8 @@ impl Queue {
         }
     }
 
-    /// Whether a reader that belongs in a writer's place stands elsewhere, because it was created before the writer held;
-    /// or the writer is lost: then somebody may hold behind the place that the reader came into.
+    /// Whether a reader that belongs in a writer's place stands elsewhere, because it was created before the writer
+    /// held, or the writer is lost, so that another contender may hold behind the reader's place.
     pub(super) fn out_of_place(&self, id: JoinId, name: &NodeName) -> bool {
         match self.joins.get(&id).map(|join| join.intent) {
             Some(Intent::Downgrade(writer)) => self.held_place(writer) != Some(name.sequence()),
@@ -66,7 +66,7 @@ impl Queue {
         }
     }
 
-    /// A writer is lost: readers that wait in its place have no right to it any more.
+    /// A writer is lost: readers that wait in its place no longer have a right to it.
     pub(super) fn displace_readers(&mut self, writer: JoinId) {
         let waits = |(id, join): (JoinId, &Join)| match &join.stage {
             Stage::Queued(place) if join.intent == Intent::Downgrade(writer) => {

@@ -1,4 +1,4 @@
-//! Who is granted the lock, in the order of the queue (rules 4, 6, 7 and 16).
+//! When the lock is granted, in queue order (rules 4, 6, 7 and 16).
 
 use std::ops::Bound;
 
@@ -9,14 +9,14 @@ use super::join::{Join, Place, Stage, conflict};
 use super::state::{Look, Queue};
 
 impl Queue {
-    /// Grants the lock to those of our line that nobody is before.
+    /// Grants the lock to those of our line that have nobody before them.
     ///
-    /// Why this is safe: sequence numbers only grow, so nobody can come before a node that exists, and a listing that
-    /// shows ours shows everybody before it. What stood there is gone when the view says so: the view began as that
-    /// listing, and only what the server said was gone has been taken out since.
+    /// Why this is safe: sequence numbers only grow, so no node can appear before an existing one, and a listing that
+    /// shows ours shows every node before it. A node is gone when the view says so: the view began as that
+    /// listing, and only nodes that the server reported gone have been taken out since.
     ///
-    /// Not without a term: what was true when the server said it may be true no longer, for without a term the session,
-    /// and our node with it, may be gone (rule 16). A heartbeat tells.
+    /// Not without a term: what was true when the server said it may no longer be true, because without a term the
+    /// session, and our node with it, may be gone (rule 16). A heartbeat tells.
     pub(super) fn grant(&mut self) {
         if !self.term {
             return;
@@ -29,7 +29,7 @@ impl Queue {
         while let Some((name, id)) = self.next_in_line(last.as_ref()) {
             let first = last.replace(name.clone()).is_none();
             let kind = name.kind();
-            // Not only those before it: a contender whose place was found late may stand before a holder.
+            // Not only holders before it: a contender whose place was found late may stand before a holder.
             let held = |join: &Join| join.is_held() && conflict(kind, join.kind);
             if self.joins.active().any(|(_, join)| held(join)) || (kind != Kind::Read && !first) {
                 return;
@@ -37,15 +37,15 @@ impl Queue {
             let (Some(join), Some(view)) = (self.joins.get(&id), &mut self.view) else { return };
             match &join.stage {
                 Stage::Queued(place) if place.confirmed => {}
-                // It holds together with those behind it, or its place is not certain yet; it does not block readers.
+                // It holds together with those behind it, or its place is not yet certain; it does not block readers.
                 _ if kind == Kind::Read => continue,
                 _ => return,
             }
             if view.blocks(&name, kind) {
                 return;
             }
-            // Known from events, not from a listing: then our own node must be known to exist still, or somebody behind
-            // us may have been told the same (rule 6).
+            // Known from events, not from a listing: then our own node must be known to exist still, because a
+            // contender behind us may have been told the same (rule 6).
             if view.stale_before(&name) {
                 match self.watches.get(&name) {
                     Some(watch) if watch.armed => view.confirm(&name),

@@ -9,8 +9,8 @@ use super::join::{Join, Stage};
 
 /// The contenders.
 ///
-/// Thousands may wait for their turn, and nearly every event concerns one of them or none: drawing conclusions from an
-/// event must not cost a look at all of them.
+/// Thousands may wait for their turn, and nearly every event concerns one of them or none, so drawing conclusions
+/// from an event must not mean looking at all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Joins {
     all: BTreeMap<JoinId, Join>,
@@ -18,7 +18,7 @@ pub(super) struct Joins {
     active: BTreeSet<JoinId>,
 }
 
-/// Whether there is nothing to do for a contender but to grant it the lock when it is first in line.
+/// Whether there is nothing to do for a contender except to grant it the lock when it is first in line.
 fn only_waits(join: &Join) -> bool {
     let ordered = !matches!(join.kind, Kind::Permit(_));
     ordered && !join.leaving && join.intent == Intent::Wait && matches!(join.stage, Stage::Queued(_))
@@ -31,7 +31,7 @@ impl Joins {
         contenders.filter(|(_, join)| !only_waits(join))
     }
 
-    /// Drops from the active ones those that only wait for their turn by now.
+    /// Drops those from the active ones that by now only wait for their turn.
     pub(super) fn calm(&mut self) {
         self.active.retain(|id| self.all.get(id).is_some_and(|join| !only_waits(join)));
     }

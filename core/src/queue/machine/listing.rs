@@ -11,8 +11,8 @@ use super::super::view::View;
 use super::join::Stage;
 use super::state::{Look, Queue};
 
-/// For how many looks, one in twenty silent seconds, a create whose node was not found after its reply was lost may still
-/// be carried out: longer than servers and the network keep what they cannot deliver.
+/// For how many looks, one per twenty silent seconds, a create whose node was not found after its reply was lost may
+/// still be carried out: longer than servers and the network keep what they cannot deliver.
 const DOUBTFUL_LOOKS: u32 = 15;
 
 /// The children of a listing, sorted out.
@@ -22,12 +22,12 @@ struct Children {
     others: BTreeSet<NodeName>,
     /// Nodes that carry a uuid of this session and belong to no contender.
     orphans: BTreeSet<NodeName>,
-    /// Our contenders' nodes, of each the lowest.
+    /// Our contenders' nodes; for each contender the lowest.
     found: BTreeMap<JoinId, NodeName>,
 }
 
 impl Queue {
-    /// Asks for a listing; of two wishes the stronger counts.
+    /// Asks for a listing; of two requested kinds the stronger prevails.
     pub(super) fn want(&mut self, look: Look) {
         self.wanted = self.wanted.max(Some(look));
     }
@@ -90,7 +90,7 @@ impl Queue {
         self.refuse_blocked_tries();
     }
 
-    /// Whose each child is. Those that do not count are ignored, with one warning (rule 2).
+    /// Whose each child is. Children that do not count are ignored, with one warning (rule 2).
     fn sort_out(&mut self, names: &[String]) -> Children {
         let by_uuid: BTreeMap<Uuid, JoinId> =
             self.joins.iter().filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
@@ -111,7 +111,7 @@ impl Queue {
         children
     }
 
-    /// Takes in a node that carries a uuid of this session, which is that of a contender or of none.
+    /// Takes in a node that carries a uuid of this session: a contender's, or an orphan's.
     fn sort_out_own(&self, name: NodeName, join: Option<JoinId>, children: &mut Children) {
         let Children { orphans, found, .. } = children;
         if let Some(id) = self.line.get(&name) {
@@ -133,7 +133,7 @@ impl Queue {
         }
     }
 
-    /// What a listing says of each of our contenders.
+    /// What a listing says about each of our contenders.
     fn place_joins(&mut self, ticket: Ticket, look: Look, found: &BTreeMap<JoinId, NodeName>) {
         let ids: Vec<_> = self.joins.keys().copied().collect();
         for id in ids {
@@ -142,7 +142,7 @@ impl Queue {
             };
             match (&mut join.stage, found.get(&id)) {
                 (Stage::Queued(place), Some(_)) => place.confirmed = true,
-                // A listing sent before the create says nothing of its node (rule 3).
+                // A listing sent before the create says nothing about its node (rule 3).
                 (Stage::Queued(place) | Stage::Held(place), None) if place.created < ticket => {
                     let name = place.name.clone();
                     self.own_node_gone(id, &name);
@@ -157,9 +157,9 @@ impl Queue {
         }
     }
 
-    /// A listing sent after a sync, and after the create, does not show the node: only that may conclude that there is
-    /// none (rule 8). Not yet: a server that was out of touch may have the create still, and carry it out late, if the
-    /// client tried to come back there before it went elsewhere.
+    /// A listing sent after a sync, and after the create, does not show the node: only that allows the conclusion that
+    /// there is none (rule 8). Not for good: a server that was cut off may still have the create, and carry it out
+    /// late, if the client tried to reconnect there before it went elsewhere.
     fn conclude_no_node(&mut self, id: JoinId) {
         self.doubt = DOUBTFUL_LOOKS;
         let Some(join) = self.joins.get_mut(id) else { return };

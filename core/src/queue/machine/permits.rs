@@ -1,7 +1,7 @@
 //! Permits: up to a fixed number hold together, whatever their order (rule 17).
 //!
-//! Whoever asks for permits holds the semaphore's mutex meanwhile. So at most one client at a time waits here, and its
-//! watch on the children wakes nobody else.
+//! A contender that asks for permits holds the semaphore's mutex meanwhile. So at most one client at a time waits here,
+//! and its watch on the children wakes no other.
 
 use super::super::action::Action;
 use super::super::event::Ticket;
@@ -11,8 +11,8 @@ use super::join::{Join, Stage};
 use super::state::{Look, Queue};
 
 impl Queue {
-    /// How many permits there are, if this is a directory of permits. Those that wait know the number; those that hold
-    /// may have joined when it was another.
+    /// How many permits there are, if this is a directory of permits. Waiters know the number; holders may have joined
+    /// when it was different.
     pub(super) fn permits(&self) -> Option<usize> {
         let permits = |join: &Join| match join.kind {
             Kind::Permit(permits) => Some(permits as usize),
@@ -25,8 +25,9 @@ impl Queue {
 
     /// Grants all that wait if there are permits for all of them. Returns whether this is a directory of permits.
     ///
-    /// Why this is safe: nobody else adds a node while we hold the semaphore's mutex, so a listing that shows all of
-    /// ours counts everybody. Those of ours that are being deleted are released; the others count them all the same.
+    /// Why this is safe: no other client adds a node while we hold the semaphore's mutex, so a listing that shows all
+    /// of ours counts every node. Those of ours that are being deleted are released; the other clients still count
+    /// them.
     pub(super) fn grant_permits(&mut self) -> bool {
         let Some(permits) = self.permits() else { return false };
         if self.view.is_some() && !self.exhausted_by(permits) {
@@ -50,14 +51,14 @@ impl Queue {
         others + self.line.len() > permits
     }
 
-    /// Whether somebody of ours was seen to wait for a permit.
+    /// Whether one of ours was seen to wait for a permit.
     #[must_use]
     pub fn awaits_permits(&self) -> bool {
         let waits = |stage: &Stage| matches!(stage, Stage::Queued(place) if place.confirmed);
         self.permits().is_some() && self.joins.active().any(|(_, join)| waits(&join.stage))
     }
 
-    /// Sets the watch on the children when somebody waits for a permit, and drops it when nobody does.
+    /// Sets the watch on the children when one of ours waits for a permit, and drops it when none does.
     pub(super) fn adjust_child_watch(&mut self) {
         match self.child_watch {
             None if self.awaits_permits() => self.want(Look::Plain),

@@ -5,11 +5,11 @@ use super::super::name::NodeName;
 use super::join::{Join, Stage, conflict};
 use super::state::Queue;
 
-/// Whoever waits with at most this many before it may soon hold: the term is to run when its turn comes.
+/// A waiter with at most this many before it may soon hold: the term must run when its turn comes.
 pub const NEAR: usize = 2;
 
 impl Queue {
-    /// How many stand before a contender, as far as is known.
+    /// How many contenders stand before this one, as far as is known.
     #[must_use]
     pub fn ahead_of(&self, join: JoinId) -> Option<usize> {
         match &self.joins.get(&join)?.stage {
@@ -34,19 +34,19 @@ impl Queue {
         self.line.keys().take(limit)
     }
 
-    /// Whether one of ours waits with at most [`NEAR`] before it that it cannot hold with. Others do not count: a reader
-    /// does not hear of readers that go, and for a permit the order does not matter.
+    /// Whether one of ours waits with at most [`NEAR`] before it that it cannot hold with. Others do not count: a
+    /// reader is not told of readers that go, and for a permit the order does not matter.
     #[must_use]
     pub fn is_near(&self) -> bool {
         let near = |(name, id): (&NodeName, &JoinId)| {
             let Some(Join { kind, stage: Stage::Queued(_), .. }) = self.joins.get(id) else { return false };
             self.all_before(name).filter(|before| conflict(*kind, before.kind())).nth(NEAR).is_none()
         };
-        // Those of ours that are further back have more of ours before them, or are readers as one of these is.
+        // Ours that stand further back have more of ours before them, or are readers like one of these.
         self.line.iter().take(NEAR + 1).any(near)
     }
 
-    /// Whether the last listing shows this contender in the queue, and somebody before it.
+    /// Whether the last listing shows this contender in the queue behind another.
     #[must_use]
     pub fn stands_behind_another(&self, join: JoinId) -> bool {
         match self.joins.get(&join).map(|join| &join.stage) {

@@ -9,8 +9,8 @@ impl Queue {
     pub(super) fn connected(&mut self) {
         self.connected = true;
         self.retry_refused_deletes();
-        // All that was known is from the old connection. Whatever has a place, or may have one, is looked for; the sync
-        // makes sure that a server that lags does not hide a node whose create was not acknowledged (rule 8).
+        // All that was known is from the old connection. Every node that exists, or may exist, is looked for; the sync
+        // ensures that a lagging server does not hide a node whose create was not acknowledged (rule 8).
         let look = |join: &Join| !matches!(join.stage, Stage::Idle);
         if self.joins.values().any(look) || self.doubt > 0 {
             self.want(Look::Synced);

@@ -21,17 +21,17 @@ pub struct Queue {
     pub(super) line: BTreeMap<NodeName, JoinId>,
     /// Our nodes that are to be deleted. They do not block our own waiters (rule 4).
     pub(super) doomed: BTreeMap<NodeName, Doomed>,
-    /// What is known of the others; none until a listing on this connection (rule 10).
+    /// What is known of the others; none until there is a listing on this connection (rule 10).
     pub(super) view: Option<View>,
     pub(super) watches: BTreeMap<NodeName, Watch>,
     /// The listing under way.
     pub(super) listing: Option<(Ticket, Look)>,
     /// The listing to be sent when none is under way.
     pub(super) wanted: Option<Look>,
-    /// The listing that watches the children, while it is under way and as long as the watch may fire.
+    /// The listing that watches the children, while it is under way and for as long as the watch may fire.
     pub(super) child_watch: Option<Ticket>,
     pub(super) making_parents: Option<Ticket>,
-    /// For how many more looks a create that was given up may be carried out late (rule 8).
+    /// For how many more looks a create that was given up may still be carried out (rule 8).
     pub(super) doubt: u32,
     /// Whether a child that does not count was reported.
     pub(super) warned: bool,
@@ -42,7 +42,7 @@ pub struct Queue {
 /// How to look at the lock directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Look {
-    /// A listing by what the server at hand knows.
+    /// A listing of what the connected server knows.
     Plain,
     /// A listing after a sync: it shows what the ensemble knew before.
     Synced,
@@ -66,13 +66,13 @@ pub(super) struct Watch {
 }
 
 impl Queue {
-    /// A queue with nobody in it, out of touch with the server.
+    /// A queue without contenders, disconnected from the server.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same, with tickets after this one.
+    /// The same, whose tickets follow this one.
     #[must_use]
     pub fn after(last_ticket: Ticket) -> Self {
         Self { last_ticket, ..Self::default() }
@@ -84,8 +84,8 @@ impl Queue {
         self.last_ticket
     }
 
-    /// Whether nothing is left to do or under way, so that the queue may be dropped. It must not be dropped earlier: this
-    /// path's next queue would take an answer that comes late for its own.
+    /// Whether nothing is left to do or under way, so that the queue may be dropped. Dropping it earlier would be
+    /// wrong: the path's next queue would take a late answer for its own.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let watching = self.child_watch.is_some() || !self.watches.is_empty();

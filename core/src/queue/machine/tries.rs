@@ -7,7 +7,7 @@ use super::join::{Join, Place, Stage, conflict};
 use super::state::Queue;
 
 impl Queue {
-    /// Tells those that only look, by a listing sent with `ticket`, whether the lock is free for them.
+    /// Tells contenders that only look, by a listing sent with `ticket`, whether the lock is free for them.
     pub(super) fn answer_lookers(&mut self, ticket: Ticket) {
         let looking = |join: &Join| matches!(join.stage, Stage::Looking(asked) if asked < ticket);
         let lookers: Vec<_> =
@@ -30,7 +30,7 @@ impl Queue {
         }
     }
 
-    /// A contender that only tries does not wait behind somebody that came in between.
+    /// A contender that only tries does not wait behind one that came in between.
     pub(super) fn refuse_blocked_tries(&mut self) {
         let due: Vec<_> = self
             .joins

@@ -26,7 +26,7 @@ impl Queue {
         }
     }
 
-    /// Forgets a watch that fired or was never set. Returns the name that it was on.
+    /// Forgets a watch that fired or was never set. Returns the name of its node.
     pub(super) fn watch_used(&mut self, ticket: Ticket) -> Option<NodeName> {
         let name = self.watches.iter().find(|(_, watch)| watch.ticket == ticket)?.0.clone();
         self.watches.remove(&name);
@@ -45,7 +45,8 @@ impl Queue {
         }
     }
 
-    /// The heartbeat is a transaction. The leader answers it by what is committed, so no server that lags has a say.
+    /// The heartbeat is a transaction. The leader answers it from what is committed, so a lagging server has no
+    /// influence.
     pub(super) fn missing(&mut self, name: &NodeName) {
         if let Some(id) = self.line.get(name).copied() {
             if let Some(watch) = self.watches.get(name) {
@@ -55,7 +56,7 @@ impl Queue {
         }
     }
 
-    /// Somebody else deleted our node.
+    /// Another client deleted our node.
     pub(super) fn own_node_gone(&mut self, id: JoinId, name: &NodeName) {
         self.line.remove(name);
         self.watches.remove(name);
@@ -120,8 +121,8 @@ impl Queue {
         needed
     }
 
-    /// For each of ours that stands right behind somebody else's node: that node, our own, and the node before it if that
-    /// is somebody else's too (rule 6).
+    /// For each of ours that stands right behind another client's node: that node, our own, and the node before it if
+    /// that is another client's too (rule 6).
     fn need_lookahead(&self, view: &View, needed: &mut BTreeSet<NodeName>) {
         let mut next: Option<&NodeName> = None;
         for other in view.nodes().rev() {
@@ -135,7 +136,7 @@ impl Queue {
         }
     }
 
-    /// For the first reader behind each writer of somebody else's: the writer, and the reader itself (rule 4).
+    /// For the first reader behind each writer of another client: the writer, and the reader itself (rule 4).
     fn need_writers(&self, view: &View, needed: &mut BTreeSet<NodeName>) {
         let mut next: Option<&NodeName> = None;
         for writer in view.writers().rev() {
