@@ -8,7 +8,7 @@ use crate::runtime;
 
 /// Closes clients, and waits for the servers' acknowledgements for up to `limit`.
 pub fn close_all<'a>(clients: impl IntoIterator<Item = &'a Client>, limit: Duration) {
-    // The closings are on their way with this line; only waiting is left.
+    // This line begins to close them all; what is left is to wait.
     let closing: Vec<_> = clients.into_iter().map(Client::close).collect();
     if closing.is_empty() {
         return;

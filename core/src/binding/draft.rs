@@ -1,19 +1,19 @@
-//! A transaction that is put together step by step, by calls on one object.
+//! A transaction that is assembled step by step, by calls on one object.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::transaction::Transaction;
 
-/// A transaction that is being put together.
+/// A transaction that is being assembled.
 #[derive(Debug)]
 pub struct Draft<T = Transaction>(
-    /// None once it was committed.
+    /// None once it has been committed.
     Mutex<Option<T>>,
 );
 
 impl<T> Draft<T> {
-    /// Begins with this much.
+    /// Begins with this transaction.
     pub fn new(transaction: T) -> Self {
         Self(Mutex::new(Some(transaction)))
     }

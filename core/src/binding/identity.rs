@@ -15,7 +15,7 @@ pub struct Identity {
     pub acl: Option<String>,
     /// User and password.
     pub sasl: Option<(String, String)>,
-    /// What encrypts the connections.
+    /// The parts of the encryption of the connections.
     pub tls: Option<TlsParts<String>>,
 }
 
@@ -37,7 +37,7 @@ impl Identity {
     }
 }
 
-/// What encryption needs: as text in PEM, or as files that contain it.
+/// What encryption needs: PEM text, or files that contain it.
 #[derive(Clone)]
 pub struct TlsParts<T> {
     ca: T,

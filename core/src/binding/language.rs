@@ -58,7 +58,7 @@ impl Language {
         Ok(Duration::try_from_secs_f64(seconds).map_or(LONGEST, |time| time.clamp(smallest, LONGEST)))
     }
 
-    /// What a time-out asks for: zero tries, none and infinity wait for ever.
+    /// What a time-out asks for: zero means a try; none and infinity mean waiting for ever.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a negative number or NaN.
@@ -76,7 +76,7 @@ impl Language {
     /// # Errors
     /// As [`patience`](Self::patience), and for both a time-out and `blocking=False`.
     pub fn blocking(self, blocking: bool, timeout: Option<f64>) -> Result<Patience> {
-        #[expect(clippy::float_cmp, reason = "exactly -1 is a word for having no time-out")]
+        #[expect(clippy::float_cmp, reason = "exactly -1 means that there is no time-out")]
         let timeout = timeout.filter(|timeout| *timeout != -1.0);
         match (blocking, timeout) {
             (true, timeout) => self.patience(timeout),
@@ -87,7 +87,7 @@ impl Language {
         }
     }
 
-    /// How to connect; what is not given has its default.
+    /// How to connect; options that are not given have their defaults.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument), naming the argument.
@@ -118,7 +118,7 @@ impl Language {
     }
 }
 
-/// How long to wait for something else than a lock; `None` is for ever.
+/// How long to wait for something other than a lock; `None` is for ever.
 #[must_use]
 pub fn limit(patience: Patience) -> Option<Duration> {
     match patience {

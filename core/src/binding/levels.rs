@@ -1,4 +1,4 @@
-//! What was acquired through one lock object, and by whom: for languages in which a lock, and not a lease, is released.
+//! What was acquired through one lock object, and by whom: for languages that release a lock rather than a lease.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use crate::error::{Error, ErrorKind};
 use crate::lease::Lease;
 use crate::owner::Owner;
 
-/// What one acquire gave: a lease, or several.
+/// What one acquire returned: a lease, or several.
 pub trait Acquired: Send + Sync {
-    /// Whether there is something left to release. There is when the lock was lost; there is not for what a forked child
-    /// inherited.
+    /// Whether there is something left to release. If the lock was lost, there is; for a lease that a forked child
+    /// inherited, there is not.
     fn is_open(&self) -> bool;
 
     /// Whether all of it is held.
@@ -35,23 +35,24 @@ impl Acquired for Lease {
     }
 }
 
-/// The levels of one lock object, in the order in which they were acquired, each with the binding's handle `H` of it. A
-/// level is undone by a release, or by the end of the scope that acquired it, of which the binding keeps `S`.
+/// The levels of one lock object, in the order in which they were acquired, each with the binding's handle `H` for it.
+/// A level is undone by a release, or by the end of the scope that acquired it, for which the binding stores `S`.
 ///
-/// Only those that hold the lock have levels, so there are few; and none is lost with a forgetful caller: the end of the
+/// Only owners that hold the lock have levels, so there are few; and a forgetful caller leaks none: dropping the
 /// lock object drops them, which releases them.
 ///
-/// No handle is dropped while the list is locked: that may run code of the program, which may use the lock object.
+/// No handle is dropped while the list is locked: dropping it may run the program's code, which may use the lock
+/// object.
 pub struct Levels<H, S = ()> {
     reentrant: bool,
     levels: Mutex<Vec<Level<H, S>>>,
 }
 
 struct Level<H, S> {
-    /// Who acquired it. Where there is no re-entry the lease itself has an owner of its own.
+    /// Who acquired it. Without re-entry the lease itself has an owner of its own.
     owner: Owner,
     acquired: Arc<dyn Acquired>,
-    /// None once a release has undone the level and only its scope is left.
+    /// None once a release has undone the level, so that only its scope is left.
     releasable: bool,
     handle: H,
     /// The scope that acquired it, if one did.
@@ -65,8 +66,8 @@ impl<H, S> fmt::Debug for Levels<H, S> {
 }
 
 impl<H, S> Levels<H, S> {
-    /// No levels. Of a lock that does not re-enter, no caller is more the owner than another: a release undoes the newest
-    /// level, whoever acquired it.
+    /// No levels. Of a lock that does not re-enter, no caller is more the owner than another: a release undoes the
+    /// newest level, whoever acquired it.
     #[must_use]
     pub fn new(reentrant: bool) -> Self {
         Self { reentrant, levels: Mutex::default() }
@@ -81,7 +82,7 @@ impl<H, S> Levels<H, S> {
         self.lock().push(Level { owner, acquired, releasable: true, handle, scope });
     }
 
-    /// The newest level that there is something left to release of: of `owner`, or without re-entry of all.
+    /// The newest level with something left to release: of `owner`, or without re-entry of any owner.
     pub fn newest<R>(&self, owner: Owner, get: impl FnOnce(&H) -> R) -> Option<R> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
@@ -91,7 +92,7 @@ impl<H, S> Levels<H, S> {
         newest
     }
 
-    /// Takes that level out, for its release.
+    /// Removes that level, for its release.
     pub fn take<R>(&self, owner: Owner, get: impl FnOnce(&H) -> R) -> Option<R> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
@@ -103,8 +104,9 @@ impl<H, S> Levels<H, S> {
         taken
     }
 
-    /// Ends the newest scope of `owner`, and forgets its level, released or not. If the owner has none, the newest of all:
-    /// a generator may leave a scope in another thread, and a test fixture in another task, than the one that entered it.
+    /// Ends the newest scope of `owner`, and forgets its level, released or not. If the owner has none, the newest of
+    /// all: a generator may leave a scope in a different thread, and a test fixture in a different task, from the one
+    /// that entered it.
     pub fn leave(&self, owner: Owner) -> Option<(H, S)> {
         let mut levels = self.lock();
         let own = levels.iter().rposition(|level| level.scope.is_some() && level.owner == owner);
@@ -124,7 +126,7 @@ impl<H, S> Levels<H, S> {
         Ok(if self.reentrant { owned } else { any_held() })
     }
 
-    /// That there is nothing to release: `caller` (a thread, a task) has not acquired `what`.
+    /// The error that there is nothing to release: `caller` (a thread, a task) has not acquired `what`.
     #[must_use]
     pub fn not_held(&self, caller: &str, what: &str) -> Error {
         Error::not_held(if self.reentrant {
@@ -139,7 +141,7 @@ impl<H, S> Levels<H, S> {
     }
 }
 
-/// Takes out what is released. What is the scope's stays until that ends.
+/// Removes what is released. The scope's own part stays until the scope ends.
 fn forget_closed<H, S>(levels: &mut Vec<Level<H, S>>) -> Vec<Level<H, S>> {
     for level in levels.iter_mut() {
         level.releasable &= level.acquired.is_open();

@@ -1,5 +1,5 @@
-//! Carries this library's events to a listener that is not written in Rust. For bindings: a program in Rust has
-//! `tracing` subscribers of its own, and nothing of this is in their way until a binding begins to listen.
+//! Carries this library's events to a listener that is not written in Rust. For bindings: a program in Rust has its own
+//! `tracing` subscribers, and nothing here gets in their way until a binding begins to listen.
 
 use std::fmt;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
@@ -13,18 +13,18 @@ use tracing::{Event, Metadata};
 
 use crate::runtime;
 
-/// How many events wait for a listener that is slow. Those that come then are dropped, and counted.
+/// How many events wait for a slow listener. Any more are dropped, and counted.
 const CAPACITY: usize = 1000;
 
-/// How grave an event is, from the gravest on.
+/// How grave an event is; the gravest level comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
-    /// Nothing will go on by itself.
+    /// Nothing will proceed by itself.
     Error = 1,
     /// Something was lost, or is in the way.
     Warn,
-    /// The course of a session, and what took long.
+    /// The course of a session, and waits that took long.
     Info,
     /// Every lock.
     Debug,
@@ -76,24 +76,24 @@ pub struct Record {
     pub time: SystemTime,
     /// What happened, without the fields.
     pub message: String,
-    /// To what, by name.
+    /// The details, by name.
     pub fields: Vec<(&'static str, String)>,
 }
 
 impl fmt::Display for Record {
-    /// The message, with the fields behind it.
+    /// The message, followed by the fields.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         self.fields.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
     }
 }
 
-/// Somebody who is told. Keeps events until they are taken; dropping it ends it.
+/// A listener. Keeps events until they are taken; ends when it is dropped.
 pub struct Listener {
     /// Zero for none.
     level: AtomicU8,
     backlog: Mutex<Backlog>,
-    /// Called when there is something to take where there was nothing. On any thread, so it must not wait.
+    /// Called when the first event arrives in an empty backlog. Runs on any thread, so it must not wait.
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -113,10 +113,10 @@ impl fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Begins to listen to events of this level and graver ones; `None` for none yet. `wake` is called when there is
-    /// something to [take](Self::take) where there was nothing, on any thread: it must not wait.
+    /// Begins to listen to events of this level and graver ones; with `None`, to none yet. `wake` is called when the
+    /// first event to [take](Self::take) arrives in an empty backlog, on any thread: it must not wait.
     ///
-    /// Hears nothing in a program that has a `tracing` subscriber of its own: that has the events then.
+    /// Receives nothing in a program that has its own `tracing` subscriber, which then receives the events.
     pub fn new(level: Option<Level>, wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         let listener =
             Arc::new(Self { level: AtomicU8::new(0), backlog: Mutex::default(), wake: Box::new(wake) });
@@ -138,7 +138,7 @@ impl Listener {
         self.level.load(Ordering::Relaxed)
     }
 
-    /// What has come in since the last time.
+    /// The events that have arrived since the last call.
     pub fn take(&self) -> Backlog {
         std::mem::take(&mut *self.backlog())
     }
@@ -179,10 +179,10 @@ struct Hub {
     listeners: Mutex<Vec<Weak<Listener>>>,
 }
 
-/// Replaced, and leaked, in a forked child: one of the parent's threads may have had the lock.
+/// Replaced, and leaked, in a forked child: one of the parent's threads may have held the lock.
 static HUB: AtomicPtr<Hub> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The most that any listener wants, to have one look settle the matter for events that nobody wants.
+/// The most verbose level that any listener wants, so that one comparison rejects the events that none wants.
 static HIGHEST: AtomicU8 = AtomicU8::new(0);
 
 /// Whether the subscriber could be installed.
@@ -219,7 +219,7 @@ impl Hub {
         listeners.push(Arc::downgrade(listener));
     }
 
-    /// Those who listen. To be used without the lock: whoever is woken may begin or cease to listen.
+    /// The current listeners. Call it without holding the lock: a listener that is woken may add or remove listeners.
     fn listeners(&self) -> Vec<Arc<Listener>> {
         self.lock().iter().filter_map(Weak::upgrade).collect()
     }
@@ -234,8 +234,8 @@ impl Hub {
     }
 }
 
-/// The subscriber: our own events, and the warnings of the client crate. Its other ones, and its spans, may name what a
-/// session is protected by.
+/// The subscriber: our own events, and the warnings of the client crate. Its other events, and its spans, may reveal a
+/// session's password.
 struct Emitter;
 
 fn is_carried(metadata: &Metadata<'_>) -> bool {
@@ -287,7 +287,7 @@ impl Subscriber for Emitter {
     fn exit(&self, _: &Id) {}
 }
 
-/// Writes the fields of an event down.
+/// Collects the fields of an event.
 struct Fields<'a>(&'a mut Record);
 
 impl Visit for Fields<'_> {
@@ -310,7 +310,7 @@ mod tests {
 
     use super::*;
 
-    /// All in one, for there is one subscriber in a process.
+    /// All in one test, because a process has only one subscriber.
     #[test]
     fn listeners_hear_what_they_want_and_no_more_than_they_can_take() {
         let woken = Arc::new(AtomicUsize::new(0));

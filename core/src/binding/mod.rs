@@ -1,8 +1,8 @@
-//! What only bindings need: the rules that each of them would otherwise write again. Not for programs in Rust, and not
+//! What only bindings need: rules that each of them would otherwise write again. Not for programs in Rust, and not
 //! stable.
 //!
-//! A binding converts errors, durations and handles, and waits in the way of its language. What is decided is decided
-//! here or further down.
+//! A binding converts errors, durations and handles, and waits as its language does. All decisions are made here or
+//! further down.
 
 mod closing;
 mod draft;

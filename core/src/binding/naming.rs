@@ -1,4 +1,4 @@
-//! How nodes are to be named, in a word.
+//! The naming of nodes, from an argument.
 
 use crate::error::{Error, Result};
 use crate::queue::Naming;
@@ -6,7 +6,7 @@ use crate::queue::Naming;
 /// How nodes are to be named.
 ///
 /// # Errors
-/// [`BadArgument`](crate::ErrorKind::BadArgument) for any other word than `curator` and `kazoo`.
+/// [`BadArgument`](crate::ErrorKind::BadArgument) for any word other than `curator` and `kazoo`.
 pub fn parse_naming(name: &str) -> Result<Naming> {
     match name {
         "curator" => Ok(Naming::Curator),

@@ -1,4 +1,4 @@
-//! Numbers of permits, as languages have numbers.
+//! Numbers of permits, in the form that each language has for numbers.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::semaphore::Permits;
 
 /// A number that may be a count.
 pub trait Count: Copy + fmt::Display {
-    /// The same number, if it is whole and in range.
+    /// The same number, if it is whole and within range.
     fn to_count(self) -> Option<u32>;
 }
 
@@ -28,7 +28,7 @@ impl Count for f64 {
     }
 }
 
-/// A number of permits. One that is too small or too large is refused like every other wrong number.
+/// A number of permits. One that is too small or too large is refused like any other invalid number.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `argument`.
@@ -37,7 +37,7 @@ pub fn parse_count(argument: &str, number: impl Count) -> Result<u32> {
     number.to_count().ok_or_else(problem)
 }
 
-/// How many permits a semaphore has: a number, or what the node at a path says.
+/// How many permits a semaphore has: a number, or whatever the node at a path states.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument) for none or both of them, or for a number that is out of range.

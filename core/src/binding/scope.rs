@@ -1,4 +1,4 @@
-//! How a scope ends in which a lock was held: with what its body raised, or with the loss of the lock.
+//! How a scope ends that held a lock: with what its body raised, or with the loss of the lock.
 
 use crate::error::Error;
 
@@ -7,15 +7,15 @@ use crate::error::Error;
 pub enum Raised {
     /// Nothing.
     Nothing,
-    /// An ordinary error; also a cancellation that the loss itself brought about.
+    /// An ordinary error, or a cancellation that the loss itself caused.
     Error,
     /// A loss: the body has noticed it.
     Loss,
-    /// What ends a thread, a task or a generator, and must not be replaced.
+    /// Something that ends a thread, a task or a generator, and must not be replaced.
     Exit,
 }
 
-/// The loss that the end of a scope is to raise, with what the body raised as its cause. Without one the scope ends as its
+/// The loss that the end of a scope raises, caused by what the body raised. If it is none, the scope ends as its
 /// body did.
 #[must_use]
 pub fn loss_to_raise(loss: Option<Error>, raised: Raised) -> Option<Error> {
