@@ -2,7 +2,7 @@
 
 use napi::bindgen_prelude::BigInt;
 use napi_derive::napi;
-use zklock::{Lease, LossReason};
+use zklock::{Lease, Leases, LossReason};
 
 use crate::bridge::Bridge;
 use crate::error::Result;
@@ -22,7 +22,7 @@ impl From<Lease> for NativeLease {
 
 impl NativeLease {
     /// The leases of one acquire.
-    pub(crate) fn all(leases: Vec<Lease>) -> Vec<Self> {
+    pub(crate) fn all(leases: Leases) -> Vec<Self> {
         leases.into_iter().map(Self::from).collect()
     }
 }

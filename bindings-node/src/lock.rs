@@ -2,7 +2,7 @@
 
 use napi_derive::napi;
 use zklock::binding::{bad_argument, parse_naming};
-use zklock::{AnyLock, LockOptions, Mutex, Owner, ReadWriteLock};
+use zklock::{AnyLock, Mutex, MutexOptions, Naming, Owner, ReadWriteLock, ReadWriteLockOptions};
 
 use crate::bridge::Bridge;
 use crate::client::NativeClient;
@@ -31,17 +31,21 @@ impl NativeLock {
         label: Option<String>,
         naming: Option<String>,
     ) -> Result<Self> {
-        let mut options = LockOptions::default();
-        options.reentrant = reentrant;
-        options.label = label;
-        if let Some(name) = naming {
-            options.naming = parse_naming(&name)?;
-        }
+        let naming = naming.map_or(Ok(Naming::default()), |name| parse_naming(&name))?;
         let client = &*client.client;
         let lock = match &*kind {
-            "mutex" => Mutex::with_options(client, &path, options).map(AnyLock::from),
-            "read" => ReadWriteLock::with_options(client, &path, options).map(|lock| lock.read_lock.into()),
-            "write" => ReadWriteLock::with_options(client, &path, options).map(|lock| lock.write_lock.into()),
+            "mutex" => {
+                let mut options = MutexOptions::default();
+                (options.reentrant, options.label, options.naming) = (reentrant, label, naming);
+                Mutex::with_options(client, &path, options).map(AnyLock::from)
+            }
+            "read" | "write" => {
+                let mut options = ReadWriteLockOptions::default();
+                (options.label, options.naming) = (label, naming);
+                let half =
+                    |lock: ReadWriteLock| if kind == "read" { lock.read_lock } else { lock.write_lock };
+                ReadWriteLock::with_options(client, &path, options).map(half).map(AnyLock::from)
+            }
             _ => return Err(bad_argument("kind", "must be 'mutex', 'read' or 'write'").into()),
         };
         Ok(Self { lock: lock? })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use napi::bindgen_prelude::Either;
 use napi_derive::napi;
 use zklock::binding::{parse_count, parse_permits};
-use zklock::{LockOptions, Semaphore};
+use zklock::{Semaphore, SemaphoreOptions};
 
 use crate::bridge::Bridge;
 use crate::client::NativeClient;
@@ -36,7 +36,7 @@ impl NativeSemaphore {
             Either::A(number) => parse_permits(Some(number), None),
             Either::B(path) => parse_permits(None::<f64>, Some(path)),
         }?;
-        let mut options = LockOptions::default();
+        let mut options = SemaphoreOptions::default();
         options.label = label;
         let semaphore = Semaphore::with_options(&*client.client, &path, permits, options);
         Ok(Self { semaphore: Arc::new(semaphore?) })

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use zklock::LockOptions;
-use zklock::binding::{self, Language, Spelling, parse_naming};
+use zklock::binding::{self, Language, Spelling};
 
 use crate::errors::Failure;
 
@@ -53,12 +52,4 @@ pub(crate) fn patience(blocking: bool, timeout: Option<f64>) -> Result<zklock::P
 /// How long to wait for something else than a lock; `None` is for ever.
 pub(crate) fn wait_limit(timeout: Option<f64>) -> Result<Option<Duration>, Failure> {
     Ok(binding::limit(patience(true, timeout)?))
-}
-
-/// How a lock behaves, from its arguments.
-pub(crate) fn lock_options(label: Option<String>, naming: &str) -> Result<LockOptions, Failure> {
-    let mut options = LockOptions::default();
-    options.label = label;
-    options.naming = parse_naming(naming)?;
-    Ok(options)
 }

@@ -24,14 +24,14 @@ use crate::wait::block_on;
 #[pyclass(frozen, sequence, weakref, module = "zklock")]
 pub(crate) struct Leases(Vec<Py<Lease>>);
 
-impl IntoPython for Vec<zklock::Lease> {
+impl IntoPython for zklock::Leases {
     fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         Leases::new(py, self)?.into_py_any(py)
     }
 }
 
 impl Leases {
-    pub(crate) fn new(py: Python<'_>, leases: Vec<zklock::Lease>) -> PyResult<Self> {
+    pub(crate) fn new(py: Python<'_>, leases: zklock::Leases) -> PyResult<Self> {
         leases.into_iter().map(|inner| Py::new(py, Lease { inner })).collect::<PyResult<_>>().map(Self)
     }
 

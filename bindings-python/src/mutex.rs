@@ -1,8 +1,8 @@
 //! `zklock.Mutex`.
 
 use pyo3::prelude::*;
+use zklock::binding::parse_naming;
 
-use crate::arguments::lock_options;
 use crate::errors::Failure;
 use crate::lock::Lock;
 use crate::source::Source;
@@ -47,8 +47,10 @@ impl Mutex {
         label: Option<String>,
         naming: &str,
     ) -> Result<PyClassInitializer<Self>, Failure> {
-        let mut options = lock_options(label, naming)?;
+        let mut options = zklock::MutexOptions::default();
         options.reentrant = reentrant;
+        options.label = label;
+        options.naming = parse_naming(naming)?;
         let inner = zklock::Mutex::with_options(client.0, path, options)?;
         Ok(PyClassInitializer::from(Lock::new(inner, "Mutex").reentrant(reentrant)).add_subclass(Self))
     }

@@ -1,8 +1,8 @@
 //! `zklock.ReadWriteLock`.
 
 use pyo3::prelude::*;
+use zklock::binding::parse_naming;
 
-use crate::arguments::lock_options;
 use crate::errors::Failure;
 use crate::lock::Lock;
 use crate::source::Source;
@@ -49,7 +49,10 @@ impl ReadWriteLock {
         label: Option<String>,
         naming: &str,
     ) -> Result<Self, Failure> {
-        let inner = zklock::ReadWriteLock::with_options(client.0, path, lock_options(label, naming)?)?;
+        let mut options = zklock::ReadWriteLockOptions::default();
+        options.label = label;
+        options.naming = parse_naming(naming)?;
+        let inner = zklock::ReadWriteLock::with_options(client.0, path, options)?;
         let read_lock = Py::new(py, Lock::new(inner.read_lock, "ReadWriteLock.read_lock"))?;
         Ok(Self {
             read_lock,

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use zklock::Permits;
 use zklock::binding::{parse_count, parse_permits};
 
-use crate::arguments::{Patience, lock_options, patience};
+use crate::arguments::{Patience, patience};
 use crate::errors::Failure;
 use crate::leases::Leases;
 use crate::lock::Lock;
@@ -60,7 +60,8 @@ impl Semaphore {
         label: Option<String>,
     ) -> Result<PyClassInitializer<Self>, Failure> {
         let permits = parse_permits(permits, shared_count)?;
-        let options = lock_options(label, "curator")?;
+        let mut options = zklock::SemaphoreOptions::default();
+        options.label = label;
         let inner = Arc::new(zklock::Semaphore::with_options(client.0, path, permits, options)?);
         let lock = Lock::new(Arc::clone(&inner), "Semaphore").reentrant(false);
         Ok(PyClassInitializer::from(lock).add_subclass(Self(inner)))

@@ -62,6 +62,16 @@ impl AnyLock {
         }
     }
 
+    /// Whether two are the same lock object: one is a clone of the other, or both were made of one.
+    #[must_use]
+    pub fn same_lock(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Lock(one), Self::Lock(other)) => Arc::ptr_eq(one, other),
+            (Self::Semaphore(one), Self::Semaphore(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
     /// Acquires the lock for `owner`, or a permit, which has no owner.
     ///
     /// Cancel safe: dropping the future leaves the queue; a grant that races it is released.
@@ -89,7 +99,7 @@ impl AnyLock {
     /// Whether a lease is of this lock, or of the other half of its read/write lock. Nobody enters by a permit.
     pub(crate) fn gave(&self, lease: &Lease) -> Result<bool> {
         match self {
-            Self::Lock(lock) => Ok(lease.is_of(&lock.resolve()?)),
+            Self::Lock(lock) => Ok(lease.is_of(&lock.resolve()?.holds)),
             Self::Semaphore(_) => Ok(false),
         }
     }

@@ -3,83 +3,75 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
-use crate::driver::{self, Command, Input, Touch};
 use crate::error::{Error, Result};
+use crate::hold::{Holds, Report};
 use crate::hosts::Hosts;
-use crate::lease::LockPath;
-use crate::meter::Meter;
+use crate::mailbox::{Command, Inbox, Inquiry, Mailbox, Reply, Touch};
 use crate::options::ClientOptions;
 use crate::path::{Place, check_path};
+use crate::process::PerProcess;
 use crate::queue::{JoinId, NodeName};
-use crate::runtime;
-use crate::state::{ClientState, States, Status};
+use crate::registry;
+use crate::state::{ClientState, States};
 use crate::stats::{Stats, Transport};
 
 /// A client of one ensemble. Clones are the same client. Locks and leases keep the client that they were made
 /// on alive; when the last handle is gone it closes in the background.
 #[derive(Clone)]
-pub struct Client {
-    shared: Arc<Shared>,
-}
+pub struct Client(Arc<Inner>);
 
-/// What the handles of a client share. The driver does not keep it alive, so that its end is the handles' end.
-pub(crate) struct Shared {
-    pub(crate) options: ClientOptions,
-    generation: u64,
-    driver: OnceLock<mpsc::UnboundedSender<Input>>,
-    status: Arc<Status>,
-    closed: AtomicBool,
+/// What the handles of a client share.
+struct Inner {
+    options: ClientOptions,
+    mailbox: Arc<Mailbox>,
+    /// The driver's end of the mailbox, until there is a driver: it is started with the first command.
+    parked: Mutex<Option<Inbox>>,
     next_join: AtomicU64,
-    paths: Mutex<Paths>,
+    directories: Mutex<Directories>,
 }
 
 /// The lock directories in use, so that two lock objects on one path are one lock.
 #[derive(Default)]
-struct Paths {
-    locks: HashMap<Place, Weak<LockPath>>,
+struct Directories {
+    used: HashMap<Place, Weak<Holds>>,
     prune_at: usize,
 }
 
-impl Paths {
-    fn get(&mut self, client: &Arc<Shared>, place: &Place) -> Arc<LockPath> {
-        if let Some(lock) = self.locks.get(place).and_then(Weak::upgrade) {
-            return lock;
+impl Directories {
+    fn get(&mut self, place: &Place, new: impl FnOnce(Place) -> Holds) -> Arc<Holds> {
+        if let Some(holds) = self.used.get(place).and_then(Weak::upgrade) {
+            return holds;
         }
         // Entries of dropped locks are swept when the map has doubled, so that sweeping costs nothing on average.
-        if self.locks.len() >= self.prune_at {
-            self.locks.retain(|_, lock| lock.strong_count() > 0);
-            self.prune_at = 2 * self.locks.len() + 64;
+        if self.used.len() >= self.prune_at {
+            self.used.retain(|_, holds| holds.strong_count() > 0);
+            self.prune_at = 2 * self.used.len() + 64;
         }
-        let lock = Arc::new(LockPath::new(Arc::clone(client), place.clone()));
-        self.locks.insert(place.clone(), Arc::downgrade(&lock));
-        lock
+        let holds = Arc::new(new(place.clone()));
+        self.used.insert(place.clone(), Arc::downgrade(&holds));
+        holds
     }
 }
 
-/// What hangs on the process: the shared clients, and every client's driver, to be closed at exit.
-#[derive(Default)]
-pub(crate) struct Registry {
-    shared: HashMap<ClientOptions, Client>,
-    drivers: Vec<Running>,
-}
+/// The process's one client with these options.
+type Shared = Mutex<HashMap<ClientOptions, Client>>;
+static SHARED: PerProcess<Shared> = PerProcess::new();
 
-/// A driver that has not ended yet. A client that nobody has any more may still be closing.
-struct Running {
-    input: mpsc::WeakUnboundedSender<Input>,
-    task: JoinHandle<()>,
+/// A panic while it was locked leaves any of these usable: every change is a single insertion or removal.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
-            .field("hosts", &self.shared.options.hosts)
+            .field("hosts", &self.0.options.hosts)
             .field("state", &self.state())
             .finish_non_exhaustive()
     }
@@ -89,16 +81,14 @@ impl Client {
     /// A client that connects when it is first used. Sends nothing and starts no thread.
     #[must_use]
     pub fn new(options: ClientOptions) -> Self {
-        let shared = Shared {
+        let (mailbox, inbox) = Mailbox::new();
+        Self(Arc::new(Inner {
             options,
-            generation: runtime::generation(),
-            driver: OnceLock::new(),
-            status: Arc::default(),
-            closed: AtomicBool::new(false),
+            mailbox: Arc::new(mailbox),
+            parked: Mutex::new(Some(inbox)),
             next_join: AtomicU64::new(1),
-            paths: Mutex::default(),
-        };
-        Self { shared: Arc::new(shared) }
+            directories: Mutex::default(),
+        }))
     }
 
     /// Connects to `hosts` (see [`ClientOptions::new`]) with default options.
@@ -114,19 +104,17 @@ impl Client {
     }
 
     /// The process's one client with `options`. Sends nothing. Closed by [`shutdown`].
-    ///
-    /// # Errors
-    /// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if the operating system refuses a thread.
-    pub fn shared(options: &ClientOptions) -> Result<Self> {
-        let mut registry = runtime::process()?.state();
-        if let Some(client) = registry.shared.get(options)
-            && client.shared.usable()
+    #[must_use]
+    pub fn shared(options: &ClientOptions) -> Self {
+        let mut shared = locked(SHARED.get_or_init(Mutex::default));
+        if let Some(client) = shared.get(options)
+            && client.mailbox().usable()
         {
-            return Ok(client.clone());
+            return client.clone();
         }
         let client = Self::new(options.clone());
-        registry.shared.insert(options.clone(), client.clone());
-        Ok(client)
+        shared.insert(options.clone(), client.clone());
+        client
     }
 
     /// Waits until the client has a session; connects if it never tried.
@@ -138,42 +126,46 @@ impl Client {
     /// [`AuthFailed`](crate::ErrorKind::AuthFailed), [`ClientClosed`](crate::ErrorKind::ClientClosed),
     /// [`Forked`](crate::ErrorKind::Forked).
     pub async fn ready(&self) -> Result<()> {
-        self.shared.ready().await
+        let (reply, outcome) = oneshot::channel();
+        self.send(Command::Connect { reply })?;
+        outcome.await.unwrap_or_else(|_| Err(Error::client_closed()))
     }
 
     /// Whether the client is in touch with the ensemble.
     #[must_use]
     pub fn state(&self) -> ClientState {
-        self.shared.status.get()
+        self.mailbox().status.get()
     }
 
     /// Every change of [`state`](Self::state) from now on. Does not keep the client alive. Ends at once in a process
     /// that inherited this handle through fork.
     #[must_use]
     pub fn states(&self) -> States {
-        match self.shared.check_process() {
-            Ok(()) => self.shared.status.listen(),
+        if self.mailbox().origin.is_here() {
+            self.mailbox().status.listen()
+        } else {
             // The thread that changes the state may have been amid it when the process forked.
-            Err(_) => States::ended(),
+            States::ended()
         }
     }
 
     /// The current ZooKeeper session, 0 if there was none yet.
     #[must_use]
     pub fn session_id(&self) -> i64 {
-        self.shared.status.session()
+        self.mailbox().status.session()
     }
 
     /// What the client did since it was made. Sends nothing, and answers for a closed client too.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let transport = (self.session_id() != 0).then(Transport::in_use);
-        self.shared.status.meter.snapshot(transport)
+        self.mailbox().status.meter.snapshot(transport)
     }
 
     /// Asks a contender to give its lock up, as Curator's `Revoker` does: writes `__REVOKE__` into its node. `node` is a
     /// full path below the client's chroot, as [`Lease::node`](crate::Lease::node) gives it; a
-    /// [`Contender::node`](crate::Contender::node) is its last part. The holder hears of it if it listens, and does as it likes.
+    /// [`Contender::node`](crate::Contender::node) is its last part. The holder is notified if it listens, and may
+    /// ignore it.
     ///
     /// Not cancel safe: the request may have been made.
     ///
@@ -202,14 +194,11 @@ impl Client {
         let (directory, name) = node.rsplit_once('/').unwrap_or_default();
         if directory.is_empty() || NodeName::parse(name).is_none() {
             let problem =
-                format_args!("no contender has this node, for its name does not end in ten digits: {node:?}");
+                format_args!("{node:?} is not a contender's node: its name does not end in ten digits");
             return Err(Error::bad_argument("node", problem));
         }
-        self.ready().await?;
         let node = format!("{}{node}", self.hosts().chroot).into();
-        let (reply, done) = oneshot::channel();
-        self.shared.send(Command::Touch { node, touch, reply })?;
-        self.shared.answer(done).await
+        self.ask(|reply| Inquiry::Touch { node, touch, reply }).await
     }
 
     /// Closes the client: its leases are lost, its waiters fail, its session ends, and with it all its nodes.
@@ -220,7 +209,7 @@ impl Client {
     /// # Errors
     /// [`Forked`](crate::ErrorKind::Forked).
     pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
-        let closing = self.shared.start_closing();
+        let closing = self.start_closing();
         async move {
             if let Some(closed) = closing? {
                 closed.await.ok();
@@ -229,128 +218,74 @@ impl Client {
         }
     }
 
+    fn start_closing(&self) -> Result<Option<oneshot::Receiver<()>>> {
+        self.mailbox().origin.check()?;
+        if locked(&self.0.parked).take().is_some() {
+            // There was no driver, and there will be none.
+            self.mailbox().status.set(ClientState::Closed);
+            return Ok(None);
+        }
+        Ok(self.mailbox().close())
+    }
+
+    pub(crate) fn options(&self) -> &ClientOptions {
+        &self.0.options
+    }
+
     pub(crate) fn hosts(&self) -> &Hosts {
-        &self.shared.options.hosts
+        &self.0.options.hosts
+    }
+
+    pub(crate) fn mailbox(&self) -> &Mailbox {
+        &self.0.mailbox
+    }
+
+    pub(crate) fn next_join(&self) -> JoinId {
+        JoinId(self.0.next_join.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Whether two handles are of one client.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The lock at a place.
-    pub(crate) fn lock_path(&self, place: &Place) -> Result<Arc<LockPath>> {
-        self.shared.check_process()?;
-        let mut paths = self.shared.paths.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(paths.get(&self.shared, place))
-    }
-}
-
-impl Shared {
-    /// Fails in a process that inherited this handle through fork.
-    pub(crate) fn check_process(&self) -> Result<()> {
-        if self.generation == runtime::generation() { Ok(()) } else { Err(Error::forked()) }
-    }
-
-    /// Whether new work can be given to this client in this process.
-    pub(crate) fn usable(&self) -> bool {
-        self.check_process().is_ok() && self.status.get() != ClientState::Closed
-    }
-
-    pub(crate) fn meter(&self) -> &Meter {
-        &self.status.meter
-    }
-
-    pub(crate) fn next_join(&self) -> JoinId {
-        JoinId(self.next_join.fetch_add(1, Ordering::Relaxed))
+    /// What is held at a place.
+    pub(crate) fn holds(&self, place: &Place) -> Result<Arc<Holds>> {
+        let Inner { mailbox, directories, .. } = &*self.0;
+        mailbox.origin.check()?;
+        let new = |place| {
+            let driver: Arc<dyn Report> = Arc::clone(mailbox) as _;
+            Holds::new(place, mailbox.origin, Arc::clone(&mailbox.status.meter), driver)
+        };
+        Ok(locked(directories).get(place, new))
     }
 
     /// Gives the driver a command; starts it with the first.
     pub(crate) fn send(&self, command: Command) -> Result<()> {
-        self.check_process()?;
-        if self.status.get() == ClientState::Closed {
-            return Err(Error::client_closed());
+        self.mailbox().origin.check()?;
+        let mut parked = locked(&self.0.parked);
+        if parked.is_some() {
+            registry::start(&self.0.options, &mut parked)?;
         }
-        let process = runtime::process()?;
-        let driver = self.driver.get_or_init(|| {
-            let (sender, receiver) = mpsc::unbounded_channel();
-            let status = Arc::clone(&self.status);
-            let mut registry = process.state();
-            let task = process.spawn(driver::drive(self.options.clone(), status, sender.clone(), receiver));
-            registry.drivers.retain(|driver| !driver.task.is_finished());
-            registry.drivers.push(Running { input: sender.downgrade(), task });
-            sender
-        });
-        // Closed before there was a driver to tell.
-        if self.closed.load(Ordering::Acquire) {
-            drop(close(driver));
-            return Err(Error::client_closed());
-        }
-        driver.send(Input::Command(command)).map_err(|_| Error::client_closed())
+        drop(parked);
+        self.mailbox().send(command)
     }
 
-    /// What a driver answers. It cannot once the session is over, for what it asked then has no answer.
-    pub(crate) async fn answer<T>(&self, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
-        answer
-            .await
-            .unwrap_or_else(|_| Err(if self.usable() { Error::unanswered() } else { Error::client_closed() }))
-    }
-
-    /// Waits for a session.
-    pub(crate) async fn ready(&self) -> Result<()> {
-        let (reply, outcome) = oneshot::channel();
-        self.send(Command::Connect { reply })?;
-        outcome.await.unwrap_or_else(|_| Err(Error::client_closed()))
-    }
-
-    fn start_closing(&self) -> Result<Option<oneshot::Receiver<()>>> {
-        self.check_process()?;
-        self.closed.store(true, Ordering::Release);
-        let Some(driver) = self.driver.get() else {
-            self.status.set(ClientState::Closed);
-            return Ok(None);
-        };
-        Ok(close(driver))
-    }
-}
-
-/// Tells a driver to close; `None` if it has ended.
-fn close(driver: &mpsc::UnboundedSender<Input>) -> Option<oneshot::Receiver<()>> {
-    let (done, closed) = oneshot::channel();
-    driver.send(Input::Command(Command::Close { done: Some(done) })).ok().map(|()| closed)
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // A forked child leaves the parent's driver alone.
-        if self.check_process().is_ok()
-            && let Some(driver) = self.driver.get()
-        {
-            driver.send(Input::Command(Command::Close { done: None })).ok();
-        }
+    /// Asks the server something, once there is a session.
+    pub(crate) async fn ask<T>(&self, inquiry: impl FnOnce(Reply<T>) -> Inquiry) -> Result<T> {
+        self.ready().await?;
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Ask(inquiry(reply)))?;
+        self.mailbox().answer(answer).await
     }
 }
 
 /// Closes every client of this process, and waits for the servers' acknowledgements for up to `limit`. For use at
 /// the end of a process: locks are then free at once, instead of after the session time-out.
 pub fn shutdown(limit: Duration) {
-    let Some(process) = runtime::existing() else {
-        return;
-    };
-    let (shared, drivers) = {
-        let mut registry = process.state();
-        (std::mem::take(&mut registry.shared), std::mem::take(&mut registry.drivers))
-    };
-    drop(shared);
-    for driver in drivers.iter().filter_map(|driver| driver.input.upgrade()) {
-        drop(close(&driver));
+    if let Some(shared) = SHARED.get() {
+        let clients = std::mem::take(&mut *locked(shared));
+        drop(clients);
     }
-    let (done, finished) = std::sync::mpsc::channel();
-    drop(process.spawn(async move {
-        for driver in drivers {
-            driver.task.await.ok();
-        }
-        done.send(()).ok();
-    }));
-    finished.recv_timeout(limit).ok();
+    registry::close_all(limit);
 }

@@ -1,7 +1,9 @@
 //! Who contends for a lock, for operators.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::clock;
+use crate::options::ClientOptions;
 use crate::queue::{Kind, NodeName};
 
 /// One contender in a lock's queue.
@@ -62,6 +64,21 @@ impl Contender {
 }
 
 impl About {
+    /// The data of a node of ours that is made now: what operators see of it, and others of zklock read.
+    pub(crate) fn node_data(options: &ClientOptions, label: Option<&str>, permits: Option<u32>) -> Vec<u8> {
+        let mut data = json!({
+            "host": rustix::system::uname().nodename().to_string_lossy(),
+            "pid": std::process::id(),
+            "language": options.language,
+            "label": label.or(options.label.as_deref()),
+            "since": u64::try_from(clock::since_1970().as_millis()).unwrap_or(u64::MAX),
+        });
+        if let Some(permits) = permits {
+            data["permits"] = permits.into();
+        }
+        data.to_string().into_bytes()
+    }
+
     /// What a node's data says, if it is what ours say: others write addresses, names, or nothing.
     fn parse(data: &[u8]) -> Option<Self> {
         let data: Value = serde_json::from_slice(data).ok()?;

@@ -125,6 +125,11 @@ impl Error {
         Self::new(ErrorKind::NotHeld, message)
     }
 
+    /// A lease that was released before.
+    pub(crate) fn released() -> Self {
+        Self::not_held("this lease has been released already")
+    }
+
     /// What went wrong, to act upon.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

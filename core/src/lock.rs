@@ -5,16 +5,17 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 
 use crate::client::Client;
-use crate::contender::Contender;
-use crate::driver::{Attempt, Command};
+use crate::contender::{About, Contender};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hold::{Claim, Holds};
 use crate::hosts::Hosts;
-use crate::lease::{Entry, Lease, LockPath};
+use crate::lease::{Entry, Lease};
+use crate::mailbox::{Attempt, Command, Inquiry, Reply};
 use crate::meter::Wait;
 use crate::options::ClientOptions;
 use crate::owner::Owner;
 use crate::path::Place;
-use crate::patience::Patience;
+use crate::patience::{Deadline, Patience};
 use crate::queue::{JoinId, Kind, Naming};
 
 /// Where a lock's client comes from.
@@ -59,24 +60,14 @@ pub(crate) struct Order {
     pub(crate) reads: bool,
 }
 
-/// How a lock behaves.
+/// How a lock behaves, of whichever kind it is.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct LockOptions {
-    /// Whether an owner that holds the lock may acquire it again. Default: yes.
-    pub reentrant: bool,
-    /// A name for this contender, shown to operators in the data of its nodes.
-    pub label: Option<String>,
-    /// How the nodes are named, which decides who else understands them.
-    pub naming: Naming,
+pub(crate) struct Manner {
+    pub(crate) reentrant: bool,
+    pub(crate) label: Option<String>,
+    pub(crate) naming: Naming,
     /// For a semaphore: the number of permits that its nodes state.
     pub(crate) permits: Option<u32>,
-}
-
-impl Default for LockOptions {
-    fn default() -> Self {
-        Self { reentrant: true, label: None, naming: Naming::default(), permits: None }
-    }
 }
 
 /// Something that can be acquired: a [`Mutex`](crate::Mutex), or a half of a [`ReadWriteLock`](crate::ReadWriteLock).
@@ -88,32 +79,33 @@ pub struct Lock {
     source: ClientSource,
     place: Place,
     kind: Kind,
-    options: LockOptions,
-    /// The last resolved client's view of the path. A shared client is another one after fork or close.
-    resolved: Mutex<Option<Arc<LockPath>>>,
+    manner: Manner,
+    /// What the last resolved client has there. A shared client is another one after fork or close.
+    resolved: Mutex<Option<Arc<Resolved>>>,
 }
 
-impl std::fmt::Debug for LockPath {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LockPath").field("path", &self.place.path()).finish_non_exhaustive()
-    }
+/// A client, and what it holds in a lock's directory.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) client: Client,
+    pub(crate) holds: Arc<Holds>,
 }
 
 impl Lock {
-    pub(crate) fn new(source: ClientSource, path: &str, kind: Kind, options: LockOptions) -> Result<Self> {
-        Self::in_directory(source, path, "", kind, options)
+    pub(crate) fn new(source: ClientSource, path: &str, kind: Kind, manner: Manner) -> Result<Self> {
+        Self::with_part(source, path, "", kind, manner)
     }
 
     /// A part of a lock at `path`, with its nodes in a directory there (`/name`, or nothing).
-    pub(crate) fn in_directory(
+    pub(crate) fn with_part(
         source: ClientSource,
         path: &str,
-        directory: &str,
+        part: &str,
         kind: Kind,
-        options: LockOptions,
+        manner: Manner,
     ) -> Result<Self> {
-        let place = Place::new(&source.hosts().chroot, path, directory)?;
-        Ok(Self { source, place, kind, options, resolved: Mutex::new(None) })
+        let place = Place::new(&source.hosts().chroot, path, part)?;
+        Ok(Self { source, place, kind, manner, resolved: Mutex::new(None) })
     }
 
     /// The lock path, as given.
@@ -180,22 +172,30 @@ impl Lock {
         patience: Patience,
         wait: impl FnOnce() -> Option<Wait>,
     ) -> Result<Request> {
-        let lock = self.resolve()?;
+        let resolved = self.resolve()?;
+        let Resolved { client, holds } = &*resolved;
         // Without this option every acquire is somebody else's, and waits.
-        let owner = if self.options.reentrant { owner } else { Owner::new() };
+        let owner = if self.manner.reentrant { owner } else { Owner::new() };
         // What the owner holds now decides, not what it holds when the driver hears of it: a writer that asks to read
         // and then releases keeps the lock.
-        let intent = match lock.enter(owner, kind, patience.intent())? {
+        let intent = match holds.enter(owner, kind, patience.intent())? {
             Entry::Reentered(lease) => return Ok(Request::Granted(lease)),
             Entry::Queues(intent) => intent,
         };
         let (reply, outcome) = oneshot::channel();
-        let join = lock.client.next_join();
-        let attempt =
-            Attempt::new(join, Arc::clone(&lock), (owner, kind), intent, patience, &self.options, reply)
-                .wait(wait());
-        lock.client.send(Command::Join(attempt))?;
-        Ok(Request::Pending { outcome, leave: LeaveOnDrop { lock, join: Some(join) } })
+        let Manner { label, naming, permits, .. } = &self.manner;
+        let join = client.next_join();
+        client.send(Command::Join(Attempt {
+            join,
+            holds: Arc::clone(holds),
+            claim: Claim::new(owner, kind, wait()),
+            intent,
+            naming: *naming,
+            data: About::node_data(client.options(), label.as_deref(), *permits),
+            deadline: Deadline::after(patience).end(),
+            reply,
+        }))?;
+        Ok(Request::Pending { outcome, leave: LeaveOnDrop { resolved, join: Some(join) } })
     }
 
     /// Where this lock comes in the order that all programs share.
@@ -213,7 +213,7 @@ impl Lock {
     }
 
     pub(crate) fn reentrant(&self) -> bool {
-        self.options.reentrant
+        self.manner.reentrant
     }
 
     /// Whether `owner` holds the lock. Sends nothing.
@@ -221,7 +221,7 @@ impl Lock {
     /// # Errors
     /// [`Forked`](ErrorKind::Forked).
     pub fn owned_by(&self, owner: Owner) -> Result<bool> {
-        Ok(self.resolve()?.owned_by(owner, self.kind))
+        Ok(self.resolve()?.holds.owned_by(owner, self.kind))
     }
 
     /// Who contends for the lock, in the order of the queue. Two round trips, however many there are.
@@ -232,7 +232,7 @@ impl Lock {
     /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if there is no answer within the connect time-out,
     /// [`AuthFailed`](ErrorKind::AuthFailed), [`ClientClosed`](ErrorKind::ClientClosed), [`Forked`](ErrorKind::Forked).
     pub async fn contenders(&self) -> Result<Vec<Contender>> {
-        self.inquire(|path, reply| Command::Inspect { path, reply }).await
+        self.ask(|path, reply| Inquiry::Contenders { path, reply }).await
     }
 
     /// Whether anybody has the lock, or waits for it. One round trip; as of then.
@@ -247,44 +247,40 @@ impl Lock {
 
     /// How many contend. One round trip.
     pub(crate) async fn count(&self) -> Result<usize> {
-        self.inquire(|path, reply| Command::Count { path, reply }).await
+        self.ask(|path, reply| Inquiry::Count { path, reply }).await
     }
 
-    /// Counts a try that was seen to be in vain before it was made.
+    /// Counts a try refused before anything was sent for it.
     pub(crate) fn note_busy(&self) -> Result<()> {
-        self.resolve()?.client.meter().busy();
+        self.resolve()?.holds.meter.busy();
         Ok(())
     }
 
     /// Asks the server something of the lock's directory.
-    pub(crate) async fn inquire<T>(
-        &self,
-        command: impl FnOnce(Arc<str>, oneshot::Sender<Result<T>>) -> Command,
-    ) -> Result<T> {
-        let lock = self.resolve()?;
-        lock.client.ready().await?;
-        let (reply, answer) = oneshot::channel();
-        lock.client.send(command(Arc::clone(lock.place.full()), reply))?;
-        lock.client.answer(answer).await
+    pub(crate) async fn ask<T>(&self, inquiry: impl FnOnce(Arc<str>, Reply<T>) -> Inquiry) -> Result<T> {
+        let resolved = self.resolve()?;
+        let path = Arc::clone(resolved.holds.place.full());
+        resolved.client.ask(|reply| inquiry(path, reply)).await
     }
 
-    /// The client's view of the lock.
-    pub(crate) fn resolve(&self) -> Result<Arc<LockPath>> {
+    /// The client, and what it holds in the lock's directory.
+    pub(crate) fn resolve(&self) -> Result<Arc<Resolved>> {
         // Contended or poisoned, the cache is merely not used.
-        if let Some(lock) = self.resolved.try_lock().ok().and_then(|lock| lock.clone())
-            && lock.client.usable()
+        if let Some(resolved) = self.resolved.try_lock().ok().and_then(|resolved| resolved.clone())
+            && resolved.client.mailbox().usable()
         {
-            return Ok(lock);
+            return Ok(resolved);
         }
         let client = match &self.source {
             ClientSource::Client(client) => client.clone(),
-            ClientSource::Shared(options) => Client::shared(options)?,
+            ClientSource::Shared(options) => Client::shared(options),
         };
-        let lock = client.lock_path(&self.place)?;
+        let holds = client.holds(&self.place)?;
+        let new = Arc::new(Resolved { client, holds });
         if let Ok(mut resolved) = self.resolved.try_lock() {
-            *resolved = Some(Arc::clone(&lock));
+            *resolved = Some(Arc::clone(&new));
         }
-        Ok(lock)
+        Ok(new)
     }
 }
 
@@ -318,15 +314,15 @@ impl Request {
 
 /// Leaves the queue when what waits in it is dropped.
 pub(crate) struct LeaveOnDrop {
-    lock: Arc<LockPath>,
+    resolved: Arc<Resolved>,
     join: Option<JoinId>,
 }
 
 impl Drop for LeaveOnDrop {
     fn drop(&mut self) {
         if let Some(join) = self.join {
-            let path = Arc::clone(self.lock.place.full());
-            self.lock.client.send(Command::Leave { path, join }).ok();
+            let path = Arc::clone(self.resolved.holds.place.full());
+            self.resolved.client.mailbox().send(Command::Leave { path, join }).ok();
         }
     }
 }

@@ -1,13 +1,11 @@
 //! Several locks as one: all or nothing.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use crate::any_lock::AnyLock;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
+use crate::leases::Leases;
 use crate::lock::busy_is_none;
 use crate::owner::Owner;
 use crate::patience::{Deadline, Patience};
@@ -77,7 +75,7 @@ impl MultiLock {
     ///
     /// # Errors
     /// As [`Lock::acquire`](crate::Lock::acquire).
-    pub async fn acquire(&self) -> Result<Vec<Lease>> {
+    pub async fn acquire(&self) -> Result<Leases> {
         self.acquire_as(Owner::new(), Patience::Forever).await
     }
 
@@ -88,7 +86,7 @@ impl MultiLock {
     /// # Errors
     /// [`LockTimeout`](crate::ErrorKind::LockTimeout), which names the lock that was waited for, and those of
     /// [`acquire`](Self::acquire).
-    pub async fn acquire_within(&self, time: Duration) -> Result<Vec<Lease>> {
+    pub async fn acquire_within(&self, time: Duration) -> Result<Leases> {
         self.acquire_as(Owner::new(), Patience::For(time)).await
     }
 
@@ -99,7 +97,7 @@ impl MultiLock {
     ///
     /// # Errors
     /// As [`Lock::try_acquire`](crate::Lock::try_acquire).
-    pub async fn try_acquire(&self) -> Result<Option<Vec<Lease>>> {
+    pub async fn try_acquire(&self) -> Result<Option<Leases>> {
         busy_is_none(self.acquire_as(Owner::new(), Patience::Try).await)
     }
 
@@ -113,7 +111,7 @@ impl MultiLock {
     /// [`Patience::Try`]; [`BadArgument`](crate::ErrorKind::BadArgument) if the owner holds one of them but not one that
     /// comes before it: taking that now would break the order; and those of
     /// [`Lock::acquire_as`](crate::Lock::acquire_as).
-    pub async fn acquire_as(&self, owner: Owner, patience: Patience) -> Result<Vec<Lease>> {
+    pub async fn acquire_as(&self, owner: Owner, patience: Patience) -> Result<Leases> {
         self.acquire_as_each(&vec![owner; self.locks.len()], patience).await
     }
 
@@ -125,7 +123,7 @@ impl MultiLock {
     /// # Errors
     /// As [`acquire_as`](Self::acquire_as), and [`BadArgument`](crate::ErrorKind::BadArgument) for another number of owners than
     /// of locks.
-    pub async fn acquire_as_each(&self, owners: &[Owner], patience: Patience) -> Result<Vec<Lease>> {
+    pub async fn acquire_as_each(&self, owners: &[Owner], patience: Patience) -> Result<Leases> {
         if owners.len() != self.locks.len() {
             let problem =
                 format!("are {}, but must be {}, one for each lock", owners.len(), self.locks.len());
@@ -135,22 +133,22 @@ impl MultiLock {
         let deadline = Deadline::after(patience);
         loop {
             let leases = self.acquire_once(owners, deadline).await?;
-            if let Some(leases) = leases.filter(|leases| leases.iter().all(is_held)) {
+            if let Some(leases) = leases.filter(Leases::is_held) {
                 return Ok(leases);
             }
         }
     }
 
     /// Acquires all, or `None` if one was lost on the way.
-    async fn acquire_once(&self, owners: &[Owner], deadline: Deadline) -> Result<Option<Vec<Lease>>> {
-        let mut taken = Taken(Vec::with_capacity(self.locks.len()));
+    async fn acquire_once(&self, owners: &[Owner], deadline: Deadline) -> Result<Option<Leases>> {
+        let mut taken = Leases::default();
         for (lock, owner) in self.locks.iter().zip(owners) {
             tokio::select! {
-                lease = lock.acquire_as(*owner, deadline.left()) => taken.0.push(lease?),
-                () = any_lost(&taken.0) => return Ok(None),
+                lease = lock.acquire_as(*owner, deadline.left()) => taken.push(lease?),
+                _ = taken.lost() => return Ok(None),
             }
         }
-        Ok(Some(std::mem::take(&mut taken.0)))
+        Ok(Some(taken))
     }
 
     fn check_order(&self, owners: &[Owner]) -> Result<()> {
@@ -187,32 +185,4 @@ fn cannot_both_be_held(one: &AnyLock, other: &AnyLock) -> Option<String> {
     } else {
         None
     }
-}
-
-/// What was acquired so far. Dropped, it is released, the last one first.
-struct Taken(Vec<Lease>);
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        while let Some(lease) = self.0.pop() {
-            drop(lease);
-        }
-    }
-}
-
-fn is_held(lease: &Lease) -> bool {
-    lease.check().is_ok()
-}
-
-/// Waits until one of the leases is lost.
-async fn any_lost(leases: &[Lease]) {
-    let mut losses: Vec<Pin<Box<dyn Future<Output = _> + Send>>> = Vec::new();
-    for lease in leases {
-        losses.push(Box::pin(lease.lost()));
-    }
-    poll_fn(|cx| {
-        let lost = losses.iter_mut().any(|loss| loss.as_mut().poll(cx).is_ready());
-        if lost { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
 }

@@ -3,8 +3,26 @@
 use std::ops::Deref;
 
 use crate::error::Result;
-use crate::lock::{ClientSource, Lock, LockOptions};
-use crate::queue::Kind;
+use crate::lock::{ClientSource, Lock, Manner};
+use crate::queue::{Kind, Naming};
+
+/// How a [`Mutex`] behaves.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MutexOptions {
+    /// Whether an owner that holds the lock may acquire it again. Default: yes.
+    pub reentrant: bool,
+    /// A name for this contender, shown to operators in the data of its nodes.
+    pub label: Option<String>,
+    /// How the nodes are named, which decides who else understands them.
+    pub naming: Naming,
+}
+
+impl Default for MutexOptions {
+    fn default() -> Self {
+        Self { reentrant: true, label: None, naming: Naming::default() }
+    }
+}
 
 /// A fair, reentrant, exclusive lock, taken in the layout of Curator's `InterProcessMutex`.
 ///
@@ -28,15 +46,17 @@ impl Mutex {
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
     pub fn new(client: impl Into<ClientSource>, path: &str) -> Result<Self> {
-        Self::with_options(client, path, LockOptions::default())
+        Self::with_options(client, path, MutexOptions::default())
     }
 
     /// A lock at `path` with options.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
-    pub fn with_options(client: impl Into<ClientSource>, path: &str, options: LockOptions) -> Result<Self> {
-        Lock::new(client.into(), path, Kind::Exclusive, options).map(Self)
+    pub fn with_options(client: impl Into<ClientSource>, path: &str, options: MutexOptions) -> Result<Self> {
+        let MutexOptions { reentrant, label, naming } = options;
+        let manner = Manner { reentrant, label, naming, permits: None };
+        Lock::new(client.into(), path, Kind::Exclusive, manner).map(Self)
     }
 }
 

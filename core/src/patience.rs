@@ -1,7 +1,9 @@
 //! How long an attempt to acquire may take, and what is left of that after some of its steps.
 
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::queue::Intent;
@@ -44,6 +46,11 @@ impl Deadline {
             Patience::Forever | Patience::Try => None,
         };
         Self { patience, end }
+    }
+
+    /// When the time is up; `None` if it never is.
+    pub(crate) fn end(self) -> Option<Instant> {
+        self.end
     }
 
     /// What is left for the next step.

@@ -1,103 +1,56 @@
-//! The one runtime thread per process: started on first use, told from the parent's after a fork.
-//!
-//! Everything that belongs to one process hangs on [`Process`]. A forked child has none of its parent's
-//! threads, its locks may be held for ever by one of them, and its sockets are the parent's: the child
-//! therefore abandons the whole `Process` and starts with a new one. Handles remember the generation that
-//! they were made in and refuse to work in another.
+//! The one runtime thread per process: started on first use, and started anew in a forked child.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use spawns_core::{Spawn, Task};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::process::{Origin, PerProcess};
 
-/// What belongs to this process and must not be used by a forked child.
-pub(crate) struct Process<T> {
+struct Runtime {
     handle: Handle,
     // Dropping it stops the thread; only the loser of a race to be first does.
     _stop: oneshot::Sender<()>,
-    /// State that other modules keep for the life of the process.
-    pub(crate) state: Mutex<T>,
 }
 
-static PROCESS: AtomicPtr<Process<State>> = AtomicPtr::new(std::ptr::null_mut());
-static GENERATION: AtomicU64 = AtomicU64::new(0);
+static RUNTIME: PerProcess<Runtime> = PerProcess::new();
 
-/// The state that hangs on a process: its shared clients and all clients to be closed at exit.
-pub(crate) type State = crate::client::Registry;
-
-/// The count of forks between the process that first used the library and this one.
-pub(crate) fn generation() -> u64 {
-    static AT_FORK: Once = Once::new();
-    AT_FORK.call_once(|| {
-        // SAFETY: the handler only stores to atomics, which is allowed between fork and exec.
-        unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
-    });
-    GENERATION.load(Ordering::Relaxed)
+/// Starts the thread, if that was not done yet.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn ready() -> Result<()> {
+    RUNTIME.get_or_try_init(start).map(drop)
 }
 
-extern "C" fn after_fork() {
-    GENERATION.fetch_add(1, Ordering::Relaxed);
-    // Leaked on purpose: dropping it would touch locks and sockets of the parent.
-    PROCESS.store(std::ptr::null_mut(), Ordering::Release);
-}
-
-/// The process's runtime and state, if anything has used it yet.
-pub(crate) fn existing() -> Option<&'static Process<State>> {
-    // SAFETY: the pointer is null or comes from `Box::leak` in `process` and is never freed once published.
-    unsafe { PROCESS.load(Ordering::Acquire).as_ref() }
-}
-
-/// The process's runtime and state; starts the runtime thread on first use.
-pub(crate) fn process() -> Result<&'static Process<State>> {
-    if let Some(process) = existing() {
-        return Ok(process);
-    }
-    let ours = Box::into_raw(Box::new(start()?));
-    match PROCESS.compare_exchange(std::ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: published and never freed from here on.
-        Ok(_) => Ok(unsafe { &*ours }),
-        Err(theirs) => {
-            // SAFETY: `ours` was never published; `theirs` was, and is never freed.
-            drop(unsafe { Box::from_raw(ours) });
-            Ok(unsafe { &*theirs })
-        }
-    }
-}
-
-impl<T> Process<T> {
-    /// Runs `future` on the runtime thread.
-    pub(crate) fn spawn<F>(&self, future: F) -> tokio::task::JoinHandle<F::Output>
-    where
-        F: Future<Output: Send> + Send + 'static,
-    {
-        self.handle.spawn(future)
-    }
-
-    /// The state. A panic while it was locked left it usable: every change is a single insertion or removal.
-    pub(crate) fn state(&self) -> std::sync::MutexGuard<'_, T> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Runs `future` on the runtime thread.
+///
+/// # Errors
+/// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if the operating system refuses a thread.
+pub(crate) fn spawn<F>(future: F) -> Result<JoinHandle<F::Output>>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    Ok(RUNTIME.get_or_try_init(start)?.handle.spawn(future))
 }
 
 /// A future running on the runtime thread; dropping it cancels the future.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Background {
-    task: tokio::task::AbortHandle,
-    generation: u64,
+    task: AbortHandle,
+    origin: Origin,
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
         // In a forked child the future exists in the parent only.
-        if self.generation == generation() {
+        if self.origin.is_here() {
             self.task.abort();
         }
     }
@@ -113,11 +66,11 @@ pub fn run<F>(future: F, deliver: impl FnOnce(F::Output) + Send + 'static) -> Re
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    let task = process()?.spawn(async move { deliver(future.await) });
-    Ok(Background { task: task.abort_handle(), generation: generation() })
+    let task = spawn(async move { deliver(future.await) })?;
+    Ok(Background { task: task.abort_handle(), origin: Origin::new() })
 }
 
-/// Sleeps by the library's own clock, wherever the future is awaited.
+/// Sleeps by the library's own timers, wherever the future is awaited.
 ///
 /// # Errors
 /// As [`run`].
@@ -139,7 +92,7 @@ impl Spawn for OnRuntime {
     }
 }
 
-fn start() -> Result<Process<State>> {
+fn start() -> Result<Runtime> {
     let failed = |error: std::io::Error| {
         Error::new(ErrorKind::ConnectionFailed, format!("cannot start the runtime thread: {error}"))
     };
@@ -164,11 +117,12 @@ fn start() -> Result<Process<State>> {
             runtime.block_on(stopped).ok();
         })
         .map_err(failed)?;
-    Ok(Process { handle, _stop: stop, state: Mutex::default() })
+    Ok(Runtime { handle, _stop: stop })
 }
 
-/// Leaves all signals to the host program's threads, which expect them.
-fn block_signals() {
+/// Blocks all signals on the calling thread, so that the host program's threads, which expect them, receive them.
+#[doc(hidden)]
+pub fn block_signals() {
     // SAFETY: plain calls on a local set.
     unsafe {
         let mut all = std::mem::zeroed();

@@ -1,8 +1,18 @@
 //! The read/write lock.
 
 use crate::error::Result;
-use crate::lock::{ClientSource, Lock, LockOptions};
-use crate::queue::Kind;
+use crate::lock::{ClientSource, Lock, Manner};
+use crate::queue::{Kind, Naming};
+
+/// How a [`ReadWriteLock`] behaves.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ReadWriteLockOptions {
+    /// A name for this contender, shown to operators in the data of its nodes.
+    pub label: Option<String>,
+    /// How the nodes are named, which decides who else understands them.
+    pub naming: Naming,
+}
 
 /// A fair read/write lock, taken in the layout of Curator's `InterProcessReadWriteLock`.
 ///
@@ -27,16 +37,22 @@ impl ReadWriteLock {
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
     pub fn new(client: impl Into<ClientSource>, path: &str) -> Result<Self> {
-        Self::with_options(client, path, LockOptions::default())
+        Self::with_options(client, path, ReadWriteLockOptions::default())
     }
 
     /// A lock at `path` with options.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
-    pub fn with_options(client: impl Into<ClientSource>, path: &str, options: LockOptions) -> Result<Self> {
+    pub fn with_options(
+        client: impl Into<ClientSource>,
+        path: &str,
+        options: ReadWriteLockOptions,
+    ) -> Result<Self> {
         let source = client.into();
-        let read_lock = Lock::new(source.clone(), path, Kind::Read, options.clone())?;
-        Ok(Self { read_lock, write_lock: Lock::new(source, path, Kind::Write, options)? })
+        let ReadWriteLockOptions { label, naming } = options;
+        let manner = Manner { reentrant: true, label, naming, permits: None };
+        let read_lock = Lock::new(source.clone(), path, Kind::Read, manner.clone())?;
+        Ok(Self { read_lock, write_lock: Lock::new(source, path, Kind::Write, manner)? })
     }
 }

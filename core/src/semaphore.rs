@@ -8,15 +8,16 @@ use std::time::Duration;
 use zookeeper_client::OneshotWatcher;
 
 use crate::contender::Contender;
-use crate::driver::Command;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
-use crate::lock::{ClientSource, Lock, LockOptions, Order, busy_is_none};
+use crate::leases::Leases;
+use crate::lock::{ClientSource, Lock, Manner, Order, busy_is_none};
+use crate::mailbox::Inquiry;
 use crate::meter::Wait;
 use crate::owner::Owner;
 use crate::path::check_path;
 use crate::patience::{Deadline, Patience};
-use crate::queue::Kind;
+use crate::queue::{Kind, Naming};
 use crate::runtime;
 
 /// How long a try waits for somebody else who is in the middle of taking permits: a few round trips.
@@ -34,11 +35,19 @@ const TURNS: &str = "/locks";
 /// How many permits a semaphore has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Permits {
-    /// So many. All contenders must say the same.
+    /// A fixed number, which all contenders must agree on.
     Fixed(u32),
-    /// As many as the node at this path says, an absolute path below the client's chroot. Its data is that of Curator's
-    /// `SharedCount`: four bytes, the highest first. Read at every acquire; who waits learns of a change.
+    /// The number that the node at this path holds, an absolute path below the client's chroot. Its data is that of
+    /// Curator's `SharedCount`: four bytes, the highest first. Read at every acquire; waiters learn of a change.
     SharedCount(String),
+}
+
+/// How a [`Semaphore`] behaves.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SemaphoreOptions {
+    /// A name for this contender, shown to operators in the data of its nodes.
+    pub label: Option<String>,
 }
 
 /// A fair semaphore with a number of permits, taken in the layout of Curator's `InterProcessSemaphoreV2`.
@@ -58,15 +67,15 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// A semaphore at `path`, an absolute path below the client's chroot, with so many permits.
+    /// A semaphore at `path`, an absolute path below the client's chroot, with a fixed number of permits.
     ///
     /// # Errors
     /// [`BadArgument`](ErrorKind::BadArgument) for a malformed path, or no permits.
     pub fn new(client: impl Into<ClientSource>, path: &str, permits: u32) -> Result<Self> {
-        Self::with_options(client, path, Permits::Fixed(permits), LockOptions::default())
+        Self::with_options(client, path, Permits::Fixed(permits), SemaphoreOptions::default())
     }
 
-    /// A semaphore at `path` with options, of which `reentrant` and `naming` have no meaning here.
+    /// A semaphore at `path` with options.
     ///
     /// # Errors
     /// [`BadArgument`](ErrorKind::BadArgument) for a malformed path, or no permits.
@@ -74,10 +83,10 @@ impl Semaphore {
         client: impl Into<ClientSource>,
         path: &str,
         permits: Permits,
-        mut options: LockOptions,
+        options: SemaphoreOptions,
     ) -> Result<Self> {
         check_path("path", path)?;
-        options.permits = match &permits {
+        let stated = match &permits {
             Permits::Fixed(0) => return Err(Error::bad_argument("permits", "must be at least 1")),
             Permits::Fixed(permits) => Some(*permits),
             Permits::SharedCount(path) => {
@@ -86,8 +95,10 @@ impl Semaphore {
             }
         };
         let source = client.into();
-        let turns = Lock::in_directory(source.clone(), path, TURNS, Kind::Exclusive, options.clone())?;
-        let leases = Lock::in_directory(source, path, LEASES, Kind::Permit(0), options)?;
+        let SemaphoreOptions { label } = options;
+        let manner = Manner { reentrant: true, label, naming: Naming::Curator, permits: stated };
+        let turns = Lock::with_part(source.clone(), path, TURNS, Kind::Exclusive, manner.clone())?;
+        let leases = Lock::with_part(source, path, LEASES, Kind::Permit(0), manner)?;
         Ok(Self { turns, leases, permits })
     }
 
@@ -142,12 +153,12 @@ impl Semaphore {
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
     pub async fn acquire_with(&self, patience: Patience) -> Result<Lease> {
-        let mut leases = self.acquire_many(1, patience).await?;
-        leases.pop().ok_or_else(Error::client_closed)
+        let leases = self.acquire_many(1, patience).await?;
+        leases.into_iter().next().ok_or_else(Error::client_closed)
     }
 
-    /// Acquires `count` permits, all or none. Others with fewer wishes do not come in between. More than a shared
-    /// number says are waited for: it may grow.
+    /// Acquires `count` permits, all or none. Smaller requests cannot overtake. A request for more than a shared number
+    /// says waits: the number may grow.
     ///
     /// Cancel safe as [`acquire`](Self::acquire): none is kept.
     ///
@@ -155,7 +166,7 @@ impl Semaphore {
     /// [`BadArgument`](ErrorKind::BadArgument) for no permits or more than a fixed number, and those of
     /// [`acquire_within`](Self::acquire_within); with [`Patience::Try`] too few are a
     /// [`LockTimeout`](ErrorKind::LockTimeout).
-    pub async fn acquire_many(&self, count: u32, patience: Patience) -> Result<Vec<Lease>> {
+    pub async fn acquire_many(&self, count: u32, patience: Patience) -> Result<Leases> {
         match self.permits {
             _ if count == 0 => return Err(Error::bad_argument("count", "must be at least 1")),
             Permits::Fixed(permits) if count > permits => {
@@ -189,23 +200,16 @@ impl Semaphore {
     }
 
     /// Takes permits, in its turn. On leaving they go before the turn does.
-    async fn take(
-        &self,
-        count: u32,
-        patience: Patience,
-        deadline: Deadline,
-        wait: Wait,
-    ) -> Result<Vec<Lease>> {
-        let path = self.leases.resolve()?;
+    async fn take(&self, count: u32, patience: Patience, deadline: Deadline, wait: Wait) -> Result<Leases> {
+        let resolved = self.leases.resolve()?;
+        let news = &resolved.holds.permits;
         let mut permits = self.number(deadline).await?;
-        if matches!(self.permits, Permits::Fixed(_))
-            && path.permits.compared.load(Ordering::Relaxed) != permits
-        {
+        if matches!(self.permits, Permits::Fixed(_)) && news.compared.load(Ordering::Relaxed) != permits {
             self.compare(permits, deadline).await?;
-            path.permits.compared.store(permits, Ordering::Relaxed);
+            news.compared.store(permits, Ordering::Relaxed);
         }
         loop {
-            let waiting = path.permits.waiting.notified();
+            let waiting = news.waiting.notified();
             let mut leases = pin!(self.request(count, permits, patience, deadline, wait));
             tokio::select! {
                 leases = &mut leases => return leases,
@@ -226,7 +230,7 @@ impl Semaphore {
         patience: Patience,
         deadline: Deadline,
         wait: Wait,
-    ) -> Result<Vec<Lease>> {
+    ) -> Result<Leases> {
         loop {
             let mut requests = Vec::new();
             for _ in 0..count {
@@ -234,19 +238,19 @@ impl Semaphore {
                 let kind = Kind::Permit(permits);
                 requests.push(self.leases.request_as(Owner::new(), kind, patience, || Some(wait))?);
             }
-            let mut leases = Vec::new();
+            let mut leases = Leases::default();
             for request in requests {
                 leases.push(request.granted().await?);
             }
             // One that was granted before the others may have been lost while those were waited for: then all are given
             // back, and asked for again.
-            if leases.iter().all(|lease| lease.check().is_ok()) {
+            if leases.is_held() {
                 return Ok(leases);
             }
         }
     }
 
-    /// For who waits: the number of permits, once it is another one. Fails if others state another number.
+    /// For a waiter: the number of permits, once it is another one. Fails if others state another number.
     async fn changed(&self, permits: u32, deadline: Deadline) -> Result<u32> {
         let Permits::SharedCount(node) = &self.permits else {
             self.compare(permits, deadline).await?;
@@ -284,11 +288,10 @@ impl Semaphore {
         watch: bool,
         deadline: Deadline,
     ) -> Result<(u32, Option<OneshotWatcher>)> {
-        let path = self.leases.resolve()?;
-        let full_path: Arc<str> = format!("{}{node}", path.client.options.hosts.chroot).into();
+        let full: Arc<str> = format!("{}{node}", self.leases.resolve()?.client.hosts().chroot).into();
         let read = || {
-            let path = Arc::clone(&full_path);
-            self.leases.inquire(move |_, reply| Command::ReadNumber { path, watch, reply })
+            let node = Arc::clone(&full);
+            self.leases.ask(move |_, reply| Inquiry::Number { node, watch, reply })
         };
         let problem = match deadline.insist(self.path(), read).await? {
             Some(number) => match number.value() {
@@ -375,7 +378,7 @@ impl Semaphore {
 
     /// Fails in a process that inherited the client through fork.
     pub(crate) fn check_process(&self) -> Result<()> {
-        self.leases.resolve()?.client.check_process()
+        self.leases.resolve()?.holds.origin.check()
     }
 
     pub(crate) fn source(&self) -> &ClientSource {

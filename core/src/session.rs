@@ -6,6 +6,7 @@ use tokio::time::{sleep, timeout};
 use zookeeper_client as zk;
 
 use crate::options::ClientOptions;
+use crate::random;
 
 /// The first pause between two rounds of looking for a server; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -36,7 +37,7 @@ pub(crate) async fn establish(
             Err(error) => tracing::debug!(%error, "no session yet"),
         }
         // Jitter keeps the clients of a server that restarts from returning all at once.
-        sleep(pause.mul_f64(0.5 + jitter())).await;
+        sleep(pause.mul_f64(0.5 + random::fraction())).await;
         pause = LONGEST_PAUSE.min(pause * 2);
     }
 }
@@ -89,17 +90,4 @@ fn connector(options: &ClientOptions) -> Result<zk::Connector, zk::Error> {
         connector = connector.with_tls(tls.to_options()?);
     }
     Ok(connector)
-}
-
-/// A number between 0 and 1, different for every process and call.
-fn jitter() -> f64 {
-    let bits = u32::try_from(random() >> 32).unwrap_or_default();
-    f64::from(bits) / f64::from(u32::MAX)
-}
-
-/// Sixty-four random bits.
-pub(crate) fn random() -> u64 {
-    let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
-    // The fixed bits of one half are covered by random ones of the other.
-    high.rotate_left(24) ^ low
 }

@@ -1,43 +1,13 @@
 //! Writes to ZooKeeper that succeed only while a lock is held.
 
-use std::fmt;
+use std::sync::Weak;
 
-use crate::error::Result;
-use crate::lease::Guard;
+use tokio::sync::oneshot;
+
+use crate::error::{Error, Result};
+use crate::hold::{Hold, Notice};
+use crate::operation::Operation;
 use crate::path::check_path;
-
-/// One write of a transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    Create { path: String, data: Vec<u8> },
-    SetData { path: String, data: Vec<u8>, version: Option<i32> },
-    Delete { path: String, version: Option<i32> },
-    Check { path: String, version: i32 },
-}
-
-impl Operation {
-    /// What it writes to.
-    pub(crate) fn path(&self) -> &str {
-        match self {
-            Self::Create { path, .. }
-            | Self::SetData { path, .. }
-            | Self::Delete { path, .. }
-            | Self::Check { path, .. } => path,
-        }
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verb = match self {
-            Self::Create { .. } => "create",
-            Self::SetData { .. } => "set_data",
-            Self::Delete { .. } => "delete",
-            Self::Check { .. } => "check",
-        };
-        write!(f, "{verb} {}", self.path())
-    }
-}
 
 /// Writes to ZooKeeper that are carried out together, and only if the lock's node stands at that moment. So they need no
 /// fencing token: a holder that was paused, and whose lock went to somebody else, changes nothing.
@@ -46,13 +16,14 @@ impl fmt::Display for Operation {
 #[derive(Debug)]
 #[must_use = "nothing is written before `commit`"]
 pub struct Transaction {
-    guard: Guard,
+    hold: Weak<Hold>,
     operations: Vec<Operation>,
 }
 
 impl Transaction {
-    pub(crate) fn new(guard: Guard) -> Self {
-        Self { guard, operations: Vec::new() }
+    /// Without operations yet. It does not keep the hold.
+    pub(crate) fn new(hold: Weak<Hold>) -> Self {
+        Self { hold, operations: Vec::new() }
     }
 
     /// Creates a node.
@@ -60,17 +31,17 @@ impl Transaction {
         self.with(Operation::Create { path: path.to_owned(), data: data.to_owned() })
     }
 
-    /// Writes a node's data, if it is of this version; of any, without.
+    /// Writes a node's data if its version matches; `None` matches any.
     pub fn set_data(self, path: &str, data: &[u8], version: Option<i32>) -> Self {
         self.with(Operation::SetData { path: path.to_owned(), data: data.to_owned(), version })
     }
 
-    /// Deletes a node, if it is of this version; of any, without.
+    /// Deletes a node if its version matches; `None` matches any.
     pub fn delete(self, path: &str, version: Option<i32>) -> Self {
         self.with(Operation::Delete { path: path.to_owned(), version })
     }
 
-    /// Has the whole transaction fail unless a node is of this version.
+    /// Fails the whole transaction unless a node's version matches.
     pub fn check(self, path: &str, version: i32) -> Self {
         self.with(Operation::Check { path: path.to_owned(), version })
     }
@@ -82,19 +53,27 @@ impl Transaction {
 
     /// Carries all out, or none. Waits for the server's answer for up to the client's connect time-out.
     ///
-    /// Not cancel safe: a transaction whose future is dropped may have been carried out or not.
+    /// Not cancel safe: a transaction whose future is dropped may or may not have been applied.
     ///
     /// # Errors
     /// [`LockLost`](crate::ErrorKind::LockLost) if the lock is not held any more: nothing was written.
     /// [`TransactionFailed`](crate::ErrorKind::TransactionFailed) if one of the operations cannot be carried out, as the
     /// message says: nothing was written.
-    /// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if no answer came: nobody knows whether it was written.
+    /// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if no answer came: the transaction may or may not have been
+    /// applied.
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, and those of
     /// [`Lease::check`](crate::Lease::check).
     pub async fn commit(self) -> Result<()> {
         for operation in &self.operations {
             check_path("path", operation.path())?;
         }
-        self.guard.transact(self.operations).await
+        let hold = self.hold.upgrade().ok_or_else(Error::released)?;
+        hold.check(hold.state())?;
+        let (reply, done) = oneshot::channel();
+        hold.report(|node| Notice::Transact { node, operations: self.operations, reply })?;
+        match done.await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(hold.silence()),
+        }
     }
 }

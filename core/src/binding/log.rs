@@ -2,7 +2,7 @@
 //! `tracing` subscribers, and nothing here gets in their way until a binding begins to listen.
 
 use std::fmt;
-use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::SystemTime;
 
@@ -11,7 +11,7 @@ use tracing::span::{Attributes, Id, Record as SpanRecord};
 use tracing::subscriber::{Interest, Subscriber};
 use tracing::{Event, Metadata};
 
-use crate::runtime;
+use crate::process::PerProcess;
 
 /// How many events wait for a slow listener. Any more are dropped, and counted.
 const CAPACITY: usize = 1000;
@@ -121,7 +121,7 @@ impl Listener {
         let listener =
             Arc::new(Self { level: AtomicU8::new(0), backlog: Mutex::default(), wake: Box::new(wake) });
         INSTALLED.get_or_init(|| tracing::subscriber::set_global_default(Emitter).is_ok());
-        Hub::of_this_process().add(&listener);
+        HUB.get_or_init(Hub::default).add(&listener);
         listener.set_level(level);
         listener
     }
@@ -129,7 +129,7 @@ impl Listener {
     /// Listens to events of this level and graver ones from now on.
     pub fn set_level(&self, level: Option<Level>) {
         self.level.store(level.map_or(0, |level| level as u8), Ordering::Relaxed);
-        if let Some(hub) = Hub::existing() {
+        if let Some(hub) = HUB.get() {
             hub.note_highest();
         }
     }
@@ -167,20 +167,19 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(hub) = Hub::existing() {
+        if let Some(hub) = HUB.get() {
             hub.note_highest();
         }
     }
 }
 
 /// The listeners of one process. A forked child begins with none: their threads are the parent's.
+#[derive(Default)]
 struct Hub {
-    generation: u64,
     listeners: Mutex<Vec<Weak<Listener>>>,
 }
 
-/// Replaced, and leaked, in a forked child: one of the parent's threads may have held the lock.
-static HUB: AtomicPtr<Hub> = AtomicPtr::new(std::ptr::null_mut());
+static HUB: PerProcess<Hub> = PerProcess::new();
 
 /// The most verbose level that any listener wants, so that one comparison rejects the events that none wants.
 static HIGHEST: AtomicU8 = AtomicU8::new(0);
@@ -189,30 +188,6 @@ static HIGHEST: AtomicU8 = AtomicU8::new(0);
 static INSTALLED: OnceLock<bool> = OnceLock::new();
 
 impl Hub {
-    fn existing() -> Option<&'static Self> {
-        Self::at(HUB.load(Ordering::Acquire))
-    }
-
-    fn at(hub: *mut Self) -> Option<&'static Self> {
-        // SAFETY: only called with what `HUB` held: null, or published and never freed from there on.
-        unsafe { hub.as_ref() }.filter(|hub| hub.generation == runtime::generation())
-    }
-
-    fn of_this_process() -> &'static Self {
-        loop {
-            let current = HUB.load(Ordering::Acquire);
-            if let Some(hub) = Self::at(current) {
-                return hub;
-            }
-            let hub = Self { generation: runtime::generation(), listeners: Mutex::default() };
-            let new = Box::into_raw(Box::new(hub));
-            if HUB.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                // SAFETY: was never published.
-                drop(unsafe { Box::from_raw(new) });
-            }
-        }
-    }
-
     fn add(&self, listener: &Arc<Listener>) {
         let mut listeners = self.lock();
         listeners.retain(|listener| listener.strong_count() > 0);
@@ -256,7 +231,7 @@ impl Subscriber for Emitter {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let Some(hub) = Hub::existing() else { return };
+        let Some(hub) = HUB.get() else { return };
         let metadata = event.metadata();
         let mut record = Record {
             level: (*metadata.level()).into(),

@@ -25,4 +25,5 @@ pub use naming::parse_naming;
 pub use permits::{Count, parse_count, parse_permits};
 pub use scope::{Raised, loss_to_raise};
 
-pub use crate::runtime::{Background, run};
+pub use crate::process::{Origin, PerProcess};
+pub use crate::runtime::{Background, block_signals, run};

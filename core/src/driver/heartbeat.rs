@@ -1,139 +1,60 @@
-//! The heartbeat: keeps the session's term running while somebody holds or is about to, and ends leases with it.
+//! The heartbeat as a request.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tokio::time::Instant;
+use zookeeper_client as zk;
 
-use super::timers::{Alarm, AlarmKey, Timers};
-use super::{Driver, Slot};
-use crate::queue::{Event, NodeName};
+use super::metered::Metered;
+use super::wire::{ANY_VERSION, failed};
+use crate::clock::Moment;
+use crate::mailbox::News;
+use crate::queue::{NodeName, Outcome};
+use crate::stats::RequestKind;
+use crate::term::Term;
 
-/// How many nodes one heartbeat checks. Those of other paths have their turn in the next ones.
-const NODES_AT_ONCE: usize = 128;
-
-/// What a driver knows of its heartbeat.
-#[derive(Default)]
-pub(super) struct Pulse {
-    /// The paths with a holder, or with somebody who soon may be one.
-    vital: BTreeSet<Arc<str>>,
-    /// The last path whose nodes were checked.
-    checked: Option<Arc<str>>,
-    /// When it beats next. Not set while nothing is vital.
-    beat: Option<AlarmKey>,
-    /// When the term will have ended, as far as was known when this was set.
-    end: Option<AlarmKey>,
-    /// Whether the queues know of a term that runs.
-    running: bool,
-    /// Whether the holders were told that the session is out of touch.
-    suspended: bool,
-}
-
-impl Pulse {
-    /// Whether the term runs, as the queues were told.
-    pub(super) fn is_running(&self) -> bool {
-        self.running
-    }
-
-    /// Notes whether a path needs the heartbeat.
-    pub(super) fn note(&mut self, path: &Arc<str>, slot: Option<&Slot>) {
-        if slot.is_some_and(|slot| slot.holds() || slot.is_near()) {
-            if !self.vital.contains(path) {
-                self.vital.insert(Arc::clone(path));
-            }
-        } else {
-            self.vital.remove(path);
+/// Proves a session: a transaction that changes nothing is a committed write, even when it fails. Tells the first of
+/// these nodes that does not stand.
+///
+/// On a connection on which the session was not proven yet it may be another one, which the client crate takes in silence
+/// from a server that did not keep ours (rule 11): then a node of ours that stands is not among the session's.
+pub(super) async fn heartbeat(
+    client: &Metered,
+    term: &Term,
+    epoch: u64,
+    connection: u64,
+    nodes: Vec<(Arc<str>, NodeName)>,
+) -> News {
+    let unanswered = News::Beaten(epoch, None);
+    let node = |(path, name): &(Arc<str>, NodeName)| format!("{path}/{}", name.as_str());
+    let mut writer = client.ask(RequestKind::Heartbeat).new_multi_writer();
+    for one in &nodes {
+        if writer.add_check_version(&node(one), ANY_VERSION).is_err() {
+            return unanswered;
         }
     }
-
-    /// The vital paths, beginning behind those that were checked last.
-    fn in_turn(&self) -> impl Iterator<Item = &Arc<str>> {
-        let behind = |path: &&Arc<str>| self.checked.as_ref().is_none_or(|checked| *path > checked);
-        self.vital.iter().filter(behind).chain(self.vital.iter().filter(move |path| !behind(path)))
+    let sent = Moment::now();
+    let committed = writer.commit();
+    // Answered after the transaction, by a server that knows all that was committed before it.
+    let unknown = nodes.first().map(node).filter(|_| !term.is_proven_on(connection));
+    let owned = unknown.as_ref().map(|node| client.ask(RequestKind::Heartbeat).list_ephemerals(node));
+    let committed = committed.await;
+    let owned = match owned {
+        Some(owned) => Some(owned.await),
+        None => None,
+    };
+    let missing = match committed {
+        Ok(_) => None,
+        Err(zk::MultiWriteError::OperationFailed { index, source }) => Some((index, source)),
+        Err(zk::MultiWriteError::RequestFailed { .. }) => return unanswered,
+    };
+    match owned {
+        None => term.prove(sent, connection),
+        Some(Ok(owned)) if unknown.is_some_and(|node| owned.contains(&node)) => term.prove(sent, connection),
+        Some(Err(error)) if matches!(failed::<()>(&error), Outcome::Lost) => return unanswered,
+        // It is gone, and tells nothing of the session: the next heartbeat has others to look for.
+        Some(_) if missing.as_ref().is_some_and(|(index, _)| *index == 0) => {}
+        Some(_) => return News::Replaced(epoch),
     }
-
-    fn stop(&mut self, timers: &mut Timers) {
-        let alarms: Vec<_> = self.beat.take().into_iter().chain(self.end.take()).collect();
-        timers.cancel(&alarms);
-    }
-}
-
-impl Driver {
-    /// Looks at the clock, and tells what follows from it.
-    pub(super) fn check_term(&mut self) {
-        let running = self.link.term().is_some_and(|term| term.runs());
-        if running != self.pulse.running {
-            self.pulse.running = running;
-            if !running {
-                for slot in self.slots.values_mut() {
-                    slot.end_term();
-                }
-            }
-            self.tell_all(if running { &Event::TermBegan } else { &Event::TermEnded });
-        }
-        let fresh = self.link.is_fresh();
-        if self.pulse.suspended && fresh {
-            self.suspend(false);
-        } else if !self.pulse.suspended && !fresh && !self.pulse.vital.is_empty() {
-            self.suspend(true);
-        }
-    }
-
-    /// Tells the holders that the session is out of touch, or in touch again.
-    pub(super) fn suspend(&mut self, suspended: bool) {
-        self.pulse.suspended = suspended;
-        for slot in self.slots.values() {
-            slot.suspend(suspended);
-        }
-    }
-
-    /// Beats when it is due, and sets the alarms.
-    pub(super) fn keep_term(&mut self) {
-        let Some(term) = self.link.term().filter(|_| !self.pulse.vital.is_empty()) else {
-            return self.pulse.stop(&mut self.timers);
-        };
-        let (remaining, interval, due_in) = (term.remaining(), term.interval(), term.due_in());
-        if !remaining.is_zero() && self.pulse.end.is_none() {
-            self.pulse.end = Some(self.timers.set(Instant::now() + remaining, Alarm::TermEnd));
-        }
-        if self.pulse.beat.is_some() || !self.link.is_connected() {
-            return;
-        }
-        // A lease that is suspended is held again only after a proof on this connection.
-        let next = if due_in.is_zero() || self.pulse.suspended {
-            self.beat();
-            interval
-        } else {
-            due_in
-        };
-        self.pulse.beat = Some(self.timers.set(Instant::now() + next, Alarm::Beat));
-    }
-
-    /// The alarm for the next beat has gone off, or there is a reason not to wait for it.
-    pub(super) fn beat_now(&mut self) {
-        if let Some(beat) = self.pulse.beat.take() {
-            self.timers.cancel(&[beat]);
-        }
-    }
-
-    /// The alarm for the end of the term has gone off; perhaps the term goes on by now.
-    pub(super) fn term_may_have_ended(&mut self) {
-        self.pulse.end = None;
-    }
-
-    fn beat(&mut self) {
-        let mut nodes: Vec<(Arc<str>, NodeName)> = Vec::new();
-        for path in self.pulse.in_turn() {
-            let Some(slot) = self.slots.get(path) else { continue };
-            let room = NODES_AT_ONCE - nodes.len();
-            nodes.extend(slot.places(room).map(|name| (Arc::clone(path), name.clone())));
-            if nodes.len() == NODES_AT_ONCE {
-                break;
-            }
-        }
-        if let Some((path, _)) = nodes.last() {
-            self.pulse.checked = Some(Arc::clone(path));
-            self.link.beat(nodes);
-        }
-    }
+    let missing = missing.filter(|(_, source)| *source == zk::Error::NoNode);
+    News::Beaten(epoch, missing.and_then(|(index, _)| nodes.into_iter().nth(index)))
 }

@@ -8,9 +8,10 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use zookeeper_client as zk;
 
-use super::Input;
+use super::heartbeat::heartbeat;
 use super::metered::Metered;
-use super::requests::{self, Wire};
+use super::wire::Wire;
+use crate::mailbox::{Input, News};
 use crate::meter::Meter;
 use crate::options::ClientOptions;
 use crate::queue::{Event, NodeName, Outcome};
@@ -21,18 +22,6 @@ use crate::term::Term;
 /// in several requests that have one number, and takes the second answer for a broken protocol: the connection is
 /// lost again, and in the end the session.
 const WATCH_LIMIT: usize = 120 * 1024;
-
-/// News of a session, with the session's number: late news of an earlier one is ignored.
-pub(crate) enum LinkEvent {
-    /// The search for a session is over.
-    Established(u64, Result<zk::Client, zk::Error>),
-    /// The crate reports a state.
-    State(u64, zk::SessionState),
-    /// The server answers for another session than ours: it could not restore ours and said nothing (rule 11).
-    Replaced(u64),
-    /// A heartbeat was answered, and may have found that a node of ours is gone.
-    Beaten(u64, Option<(Arc<str>, NodeName)>),
-}
 
 /// What news means.
 pub(super) enum Change {
@@ -126,7 +115,7 @@ impl Link {
         let (epoch, options, sender) = (self.epoch, self.options.clone(), self.sender.clone());
         let search = tokio::spawn(async move {
             let established = session::establish(&options, previous).await;
-            sender.send(Input::Link(LinkEvent::Established(epoch, established))).ok();
+            sender.send(Input::News(News::Established(epoch, established))).ok();
         });
         self.state = State::Searching(search.abort_handle());
     }
@@ -172,8 +161,8 @@ impl Link {
         let term = Arc::clone(term);
         let (epoch, connection, sender) = (self.epoch, self.connection, self.sender.clone());
         self.spawn(async move {
-            let found = requests::heartbeat(&client, &term, epoch, connection, nodes).await;
-            sender.send(Input::Link(found)).ok();
+            let found = heartbeat(&client, &term, epoch, connection, nodes).await;
+            sender.send(Input::News(found)).ok();
         });
     }
 
@@ -235,18 +224,16 @@ impl Link {
         }
     }
 
-    pub(super) fn handle(&mut self, event: LinkEvent) -> Change {
+    pub(super) fn handle(&mut self, event: News) -> Change {
         match event {
-            LinkEvent::Established(epoch, Ok(client)) if epoch == self.epoch => self.begin(client),
-            LinkEvent::Established(epoch, Err(_)) if epoch == self.epoch => {
+            News::Established(epoch, Ok(client)) if epoch == self.epoch => self.begin(client),
+            News::Established(epoch, Err(_)) if epoch == self.epoch => {
                 self.state = State::Idle;
                 Change::Refused
             }
-            LinkEvent::State(epoch, state) if epoch == self.epoch => self.changed(state),
-            LinkEvent::Replaced(epoch) if epoch == self.epoch => self.lose(),
-            LinkEvent::Beaten(epoch, Some((path, name))) if epoch == self.epoch => {
-                Change::Missing(path, name)
-            }
+            News::State(epoch, state) if epoch == self.epoch => self.changed(state),
+            News::Replaced(epoch) if epoch == self.epoch => self.lose(),
+            News::Beaten(epoch, Some((path, name))) if epoch == self.epoch => Change::Missing(path, name),
             _ => Change::None,
         }
     }
@@ -260,7 +247,7 @@ impl Link {
         self.spawn(async move {
             loop {
                 let state = states.changed().await;
-                let sent = sender.send(Input::Link(LinkEvent::State(epoch, state)));
+                let sent = sender.send(Input::News(News::State(epoch, state)));
                 if state.is_terminated() || sent.is_err() {
                     break;
                 }

@@ -1,68 +1,44 @@
 //! One lock directory in a driver: its queue, who waits in it, and who holds.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::LONG_HOLD;
 use super::link::Link;
-use super::timers::{Alarm, AlarmKey, Timers};
-use crate::error::{Error, ErrorKind, Result};
-use crate::lease::{Entry, Grant, Lease, LockPath, LossReason};
-use crate::meter::Wait;
-use crate::owner::Owner;
-use crate::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Refusal, Ticket};
+use super::refusals::{refused, timed_out};
+use super::timers::{Alarm, Timers};
+use super::waiters::{Waiter, Waiters};
+use super::watches::Watches;
+use crate::error::{Error, Result};
+use crate::hold::{Claim, Grant, Holds};
+use crate::lease::{Entry, Lease};
+use crate::lease_state::LossReason;
+use crate::mailbox::Attempt;
+use crate::queue::{Action, Event, Intent, JoinId, Kind, NodeName, Outcome, Queue, Refusal, Ticket};
+use crate::random;
 
-/// How often a queue looks for itself that cannot watch.
-const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
+const LONG_HOLD: Duration = Duration::from_millis(200);
 
-/// Somebody who waits for the lock.
-pub(super) struct Waiter {
-    pub(super) lock: Arc<LockPath>,
-    pub(super) owner: Owner,
-    pub(super) naming: Naming,
-    pub(super) kind: Kind,
-    pub(super) intent: Intent,
-    /// The data of its node.
-    pub(super) data: Vec<u8>,
-    pub(super) alarms: Vec<AlarmKey>,
-    /// How its caller had waited before; `None` for what is not to be counted as a hold.
-    pub(super) wait: Option<Wait>,
-    /// Whether it had to wait for somebody.
-    pub(super) contended: bool,
-    pub(super) reply: oneshot::Sender<Result<Lease>>,
-}
-
-/// A watch on the server.
-struct Watch {
-    task: AbortHandle,
-    /// The length of its path.
-    bytes: usize,
+/// What the driver knows of a hold.
+struct Holder {
+    /// What the queue calls it.
+    join: JoinId,
+    holds: Weak<Holds>,
 }
 
 pub(super) struct Slot {
     queue: Queue,
-    waiters: BTreeMap<JoinId, Waiter>,
-    /// Per owner its waiters that queue, oldest first. Only the first is in the queue: when it is granted, the
-    /// others re-enter; in the queue they would wait for their own owner.
-    lines: HashMap<(Owner, Kind), Vec<JoinId>>,
-    /// Those of the waiters of whom it is not known yet whether they have to wait for somebody.
-    newcomers: Vec<JoinId>,
-    holders: HashMap<JoinId, Weak<LockPath>>,
+    waiters: Waiters,
+    /// By node.
+    holders: HashMap<NodeName, Holder>,
     releasing: HashMap<JoinId, oneshot::Sender<()>>,
     /// Nodes of waiters that were asked to give the lock up before they had it.
     revoked: BTreeSet<NodeName>,
-    watches: HashMap<Ticket, Watch>,
-    /// Watches for which there is no room.
-    parked: Vec<(Ticket, NodeName)>,
-    /// Whether it will look for itself, because watches are parked.
-    polling: bool,
-    /// The room of watches that ended, in bytes.
-    freed: usize,
+    watches: Watches,
     /// Whether anything was heard since the last look at the clock.
     heard: bool,
     /// Whether the queue was told something since it last drew conclusions.
@@ -70,14 +46,14 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// `last_ticket`: what tickets come after; `live`: there is a session; `connected`: it has a connection; `term`: its
-    /// term runs. A session without a connection may get it back, and is not announced again then.
-    pub(super) fn new(last_ticket: Ticket, live: bool, connected: bool, term: bool) -> Self {
+    /// `last_ticket`: what tickets come after; `term`: the session's term runs. A session without a connection may get
+    /// it back, and is not announced again then.
+    pub(super) fn new(path: &Arc<str>, last_ticket: Ticket, link: &Link, term: bool) -> Self {
         let mut queue = Queue::after(last_ticket);
-        if live {
-            queue.handle(Event::SessionBegan(crate::session::random()));
+        if link.is_live() {
+            queue.handle(Event::SessionBegan(random::bits()));
         }
-        if connected {
+        if link.is_connected() {
             queue.handle(Event::Connected);
         }
         if term {
@@ -85,16 +61,11 @@ impl Slot {
         }
         Self {
             queue,
-            waiters: BTreeMap::new(),
-            lines: HashMap::new(),
-            newcomers: Vec::new(),
+            waiters: Waiters::default(),
             holders: HashMap::new(),
             releasing: HashMap::new(),
             revoked: BTreeSet::new(),
-            watches: HashMap::new(),
-            parked: Vec::new(),
-            polling: false,
-            freed: 0,
+            watches: Watches::new(Arc::clone(path)),
             heard: true,
             unsettled: true,
         }
@@ -104,23 +75,15 @@ impl Slot {
         self.heard = true;
         self.unsettled = true;
         match &event {
-            Event::Gone(ticket) | Event::Changed(ticket) => self.watch_ended(*ticket),
-            Event::Watched(ticket, outcome) if *outcome != Outcome::Done(()) => self.watch_ended(*ticket),
+            Event::Gone(ticket) | Event::Changed(ticket) => self.watches.ended(*ticket),
+            Event::Watched(ticket, outcome) if *outcome != Outcome::Done(()) => self.watches.ended(*ticket),
             Event::SessionLost => {
-                self.watches.clear();
-                self.parked.clear();
-                self.freed = 0;
+                self.watches.forget();
                 self.lose_all(LossReason::SessionExpired);
             }
             _ => {}
         }
         self.queue.handle(event);
-    }
-
-    fn watch_ended(&mut self, ticket: Ticket) {
-        if let Some(watch) = self.watches.remove(&ticket) {
-            self.freed += watch.bytes;
-        }
     }
 
     /// Whether nothing was heard since the last time that this was asked.
@@ -130,13 +93,13 @@ impl Slot {
 
     /// Has a queue that cannot watch look for itself.
     pub(super) fn poll(&mut self) {
-        self.polling = false;
+        self.watches.polled();
         self.look_again();
     }
 
     /// The room that its watches take, in bytes.
     pub(super) fn watched(&self) -> usize {
-        self.watches.values().map(|watch| watch.bytes).sum()
+        self.watches.bytes()
     }
 
     pub(super) fn last_ticket(&self) -> Ticket {
@@ -157,96 +120,101 @@ impl Slot {
     }
 
     pub(super) fn is_waiting(&self, join: JoinId) -> bool {
-        self.waiters.contains_key(&join)
+        self.waiters.get(join).is_some()
     }
 
     pub(super) fn only_tries(&self, join: JoinId) -> bool {
-        self.waiters.get(&join).is_some_and(|waiter| waiter.intent == Intent::Try)
+        self.waiters.get(join).is_some_and(|attempt| attempt.intent == Intent::Try)
     }
 
-    pub(super) fn join(&mut self, join: JoinId, waiter: Waiter) {
-        let (line, intent) = ((waiter.owner, waiter.kind), waiter.intent);
-        self.waiters.insert(join, waiter);
-        self.newcomers.push(join);
-        let first = match intent {
-            Intent::Try => true,
-            Intent::Wait | Intent::Downgrade(_) => {
-                let line = self.lines.entry(line).or_default();
-                line.push(join);
-                line.len() == 1
-            }
-        };
-        if first {
+    pub(super) fn join(&mut self, waiter: Waiter) {
+        let join = waiter.attempt.join;
+        if self.waiters.add(waiter) {
             self.enter_queue(join);
         }
     }
 
     fn enter_queue(&mut self, join: JoinId) {
-        if let Some(Waiter { naming, kind, intent, .. }) = self.waiters.get(&join) {
-            self.hear(Event::Join(join, *naming, *kind, *intent));
+        if let Some(Attempt { naming, claim, intent, .. }) = self.waiters.get(join) {
+            self.hear(Event::Join(join, *naming, claim.kind, *intent));
         }
     }
 
     /// Takes a waiter out; its place in the queue goes to its owner's next.
-    pub(super) fn leave(&mut self, join: JoinId) -> Option<Waiter> {
-        let waiter = self.waiters.remove(&join)?;
+    pub(super) fn leave(&mut self, join: JoinId, timers: &mut Timers) -> Option<Attempt> {
+        let Waiter { attempt, alarms } = self.waiters.remove(join)?;
+        timers.cancel(&alarms);
         self.queue.handle(Event::Leave(join));
-        self.leave_line((waiter.owner, waiter.kind), join);
-        Some(waiter)
+        self.leave_line(&attempt);
+        Some(attempt)
     }
 
-    fn leave_line(&mut self, key: (Owner, Kind), join: JoinId) {
-        let Some(line) = self.lines.get_mut(&key) else {
-            return;
-        };
-        let was_first = line.first() == Some(&join);
-        line.retain(|other| *other != join);
-        match line.first().copied() {
-            Some(next) if was_first => self.enter_queue(next),
-            Some(_) => {}
-            None => drop(self.lines.remove(&key)),
+    fn leave_line(&mut self, attempt: &Attempt) {
+        let Claim { owner, kind, .. } = attempt.claim;
+        if let Some(next) = self.waiters.leave_line((owner, kind), attempt.join) {
+            self.enter_queue(next);
         }
     }
 
-    pub(super) fn release(&mut self, join: JoinId, done: Option<oneshot::Sender<()>>) {
-        self.holders.remove(&join);
+    /// The last lease of a hold was released.
+    pub(super) fn release(&mut self, node: &NodeName, done: Option<oneshot::Sender<()>>) {
+        // A hold that was lost has nothing left to release; dropping `done` says so.
+        let Some(Holder { join, .. }) = self.holders.remove(node) else { return };
         if let Some(done) = done {
             self.releasing.insert(join, done);
         }
         self.hear(Event::Release(join));
     }
 
-    pub(super) fn fail_all(&mut self, error: &Error) {
-        for (join, waiter) in std::mem::take(&mut self.waiters) {
-            self.queue.handle(Event::Leave(join));
-            waiter.reply.send(Err(error.clone())).ok();
+    /// A hold has lasted for long, or its holder wants to hear at once when it is asked to give the lock up.
+    pub(super) fn watch_hold(&mut self, node: &NodeName) {
+        if let Some(Holder { join, .. }) = self.holders.get(node) {
+            self.hear(Event::Guard(*join));
         }
-        self.lines.clear();
+    }
+
+    pub(super) fn fail_all(&mut self, error: &Error) {
+        for (join, waiter) in self.waiters.remove_all() {
+            self.queue.handle(Event::Leave(join));
+            waiter.attempt.reply.send(Err(error.clone())).ok();
+        }
     }
 
     /// The term is over: what is held is lost, and its nodes are deleted as soon as the server can be told.
     pub(super) fn end_term(&mut self) {
-        let holders: Vec<_> = self.holders.keys().copied().collect();
-        for join in holders {
-            self.expire(join);
+        let nodes: Vec<_> = self.holders.keys().cloned().collect();
+        for node in nodes {
+            self.expire(&node);
         }
     }
 
     /// A holder has lost the lock because the term was over when somebody looked.
-    pub(super) fn expire(&mut self, join: JoinId) {
-        let Some(lock) = self.holders.remove(&join) else {
-            return;
-        };
-        if let Some(lock) = lock.upgrade() {
-            lock.lose(join, LossReason::TermEnded);
+    pub(super) fn expire(&mut self, node: &NodeName) {
+        if let Some(join) = self.lose(node, LossReason::TermEnded) {
+            self.hear(Event::Release(join));
         }
-        self.hear(Event::Release(join));
+    }
+
+    /// The hold through a node is lost. Returns what the queue calls it, if there was one.
+    fn lose(&mut self, node: &NodeName, reason: LossReason) -> Option<JoinId> {
+        let Holder { join, holds } = self.holders.remove(node)?;
+        if let Some(holds) = holds.upgrade() {
+            holds.lose(node, reason);
+        }
+        Some(join)
+    }
+
+    pub(super) fn lose_all(&mut self, reason: LossReason) {
+        let nodes: Vec<_> = self.holders.keys().cloned().collect();
+        for node in nodes {
+            self.lose(&node, reason);
+        }
     }
 
     /// The owner of a node of ours is asked to give the lock up; if it only waits yet, it will hear of it when it holds.
     pub(super) fn revoked(&mut self, node: NodeName) {
-        let mut holders = self.holders.values().filter_map(Weak::upgrade);
-        if holders.any(|lock| lock.revoke(node.as_str())) {
+        let holds = self.holders.get(&node).and_then(|holder| holder.holds.upgrade());
+        if holds.is_some_and(|holds| holds.revoke(&node)) {
             return;
         }
         self.revoked.retain(|waiter| self.queue.is_ours(waiter));
@@ -257,21 +225,16 @@ impl Slot {
 
     /// The holders are out of touch with the server, or in touch again.
     pub(super) fn suspend(&self, suspended: bool) {
-        for (join, lock) in &self.holders {
-            if let Some(lock) = lock.upgrade() {
-                lock.suspend(*join, suspended);
+        for (node, holder) in &self.holders {
+            if let Some(holds) = holder.holds.upgrade() {
+                holds.suspend(node, suspended);
             }
         }
     }
 
-    /// Whether somebody holds.
-    pub(super) fn holds(&self) -> bool {
-        !self.holders.is_empty()
-    }
-
-    /// Whether somebody waits whose turn may come soon.
-    pub(super) fn is_near(&self) -> bool {
-        self.queue.is_near()
+    /// Whether somebody holds, or may soon: the term matters.
+    pub(super) fn is_vital(&self) -> bool {
+        !self.holders.is_empty() || self.queue.is_near()
     }
 
     /// Our nodes, at most so many.
@@ -279,24 +242,10 @@ impl Slot {
         self.queue.places(limit)
     }
 
-    pub(super) fn lose_all(&mut self, reason: LossReason) {
-        for (join, lock) in self.holders.drain() {
-            if let Some(lock) = lock.upgrade() {
-                lock.lose(join, reason);
-            }
-        }
-    }
-
-    /// The error of a contender whose time is up: whether the lock was taken, or the server out of reach.
+    /// The error of a contender whose time is up.
     pub(super) fn timeout_error(&self, join: JoinId, connected: bool) -> Error {
-        let path = self.waiters.get(&join).map_or("", |waiter| waiter.lock.place.path());
-        let message = match (connected, self.queue.ahead_of(join)) {
-            (true, _) if self.queue.awaits_permits() => too_few_permits(path),
-            (false, _) => format!("no answer from the server in time while acquiring {path}"),
-            (true, Some(ahead @ 1..)) => format!("{path} is taken: {ahead} still ahead in the queue"),
-            (true, _) => format!("{path} was not acquired in time"),
-        };
-        Error::new(ErrorKind::LockTimeout, message)
+        let path = self.waiters.get(join).map_or("", |attempt| attempt.holds.place.path());
+        timed_out(path, connected, self.queue.awaits_permits(), self.queue.ahead_of(join))
     }
 
     /// Draws the queue's conclusions and carries them out.
@@ -313,43 +262,12 @@ impl Slot {
                 break;
             }
         }
-        self.note_contended();
-        link.free_watches(std::mem::take(&mut self.freed));
-        for (ticket, name) in std::mem::take(&mut self.parked) {
-            self.watch(ticket, name, path, link);
-        }
-        if !self.parked.is_empty() && !self.polling {
-            self.polling = true;
-            tracing::debug!(%path, "no room for more watches on one session: looking every now and then");
-            timers.set(Instant::now() + POLL_INTERVAL, Alarm::Poll(Arc::clone(path)));
-        }
+        self.waiters.note_contended(&self.queue);
+        self.watches.settle(link, timers);
         if self.queue.awaits_permits() {
-            for waiter in self.waiters.values() {
-                waiter.lock.permits.waiting.notify_waiters();
+            for attempt in self.waiters.attempts() {
+                attempt.holds.permits.waiting.notify_waiters();
             }
-        }
-    }
-
-    /// Who was seen in the queue behind somebody, and has not been granted the lock all the same, has to wait for it.
-    fn note_contended(&mut self) {
-        self.newcomers.retain(|join| {
-            let Some(waiter) = self.waiters.get_mut(join) else { return false };
-            waiter.contended |= self.queue.stands_behind_another(*join);
-            !waiter.contended
-        });
-    }
-
-    /// Sets a watch, or parks it until there is room.
-    fn watch(&mut self, ticket: Ticket, name: NodeName, path: &Arc<str>, link: &mut Link) {
-        let bytes = path.len() + 1 + name.as_str().len();
-        match link.wire(path) {
-            Some(wire) if link.reserve_watch(bytes) => {
-                let task = link.spawn(wire.watch(ticket, name));
-                self.watches.insert(ticket, Watch { task, bytes });
-            }
-            Some(_) => self.parked.push((ticket, name)),
-            // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
-            None => {}
         }
     }
 
@@ -362,8 +280,9 @@ impl Slot {
             Action::NodeLost(join) => {
                 let reason =
                     if link.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
-                if let Some(lock) = self.holders.remove(&join).and_then(|lock| lock.upgrade()) {
-                    lock.lose(join, reason);
+                let node = self.holders.iter().find(|(_, holder)| holder.join == join);
+                if let Some(node) = node.map(|(node, _)| node.clone()) {
+                    self.lose(&node, reason);
                 }
             }
             Action::Released(join) => {
@@ -371,17 +290,11 @@ impl Slot {
                     done.send(()).ok();
                 }
             }
-            Action::Unwatch(ticket) => {
-                self.parked.retain(|(parked, _)| *parked != ticket);
-                if let Some(watch) = self.watches.get(&ticket) {
-                    watch.task.abort();
-                }
-                self.watch_ended(ticket);
-            }
+            Action::Unwatch(ticket) => self.watches.unset(ticket),
             Action::Ignored(child) => {
                 tracing::warn!(%path, %child, "a child without a sequence number does not count as a contender");
             }
-            Action::Watch(ticket, name) => self.watch(ticket, name, path, link),
+            Action::Watch(ticket, name) => self.watches.set(ticket, name, link),
             request => self.send(request, path, link),
         }
     }
@@ -391,19 +304,17 @@ impl Slot {
         let Some(wire) = link.wire(path) else { return };
         match request {
             Action::Create(ticket, join, prefix) => {
-                let data = self.waiters.get(&join).map(|waiter| waiter.data.clone()).unwrap_or_default();
+                let data = self.waiters.get(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
                 link.spawn(wire.create(ticket, prefix, data));
             }
             Action::CreateInPlace(ticket, join, name) => {
-                let data = self.waiters.get(&join).map(|waiter| waiter.data.clone()).unwrap_or_default();
+                let data = self.waiters.get(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
                 link.spawn(wire.create_in_place(ticket, name, data));
             }
             Action::MakeParents(ticket) => drop(link.spawn(wire.make_parents(ticket))),
             Action::List { ticket, sync } => drop(link.spawn(wire.list(ticket, sync))),
             Action::ListAndWatch { ticket, sync } => {
-                // One at a time in a directory: not worth counting.
-                let task = link.spawn(wire.list_and_watch(ticket, sync));
-                self.watches.insert(ticket, Watch { task, bytes: 0 });
+                self.watches.add_listing(ticket, link.spawn(wire.list_and_watch(ticket, sync)));
             }
             Action::Verify(ticket, name) => drop(link.spawn(wire.verify(ticket, name))),
             Action::Delete(ticket, name) => drop(link.spawn(wire.delete(ticket, name))),
@@ -412,71 +323,64 @@ impl Slot {
     }
 
     fn grant(&mut self, join: JoinId, node: &NodeName, czxid: i64, link: &Link, timers: &mut Timers) {
-        let Some(waiter) = self.waiters.remove(&join) else {
+        let Some(Waiter { attempt, alarms }) = self.waiters.remove(join) else {
             // Gave up in the same breath.
             self.hear(Event::Release(join));
             return;
         };
-        timers.cancel(&waiter.alarms);
-        let lock = waiter.lock;
-        // The queue grants only while the term of a session runs.
-        let term = link.term().map(Arc::clone).unwrap_or_default();
+        timers.cancel(&alarms);
+        let Attempt { holds, claim, reply, .. } = attempt;
         let grant = Grant {
             join,
-            owner: waiter.owner,
-            kind: waiter.kind,
-            node: node.as_str().to_owned(),
+            node: node.clone(),
             fencing_token: czxid,
             session_id: link.session_id(),
-            term,
-            since: waiter.wait.map(|wait| wait.since),
-            contended: waiter.contended,
+            // The queue grants only while the term of a session runs.
+            term: link.term().map(Arc::clone).unwrap_or_default(),
         };
-        self.holders.insert(join, Arc::downgrade(&lock));
-        timers.set(Instant::now() + LONG_HOLD, Alarm::Guard(Arc::clone(lock.place.full()), join));
-        let lease = lock.grant(grant);
+        self.holders.insert(node.clone(), Holder { join, holds: Arc::downgrade(&holds) });
+        let long = Alarm::LongHold(Arc::clone(holds.place.full()), node.clone());
+        timers.set(Instant::now() + LONG_HOLD, long);
+        let lease = holds.grant(claim, grant);
         if self.revoked.remove(node) {
-            lock.revoke(node.as_str());
+            holds.revoke(node);
         }
         // Its owner's other waiters re-enter, before the first lease can be released.
-        let others = self.lines.remove(&(waiter.owner, waiter.kind)).unwrap_or_default();
-        for other in others.into_iter().filter(|other| *other != join) {
-            if let Some(other) = self.waiters.remove(&other) {
-                timers.cancel(&other.alarms);
-                if let Ok(Entry::Reentered(lease)) = lock.enter(waiter.owner, waiter.kind, Intent::Wait) {
-                    other.reply.send(Ok(lease)).ok();
-                }
-            }
+        for other in self.waiters.end_line((claim.owner, claim.kind)) {
+            let reentered = || match holds.enter(claim.owner, claim.kind, Intent::Wait) {
+                Ok(Entry::Reentered(lease)) => Some(Ok(lease)),
+                _ => None,
+            };
+            self.answer(other, timers, reentered);
         }
-        self.settle_other_half(&lock, waiter.owner, waiter.kind, join, timers);
+        self.settle_other_half(&holds, claim, join, timers);
         // A lease that nobody receives is dropped, which releases it.
-        waiter.reply.send(Ok(lease)).ok();
+        reply.send(Ok(lease)).ok();
+    }
+
+    /// Answers a waiter that is out of the queue, if it still waits.
+    fn answer(&mut self, join: JoinId, timers: &mut Timers, answer: impl FnOnce() -> Option<Result<Lease>>) {
+        let Some(Waiter { attempt, alarms }) = self.waiters.remove(join) else { return };
+        timers.cancel(&alarms);
+        if let Some(answer) = answer() {
+            attempt.reply.send(answer).ok();
+        }
     }
 
     /// An owner that asked for both halves of a read/write lock at once has one of them now, and must not wait for
     /// itself with the other.
-    fn settle_other_half(
-        &mut self,
-        lock: &LockPath,
-        owner: Owner,
-        granted: Kind,
-        join: JoinId,
-        timers: &mut Timers,
-    ) {
-        match granted {
+    fn settle_other_half(&mut self, holds: &Holds, granted: Claim, join: JoinId, timers: &mut Timers) {
+        match granted.kind {
             Kind::Read => {
-                for writer in self.lines.remove(&(owner, Kind::Write)).unwrap_or_default() {
+                for writer in self.waiters.end_line((granted.owner, Kind::Write)) {
                     self.queue.handle(Event::Leave(writer));
                     self.unsettled = true;
-                    if let Some(waiter) = self.waiters.remove(&writer) {
-                        timers.cancel(&waiter.alarms);
-                        waiter.reply.send(Err(lock.upgrade_refused())).ok();
-                    }
+                    self.answer(writer, timers, || Some(Err(holds.upgrade_refused())));
                 }
             }
             Kind::Write => {
-                if let Some(reader) = self.lines.get(&(owner, Kind::Read)).and_then(|line| line.first()) {
-                    self.hear(Event::Downgrade(*reader, join));
+                if let Some(reader) = self.waiters.first_in_line((granted.owner, Kind::Read)) {
+                    self.hear(Event::Downgrade(reader, join));
                 }
             }
             Kind::Exclusive | Kind::Permit(_) => {}
@@ -484,48 +388,15 @@ impl Slot {
     }
 
     fn refuse(&mut self, join: JoinId, refusal: Refusal, timers: &mut Timers) {
-        let Some(waiter) = self.waiters.remove(&join) else {
+        let Some(Waiter { attempt, alarms }) = self.waiters.remove(join) else {
             return;
         };
-        timers.cancel(&waiter.alarms);
-        let path = waiter.lock.place.path();
-        let error = match refusal {
-            Refusal::Busy => {
-                waiter.lock.client.meter().busy();
-                let message = match waiter.kind {
-                    Kind::Permit(_) => too_few_permits(path),
-                    _ => format!("{path} is taken"),
-                };
-                Error::new(ErrorKind::LockTimeout, message)
-            }
-            Refusal::SequenceExhausted => Error::new(
-                ErrorKind::SequenceExhausted,
-                format!(
-                    "the sequence numbers of {path} are used up; delete the directory while it is idle, or use another path"
-                ),
-            ),
-            Refusal::NotAuthorized => Error::new(
-                ErrorKind::AuthFailed,
-                format!(
-                    "not permitted to use {path}; check the access control lists and the client's credentials"
-                ),
-            ),
-            Refusal::Server(problem) => Error::new(
-                ErrorKind::ConnectionFailed,
-                format!("the server refused to queue at {path}: {problem}"),
-            ),
-        };
-        self.leave_line((waiter.owner, waiter.kind), join);
-        waiter.reply.send(Err(error)).ok();
+        timers.cancel(&alarms);
+        if refusal == Refusal::Busy {
+            attempt.holds.meter.busy();
+        }
+        self.leave_line(&attempt);
+        let error = refused(attempt.holds.place.path(), attempt.claim.kind, refusal);
+        attempt.reply.send(Err(error)).ok();
     }
-}
-
-fn too_few_permits(path: &str) -> String {
-    format!("too few permits of {path} are free")
-}
-
-pub(super) fn not_authorized(path: &str) -> Error {
-    let message =
-        format!("not permitted to use {path}; check the access control lists and the client's credentials");
-    Error::new(ErrorKind::AuthFailed, message)
 }

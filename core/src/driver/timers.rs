@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::queue::{Event, JoinId};
+use crate::queue::{Event, JoinId, NodeName};
 
-/// What is due. Who is told checks whether it still matters: an alarm may be taken back too late.
+/// What is due. Whoever is told checks whether it still matters: an alarm may be taken back too late.
 #[derive(Clone, Debug)]
 pub(super) enum Alarm {
     /// The caller's time is up.
@@ -18,8 +18,8 @@ pub(super) enum Alarm {
     Connect,
     /// An event that was held back is told.
     Tell(Arc<str>, Event),
-    /// A hold has lasted for long.
-    Guard(Arc<str>, JoinId),
+    /// The hold through this node has lasted for long.
+    LongHold(Arc<str>, NodeName),
     /// The heartbeat is due.
     Beat,
     /// The session's term has ended, unless it was prolonged.

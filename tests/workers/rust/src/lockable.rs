@@ -2,11 +2,19 @@
 
 use serde_json::{Value, json};
 use zklock::{
-    AnyLock, ClientSource, Contender, Error, Lease, LockOptions, MultiLock, Mutex, Owner, Patience, Permits,
-    ReadWriteLock, Semaphore,
+    AnyLock, ClientSource, Contender, Error, Lease, MultiLock, Mutex, MutexOptions, Owner, Patience, Permits,
+    ReadWriteLock, ReadWriteLockOptions, Semaphore, SemaphoreOptions,
 };
 
-use crate::command::Kind;
+use crate::command::{Kind, Naming};
+
+/// How a lock is to be made, as far as its kind knows of it.
+#[derive(Default)]
+pub(crate) struct Manner {
+    pub(crate) reentrant: Option<bool>,
+    pub(crate) label: Option<String>,
+    pub(crate) naming: Naming,
+}
 
 /// Something that can be acquired.
 pub(crate) enum Lockable {
@@ -20,13 +28,27 @@ impl Lockable {
         path: &str,
         kind: Kind,
         permits: Permits,
-        options: LockOptions,
+        manner: Manner,
     ) -> Result<Self, Error> {
+        let Manner { reentrant, label, naming } = manner;
         Ok(Self::One(match kind {
-            Kind::Mutex => Mutex::with_options(source, path, options)?.into(),
-            Kind::Read => ReadWriteLock::with_options(source, path, options)?.read_lock.into(),
-            Kind::Write => ReadWriteLock::with_options(source, path, options)?.write_lock.into(),
-            Kind::Semaphore => Semaphore::with_options(source, path, permits, options)?.into(),
+            Kind::Mutex => {
+                let mut options = MutexOptions::default();
+                options.reentrant = reentrant.unwrap_or(true);
+                (options.label, options.naming) = (label, naming.into());
+                Mutex::with_options(source, path, options)?.into()
+            }
+            Kind::Read | Kind::Write => {
+                let mut options = ReadWriteLockOptions::default();
+                (options.label, options.naming) = (label, naming.into());
+                let lock = ReadWriteLock::with_options(source, path, options)?;
+                if matches!(kind, Kind::Read) { lock.read_lock } else { lock.write_lock }.into()
+            }
+            Kind::Semaphore => {
+                let mut options = SemaphoreOptions::default();
+                options.label = label;
+                Semaphore::with_options(source, path, permits, options)?.into()
+            }
         }))
     }
 
@@ -39,10 +61,10 @@ impl Lockable {
     ) -> Result<Vec<Lease>, Error> {
         match (self, count) {
             (Self::One(AnyLock::Semaphore(semaphore)), Some(count)) => {
-                semaphore.acquire_many(count, patience).await
+                Ok(semaphore.acquire_many(count, patience).await?.into_iter().collect())
             }
             (Self::One(lock), _) => Ok(vec![lock.acquire_as(owner, patience).await?]),
-            (Self::Several(locks), _) => locks.acquire_as(owner, patience).await,
+            (Self::Several(locks), _) => Ok(locks.acquire_as(owner, patience).await?.into_iter().collect()),
         }
     }
 

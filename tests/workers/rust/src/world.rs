@@ -15,12 +15,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use zklock::binding::{Language, Spelling};
 use zklock::{
-    Acl, Client, ClientOptions, ClientSource, Error, ErrorKind, Histogram, Lease, LockOptions, MultiLock,
-    Owner, Patience, Stats, Tls, Transaction, Transport,
+    Acl, Client, ClientOptions, ClientSource, Error, ErrorKind, Histogram, Lease, MultiLock, Owner, Patience,
+    Stats, Tls, Transaction, Transport,
 };
 
-use crate::command::{self, Command, Contend, LockObject, Objects, Operation};
-use crate::lockable::{Lockable, describe, permits};
+use crate::command::{self, Command, Contend, LockObject, Objects, OneLock, Operation};
+use crate::lockable::{Lockable, Manner, describe, permits};
 use crate::{now, write};
 
 const RUST: Language = Language { name: "rust", unit: Duration::from_secs(1), spelling: Spelling::Snake };
@@ -150,13 +150,11 @@ impl World {
                 Ok(json!({"event": "ready"}))
             }
             Command::Lock(LockObject::One(object)) => {
-                let mut options = LockOptions::default();
-                options.reentrant = object.reentrant.unwrap_or(true);
-                options.label = object.label;
-                options.naming = object.naming.into();
+                let OneLock { reentrant, label, naming, .. } = object;
+                let manner = Manner { reentrant, label, naming };
                 let source = self.source(object.client.as_deref(), object.hosts.as_deref())?;
                 let permits = permits(object.permits, object.shared_count.as_deref());
-                let made = Lockable::new(source, &object.path, object.kind, permits, options)?;
+                let made = Lockable::new(source, &object.path, object.kind, permits, manner)?;
                 self.locks.borrow_mut().insert(object.lock, Rc::new(made));
                 Ok(json!({"event": "ready"}))
             }
@@ -338,7 +336,7 @@ impl World {
                 &contend.path,
                 contend.kind,
                 permits(contend.permits, None),
-                LockOptions::default(),
+                Manner::default(),
             )
             .map(Rc::new)
         };

@@ -1,26 +1,22 @@
 //! The requests that a queue can ask for, each sent on a session and reported back.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use serde_json::json;
 use tokio::sync::mpsc;
 use zookeeper_client as zk;
 use zookeeper_client::{Acls, CreateMode, EventType};
 
 use super::metered::Metered;
-use super::operator::REVOKE;
-use super::{Input, LinkEvent};
-use crate::contender::Contender;
-use crate::options::ClientOptions;
+use crate::clock::Moment;
+use crate::mailbox::{Input, News};
 use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
 use crate::stats::RequestKind;
-use crate::term::{Moment, Term};
+use crate::term::Term;
 
-/// How many nodes are read with one request.
-const CONTENDERS_AT_ONCE: usize = 1000;
+/// The data of a node whose owner is asked to give the lock up, as Curator writes it.
+pub(super) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// Has a check pass if only the node exists.
+/// Matches any version.
 pub(super) const ANY_VERSION: i32 = -1;
 
 /// One lock directory on one session: where requests go, and where what came of them is reported.
@@ -41,7 +37,7 @@ impl Wire {
         self.sender.send(Input::Queue { path, connection, event }).ok();
     }
 
-    fn child(&self, name: &str) -> String {
+    pub(super) fn child(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
 
@@ -49,7 +45,7 @@ impl Wire {
     fn owns(&self, stat: &zk::Stat) -> bool {
         let owns = stat.ephemeral_owner == self.client.session_id();
         if !owns {
-            self.sender.send(Input::Link(LinkEvent::Replaced(self.epoch))).ok();
+            self.sender.send(Input::News(News::Replaced(self.epoch))).ok();
         }
         owns
     }
@@ -192,38 +188,6 @@ impl Wire {
         self.report(Event::Deleted(ticket, outcome));
     }
 
-    /// Who contends, in order. Two requests however many there are, one if only names are wanted.
-    pub(super) async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
-        let names = self.names().await?;
-        let mut contenders = Vec::with_capacity(names.len());
-        // In one answer for a queue of any sane length, and within the server's limit for the size of one for any other.
-        for chunk in names.chunks(CONTENDERS_AT_ONCE) {
-            let mut reader = self.client.ask(RequestKind::Read).new_multi_reader();
-            for name in chunk {
-                reader.add_get_data(&self.child(name.as_str()))?;
-            }
-            let nodes = reader.commit().await?;
-            for (name, node) in chunk.iter().zip(nodes) {
-                // Those that left in between are left out.
-                if let zk::MultiReadResult::Data { data, stat } = node {
-                    contenders.push(Contender::new(contenders.len(), name, data, &stat));
-                }
-            }
-        }
-        Ok(contenders)
-    }
-
-    /// The names of the nodes that count, in order.
-    pub(super) async fn names(&self) -> Result<Vec<NodeName>, zk::Error> {
-        let children = match self.client.ask(RequestKind::List).list_children(&self.path).await {
-            Err(zk::Error::NoNode) => Vec::new(),
-            children => children?,
-        };
-        let mut names: Vec<_> = children.iter().filter_map(|child| NodeName::parse(child)).collect();
-        names.sort();
-        Ok(names)
-    }
-
     /// Makes the lock directory and its parents as containers, which the server removes some time after their last child.
     pub(super) async fn make_parents(self, ticket: Ticket) {
         let levels: Vec<&str> = self
@@ -277,55 +241,8 @@ impl Wire {
     }
 }
 
-/// Proves a session: a transaction that changes nothing is a committed write, even when it fails. Tells the first of
-/// these nodes that does not stand.
-///
-/// On a connection on which the session was not proven yet it may be another one, which the client crate takes in silence
-/// from a server that did not keep ours (rule 11): then a node of ours that stands is not among the session's.
-pub(super) async fn heartbeat(
-    client: &Metered,
-    term: &Term,
-    epoch: u64,
-    connection: u64,
-    nodes: Vec<(Arc<str>, NodeName)>,
-) -> LinkEvent {
-    let unanswered = LinkEvent::Beaten(epoch, None);
-    let node = |(path, name): &(Arc<str>, NodeName)| format!("{path}/{}", name.as_str());
-    let mut writer = client.ask(RequestKind::Heartbeat).new_multi_writer();
-    for one in &nodes {
-        if writer.add_check_version(&node(one), ANY_VERSION).is_err() {
-            return unanswered;
-        }
-    }
-    let sent = Moment::now();
-    let committed = writer.commit();
-    // Answered after the transaction, by a server that knows all that was committed before it.
-    let unknown = nodes.first().map(node).filter(|_| !term.is_proven_on(connection));
-    let owned = unknown.as_ref().map(|node| client.ask(RequestKind::Heartbeat).list_ephemerals(node));
-    let committed = committed.await;
-    let owned = match owned {
-        Some(owned) => Some(owned.await),
-        None => None,
-    };
-    let missing = match committed {
-        Ok(_) => None,
-        Err(zk::MultiWriteError::OperationFailed { index, source }) => Some((index, source)),
-        Err(zk::MultiWriteError::RequestFailed { .. }) => return unanswered,
-    };
-    match owned {
-        None => term.prove(sent, connection),
-        Some(Ok(owned)) if unknown.is_some_and(|node| owned.contains(&node)) => term.prove(sent, connection),
-        Some(Err(error)) if matches!(failed::<()>(&error), Outcome::Lost) => return unanswered,
-        // It is gone, and tells nothing of the session: the next heartbeat has others to look for.
-        Some(_) if missing.as_ref().is_some_and(|(index, _)| *index == 0) => {}
-        Some(_) => return LinkEvent::Replaced(epoch),
-    }
-    let missing = missing.filter(|(_, source)| *source == zk::Error::NoNode);
-    LinkEvent::Beaten(epoch, missing.and_then(|(index, _)| nodes.into_iter().nth(index)))
-}
-
 /// What an error means for a request. Where it may have been carried out all the same, it is lost.
-fn failed<T>(error: &zk::Error) -> Outcome<T> {
+pub(super) fn failed<T>(error: &zk::Error) -> Outcome<T> {
     use zk::Error as E;
     match error {
         E::NoNode => Outcome::NoNode,
@@ -342,20 +259,4 @@ fn failed<T>(error: &zk::Error) -> Outcome<T> {
         | E::UnexpectedErrorCode(_) => Outcome::Refused(Refusal::Server(error.to_string())),
         _ => Outcome::Lost,
     }
-}
-
-/// What operators see in a node: who contends, from where, since when.
-pub(super) fn node_data(options: &ClientOptions, label: Option<&str>, permits: Option<u32>) -> Vec<u8> {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
-    let mut data = json!({
-        "host": rustix::system::uname().nodename().to_string_lossy(),
-        "pid": std::process::id(),
-        "language": options.language,
-        "label": label.or(options.label.as_deref()),
-        "since": u64::try_from(since).unwrap_or(u64::MAX),
-    });
-    if let Some(permits) = permits {
-        data["permits"] = permits.into();
-    }
-    data.to_string().into_bytes()
 }

@@ -1,13 +1,10 @@
-//! Reading a number that several clients share, in the layout of Curator's `SharedCount`.
+//! A number that several clients share, in the layout of Curator's `SharedCount`.
 
 use zookeeper_client as zk;
 
-use super::requests::Wire;
-use crate::stats::RequestKind;
-
 /// What a node holds that should hold a number.
 pub(crate) struct Number {
-    data: Vec<u8>,
+    pub(crate) data: Vec<u8>,
     /// Fires when the node changes or goes, if it was asked for. It is set with the read, so no change is between
     /// the two; after a reconnection the server compares it with the node; and it ends with the session.
     pub(crate) changed: Option<zk::OneshotWatcher>,
@@ -18,27 +15,6 @@ impl Number {
     pub(crate) fn value(&self) -> Option<u32> {
         let bytes: [u8; 4] = self.data.as_slice().try_into().ok()?;
         i32::from_be_bytes(bytes).try_into().ok()
-    }
-}
-
-impl Wire {
-    /// What the node at this wire's own path holds; nothing if there is no node.
-    pub(super) async fn number(&self, watch: bool) -> Result<Option<Number>, zk::Error> {
-        let read = if watch {
-            let read = self.client.ask(RequestKind::Watch).get_and_watch_data(&self.path).await;
-            read.map(|(data, _, changed)| Number { data, changed: Some(changed) })
-        } else {
-            self.client
-                .ask(RequestKind::Read)
-                .get_data(&self.path)
-                .await
-                .map(|(data, _)| Number { data, changed: None })
-        };
-        match read {
-            Ok(number) => Ok(Some(number)),
-            Err(zk::Error::NoNode) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 }
 

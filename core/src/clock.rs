@@ -1,0 +1,56 @@
+//! The one place that reads a clock, through libc: whatever is linked or preloaded in front of libc sets the time here
+//! too. Timers are tokio's.
+
+use std::time::Duration;
+
+/// Nobody sets this clock, and it counts the time that the machine was suspended: the server counted that time too.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const BOOT: libc::clockid_t = libc::CLOCK_BOOTTIME;
+/// Counts suspension on systems without a clock of its own for that.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const BOOT: libc::clockid_t = libc::CLOCK_MONOTONIC;
+
+/// A point in time, in nanoseconds since the machine booted. Compare only with others of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(pub(crate) u64);
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        Self(read(BOOT).as_nanos().try_into().unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// The time since the beginning of 1970 by the wall clock, which may be set at any time: for people only.
+pub(crate) fn since_1970() -> Duration {
+    read(libc::CLOCK_REALTIME)
+}
+
+fn read(clock: libc::clockid_t) -> Duration {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is ours. The call cannot fail: every system that this compiles for has these clocks.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
+    Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn the_clock_does_not_go_back() {
+        let earlier = Moment::now();
+        assert!(Moment::now() >= earlier && earlier > Moment(0));
+    }
+
+    #[test]
+    fn the_wall_clock_is_the_system_s() {
+        let system = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        assert!(since_1970().abs_diff(system) < Duration::from_secs(60));
+    }
+}

@@ -1,0 +1,204 @@
+//! What handles ask the server, and no queue needs to know.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use zookeeper_client as zk;
+use zookeeper_client::{Acls, CreateMode};
+
+use super::link::Link;
+use super::refusals::{not_authorized, unreachable};
+use super::wire::{ANY_VERSION, REVOKE, Wire};
+use crate::contender::Contender;
+use crate::error::{Error, ErrorKind, Result};
+use crate::mailbox::{Inquiry, Reply, Touch};
+use crate::number::Number;
+use crate::operation::Operation;
+use crate::options::ClientOptions;
+use crate::queue::NodeName;
+use crate::stats::RequestKind;
+
+/// How many nodes are read with one request.
+const CONTENDERS_AT_ONCE: usize = 1000;
+
+/// What came back; nothing if no answer came.
+type Answer<T> = Option<Result<T>>;
+
+/// Asks what a handle wants to know.
+pub(super) fn inquire(link: &mut Link, options: &ClientOptions, inquiry: Inquiry) {
+    let silence = unreachable(options);
+    match inquiry {
+        Inquiry::Contenders { path, reply } => {
+            let question = |wire: Wire| async move { wire.read(wire.contenders().await) };
+            ask(link, options, &path, silence, reply, question);
+        }
+        Inquiry::Count { path, reply } => {
+            let question = |wire: Wire| async move { wire.read(wire.names().await.map(|names| names.len())) };
+            ask(link, options, &path, silence, reply, question);
+        }
+        Inquiry::Number { node, watch, reply } => {
+            let question = move |wire: Wire| async move { wire.read(wire.number(watch).await) };
+            ask(link, options, &node, silence, reply, question);
+        }
+        Inquiry::Touch { node, touch, reply } => {
+            ask(link, options, &node, silence, reply, move |wire| async move { wire.touch(touch).await });
+        }
+    }
+}
+
+/// Carries operations out if the lock's node stands. Its name is its own for ever, so it does not matter which session
+/// asks.
+pub(super) fn transact(
+    link: &mut Link,
+    options: &ClientOptions,
+    (path, node): (&Arc<str>, &NodeName),
+    operations: Vec<Operation>,
+    reply: Reply<()>,
+) {
+    let (condition, chroot) = (format!("{path}/{}", node.as_str()), options.hosts.chroot.clone());
+    ask(link, options, path, Error::unanswered(), reply, move |wire| async move {
+        wire.transact(&condition, &chroot, &operations).await
+    });
+}
+
+/// Puts a question to the server, within the connect time-out. `silence` is the error if no answer comes.
+fn ask<T: Send + 'static, F>(
+    link: &mut Link,
+    options: &ClientOptions,
+    path: &Arc<str>,
+    silence: Error,
+    reply: Reply<T>,
+    question: impl FnOnce(Wire) -> F,
+) where
+    F: Future<Output = Answer<T>> + Send + 'static,
+{
+    let Some(wire) = link.wire(path) else { return drop(reply.send(Err(unreachable(options)))) };
+    let (limit, question) = (options.connect_timeout, question(wire));
+    drop(link.spawn(async move {
+        let answer = tokio::time::timeout(limit, question).await.ok().flatten();
+        reply.send(answer.unwrap_or(Err(silence))).ok();
+    }));
+}
+
+impl Wire {
+    /// What a reading of this wire's own path tells.
+    fn read<T>(&self, outcome: Result<T, zk::Error>) -> Answer<T> {
+        match outcome {
+            Ok(value) => Some(Ok(value)),
+            Err(zk::Error::NoAuth) => Some(Err(not_authorized(&self.path))),
+            Err(_) => None,
+        }
+    }
+
+    /// Who contends, in order. Two requests however many there are, one if only names are wanted.
+    async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
+        let names = self.names().await?;
+        let mut contenders = Vec::with_capacity(names.len());
+        // In one answer for a queue of any sane length, and within the server's limit for the size of one for any other.
+        for chunk in names.chunks(CONTENDERS_AT_ONCE) {
+            let mut reader = self.client.ask(RequestKind::Read).new_multi_reader();
+            for name in chunk {
+                reader.add_get_data(&self.child(name.as_str()))?;
+            }
+            let nodes = reader.commit().await?;
+            for (name, node) in chunk.iter().zip(nodes) {
+                // Those that left in between are left out.
+                if let zk::MultiReadResult::Data { data, stat } = node {
+                    contenders.push(Contender::new(contenders.len(), name, data, &stat));
+                }
+            }
+        }
+        Ok(contenders)
+    }
+
+    /// The names of the nodes that count, in order.
+    async fn names(&self) -> Result<Vec<NodeName>, zk::Error> {
+        let children = match self.client.ask(RequestKind::List).list_children(&self.path).await {
+            Err(zk::Error::NoNode) => Vec::new(),
+            children => children?,
+        };
+        let mut names: Vec<_> = children.iter().filter_map(|child| NodeName::parse(child)).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// What the node at this wire's own path holds; nothing if there is no node.
+    async fn number(&self, watch: bool) -> Result<Option<Number>, zk::Error> {
+        let read = if watch {
+            let read = self.client.ask(RequestKind::Watch).get_and_watch_data(&self.path).await;
+            read.map(|(data, _, changed)| Number { data, changed: Some(changed) })
+        } else {
+            self.client
+                .ask(RequestKind::Read)
+                .get_data(&self.path)
+                .await
+                .map(|(data, _)| Number { data, changed: None })
+        };
+        match read {
+            Ok(number) => Ok(Some(number)),
+            Err(zk::Error::NoNode) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Does something to the contender's node at this wire's own path.
+    async fn touch(&self, touch: Touch) -> Answer<()> {
+        let node = &self.path;
+        let done = match touch {
+            Touch::Revoke => {
+                self.client.ask(RequestKind::Revoke).set_data(node, REVOKE, None).await.map(drop)
+            }
+            Touch::Break => self.client.ask(RequestKind::Delete).delete(node, None).await,
+        };
+        if done == Err(zk::Error::NoNode) {
+            let message = format!("there is no contender at {node}, or not any more");
+            return Some(Err(Error::new(ErrorKind::NotHeld, message)));
+        }
+        self.read(done)
+    }
+
+    /// Carries operations out on condition that a node stands.
+    async fn transact(&self, condition: &str, chroot: &str, operations: &[Operation]) -> Answer<()> {
+        let mut writer = self.client.ask(RequestKind::Transaction).new_multi_writer();
+        let mut add_all = || {
+            writer.add_check_version(condition, ANY_VERSION)?;
+            operations.iter().try_for_each(|operation| add(&mut writer, chroot, &self.acl, operation))
+        };
+        if let Err(error) = add_all() {
+            let message = format!("nothing was written: {error}");
+            return Some(Err(Error::new(ErrorKind::TransactionFailed, message)));
+        }
+        let (kind, message) = match writer.commit().await {
+            Ok(_) => return Some(Ok(())),
+            Err(zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode }) => {
+                let message =
+                    format!("the lock's node {condition} is gone, and the lock lost; nothing was written");
+                (ErrorKind::LockLost, message)
+            }
+            Err(zk::MultiWriteError::OperationFailed { index, source }) => {
+                let what = index.checked_sub(1).and_then(|index| operations.get(index));
+                let what = what.map_or_else(|| format!("check {condition}"), ToString::to_string);
+                (ErrorKind::TransactionFailed, format!("nothing was written, because of {what}: {source}"))
+            }
+            Err(zk::MultiWriteError::RequestFailed { .. }) => return None,
+        };
+        Some(Err(Error::new(kind, message)))
+    }
+}
+
+fn add(
+    writer: &mut zk::MultiWriter<'_>,
+    chroot: &str,
+    acl: &[zk::Acl],
+    operation: &Operation,
+) -> Result<(), zk::Error> {
+    let path = format!("{chroot}{}", operation.path());
+    match operation {
+        Operation::Create { data, .. } => {
+            writer.add_create(&path, data, &CreateMode::Persistent.with_acls(Acls::new(acl)))
+        }
+        Operation::SetData { data, version, .. } => writer.add_set_data(&path, data, *version),
+        Operation::Delete { version, .. } => writer.add_delete(&path, *version),
+        Operation::Check { version, .. } => writer.add_check_version(&path, *version),
+    }
+}

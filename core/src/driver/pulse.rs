@@ -1,0 +1,137 @@
+//! Keeps the session's term running by heartbeats while somebody holds or is about to, and ends holds with it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::link::Link;
+use super::slot::Slot;
+use super::slots::Slots;
+use super::timers::{Alarm, AlarmKey, Timers};
+use crate::queue::{Event, NodeName};
+
+/// How many nodes one heartbeat checks. The following heartbeats check those of other paths, in turn.
+const NODES_AT_ONCE: usize = 128;
+
+/// What a driver knows of its heartbeat.
+#[derive(Default)]
+pub(super) struct Pulse {
+    /// The paths with a holder, or with somebody who soon may be one.
+    vital: BTreeSet<Arc<str>>,
+    /// The last path whose nodes were checked.
+    checked: Option<Arc<str>>,
+    /// When it beats next. Not set while nothing is vital.
+    beat: Option<AlarmKey>,
+    /// When the term will have ended, as far as was known when this was set.
+    end: Option<AlarmKey>,
+    /// Whether the queues know of a term that runs.
+    running: bool,
+    /// Whether the holders were told that the session is out of touch.
+    suspended: bool,
+}
+
+impl Pulse {
+    /// Whether the term runs, as the queues were told.
+    pub(super) fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// Notes whether a path needs the heartbeat.
+    pub(super) fn note(&mut self, path: &Arc<str>, vital: bool) {
+        if vital {
+            if !self.vital.contains(path) {
+                self.vital.insert(Arc::clone(path));
+            }
+        } else {
+            self.vital.remove(path);
+        }
+    }
+
+    /// The vital paths, beginning behind those that were checked last.
+    fn in_turn(&self) -> impl Iterator<Item = &Arc<str>> {
+        let behind = |path: &&Arc<str>| self.checked.as_ref().is_none_or(|checked| *path > checked);
+        self.vital.iter().filter(behind).chain(self.vital.iter().filter(move |path| !behind(path)))
+    }
+
+    fn stop(&mut self, timers: &mut Timers) {
+        let alarms: Vec<_> = self.beat.take().into_iter().chain(self.end.take()).collect();
+        timers.cancel(&alarms);
+    }
+
+    /// Looks at the clock, and tells what follows from it.
+    pub(super) fn check_term(&mut self, link: &Link, slots: &mut Slots) {
+        let running = link.term().is_some_and(|term| term.runs());
+        if running != self.running {
+            self.running = running;
+            if !running {
+                slots.iter_mut().for_each(Slot::end_term);
+            }
+            slots.tell_all(if running { &Event::TermBegan } else { &Event::TermEnded });
+        }
+        let fresh = link.is_fresh();
+        if self.suspended && fresh {
+            self.suspend(slots, false);
+        } else if !self.suspended && !fresh && !self.vital.is_empty() {
+            self.suspend(slots, true);
+        }
+    }
+
+    /// Tells the holders that the session is out of touch, or in touch again.
+    pub(super) fn suspend(&mut self, slots: &Slots, suspended: bool) {
+        self.suspended = suspended;
+        for slot in slots.iter() {
+            slot.suspend(suspended);
+        }
+    }
+
+    /// Beats when it is due, and sets the alarms.
+    pub(super) fn keep_term(&mut self, link: &mut Link, slots: &Slots, timers: &mut Timers) {
+        let Some(term) = link.term().filter(|_| !self.vital.is_empty()) else {
+            return self.stop(timers);
+        };
+        let (remaining, interval, due_in) = (term.remaining(), term.interval(), term.due_in());
+        if !remaining.is_zero() && self.end.is_none() {
+            self.end = Some(timers.set(Instant::now() + remaining, Alarm::TermEnd));
+        }
+        if self.beat.is_some() || !link.is_connected() {
+            return;
+        }
+        // A lease that is suspended is held again only after a proof on this connection.
+        let next = if due_in.is_zero() || self.suspended {
+            self.beat(link, slots);
+            interval
+        } else {
+            due_in
+        };
+        self.beat = Some(timers.set(Instant::now() + next, Alarm::Beat));
+    }
+
+    /// The alarm for the next beat has gone off, or there is a reason not to wait for it.
+    pub(super) fn beat_now(&mut self, timers: &mut Timers) {
+        if let Some(beat) = self.beat.take() {
+            timers.cancel(&[beat]);
+        }
+    }
+
+    /// The alarm for the end of the term has gone off; perhaps the term goes on by now.
+    pub(super) fn term_may_have_ended(&mut self) {
+        self.end = None;
+    }
+
+    fn beat(&mut self, link: &mut Link, slots: &Slots) {
+        let mut nodes: Vec<(Arc<str>, NodeName)> = Vec::new();
+        for path in self.in_turn() {
+            let Some(slot) = slots.get(path) else { continue };
+            let room = NODES_AT_ONCE - nodes.len();
+            nodes.extend(slot.places(room).map(|name| (Arc::clone(path), name.clone())));
+            if nodes.len() == NODES_AT_ONCE {
+                break;
+            }
+        }
+        if let Some((path, _)) = nodes.last() {
+            self.checked = Some(Arc::clone(path));
+            link.beat(nodes);
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! The driver's loop: takes in what reaches a client, and lets what follows from it happen.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::inquiries::{inquire, transact};
+use super::link::{Change, Link};
+use super::pulse::Pulse;
+use super::refusals::{credentials_refused, unreachable};
+use super::slot::Slot;
+use super::slots::Slots;
+use super::timers::{Alarm, Timers};
+use super::waiters::Waiter;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hold::Notice;
+use crate::lease::Entry;
+use crate::lease_state::LossReason;
+use crate::mailbox::{Attempt, Command, Inbox, Input};
+use crate::options::ClientOptions;
+use crate::queue::{Event, Intent, JoinId};
+use crate::random;
+use crate::state::{ClientState, Status};
+
+/// After so long without news a queue with waiters looks again, whatever the watches say (rule 10).
+const LONG_SILENCE: Duration = Duration::from_secs(20);
+
+/// How long closing waits for the server's acknowledgement.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long a request waits that the server neither carried out nor refused, as when it throttles.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How many inputs are taken in before conclusions are drawn: joins that come together share a listing.
+const BATCH: usize = 256;
+
+/// Serves a client until it is closed.
+pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
+    let Inbox { status, sender, mut receiver } = inbox;
+    let mut driver = Driver {
+        link: Link::new(options.clone(), Arc::clone(&status.meter), sender),
+        options,
+        slots: Slots::new(Arc::clone(&status)),
+        status,
+        timers: Timers::default(),
+        connecting: Vec::new(),
+        throttled: u64::MAX,
+        pulse: Pulse::default(),
+        was_connected: false,
+    };
+    driver.timers.set(Instant::now() + LONG_SILENCE, Alarm::LookAgain);
+    let done = loop {
+        tokio::select! {
+            Some(input) = receiver.recv() => {
+                let more = std::iter::from_fn(|| receiver.try_recv().ok()).take(BATCH);
+                if let ControlFlow::Break(done) = driver.take_in(std::iter::once(input).chain(more)) {
+                    break done;
+                }
+            }
+            () = driver.timers.next() => driver.alarms(),
+        }
+        driver.settle();
+    };
+    driver.close(done, receiver).await;
+}
+
+/// A session's id, as ZooKeeper itself writes it.
+struct Session(i64);
+
+impl fmt::Display for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// Everything of one client.
+struct Driver {
+    options: ClientOptions,
+    status: Arc<Status>,
+    link: Link,
+    slots: Slots,
+    timers: Timers,
+    /// Those that wait for a connection, and until when.
+    connecting: Vec<(Instant, oneshot::Sender<Result<()>>)>,
+    /// The last connection on which the server was seen to throttle.
+    throttled: u64,
+    pulse: Pulse,
+    /// Whether there ever was a session: from then on connection loss only lengthens waits.
+    was_connected: bool,
+}
+
+impl Driver {
+    /// Takes inputs in; breaks off with whom to tell when one of them says to close.
+    fn take_in(&mut self, inputs: impl Iterator<Item = Input>) -> ControlFlow<Option<oneshot::Sender<()>>> {
+        for input in inputs {
+            match input {
+                Input::Queue { path, connection, event } => self.outcome(path, connection, event),
+                Input::News(news) => {
+                    let change = self.link.handle(news);
+                    self.follow(change);
+                }
+                Input::Revoked { path, node } => self.slots.revoked(&path, node),
+                Input::Command(Command::Connect { reply }) => self.connect(reply),
+                Input::Command(Command::Join(attempt)) => self.join(attempt),
+                Input::Command(Command::Leave { path, join }) => self.leave(&path, join),
+                Input::Command(Command::Hold { path, notice }) => self.notice(&path, notice),
+                Input::Command(Command::Ask(inquiry)) => inquire(&mut self.link, &self.options, inquiry),
+                Input::Command(Command::Close { done }) => return ControlFlow::Break(done),
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn outcome(&mut self, path: Arc<str>, connection: u64, event: Event) {
+        // An answer that leaves everything open, on a connection that stands: the server asks for patience.
+        if event.is_lost() && self.link.is_current(connection) {
+            if std::mem::replace(&mut self.throttled, connection) != connection {
+                tracing::warn!(%path, "the server does not carry requests out, as when it throttles; trying again");
+            }
+            self.timers.set(Instant::now() + PAUSE, Alarm::Tell(path, event));
+        } else {
+            let event = self.link.vet(connection, event);
+            self.slots.tell(&path, event);
+        }
+    }
+
+    fn connect(&mut self, reply: oneshot::Sender<Result<()>>) {
+        if self.link.is_connected() {
+            reply.send(Ok(())).ok();
+            return;
+        }
+        let deadline = Instant::now() + self.options.connect_timeout;
+        self.connecting.retain(|(_, reply)| !reply.is_closed());
+        self.connecting.push((deadline, reply));
+        self.start_link();
+        self.timers.set(deadline, Alarm::Connect);
+    }
+
+    /// Tells those that wait for a connection.
+    fn connected(&mut self) {
+        self.status.set(ClientState::Connected);
+        self.slots.tell_all(&Event::Connected);
+        self.pulse.beat_now(&mut self.timers);
+        for (_, reply) in self.connecting.drain(..) {
+            reply.send(Ok(())).ok();
+        }
+    }
+
+    fn start_link(&mut self) {
+        if self.link.start() {
+            self.status.set(ClientState::Connecting);
+        }
+    }
+
+    fn join(&mut self, mut attempt: Attempt) {
+        // What the owner holds may have changed since it asked.
+        match attempt.holds.enter(attempt.claim.owner, attempt.claim.kind, attempt.intent) {
+            Ok(Entry::Queues(intent)) => attempt.intent = intent,
+            Ok(Entry::Reentered(lease)) => return drop(attempt.reply.send(Ok(lease))),
+            Err(error) => return drop(attempt.reply.send(Err(error))),
+        }
+        self.start_link();
+        let (path, join) = (Arc::clone(attempt.holds.place.full()), attempt.join);
+        let mut alarms = Vec::new();
+        if let Some(deadline) = attempt.deadline {
+            alarms.push(self.timers.set(deadline, Alarm::Deadline(Arc::clone(&path), join)));
+        }
+        if !self.was_connected || attempt.intent == Intent::Try {
+            let unreachable = Instant::now() + self.options.connect_timeout;
+            alarms.push(self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join)));
+        }
+        let slot = self.slots.change_or_make(&path, &self.link, self.pulse.is_running());
+        slot.join(Waiter { attempt, alarms });
+    }
+
+    fn leave(&mut self, path: &Arc<str>, join: JoinId) {
+        if let Some(slot) = self.slots.change(path) {
+            drop(slot.leave(join, &mut self.timers));
+        }
+        self.stop_unless_wanted();
+    }
+
+    fn notice(&mut self, path: &Arc<str>, notice: Notice) {
+        if let Notice::Transact { node, operations, reply } = notice {
+            return transact(&mut self.link, &self.options, (path, &node), operations, reply);
+        }
+        // Without a slot nothing of the hold is left; dropping what is to be told says so.
+        let Some(slot) = self.slots.change(path) else { return };
+        match notice {
+            Notice::Released { node, done } => slot.release(&node, done),
+            Notice::Expired { node } => slot.expire(&node),
+            Notice::Listening { node } => slot.watch_hold(&node),
+            Notice::Transact { .. } => {}
+        }
+    }
+
+    fn follow(&mut self, change: Change) {
+        match change {
+            Change::None => {}
+            Change::Missing(path, name) => self.slots.tell(&path, Event::Missing(name)),
+            Change::Began { session_id } => {
+                let servers = &self.options.hosts.servers;
+                tracing::info!(session = %Session(session_id), %servers, "a session began");
+                self.was_connected = true;
+                self.status.set_session(session_id);
+                for slot in self.slots.iter_mut() {
+                    slot.hear(Event::SessionBegan(random::bits()));
+                }
+                self.connected();
+            }
+            Change::Disconnected => {
+                tracing::warn!(session = %self.session(), "connection lost; the session may live on");
+                self.status.set(ClientState::Suspended);
+                self.pulse.suspend(&self.slots, true);
+                self.slots.tell_all(&Event::Disconnected);
+            }
+            Change::Reconnected => {
+                tracing::info!(session = %self.session(), "connected again");
+                self.connected();
+            }
+            Change::Lost => {
+                tracing::warn!(session = %self.session(), "the session is over; looking for a new one");
+                self.status.set(ClientState::Connecting);
+                self.slots.tell_all(&Event::SessionLost);
+            }
+            Change::Refused => {
+                let error = credentials_refused(&self.options);
+                tracing::error!("{error}");
+                self.status.set(ClientState::Idle);
+                self.slots.tell_all(&Event::SessionLost);
+                self.fail_all(&error);
+            }
+        }
+    }
+
+    /// The last session that there was.
+    fn session(&self) -> Session {
+        Session(self.status.session())
+    }
+
+    /// Fails everybody who waits.
+    fn fail_all(&mut self, error: &Error) {
+        for (_, reply) in self.connecting.drain(..) {
+            reply.send(Err(error.clone())).ok();
+        }
+        for slot in self.slots.iter_mut() {
+            slot.fail_all(error);
+        }
+    }
+
+    fn alarms(&mut self) {
+        while let Some(alarm) = self.timers.due() {
+            match alarm {
+                Alarm::Deadline(path, join) => {
+                    let connected = self.link.is_connected();
+                    self.give_up(&path, join, |slot| slot.timeout_error(join, connected));
+                    self.stop_unless_wanted();
+                }
+                Alarm::Unreachable(path, join) => {
+                    let unreachable = unreachable(&self.options);
+                    // A waiter in a queue that was reached waits on; one that only tries was promised an answer.
+                    let reached = self.was_connected;
+                    let wanted = |slot: &Slot| !reached || slot.only_tries(join);
+                    if self.slots.get(&path).is_some_and(wanted) {
+                        self.give_up(&path, join, |_| unreachable);
+                    }
+                    self.stop_unless_wanted();
+                }
+                Alarm::Connect => {
+                    let (now, unreachable) = (Instant::now(), unreachable(&self.options));
+                    let due = |(deadline, _): &mut (Instant, _)| *deadline <= now;
+                    for (_, reply) in self.connecting.extract_if(.., due) {
+                        reply.send(Err(unreachable.clone())).ok();
+                    }
+                    self.stop_unless_wanted();
+                }
+                Alarm::Tell(path, event) => self.slots.tell(&path, event),
+                Alarm::LongHold(path, node) => {
+                    if let Some(slot) = self.slots.change(&path) {
+                        slot.watch_hold(&node);
+                    }
+                }
+                Alarm::Beat => self.pulse.beat_now(&mut self.timers),
+                Alarm::TermEnd => self.pulse.term_may_have_ended(),
+                Alarm::Poll(path) => {
+                    if let Some(slot) = self.slots.change(&path) {
+                        slot.poll();
+                    }
+                }
+                Alarm::LookAgain => {
+                    self.slots.wake_silent();
+                    self.timers.set(Instant::now() + LONG_SILENCE, Alarm::LookAgain);
+                }
+            }
+        }
+    }
+
+    fn give_up(&mut self, path: &Arc<str>, join: JoinId, error: impl FnOnce(&Slot) -> Error) {
+        let Some(slot) = self.slots.change(path).filter(|slot| slot.is_waiting(join)) else {
+            return;
+        };
+        let error = error(slot);
+        if error.kind() == ErrorKind::LockTimeout {
+            self.status.meter.timed_out();
+        }
+        if let Some(attempt) = slot.leave(join, &mut self.timers) {
+            attempt.reply.send(Err(error)).ok();
+        }
+    }
+
+    /// A client that never had a session looks for one only while somebody waits for it.
+    fn stop_unless_wanted(&mut self) {
+        if self.was_connected {
+            return;
+        }
+        let wanted = !self.connecting.is_empty() || self.slots.iter().any(Slot::has_waiters);
+        if !wanted && self.link.stop() {
+            self.status.set(ClientState::Idle);
+        }
+    }
+
+    /// Lets the queues draw conclusions, and carries them out.
+    fn settle(&mut self) {
+        self.pulse.check_term(&self.link, &mut self.slots);
+        // Carrying out an action may drop a lease, whose release comes through the channel: one round is enough.
+        for path in self.slots.take_unsettled() {
+            let vital = self.slots.settle(&path, &mut self.link, &mut self.timers);
+            self.pulse.note(&path, vital);
+        }
+        self.pulse.keep_term(&mut self.link, &self.slots, &mut self.timers);
+        if self.link.reap() {
+            // A request that panicked has no outcome, and its queue would wait for it for ever.
+            let change = self.link.lose();
+            self.follow(change);
+        }
+    }
+
+    async fn close(
+        mut self,
+        done: Option<oneshot::Sender<()>>,
+        mut receiver: mpsc::UnboundedReceiver<Input>,
+    ) {
+        self.status.set(ClientState::Closed);
+        receiver.close();
+        self.slots.lose_all(LossReason::ClientClosed);
+        self.fail_all(&Error::client_closed());
+        // Commands that came too late are dropped, which tells their senders; but other closers wait for this close.
+        let mut waiting: Vec<_> = done.into_iter().collect();
+        while let Ok(input) = receiver.try_recv() {
+            if let Input::Command(Command::Close { done: Some(done) }) = input {
+                waiting.push(done);
+            }
+        }
+        let session = self.session();
+        self.link.close(CLOSE_LIMIT).await;
+        tracing::debug!(%session, "closed");
+        for done in waiting {
+            done.send(()).ok();
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The lock directories of a client, each with its queue.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::link::Link;
+use super::slot::Slot;
+use super::timers::Timers;
+use crate::lease_state::LossReason;
+use crate::queue::{Event, NodeName, Ticket};
+use crate::state::{ClientState, Status};
+
+/// The directories that somebody waits in or holds. However the driver ends, its holds end with it: the session does too.
+pub(super) struct Slots {
+    status: Arc<Status>,
+    all: HashMap<Arc<str>, Slot>,
+    /// The paths whose queues have something to conclude.
+    unsettled: BTreeSet<Arc<str>>,
+    /// The last ticket of the queues that were dropped: late answers to them must not fit those that follow.
+    last_ticket: Ticket,
+}
+
+impl Slots {
+    pub(super) fn new(status: Arc<Status>) -> Self {
+        Self { status, all: HashMap::new(), unsettled: BTreeSet::new(), last_ticket: Ticket::default() }
+    }
+
+    pub(super) fn get(&self, path: &str) -> Option<&Slot> {
+        self.all.get(path)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
+        self.all.values()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.all.values_mut()
+    }
+
+    /// The slot at a path, to be told something that its queue draws conclusions from.
+    pub(super) fn change(&mut self, path: &Arc<str>) -> Option<&mut Slot> {
+        let slot = self.all.get_mut(path)?;
+        self.unsettled.insert(Arc::clone(path));
+        Some(slot)
+    }
+
+    /// As [`change`](Self::change), of a slot that is made if there is none; `term`: whether the session's term runs.
+    pub(super) fn change_or_make(&mut self, path: &Arc<str>, link: &Link, term: bool) -> &mut Slot {
+        self.unsettled.insert(Arc::clone(path));
+        let new = || Slot::new(path, self.last_ticket, link, term);
+        self.all.entry(Arc::clone(path)).or_insert_with(new)
+    }
+
+    /// The owner of a node of ours is asked to give its lock up.
+    pub(super) fn revoked(&mut self, path: &str, node: NodeName) {
+        if let Some(slot) = self.all.get_mut(path) {
+            slot.revoked(node);
+        }
+    }
+
+    /// Gives a queue an event.
+    pub(super) fn tell(&mut self, path: &Arc<str>, event: Event) {
+        if let Some(slot) = self.change(path) {
+            slot.hear(event);
+        }
+    }
+
+    pub(super) fn tell_all(&mut self, event: &Event) {
+        for (path, slot) in &mut self.all {
+            slot.hear(event.clone());
+            self.unsettled.insert(Arc::clone(path));
+        }
+    }
+
+    /// Has the queues that heard nothing for long look again.
+    pub(super) fn wake_silent(&mut self) {
+        for (path, slot) in &mut self.all {
+            if slot.silent() {
+                slot.look_again();
+                self.unsettled.insert(Arc::clone(path));
+            }
+        }
+    }
+
+    /// The paths whose queues have something to conclude.
+    pub(super) fn take_unsettled(&mut self) -> BTreeSet<Arc<str>> {
+        std::mem::take(&mut self.unsettled)
+    }
+
+    /// Lets a queue draw conclusions, and carries them out. Returns whether it needs the session's term.
+    pub(super) fn settle(&mut self, path: &Arc<str>, link: &mut Link, timers: &mut Timers) -> bool {
+        let Some(slot) = self.all.get_mut(path) else { return false };
+        slot.settle(path, link, timers);
+        let vital = slot.is_vital();
+        if slot.is_idle() {
+            self.last_ticket = self.last_ticket.max(slot.last_ticket());
+            link.free_watches(slot.watched());
+            self.all.remove(path);
+        }
+        vital
+    }
+
+    pub(super) fn lose_all(&mut self, reason: LossReason) {
+        for slot in self.all.values_mut() {
+            slot.lose_all(reason);
+        }
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        self.status.set(ClientState::Closed);
+        self.lose_all(LossReason::ClientClosed);
+    }
+}

@@ -1,0 +1,99 @@
+//! Who waits in one lock directory.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::timers::AlarmKey;
+use crate::mailbox::Attempt;
+use crate::owner::Owner;
+use crate::queue::{Intent, JoinId, Kind, Queue};
+
+/// An attempt that waits for the lock.
+pub(super) struct Waiter {
+    pub(super) attempt: Attempt,
+    /// To be taken back when it waits no more.
+    pub(super) alarms: Vec<AlarmKey>,
+}
+
+/// The waiters of an owner for a kind of hold.
+type Line = (Owner, Kind);
+
+#[derive(Default)]
+pub(super) struct Waiters {
+    all: BTreeMap<JoinId, Waiter>,
+    /// Per owner its waiters that queue, oldest first. Only the first is in the queue: when it is granted, the
+    /// others re-enter; in the queue they would wait for their own owner.
+    lines: HashMap<Line, Vec<JoinId>>,
+    /// Those of whom it is not known yet whether they have to wait for somebody.
+    newcomers: Vec<JoinId>,
+}
+
+impl Waiters {
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(super) fn get(&self, join: JoinId) -> Option<&Attempt> {
+        self.all.get(&join).map(|waiter| &waiter.attempt)
+    }
+
+    pub(super) fn attempts(&self) -> impl Iterator<Item = &Attempt> {
+        self.all.values().map(|waiter| &waiter.attempt)
+    }
+
+    /// Adds a waiter. Returns whether it is to enter the queue now.
+    pub(super) fn add(&mut self, waiter: Waiter) -> bool {
+        let Attempt { join, claim, intent, .. } = waiter.attempt;
+        self.all.insert(join, waiter);
+        self.newcomers.push(join);
+        match intent {
+            Intent::Try => true,
+            Intent::Wait | Intent::Downgrade(_) => {
+                let line = self.lines.entry((claim.owner, claim.kind)).or_default();
+                line.push(join);
+                line.len() == 1
+            }
+        }
+    }
+
+    /// Takes a waiter out, but not out of its line.
+    pub(super) fn remove(&mut self, join: JoinId) -> Option<Waiter> {
+        self.all.remove(&join)
+    }
+
+    /// Takes all out.
+    pub(super) fn remove_all(&mut self) -> BTreeMap<JoinId, Waiter> {
+        self.lines.clear();
+        std::mem::take(&mut self.all)
+    }
+
+    /// Takes one out of its line. Returns whose turn it is now to enter the queue, if that changed.
+    pub(super) fn leave_line(&mut self, line: Line, join: JoinId) -> Option<JoinId> {
+        let joins = self.lines.get_mut(&line)?;
+        let was_first = joins.first() == Some(&join);
+        joins.retain(|other| *other != join);
+        let next = joins.first().copied();
+        if next.is_none() {
+            self.lines.remove(&line);
+        }
+        next.filter(|_| was_first)
+    }
+
+    /// Ends a line; those that were in it.
+    pub(super) fn end_line(&mut self, line: Line) -> Vec<JoinId> {
+        self.lines.remove(&line).unwrap_or_default()
+    }
+
+    /// The one of a line that is in the queue.
+    pub(super) fn first_in_line(&self, line: Line) -> Option<JoinId> {
+        self.lines.get(&line).and_then(|joins| joins.first()).copied()
+    }
+
+    /// Whoever was seen in the queue behind somebody, and was not granted the lock all the same, has to wait for it.
+    pub(super) fn note_contended(&mut self, queue: &Queue) {
+        self.newcomers.retain(|join| {
+            let Some(Waiter { attempt, .. }) = self.all.get_mut(join) else { return false };
+            attempt.claim.contended |= queue.stands_behind_another(*join);
+            !attempt.claim.contended
+        });
+    }
+}

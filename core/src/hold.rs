@@ -1,0 +1,267 @@
+//! What the driver grants: the holds of a lock directory.
+//!
+//! The driver and the handles share this: re-entry is decided here, on the caller's thread, and a loss is declared here
+//! by whoever sees it first. What the driver must know of it is a [`Notice`]. It goes through [`Report`], because the
+//! mailbox, which carries it, is above this file.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::time::Instant;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::lease_state::{LeaseState, LossReason};
+use crate::meter::{Meter, Wait};
+use crate::operation::Operation;
+use crate::owner::Owner;
+use crate::path::Place;
+use crate::process::Origin;
+use crate::queue::{JoinId, Kind, NodeName};
+use crate::term::Term;
+
+/// What the driver is told of a hold, which is named by its node.
+pub(crate) enum Notice {
+    /// The last lease was released. `done` is told when the node is deleted.
+    Released { node: NodeName, done: Option<oneshot::Sender<()>> },
+    /// A holder found that the term is over.
+    Expired { node: NodeName },
+    /// A holder wants to hear at once when it is asked to give the lock up: its node is to be watched.
+    Listening { node: NodeName },
+    /// These operations are to be carried out, if the node stands.
+    Transact { node: NodeName, operations: Vec<Operation>, reply: oneshot::Sender<Result<()>> },
+}
+
+/// Where notices of the holds in a directory go: to the driver.
+pub(crate) trait Report: Send + Sync {
+    /// Takes a notice. Fails in a forked child, and once the client is closed.
+    fn report(&self, directory: &Arc<str>, notice: Notice) -> Result<()>;
+
+    /// The error for a reply that will never come.
+    fn silence(&self) -> Error;
+}
+
+/// What a contender claims; the same when it waits and when it holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Claim {
+    pub(crate) owner: Owner,
+    pub(crate) kind: Kind,
+    /// When its caller began to wait; `None` for what does not count as a hold.
+    pub(crate) since: Option<Instant>,
+    /// Whether it had to wait for somebody.
+    pub(crate) contended: bool,
+}
+
+impl Claim {
+    /// Of a caller that has waited like this; `None` for what does not count as a hold.
+    pub(crate) fn new(owner: Owner, kind: Kind, wait: Option<Wait>) -> Self {
+        let contended = wait.is_some_and(|wait| wait.contended);
+        Self { owner, kind, since: wait.map(|wait| wait.since), contended }
+    }
+}
+
+/// What a claim was granted through.
+pub(crate) struct Grant {
+    pub(crate) join: JoinId,
+    pub(crate) node: NodeName,
+    pub(crate) fencing_token: i64,
+    pub(crate) session_id: i64,
+    pub(crate) term: Arc<Term>,
+}
+
+/// The holds of one client in one lock directory. All lock objects on one client and path share them, so re-entry goes
+/// by owner and path, not by object.
+pub(crate) struct Holds {
+    pub(crate) place: Place,
+    pub(crate) origin: Origin,
+    pub(crate) meter: Arc<Meter>,
+    driver: Arc<dyn Report>,
+    open: Mutex<Vec<Arc<Hold>>>,
+    pub(crate) permits: PermitNews,
+}
+
+/// What the semaphores on one directory know, besides their leases.
+#[derive(Default)]
+pub(crate) struct PermitNews {
+    /// Told whenever contenders of this client were seen to wait for permits.
+    pub(crate) waiting: Notify,
+    /// The number of permits that was last compared with the others', 0 if none was.
+    pub(crate) compared: AtomicU32,
+}
+
+/// One hold of one lock, shared by the leases of all its levels.
+pub(crate) struct Hold {
+    pub(crate) holds: Arc<Holds>,
+    pub(crate) claim: Claim,
+    pub(crate) grant: Grant,
+    /// When it began, if it counts.
+    began: Option<Instant>,
+    pub(crate) state: watch::Sender<LeaseState>,
+    /// Whether somebody has asked for the lock to be given up.
+    pub(crate) revoked: watch::Sender<bool>,
+    /// The leases that were not released yet. Changed only while the holds are locked.
+    pub(crate) levels: AtomicUsize,
+}
+
+impl std::fmt::Debug for Holds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Holds").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Hold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hold").field("node", &self.grant.node).finish_non_exhaustive()
+    }
+}
+
+impl Holds {
+    /// Those of a client that was made in a process, whose driver hears of them.
+    pub(crate) fn new(place: Place, origin: Origin, meter: Arc<Meter>, driver: Arc<dyn Report>) -> Self {
+        Self { place, origin, meter, driver, open: Mutex::default(), permits: PermitNews::default() }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<Arc<Hold>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn owned_by(&self, owner: Owner, kind: Kind) -> bool {
+        self.lock().iter().any(|hold| hold.held_by(owner, kind))
+    }
+
+    /// Tells the hold through a node whether it is out of touch with the server.
+    pub(crate) fn suspend(&self, node: &NodeName, suspended: bool) {
+        let (from, to) = if suspended {
+            (LeaseState::Held, LeaseState::Suspended)
+        } else {
+            (LeaseState::Suspended, LeaseState::Held)
+        };
+        if let Some(hold) = self.lock().iter().find(|hold| hold.grant.node == *node) {
+            hold.change(|state| (state == from).then_some(to));
+        }
+    }
+
+    /// Tells the hold through a node that it is to be given up. Returns whether there is one.
+    pub(crate) fn revoke(&self, node: &NodeName) -> bool {
+        let holds = self.lock();
+        let hold = holds.iter().find(|hold| hold.grant.node == *node);
+        hold.is_some_and(|hold| {
+            hold.revoked.send_replace(true);
+            true
+        })
+    }
+
+    /// Declares the hold through a node lost, if there still is one.
+    pub(crate) fn lose(&self, node: &NodeName, reason: LossReason) {
+        let lost = take(&mut self.lock(), node);
+        if let Some(hold) = lost {
+            hold.lose(reason);
+        }
+    }
+}
+
+/// Takes the hold through a node out of those of its directory: it ends.
+pub(crate) fn take(holds: &mut Vec<Arc<Hold>>, node: &NodeName) -> Option<Arc<Hold>> {
+    let position = holds.iter().position(|hold| hold.grant.node == *node)?;
+    let hold = holds.swap_remove(position);
+    if let Some(began) = hold.began {
+        let lasted = began.elapsed();
+        hold.holds.meter.ended(lasted);
+        let (path, node) = (hold.holds.place.path(), hold.grant.node.as_str());
+        tracing::debug!(%path, %node, ?lasted, "held no more");
+    }
+    Some(hold)
+}
+
+impl Hold {
+    /// With one level, beginning now.
+    pub(crate) fn new(holds: Arc<Holds>, claim: Claim, grant: Grant) -> Self {
+        Self {
+            holds,
+            claim,
+            grant,
+            began: claim.since.map(|_| Instant::now()),
+            state: watch::Sender::new(LeaseState::Held),
+            revoked: watch::Sender::new(false),
+            levels: AtomicUsize::new(1),
+        }
+    }
+
+    pub(crate) fn held_by(&self, owner: Owner, kind: Kind) -> bool {
+        self.claim.owner == owner && self.claim.kind == kind && self.state().holds()
+    }
+
+    /// Tells the driver.
+    pub(crate) fn report(&self, notice: impl FnOnce(NodeName) -> Notice) -> Result<()> {
+        self.holds.driver.report(self.holds.place.full(), notice(self.grant.node.clone()))
+    }
+
+    /// The error for a reply of the driver's that will never come.
+    pub(crate) fn silence(&self) -> Error {
+        self.holds.driver.silence()
+    }
+
+    /// The state by the clock: a timer may be late, as after the machine was suspended. A loss that was seen is final.
+    pub(crate) fn state(&self) -> LeaseState {
+        let state = self.last_state();
+        if !state.holds() || self.grant.term.runs() {
+            return state;
+        }
+        if self.lose(LossReason::TermEnded) {
+            self.report(|node| Notice::Expired { node }).ok();
+        }
+        self.last_state()
+    }
+
+    /// Changes the state to lost. Returns whether it was not before.
+    fn lose(&self, reason: LossReason) -> bool {
+        let (path, node) = (self.holds.place.path(), self.grant.node.as_str());
+        let accident = reason != LossReason::ClientClosed;
+        let lost = self.change(|state| {
+            // Counted before anybody hears of it.
+            if state.holds() && self.began.is_some() && accident {
+                self.holds.meter.lost();
+            }
+            state.holds().then_some(LeaseState::Lost(reason))
+        });
+        match (lost, accident) {
+            (true, true) => tracing::warn!(%path, %node, %reason, "lock lost"),
+            (true, false) => tracing::debug!(%path, %node, %reason, "lock lost"),
+            (false, _) => {}
+        }
+        lost
+    }
+
+    /// Whether a state, of the hold or of one of its leases, still proves anything.
+    pub(crate) fn check(&self, state: LeaseState) -> Result<()> {
+        self.holds.origin.check()?;
+        match state {
+            LeaseState::Held | LeaseState::Suspended => Ok(()),
+            LeaseState::Lost(reason) => {
+                let message = format!(
+                    "the lock {} is lost: {reason}; another client may hold it. Stop what it protects, then acquire \
+                     it again",
+                    self.holds.place.path()
+                );
+                Err(Error::new(ErrorKind::LockLost, message))
+            }
+            LeaseState::Released => Err(Error::released()),
+        }
+    }
+
+    /// The state that was set last.
+    pub(crate) fn last_state(&self) -> LeaseState {
+        *self.state.borrow()
+    }
+
+    /// Changes the state, and tells those that wait for it. Returns whether it was changed.
+    pub(crate) fn change(&self, to: impl FnOnce(LeaseState) -> Option<LeaseState>) -> bool {
+        self.state.send_if_modified(|state| match to(*state) {
+            Some(new) => {
+                *state = new;
+                true
+            }
+            None => false,
+        })
+    }
+}

@@ -1,0 +1,71 @@
+//! What may become of a lease.
+
+use std::fmt;
+
+/// Why a lease was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// The server was out of reach for half the session time-out: from then on it could give the lock to somebody else.
+    TermEnded,
+    /// The server ended the session, or forgot it.
+    SessionExpired,
+    /// Somebody else deleted the lock's node.
+    NodeDeleted,
+    /// The client was closed while it held the lock.
+    ClientClosed,
+    /// This process inherited the lease through fork. The parent may still hold the lock.
+    Forked,
+}
+
+impl LossReason {
+    /// The reason in words, the same in all languages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TermEnded => "term ended",
+            Self::SessionExpired => "session expired",
+            Self::NodeDeleted => "node deleted",
+            Self::ClientClosed => "client closed",
+            Self::Forked => "inherited through fork",
+        }
+    }
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Whether a lease still proves anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseState {
+    /// The lock is held.
+    Held,
+    /// The lock is held, but the server is out of reach. Held again if the server answers in time, else lost.
+    Suspended,
+    /// The lock is lost, for good.
+    Lost(LossReason),
+    /// This lease was released. Other leases of the same hold may still be held.
+    Released,
+}
+
+impl LeaseState {
+    /// The state's name, the same in all languages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Suspended => "suspended",
+            Self::Lost(_) => "lost",
+            Self::Released => "released",
+        }
+    }
+
+    /// Whether the lock is held, in touch with the server or not.
+    pub(crate) fn holds(self) -> bool {
+        matches!(self, Self::Held | Self::Suspended)
+    }
+}

@@ -1,0 +1,163 @@
+//! The leases of several locks or permits that were acquired together.
+
+use std::future::{Future, poll_fn};
+use std::ops::Index;
+use std::pin::Pin;
+use std::task::Poll;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::lease::Lease;
+use crate::lease_state::{LeaseState, LossReason};
+
+/// The leases of one acquire of several locks or permits, in the order in which they were taken.
+///
+/// Each may be released on its own. Dropping them releases those that are left, the newest first.
+#[derive(Debug, Default)]
+pub struct Leases(Vec<Lease>);
+
+impl Leases {
+    /// Adds the lease that was taken last.
+    pub(crate) fn push(&mut self, lease: Lease) {
+        self.0.push(lease);
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The leases, in the order in which they were taken.
+    pub fn iter(&self) -> std::slice::Iter<'_, Lease> {
+        self.0.iter()
+    }
+
+    /// Succeeds while all are held. Sends nothing.
+    ///
+    /// # Errors
+    /// As [`Lease::check`], of the first for which it fails.
+    pub fn check(&self) -> Result<()> {
+        self.iter().try_for_each(Lease::check)
+    }
+
+    /// Whether all are held. Sends nothing.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    /// Whether one is left to be released. False in a process that inherited them through fork. Sends nothing.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.iter().any(Lease::is_open)
+    }
+
+    /// The first of them that is lost, and why. Sends nothing.
+    #[must_use]
+    pub fn first_loss(&self) -> Option<(&Lease, LossReason)> {
+        self.iter().find_map(|lease| match lease.state() {
+            LeaseState::Lost(reason) => Some((lease, reason)),
+            _ => None,
+        })
+    }
+
+    /// Waits until one of them is lost: which one, and why. Never returns if all are released in time.
+    ///
+    /// Cancel safe: dropping the future changes nothing.
+    pub fn lost(&self) -> impl Future<Output = (usize, LossReason)> + Send + 'static {
+        let mut losses: Vec<Pin<Box<dyn Future<Output = LossReason> + Send>>> = Vec::new();
+        for lease in &self.0 {
+            losses.push(Box::pin(lease.lost()));
+        }
+        poll_fn(move |context| {
+            for (index, loss) in losses.iter_mut().enumerate() {
+                if let Poll::Ready(reason) = loss.as_mut().poll(context) {
+                    return Poll::Ready((index, reason));
+                }
+            }
+            Poll::Pending
+        })
+    }
+
+    /// Releases those that were not released yet, the newest first. All are on their way when this function returns; the
+    /// future waits until the server has acknowledged them. See [`Lease::release`].
+    ///
+    /// Cancel safe: a future that is dropped leaves the release going on in the background.
+    ///
+    /// # Errors
+    /// [`NotHeld`](crate::ErrorKind::NotHeld) if all were released before, [`Forked`](crate::ErrorKind::Forked).
+    pub fn release(&self) -> impl Future<Output = Result<()>> + Send + 'static {
+        let begun = self.release_each(Lease::begin_release);
+        async move {
+            for acknowledged in begun? {
+                acknowledged.await.ok();
+            }
+            Ok(())
+        }
+    }
+
+    /// Like [`release`](Self::release), without waiting for the acknowledgement.
+    ///
+    /// # Errors
+    /// As [`release`](Self::release).
+    pub fn release_in_background(&self) -> Result<()> {
+        self.release_each(Lease::release_in_background).map(drop)
+    }
+
+    /// Releases all, the newest first; fails if there was nothing to release.
+    fn release_each<T>(&self, release: impl Fn(&Lease) -> Result<T>) -> Result<Vec<T>> {
+        let mut released = Vec::new();
+        for lease in self.iter().rev() {
+            match release(lease) {
+                Ok(done) => released.push(done),
+                Err(error) if error.kind() == ErrorKind::NotHeld => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if released.is_empty() {
+            return Err(Error::not_held("these leases have been released already"));
+        }
+        Ok(released)
+    }
+}
+
+impl Drop for Leases {
+    fn drop(&mut self) {
+        while let Some(newest) = self.0.pop() {
+            drop(newest);
+        }
+    }
+}
+
+impl Index<usize> for Leases {
+    type Output = Lease;
+
+    fn index(&self, index: usize) -> &Lease {
+        &self.0[index]
+    }
+}
+
+/// The leases one by one, in the order in which they were taken.
+impl IntoIterator for Leases {
+    type Item = Lease;
+    type IntoIter = std::vec::IntoIter<Lease>;
+
+    fn into_iter(mut self) -> Self::IntoIter {
+        std::mem::take(&mut self.0).into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Leases {
+    type Item = &'a Lease;
+    type IntoIter = std::slice::Iter<'a, Lease>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}

@@ -1,0 +1,171 @@
+//! What the handles say to the driver, and everything else that reaches it: one channel, in the order in which things
+//! happened.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use zookeeper_client as zk;
+
+use crate::contender::Contender;
+use crate::error::{Error, Result};
+use crate::hold::{Claim, Holds, Notice, Report};
+use crate::lease::Lease;
+use crate::number::Number;
+use crate::process::Origin;
+use crate::queue::{Event, Intent, JoinId, Naming, NodeName};
+use crate::state::{ClientState, Status};
+
+/// Where the answer to a question goes.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
+
+/// What a handle wants. A path is a lock directory's, from the ensemble's root.
+pub(crate) enum Command {
+    /// Tell when there is a session.
+    Connect { reply: Reply<()> },
+    /// Acquire a lock.
+    Join(Attempt),
+    /// Nobody waits for this attempt any more.
+    Leave { path: Arc<str>, join: JoinId },
+    /// Something about a hold.
+    Hold { path: Arc<str>, notice: Notice },
+    /// Ask the server something that no queue needs to know.
+    Ask(Inquiry),
+    /// End the session and the driver.
+    Close { done: Option<oneshot::Sender<()>> },
+}
+
+/// An attempt to acquire a lock.
+pub(crate) struct Attempt {
+    pub(crate) join: JoinId,
+    pub(crate) holds: Arc<Holds>,
+    pub(crate) claim: Claim,
+    pub(crate) intent: Intent,
+    pub(crate) naming: Naming,
+    /// The data of its node.
+    pub(crate) data: Vec<u8>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) reply: Reply<Lease>,
+}
+
+/// What a handle asks the server, by way of the driver.
+pub(crate) enum Inquiry {
+    /// Who contends in this directory.
+    Contenders { path: Arc<str>, reply: Reply<Vec<Contender>> },
+    /// How many contend.
+    Count { path: Arc<str>, reply: Reply<usize> },
+    /// The number in this node, which is watched if that is asked for.
+    Number { node: Arc<str>, watch: bool, reply: Reply<Option<Number>> },
+    /// Do something to the contender's node at this full path.
+    Touch { node: Arc<str>, touch: Touch, reply: Reply<()> },
+}
+
+/// What is done to a contender's node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Touch {
+    /// Its owner is asked to give the lock up.
+    Revoke,
+    /// It is deleted.
+    Break,
+}
+
+/// What reaches a driver.
+pub(crate) enum Input {
+    Command(Command),
+    /// An event for the queue of this path, from the connection with this number.
+    Queue {
+        path: Arc<str>,
+        connection: u64,
+        event: Event,
+    },
+    News(News),
+    /// Somebody asks the owner of this node to give its lock up.
+    Revoked {
+        path: Arc<str>,
+        node: NodeName,
+    },
+}
+
+/// News of a session, with the session's number: late news of an earlier one is ignored.
+pub(crate) enum News {
+    /// The search for a session is over.
+    Established(u64, Result<zk::Client, zk::Error>),
+    /// The crate reports a state.
+    State(u64, zk::SessionState),
+    /// The server answers for another session than ours: it could not restore ours and said nothing (rule 11).
+    Replaced(u64),
+    /// A heartbeat was answered, and may have found that a node of ours is gone.
+    Beaten(u64, Option<(Arc<str>, NodeName)>),
+}
+
+/// The handles' end of the channel. The driver does not keep it: when the last handle lets go of it, the client closes.
+pub(crate) struct Mailbox {
+    pub(crate) origin: Origin,
+    pub(crate) status: Arc<Status>,
+    sender: mpsc::UnboundedSender<Input>,
+}
+
+/// The driver's end. What is sent before there is a driver waits in it.
+pub(crate) struct Inbox {
+    pub(crate) status: Arc<Status>,
+    /// For what the driver's own tasks have to tell.
+    pub(crate) sender: mpsc::UnboundedSender<Input>,
+    pub(crate) receiver: mpsc::UnboundedReceiver<Input>,
+}
+
+impl Mailbox {
+    pub(crate) fn new() -> (Self, Inbox) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let status: Arc<Status> = Arc::default();
+        let inbox = Inbox { status: Arc::clone(&status), sender: sender.clone(), receiver };
+        (Self { origin: Origin::new(), status, sender }, inbox)
+    }
+
+    /// Whether new work can be given to this client in this process.
+    pub(crate) fn usable(&self) -> bool {
+        self.origin.is_here() && self.status.get() != ClientState::Closed
+    }
+
+    pub(crate) fn send(&self, command: Command) -> Result<()> {
+        self.origin.check()?;
+        if self.status.get() == ClientState::Closed {
+            return Err(Error::client_closed());
+        }
+        self.sender.send(Input::Command(command)).map_err(|_| Error::client_closed())
+    }
+
+    /// What the driver answers. It cannot once the session is over, for what it asked then has no answer.
+    pub(crate) async fn answer<T>(&self, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
+        answer.await.unwrap_or_else(|_| Err(self.silence()))
+    }
+
+    /// Tells the driver to close; `None` if it has ended.
+    pub(crate) fn close(&self) -> Option<oneshot::Receiver<()>> {
+        close(&self.sender)
+    }
+}
+
+/// Tells a driver to close; `None` if it has ended.
+pub(crate) fn close(driver: &mpsc::UnboundedSender<Input>) -> Option<oneshot::Receiver<()>> {
+    let (done, closed) = oneshot::channel();
+    driver.send(Input::Command(Command::Close { done: Some(done) })).ok().map(|()| closed)
+}
+
+impl Report for Mailbox {
+    fn report(&self, directory: &Arc<str>, notice: Notice) -> Result<()> {
+        self.send(Command::Hold { path: Arc::clone(directory), notice })
+    }
+
+    fn silence(&self) -> Error {
+        if self.usable() { Error::unanswered() } else { Error::client_closed() }
+    }
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        // A forked child leaves the parent's driver alone.
+        if self.origin.is_here() {
+            self.sender.send(Input::Command(Command::Close { done: None })).ok();
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Which process this is. A forked child must not use what it inherited: it has none of its parent's threads, its locks
+//! may be held for ever by one of them, and its sockets are the parent's.
+//!
+//! The one fork detector. Handles remember where they were made ([`Origin`]) and refuse to work elsewhere; what
+//! belongs to a process hangs on it ([`PerProcess`]), and a child starts with a new one.
+
+use std::fmt;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// The count of forks between the process that first used the library and this one.
+fn generation() -> u64 {
+    static AT_FORK: Once = Once::new();
+    AT_FORK.call_once(|| {
+        // SAFETY: the handler only adds to an atomic, which is allowed between fork and exec.
+        unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
+    });
+    GENERATION.load(Ordering::Relaxed)
+}
+
+extern "C" fn after_fork() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The process in which something was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin(u64);
+
+impl Origin {
+    /// This process.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "two defaults could be two different values")]
+    pub fn new() -> Self {
+        Self(generation())
+    }
+
+    /// Whether that is this process, and not one that this one was forked from.
+    #[must_use]
+    pub fn is_here(self) -> bool {
+        self.0 == generation()
+    }
+
+    /// Fails elsewhere.
+    ///
+    /// # Errors
+    /// [`Forked`](crate::ErrorKind::Forked).
+    pub fn check(self) -> Result<()> {
+        if self.is_here() { Ok(()) } else { Err(Error::forked()) }
+    }
+}
+
+/// A value of which every process has its own, made on first use and kept until the process ends.
+///
+/// A forked child leaks its parent's: to drop it would touch the parent's locks and sockets.
+pub struct PerProcess<T>(AtomicPtr<(Origin, T)>);
+
+impl<T: Send + Sync> PerProcess<T> {
+    /// No value yet.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "for statics, which need a constant function")]
+    pub const fn new() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// This process's value, if it has been made.
+    pub fn get(&self) -> Option<&'static T> {
+        made_here(self.0.load(Ordering::Acquire))
+    }
+
+    /// This process's value; makes it on first use. Where several threads are first, what all but one have made is dropped.
+    ///
+    /// # Errors
+    /// As `make`.
+    pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&'static T, E> {
+        let before = self.0.load(Ordering::Acquire);
+        if let Some(value) = made_here(before) {
+            return Ok(value);
+        }
+        let ours = Box::into_raw(Box::new((Origin::new(), make()?)));
+        let published = match self.0.compare_exchange(before, ours, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => ours,
+            Err(theirs) => {
+                // SAFETY: `ours` was never published.
+                drop(unsafe { Box::from_raw(ours) });
+                theirs
+            }
+        };
+        // SAFETY: published, and never freed from here on. Only a thread of this process can have been faster.
+        Ok(unsafe { &(*published).1 })
+    }
+
+    /// As [`get_or_try_init`](Self::get_or_try_init), for what cannot fail to be made.
+    pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &'static T {
+        let value: Result<_, std::convert::Infallible> = self.get_or_try_init(|| Ok(make()));
+        match value {
+            Ok(value) => value,
+            Err(never) => match never {},
+        }
+    }
+}
+
+/// What was published, if it was in this process.
+fn made_here<T>(made: *const (Origin, T)) -> Option<&'static T> {
+    // SAFETY: null, or published by `PerProcess::get_or_try_init`; nothing is freed once it is published.
+    let made = unsafe { made.as_ref() };
+    made.filter(|(origin, _)| origin.is_here()).map(|(_, value)| value)
+}
+
+impl<T> fmt::Debug for PerProcess<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerProcess").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_made_once() {
+        static VALUE: PerProcess<u32> = PerProcess::new();
+        assert_eq!(VALUE.get(), None);
+        assert_eq!(VALUE.get_or_try_init(|| Err("no")), Err("no"));
+        assert_eq!((VALUE.get_or_init(|| 1), VALUE.get_or_init(|| 2), VALUE.get()), (&1, &1, Some(&1)));
+    }
+
+    #[test]
+    fn all_threads_get_the_same_value() {
+        static VALUE: PerProcess<usize> = PerProcess::new();
+        let threads: Vec<_> = (0..8).map(|n| std::thread::spawn(move || VALUE.get_or_init(|| n))).collect();
+        let first = VALUE.get_or_init(|| 9);
+        assert!(threads.into_iter().all(|thread| std::ptr::eq(thread.join().unwrap(), first)));
+    }
+}

@@ -1,0 +1,59 @@
+//! The drivers of this process, so that its end can close them all. A client that nobody has any more may still be
+//! closing.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::driver;
+use crate::error::Result;
+use crate::mailbox::{Inbox, Input, close};
+use crate::options::ClientOptions;
+use crate::process::PerProcess;
+use crate::runtime;
+
+/// A driver that has not ended yet.
+struct Running {
+    input: mpsc::WeakUnboundedSender<Input>,
+    task: JoinHandle<()>,
+}
+
+static DRIVERS: PerProcess<Mutex<Vec<Running>>> = PerProcess::new();
+
+/// A panic while it was locked left it usable: every change is a single insertion or removal.
+fn lock(drivers: &Mutex<Vec<Running>>) -> MutexGuard<'_, Vec<Running>> {
+    drivers.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a driver for what is in its inbox and will come. If there can be no thread for it, the inbox stays.
+pub(crate) fn start(options: &ClientOptions, inbox: &mut Option<Inbox>) -> Result<()> {
+    runtime::ready()?;
+    let Some(inbox) = inbox.take() else { return Ok(()) };
+    let mut drivers = lock(DRIVERS.get_or_init(Mutex::default));
+    let input = inbox.sender.downgrade();
+    let task = runtime::spawn(driver::drive(options.clone(), inbox))?;
+    drivers.retain(|driver| !driver.task.is_finished());
+    drivers.push(Running { input, task });
+    Ok(())
+}
+
+/// Closes all, and waits until they have ended, for up to `limit`.
+pub(crate) fn close_all(limit: Duration) {
+    let Some(drivers) = DRIVERS.get() else { return };
+    let drivers = std::mem::take(&mut *lock(drivers));
+    for driver in drivers.iter().filter_map(|driver| driver.input.upgrade()) {
+        drop(close(&driver));
+    }
+    let (done, finished) = std::sync::mpsc::channel();
+    let all_ended = runtime::spawn(async move {
+        for driver in drivers {
+            driver.task.await.ok();
+        }
+        done.send(()).ok();
+    });
+    if all_ended.is_ok() {
+        finished.recv_timeout(limit).ok();
+    }
+}
