@@ -1,4 +1,4 @@
-//! What the queue may cost, in requests; whoever adds a request to a budget makes a test fail here.
+//! What the queue may cost, in requests. Whoever adds a request to a budget makes a test fail here.
 
 mod model;
 
@@ -76,7 +76,7 @@ fn a_waiter_sets_three_watches_and_its_hand_off_costs_no_request() {
     play(&mut world, [round_trip(0), round_trip(0)].concat());
     let waiting = Requests { creates: 1, lists: 1, watches: 3, ..Requests::default() };
     assert_eq!(*requests(&world, 0), waiting);
-    // The first is two away from the nearest: its end is nobody's business.
+    // The first is two away from the nearest: nobody hears of its end.
     play(&mut world, [Step::Exit(0)].into_iter().chain(round_trip(0)));
     assert_eq!(*requests(&world, 0), waiting);
     // The second was the second-nearest: one listing, while the nearest still waits or holds.
@@ -127,7 +127,7 @@ fn local_waiters_behind_somebody_else_share_three_watches() {
     play(&mut world, [round_trip(0), round_trip(0)].concat());
     assert_eq!(*requests(&world, 0), Requests { creates: 5, lists: 1, watches: 3, ..Requests::default() });
     world.finish().unwrap();
-    // Five deletes; no watch for whoever comes to stand behind its own client; one listing behind the first's end.
+    // Five deletes; no watch for a waiter that comes to stand behind its own client; one listing after the first's end.
     assert!(requests(&world, 0).all() <= 16, "{:?}", requests(&world, 0));
 }
 
@@ -159,7 +159,7 @@ fn an_adjacent_hand_off_takes_no_round_trip() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// However they fall into the first one's round trip.
+    /// At whatever point of the first one's round trip they come.
     #[test]
     fn joins_at_once_cost_a_create_each_and_at_most_two_listings(
         moves in prop::collection::vec(0..4u8, 0..40),

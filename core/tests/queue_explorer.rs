@@ -13,8 +13,8 @@ const MISSED: &str = "Something that the scene is about no longer happens: the q
                       model allows less. Find out what, and mend it. If the protocol was changed so that the scene is \
                       rightly smaller, change the scene or its floor in the same commit, and say why.";
 
-/// Explores a scene. A scene that finds no mistake proves nothing if little happens in it, so it has floors: a number of
-/// distinct states, a grant, and each event of its budget as often as the budget allows.
+/// Explores a scene. A scene that finds no mistake proves nothing if little happens in it, so it has floors: a number
+/// of distinct states, a grant, and each event of its budget as often as the budget allows.
 #[track_caller]
 fn play(scene: Scene, at_least: usize) {
     let Explored { states, grants, unspent } =

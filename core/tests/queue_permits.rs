@@ -48,7 +48,7 @@ impl Directory {
         self.queue.handle(Event::Join(JoinId(id), Naming::Curator, Kind::Permit(permits), intent));
     }
 
-    /// Answers requests until there are no more; returns who was granted.
+    /// Answers requests until there are no more. Returns those that were granted a permit.
     fn run(&mut self) -> Vec<JoinId> {
         self.queue.settle();
         while let Some(action) = self.queue.next_action() {
@@ -114,7 +114,7 @@ fn who_waits_watches_the_children_and_is_granted_when_there_is_room() {
     assert_eq!(directory.run(), []);
     assert!(directory.watch.is_some());
     assert!(directory.queue.awaits_permits());
-    // Whichever goes.
+    // Whichever node goes.
     directory.exit(&others[1]);
     assert_eq!(directory.run(), [JoinId(1)]);
     assert!(!directory.queue.awaits_permits());
@@ -148,11 +148,11 @@ fn the_number_is_that_of_those_who_wait() {
     let mut directory = Directory::new();
     directory.join(1, 1, Intent::Wait);
     assert_eq!(directory.run(), [JoinId(1)]);
-    // It grew: the holder knew a smaller number.
+    // The number grew: the holder joined when it was smaller.
     directory.join(2, 3, Intent::Wait);
     directory.join(3, 3, Intent::Wait);
     assert_eq!(directory.run(), [JoinId(2), JoinId(3)]);
-    // It shrank: the holders knew a larger one.
+    // The number shrank: the holders joined when it was larger.
     directory.join(4, 2, Intent::Wait);
     assert_eq!(directory.run(), []);
     directory.queue.handle(Event::Release(JoinId(2)));

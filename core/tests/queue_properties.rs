@@ -1,6 +1,6 @@
-//! Properties of the queue under random orders of events, with everything that can go wrong going wrong.
+//! Properties of the queue under random orders of events, while all that can go wrong does.
 //!
-//! After the random steps the faults end, everybody has their turn, and then nobody may wait and nothing be left.
+//! After the random steps the faults end and everybody has their turn. Then nobody may wait and nothing may be left.
 //! `PROPTEST_CASES` sets another number of cases.
 
 mod model;
@@ -11,7 +11,7 @@ use zklock::queue::{Intent, Kind, Naming};
 
 use self::model::{Permission, Step, World};
 
-/// How often what happens, relative to the rest.
+/// How often each sort of thing happens, relative to the others.
 #[derive(Clone, Copy)]
 struct Weights {
     asks: u32,
@@ -60,7 +60,7 @@ fn steps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(scraps(scene), 0..scene.steps).prop_map(|scraps| scraps.concat())
 }
 
-/// A step, or a few that together lead to where it becomes interesting.
+/// A step, or a few that together lead to an interesting state.
 fn scraps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
     let Scene { clients, foreign, .. } = scene;
     let queue_up = (0..clients, kind(scene.wishes)).prop_map(|(c, kind)| {
@@ -214,7 +214,7 @@ const EVERYTHING: Scene = Scene {
     weights: Weights { asks: 6, moves: 18, faults: 4, losses: 1, others: 4, operators: 1, refusals: 0 },
 };
 
-/// One client alone: its own nodes and requests are all that can confuse it.
+/// One client alone: only its own nodes and requests can confuse it.
 const ALONE: Scene = Scene {
     clients: 1,
     foreign: 0,
@@ -247,7 +247,7 @@ const BUSY: Scene = Scene { clients: 3, foreign: 2, steps: 160, wishes: Wishes::
 /// Readers, writers and downgrades, on both sides.
 const READ_WRITE: Scene = Scene { wishes: Wishes::ReadWrite, ..EVERYTHING };
 
-/// Permits: nobody else's nodes are among them.
+/// Permits: only our clients ask for them.
 const PERMITS: Scene = Scene { foreign: 0, wishes: Wishes::Permits(2), ..EVERYTHING };
 
 proptest! {
@@ -296,7 +296,7 @@ proptest! {
     }
 }
 
-/// The term ends between the wish for a writer's place and the driver's hearing of it.
+/// The term ends after a reader asks for a writer's place and before the driver hears of it.
 #[test]
 fn a_reader_comes_too_late_for_its_writers_place() {
     let ask = |kind| Step::Join(0, Naming::Curator, kind, Intent::Wait);
@@ -309,7 +309,7 @@ fn a_reader_comes_too_late_for_its_writers_place() {
     }
 }
 
-/// Nodes that come into a directory made anew were never before one that an operator deleted in the last.
+/// A node in a directory that was made anew was never before a node that an operator deleted in the old one.
 #[test]
 fn numbers_begin_anew_with_the_directory() {
     let ask = Step::Join(0, Naming::Curator, Kind::Exclusive, Intent::Wait);

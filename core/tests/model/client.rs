@@ -36,11 +36,11 @@ pub(crate) struct Wish {
 pub(crate) struct Place {
     pub(crate) session: SessionId,
     pub(crate) sequence: u64,
-    /// The writer was lost before the driver heard of the wish: it may, but need not, come into the place.
+    /// The writer was lost before the driver heard of the wish: the reader may, but need not, come into its place.
     pub(crate) late: bool,
 }
 
-/// A lock held, as far as the application knows.
+/// A lock that the application believes it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Hold {
     pub(crate) kind: Kind,
@@ -96,10 +96,10 @@ pub(crate) struct Client {
     pub(crate) holds: BTreeMap<JoinId, Hold>,
     /// What the application heard since the last time that somebody looked.
     pub(crate) told: Vec<Told>,
-    /// Which attempt each name before its sequence number was made for.
+    /// Which attempt each name, without its sequence number, was made for.
     pub(crate) prefixes: BTreeMap<String, JoinId>,
     pub(crate) requests: Requests,
-    /// What the client crate has. None between sessions.
+    /// What the client crate keeps. None between sessions.
     pub(crate) session: Option<Session>,
     inbox: VecDeque<Input>,
     pub(crate) queue: Option<Pipe>,
@@ -194,7 +194,7 @@ impl Client {
         self.inbox.push_back(Input::Beat);
     }
 
-    /// What the application holds by all that it can know: its term runs.
+    /// What the application may believe that it holds: its term runs.
     pub(crate) fn believed(&self) -> impl Iterator<Item = &Hold> {
         let running = self.session.as_ref().filter(|session| session.term_runs()).map(|session| session.id);
         self.holds.values().filter(move |hold| running == Some(hold.session))
@@ -235,12 +235,12 @@ impl Client {
         !self.live
     }
 
-    /// Whether the driver is connected, and has drawn its conclusions from all that happened.
+    /// Whether the driver is connected, and has drawn its conclusions from everything that happened.
     pub(crate) fn has_settled(&self) -> bool {
         self.connected && !self.has_news()
     }
 
-    /// Whether there is anything for the driver to take in, be it only that a term began or ended.
+    /// Whether there is anything for the driver to take in, even if only that a term began or ended.
     pub(crate) fn has_news(&self) -> bool {
         !self.inbox.is_empty() || self.term != self.term_runs()
     }
@@ -367,7 +367,7 @@ impl Client {
         }
     }
 
-    /// Looks at the clock, and tells what follows from it: with the term all holds end, and their nodes go.
+    /// Looks at the clock, and acts on it: with the term all holds end, and their nodes are deleted.
     fn check_term(&mut self) {
         let running = self.term_runs();
         if running == std::mem::replace(&mut self.term, running) {
@@ -383,7 +383,7 @@ impl Client {
         self.tell(if running { Event::TermBegan } else { Event::TermEnded });
     }
 
-    /// A writer is lost: the wishes for its place that the driver has yet to hear of come too late.
+    /// A writer is lost: those wishes for its place that the driver has yet to hear of come too late.
     fn come_too_late(&mut self, writer: JoinId) {
         for input in &self.inbox {
             let Input::Join(reader, _, _, Intent::Downgrade(of)) = input else { continue };
@@ -476,7 +476,7 @@ impl Client {
         let kind = wish.map_or(unwanted, |wish| wish.kind);
         self.holds.insert(join, Hold { kind, place, node, czxid, session });
         let Some(wish) = wish else {
-            // Left, but the driver did not know yet: nobody receives the lease, which releases it.
+            // It left, but the driver did not know yet. Nobody receives the lease, which releases it.
             return self.inbox.push_back(Input::Release(join));
         };
         // An owner that asked for both halves at once must not wait for itself with the other one.

@@ -1,8 +1,8 @@
 //! Every order of events in a small world.
 //!
-//! Breadth first, so that a counterexample is a shortest one. Distinct states are told by a hash of 64 bits: among
-//! a million of them the chance that two are mistaken for each other is one in thirty million. What is
-//! random elsewhere is a budget here: each scene says how many joins, leaves, cuts and losses there may be.
+//! Breadth first, so that a counterexample is a shortest one. A hash of 64 bits tells states apart: among a million of
+//! them the chance that two are mistaken for each other is one in thirty million. What is random in the property tests
+//! is a budget here: each scene says how many joins, leaves, cuts and losses there may be.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -15,7 +15,7 @@ use zklock::queue::{Intent, Kind, Naming};
 
 const ALL: usize = usize::MAX;
 
-/// From every so many-th state all faults end and everybody has their turn.
+/// From one in this many states all faults end and everybody has their turn.
 const SAMPLE: u64 = 8;
 
 /// What may still happen.
@@ -36,7 +36,7 @@ pub(crate) struct Budget {
     pub(crate) pauses: u8,
     /// Sessions that are replaced silently.
     pub(crate) replacements: u8,
-    /// Foreign contenders that queue up.
+    /// How often foreign contenders queue up.
     pub(crate) enters: u8,
     /// Steps of foreign downgrades, of which each takes two.
     pub(crate) downgrades: u8,
@@ -181,7 +181,7 @@ impl Scene {
         Ok(Explored { states: parents.len(), grants, unspent })
     }
 
-    /// The moves that lead to a state, and the one that was wrong there; none if it was the end that was.
+    /// The moves that lead to a state, and the last one, which was wrong; none if what was wrong is how it ended.
     fn counterexample(
         &self,
         problem: String,
@@ -214,15 +214,15 @@ pub(crate) struct Explored {
     pub(crate) states: usize,
     /// How many moves granted somebody the lock.
     pub(crate) grants: usize,
-    /// What the budget allows, and never happened as often.
+    /// The events that never happened as often as the budget allows.
     pub(crate) unspent: Vec<&'static str>,
 }
 
-/// A shortest way to what must not happen.
+/// A shortest way to something that must not happen.
 pub(crate) struct Counterexample {
     pub(crate) problem: String,
     pub(crate) moves: Vec<Vec<Step>>,
-    /// How many states were seen before.
+    /// How many states had been seen by then.
     pub(crate) seen: usize,
 }
 
@@ -239,8 +239,8 @@ struct State {
     budget: Budget,
 }
 
-/// What can happen next: a few steps in a row that nothing could come between and make a difference, and what may still
-/// happen then.
+/// What can happen next: a few steps in a row, between which nothing could come that makes a difference; and what may
+/// still happen then.
 type Move = (Vec<Step>, Budget);
 
 impl State {
@@ -339,7 +339,8 @@ impl State {
             return;
         }
         let budget = Budget { faults: budget.faults - 1, ..budget };
-        // Only a cut tells what was written from what was not, or news that waits from news that was heard.
+        // Only a cut makes a difference between what was written and what was not, or between news that waits and news
+        // that was heard.
         if up && budget.cuts > 0 {
             let left = Budget { cuts: budget.cuts - 1, ..budget };
             add(&[Step::Cut(number), drive], left);

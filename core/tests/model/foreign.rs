@@ -28,7 +28,7 @@ impl Foreign {
         Self { number, session: server.begin_session(), attempts: 0, stage: Stage::Away }
     }
 
-    /// The node that it holds through.
+    /// The node through which it holds.
     pub(crate) fn held(&self) -> Option<&NodeName> {
         match &self.stage {
             Stage::Held(node) | Stage::Downgrading(node, _) => Some(node),
@@ -44,7 +44,7 @@ impl Foreign {
         matches!(self.stage, Stage::Queued(_))
     }
 
-    /// Whether looking would change nothing, and nothing is to be released.
+    /// Whether it holds nothing, and looking would change nothing.
     pub(crate) fn is_at_rest(&self, server: &Server) -> bool {
         let mut next = self.clone();
         next.look(server);
@@ -73,7 +73,7 @@ impl Foreign {
         self.stage = Stage::Queued(NodeName::parse(&name).expect("a sequential name"));
     }
 
-    /// Looks whether it is first. Returns whether it holds from now on.
+    /// Looks whether it is first. Returns whether it now holds.
     pub(crate) fn look(&mut self, server: &Server) -> bool {
         let Stage::Queued(node) = &self.stage else {
             return false;
@@ -103,7 +103,8 @@ impl Foreign {
         }
     }
 
-    /// One half of a downgrade: first the reader's node with the writer's number, then the end of the writer's.
+    /// One half of a downgrade: first it makes the reader's node with the writer's number, then it deletes the
+    /// writer's.
     pub(crate) fn downgrade(&mut self, server: &mut Server) {
         match &self.stage {
             Stage::Held(writer) if writer.kind() == Kind::Write && server.exists(writer.as_str()) => {

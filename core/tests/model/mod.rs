@@ -4,7 +4,7 @@
 //! Nothing in it is random: [`Step`]s say what happens next, so that property tests can draw them and an explorer can
 //! try them all. A [`World`] is a value that can be cloned, compared and hashed.
 
-// Each test binary uses another part of the model.
+// Each test binary uses a different part of the model.
 #![allow(dead_code)]
 
 mod client;
@@ -25,11 +25,11 @@ pub(crate) use self::network::Session;
 use self::server::CHILDREN;
 pub(crate) use self::server::{Permission, Server, Zxid};
 
-/// More looks than a queue remembers that a create may come late.
+/// More looks than those for which a queue remembers that a create may come late.
 const MANY_LOOKS: u32 = 32;
 
-/// Something that happens. The first number is the client's, or the foreign contender's; a step that is not possible
-/// does nothing. Numbers of joins and nodes wrap around.
+/// Something that happens. The first number is that of the client, or of the foreign contender. An impossible step does
+/// nothing. Numbers of joins and nodes wrap around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
     Join(usize, Naming, Kind, Intent),
@@ -43,7 +43,7 @@ pub(crate) enum Step {
     LookAgain(usize),
     /// The driver sends a heartbeat, if it has a reason for one.
     Beat(usize),
-    /// The crate writes so many requests.
+    /// The crate writes this many requests.
     Flush(usize, usize),
     /// The server takes a request.
     Serve(usize),
@@ -53,22 +53,22 @@ pub(crate) enum Step {
     Receive(usize),
     /// The crate reads all that has come.
     ReceiveAll(usize),
-    /// The driver takes so many inputs.
+    /// The driver takes this many inputs.
     Drive(usize, usize),
     /// All of these until nothing moves, with a server that does not lag; then the driver takes all inputs.
     Pump(usize),
     Cut(usize),
     /// A request that had reached the server before the cut is carried out after all.
     ServeGhost(usize),
-    /// The client connects again, to a server that is so many transactions behind.
+    /// The client connects again, to a server that is this many transactions behind.
     Reconnect(usize, Zxid),
-    /// The server that the client was cut from takes the session back, with the requests that had reached it.
+    /// The server that the client was cut from takes the session back, with the requests that had reached that server.
     TakeBack(usize),
-    /// So much time passes without a proof that the client's term is over.
+    /// The client's term ends: no proof came in time.
     EndTerm(usize),
-    /// So much time passes that the server ends the client's session; the term was over before.
+    /// Enough time passes that the server ends the client's session. The term was over before.
     Expire(usize),
-    /// The client ends its session without the server's knowing.
+    /// The client ends its session, and the server does not know.
     GiveUp(usize),
     /// The client connects to a server that cannot restore its session, and finds itself in another one.
     Replace(usize),
@@ -291,8 +291,8 @@ impl World {
         Ok(told)
     }
 
-    /// A grant is right if the client's term runs, if the node is this session's own, and if nobody stands before it
-    /// with whom its owner cannot hold.
+    /// A grant is right if the client's term runs, the node is this session's own, and nobody stands before it that its
+    /// owner cannot hold with.
     fn check_grant(&self, number: usize, join: JoinId) -> Result<(), String> {
         let client = &self.clients[number];
         let Some(hold) = client.holds.get(&join) else {
@@ -311,7 +311,7 @@ impl World {
         if node.gone.is_some() {
             return Err(format!("{who}, which it had deleted itself"));
         }
-        // It comes too late, and will find out: an operator deleted the writer.
+        // An operator deleted the writer: the grant comes too late, and the reader will find out.
         if in_place && self.is_deleted(&hold.node) {
             return Ok(());
         }
@@ -350,8 +350,8 @@ impl World {
         }
     }
 
-    /// Nobody can promise that a holder whose node an operator deletes hears of it before the next one holds. But whose
-    /// node was deleted while it still waited behind somebody else's must not be granted the lock (rule 6).
+    /// Nobody can promise that a holder whose node an operator deletes hears of it before the next one holds. But a
+    /// waiter whose node was deleted while it stood behind somebody else's must not be granted the lock (rule 6).
     fn check_deleted(&self, who: &str, hold: &Hold) -> Result<(), String> {
         let node = &self.server.nodes[hold.node.as_str()];
         let stood_before = |name: &NodeName| {
@@ -365,7 +365,8 @@ impl World {
         let names = self.server.nodes.keys().filter_map(|name| NodeName::parse(name));
         let mut before: Vec<_> = names.filter(stood_before).collect();
         before.sort();
-        // Behind a node of our own client the adjacent hand-off asks no server, nor do readers that go in together.
+        // Behind a node of our own client no server is asked: neither by the adjacent hand-off nor by readers that are
+        // granted together.
         let owner = |name: &NodeName| self.server.nodes[name.as_str()].owner;
         let nearest = before.iter().rev().take_while(|name| owner(name) != node.owner);
         for other in nearest {
@@ -376,15 +377,15 @@ impl World {
         Ok(())
     }
 
-    /// Whether an operator deleted a node, or the writer's in whose place it is.
+    /// Whether an operator deleted a node, or the node of the writer whose place it took.
     fn is_deleted(&self, name: &NodeName) -> bool {
         let same =
             |other: &str| NodeName::parse(other).is_some_and(|other| other.sequence() == name.sequence());
         self.server.nodes.iter().any(|(other, node)| node.deleted_by_operator && same(other))
     }
 
-    /// Those who believe to hold can hold together. Not asked of those whose node, or that of the writer in whose place
-    /// they are, an operator deleted.
+    /// All that believe they hold can hold together. Those do not count whose node, or that of the writer whose place
+    /// they took, an operator deleted.
     fn check_exclusion(&self) -> Result<(), String> {
         let stands = |node: &NodeName| !self.is_deleted(node);
         let mut holders: Vec<(Option<usize>, &NodeName, Kind)> = Vec::new();
@@ -409,8 +410,8 @@ impl World {
         Ok(())
     }
 
-    /// No node is watched twice, and at most three watches are kept for each contender in the queue. The children are
-    /// watched at most once, perhaps a little longer than somebody waits for a permit.
+    /// No node is watched twice, and each contender in the queue keeps at most three watches. The children are watched
+    /// at most once, perhaps a little longer than somebody waits for a permit.
     fn check_watches(&self, number: usize) -> Result<(), String> {
         let client = &self.clients[number % self.clients.len()];
         let Some(session) = client.session.as_ref().filter(|_| client.has_settled()) else { return Ok(()) };
@@ -424,8 +425,8 @@ impl World {
         Ok(())
     }
 
-    /// Forgets what only counts, or is of no consequence where no server takes a session back: states that differ in
-    /// nothing else are the same.
+    /// Forgets counters, and what does not matter where no server takes a session back: states that differ in nothing
+    /// else are the same.
     pub(crate) fn forget_costs(&mut self) {
         for client in &mut self.clients {
             client.requests = Requests::default();
@@ -464,7 +465,7 @@ impl World {
         Err("it never comes to rest".to_owned())
     }
 
-    /// So much time passes that nothing can come late any more.
+    /// Enough time passes that nothing can come late any more.
     fn outlast_doubt(&mut self) -> Result<(), String> {
         for client in 0..self.clients.len() {
             for _ in 0..MANY_LOOKS {
@@ -505,7 +506,7 @@ impl World {
         Ok(())
     }
 
-    /// Whoever is at rest has no node, and needs no time to find that out.
+    /// A client at rest has no node left, and needs no more time to find out.
     fn check_nodes(&self) -> Result<(), String> {
         let left: Vec<_> = self.server.children_at(self.server.now);
         let left: Vec<_> = left.iter().filter(|child| self.server.nodes[*child].owner.is_some()).collect();

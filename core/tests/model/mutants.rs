@@ -1,7 +1,7 @@
 //! Known ways to get the protocol wrong.
 //!
-//! The queue turns events into actions, so a bug of it is planted from outside: a [`Pipe`] stands before the real queue,
-//! and rewrites or swallows what goes in and what comes out. Without a mutant it passes on everything.
+//! The queue turns events into actions, so its bugs are planted from outside: a [`Pipe`] stands before the real queue,
+//! and rewrites or swallows what goes in and what comes out. Without a mutant it passes everything on.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -18,12 +18,12 @@ pub(crate) enum Request {
     Watch(Ticket, String),
     Unwatch(String),
     Delete(Ticket, String),
-    /// A transaction that checks nodes: a committed write, whatever it finds.
+    /// A transaction that checks nodes: a committed write, whatever its result.
     Heartbeat(Vec<NodeName>),
 }
 
 impl Request {
-    /// What is watched if this is done.
+    /// What this request sets a watch on.
     fn watches(&self) -> Option<(Ticket, &str)> {
         match self {
             Self::Watch(ticket, name) => Some((*ticket, name)),
@@ -32,7 +32,7 @@ impl Request {
         }
     }
 
-    /// Whether this answer to it proves that the session stands.
+    /// Whether this answer proves that the session still existed.
     fn is_proved_by(&self, answer: Option<&Event>) -> bool {
         let done = matches!(
             answer,
@@ -130,22 +130,22 @@ pub(crate) struct Session {
     replaced: bool,
     /// Whether the session's term runs, by the client's clock.
     term: bool,
-    /// The server may have ended the session: so much time has passed that no proof sent before is worth anything.
+    /// The server may have ended the session: enough time has passed that no proof sent before counts.
     outlived: bool,
     /// Not yet taken by the connection. The crate keeps them over a reconnection.
     outbox: VecDeque<Sent>,
     /// Written, and not answered yet.
     written: VecDeque<Sent>,
     connection: Option<Connection>,
-    /// Requests of the connection before, which the server may still carry out until the session moves.
+    /// Requests of the last connection, which its server may still carry out until the session moves.
     ghosts: VecDeque<Sent>,
-    /// What the ghosts were when the session moved. The server may have the session back, and carry them out, if the
-    /// client had tried to come back there first: its request to connect waits with them.
+    /// What the ghosts were when the session moved. Their server may take the session back, and carry them out, if the
+    /// client had first tried to come back there: its request to connect waits with them.
     stale: VecDeque<Sent>,
     /// The last transaction that a *reply* told of. The crate does not learn it from watch events, and the ensemble
     /// only refuses to serve it from a server that is behind this.
     seen: Zxid,
-    /// Acknowledged watches, with the connection number of the task that waits.
+    /// Acknowledged watches, each with the connection number of the task that waits for it.
     watchers: BTreeMap<Ticket, (String, u64)>,
     /// Watches that were dropped before they were acknowledged.
     cancelled: BTreeSet<Ticket>,
@@ -182,8 +182,8 @@ impl Session {
         self.term = false;
     }
 
-    /// Time passes until the server may end the session. This is what terms assume: that then the term is over, and also
-    /// that of every proof that was sent before.
+    /// Time passes until the server may end the session. Terms rest on this assumption: by then the term is over, and
+    /// so is that of every proof sent before.
     pub(crate) fn outlive(&mut self) {
         self.term = false;
         self.outlived = true;
@@ -339,7 +339,7 @@ impl Session {
                         (true, false) => drop(self.watchers.insert(ticket, (name.to_owned(), connection))),
                         (false, _) => {}
                     }
-                    // Its task was ended: nobody hears what came of it.
+                    // Its task was aborted: nobody hears the outcome.
                     if cancelled {
                         return;
                     }
@@ -393,8 +393,8 @@ impl Session {
         }
     }
 
-    /// A server that the session has left takes it back, and carries out what it had of it. Where the client is now it is
-    /// hung up on.
+    /// A server that the session has left takes it back, and carries out the requests that it had of it. The server
+    /// that the client is on now closes the connection.
     pub(crate) fn take_back(&mut self, server: &mut Server) {
         let stale = std::mem::take(&mut self.stale);
         let Some(current) = self.connection.as_mut().filter(|_| !stale.is_empty()) else { return };
@@ -409,7 +409,7 @@ impl Session {
         current.replies.push_back(Message::Closed);
     }
 
-    /// So much time passes that no server has anything of the session's past any more.
+    /// Enough time passes that no server has anything of the session's past any more.
     pub(crate) fn forget_the_past(&mut self) {
         self.stale.clear();
     }
@@ -428,7 +428,7 @@ impl Session {
         }
     }
 
-    /// A connection with the watches set again: those whose node is gone, or has changed, fire.
+    /// A connection with the watches set again. Those whose node is gone, or has changed, fire.
     fn connect(&self, server: &Server, at: Zxid) -> Connection {
         let mut connection = Connection::new(at);
         for (name, _) in self.watchers.values() {
@@ -443,7 +443,7 @@ impl Session {
         connection
     }
 
-    /// The server told that the session is over. What was not written is lost, and the driver may hear of that.
+    /// The server said that the session is over. What was not written is lost, and the driver may hear of that.
     fn expire(&mut self, news: &mut VecDeque<News>) {
         self.terminated = true;
         news.push_back(News::Expired);

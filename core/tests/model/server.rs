@@ -16,7 +16,7 @@ pub(crate) struct Node {
     /// None for a node that is not ephemeral.
     pub(crate) owner: Option<SessionId>,
     pub(crate) made: Zxid,
-    /// When its data was changed; at most once, which is all that a one-shot watch can tell.
+    /// When its data was changed. Once at most: a one-shot watch tells no more.
     pub(crate) changed: Option<Zxid>,
     pub(crate) gone: Option<Zxid>,
     /// Whether an operator deleted it.
@@ -36,7 +36,7 @@ pub(crate) enum Fired {
     Changed,
 }
 
-/// What access control lists can forbid. Not deletion: what may not be deleted can only be left.
+/// What access control lists can forbid. Not deletion: a node that must not be deleted could only be left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Permission {
     Create,
@@ -51,7 +51,7 @@ pub(crate) enum Failure {
     NodeExists,
 }
 
-/// The name under which the directory's own watch is kept: the one on its children.
+/// The name that stands for the directory itself among watches: the watch on its children.
 pub(crate) const CHILDREN: &str = "";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -100,12 +100,12 @@ fn rule_13_a_refused_delete_is_answered_and_tried_again_at_the_next_look() {
     let (ticket, node) = deletes(&release)[0].clone();
     let refused = Outcome::Refused(Refusal::NotAuthorized);
     assert_eq!(desk.tell([Event::Deleted(ticket, refused)]), [Action::Released(A)]);
-    // Not dropped: whoever joins here next must know the node for ours.
+    // Not dropped: the next queue of this path would not know that the node is ours.
     assert!(!desk.0.is_idle());
     assert_eq!(deleted(&desk.tell([Event::LookAgain])), [node]);
 }
 
-/// Whoever is refused while its create is under way left a node behind for as long as the session lasted.
+/// A contender that was refused while its create was under way left a node behind for as long as the session lasted.
 #[test]
 fn rule_09_a_refusal_deletes_a_node_whose_create_is_still_under_way() {
     let mut desk = Desk::new(1);
@@ -120,7 +120,8 @@ fn rule_09_a_refusal_deletes_a_node_whose_create_is_still_under_way() {
     assert_eq!(deleted(&desk.tell([created(create(&second).0, &nodes[1])])), [nodes[1].clone()]);
 }
 
-/// Whoever was refused while its node was verified kept a place in the line without a contender: a panic.
+/// A contender that was refused while its node was being verified left a place in the line without a contender: a
+/// panic.
 #[test]
 fn rule_09_a_refusal_deletes_a_node_that_is_being_verified() {
     let mut desk = Desk::new(1);

@@ -110,8 +110,8 @@ fn rule_08_a_create_under_way_is_no_orphan() {
     assert_eq!(deleted(&actions), Vec::<String>::new());
 }
 
-/// The session went back to a server that had been stopped, by a request to connect that had waited there as the create
-/// had: the node stood before everybody, and nobody knew it.
+/// The session went back to a server that had been stopped, by a request to connect that had waited there like the
+/// create. The node stood before everybody, and nobody knew it.
 #[test]
 fn rule_08_a_create_that_was_given_up_may_come_late() {
     let mut desk = Desk::new(1);

@@ -12,7 +12,7 @@ fn rule_11_session_lost_ends_holds_and_lets_waiters_join_again() {
     assert_eq!(desk.tell([Event::SessionLost]), [Action::NodeLost(A)]);
     let again = desk.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     assert!(matches!(&again[..], [Action::Create(_, B, _), Action::List { .. }]), "{again:?}");
-    // A release that comes too late is answered all the same.
+    // A release that comes too late is still answered.
     assert_eq!(desk.tell([Event::Release(A)]), [Action::Released(A)]);
 }
 
@@ -36,7 +36,7 @@ fn rule_11_session_lost_parents_are_made_again_in_the_new_one() {
         Event::Created(create(&sent).0, Outcome::NoNode),
         Event::Listed(list(&sent).0, Outcome::NoNode),
     ]);
-    // The parents were under way; what came of it is never heard.
+    // The parents were under way; the outcome is never heard.
     let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     let made = desk.tell([Event::Created(create(&again).0, Outcome::NoNode)]);
     assert!(matches!(&made[..], [Action::MakeParents(_)]), "{made:?}");

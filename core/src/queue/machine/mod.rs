@@ -1,7 +1,8 @@
 //! The state machine.
 //!
-//! Each contender is in one of seven stages, or out of the queue. This is where each event leads; an empty cell means
-//! that the event changes nothing there. `settle`, after a batch of events, is the last row.
+//! Each contender is in one of seven stages, or out of the queue. It joins as Idle, or as Looking if it only tries. This
+//! is where each event leads from there; an empty cell means that the event changes nothing. The last row is what
+//! `settle` does after a batch of events.
 //!
 //! | Event | Idle | Looking | Creating | Unknown | Verifying | Queued | Held |
 //! |---|---|---|---|---|---|---|---|
@@ -15,32 +16,35 @@
 //! | `ParentsMade` refused | out | | | | | | |
 //! | `Listed`, node shown | | | | Verifying | | ⁶ | |
 //! | `Listed`, node not shown | | Idle, out ⁷ | | Idle ⁸ | | Idle ⁹ | out ⁹ |
+//! | `Listed`, `Watched` refused | out | out | ¹ | ¹ | ¹ | out ✗ | |
 //! | `Verified` ours | | | | | Queued ⁴ | | |
-//! | `Verified` not ours | | | | | Idle | | |
+//! | `Verified` not ours | | | | | Idle ¹⁰ | | |
 //! | `Verified` no node, lost | | | | | Unknown | | |
 //! | `Verified` refused | | | | | out ✗ | | |
-//! | `Gone`, `Missing`: own node | | | | | | Idle | out ¹⁰ |
-//! | `Listed`, `Watched` refused | out | out | ¹ | ¹ | ¹ | out ✗ | |
+//! | `Gone`, `Missing`: own node | | | | | | Idle | out ¹¹ |
 //! | `Disconnected` | | | | | | ⁶ | |
-//! | `SessionLost` | Idle | Looking | Idle ¹ | Idle ¹ | Idle ¹ | Idle | out ¹⁰ |
-//! | settle | Creating ¹¹ | | | | | Held ¹² | |
+//! | `SessionLost` | Idle | Looking | Idle ¹⁰ | Idle ¹⁰ | Idle ¹⁰ | Idle | out |
+//! | settle | Creating ¹² | | | | | Held ¹³ | out ✗ ² |
 //!
 //! ✗ Its node is doomed: deleted, again and again, until it or the session is gone (rules 9 and 13).
 //!
-//! 1. Stays, and is *leaving*: when the fate of its node is known it goes out instead, and the node is doomed (rule 9).
-//! 2. Stays, and is leaving, while a reader is on its way into its place (rule 4).
+//! 1. Stays, and is *leaving*: once the fate of its node is known, it is out and the node is doomed (rule 9).
+//! 2. Not while a reader is on its way into its place: till then it stays, and is leaving (rule 4).
 //! 3. Stays, and remembers whose place it takes.
-//! 4. Or out ✗ if it is leaving, or if the sequence number is close to where the counter wraps (rule 2); Idle ✗ if the
+//! 4. Or out ✗ if it is leaving, or if the sequence number is close to where the counter wraps (rule 2). Or Idle ✗ if the
 //!    writer whose place it takes no longer holds (rule 4).
-//! 5. And the parents are made; or out, if it is leaving or this has happened too often (rule 3).
-//! 6. Stays; its place is confirmed by a listing on this connection, or no longer is (rule 10).
-//! 7. Idle if the lock is free, else out: it only tries (rule 14). So does a Queued one that a listing shows behind
-//!    another: out ✗.
-//! 8. Only after a sync, and if the listing was sent later than the create; else it stays (rule 8). Out if leaving.
-//! 9. Only if the listing was sent later than the create (rule 3).
-//! 10. With it a reader that is Queued in its place becomes Idle ✗ if the writer's node was deleted (rule 4).
-//! 11. When a session has begun and no parents are being made.
-//! 12. When it is its turn and the term runs (rules 4, 6, 7, 16 and 17).
+//! 5. And the parents are made. Or out, if it is leaving, or if this has happened too often (rule 3).
+//! 6. Stays. Its place is certain once a listing on this connection has shown it (rule 10). If it only tries, and stands
+//!    behind another, it is out ✗ (rule 14).
+//! 7. If the listing was sent later than the try began: Idle if the lock is free, else out (rule 14).
+//! 8. If the listing was sent after a sync and later than the create; else it stays (rule 8). Or out, if it is leaving.
+//! 9. If the listing was sent later than the create (rule 3).
+//! 10. Or out, if it is leaving.
+//! 11. And readers that are Queued in its place are Idle ✗ (rule 4).
+//! 12. If there is a session and no parents are being made.
+//! 13. If it is its turn and the term runs (rules 4, 6, 7, 16 and 17).
+//!
+//! A listing that shows a counter that has wrapped counts as refused too (rule 2).
 //!
 //! Every file here adds methods to [`Queue`]; `state` has its fields and hands each event to the method that takes it.
 
