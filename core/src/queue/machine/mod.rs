@@ -1,7 +1,7 @@
 //! The state machine.
 //!
-//! Each contender is in one of seven stages, or out of the queue. It joins as Idle, or as Looking if it only tries. This
-//! is where each event leads from there; an empty cell means that the event changes nothing. The last row is what
+//! Each contender is in one of seven stages, or out of the queue. It joins as Idle, or as Looking if it only tries.
+//! This is where each event leads from there; an empty cell means that the event changes nothing. The last row is what
 //! `settle` does after a batch of events.
 //!
 //! | Event | Idle | Looking | Creating | Unknown | Verifying | Queued | Held |
@@ -31,11 +31,11 @@
 //! 1. Stays, and is *leaving*: once the fate of its node is known, it is out and the node is doomed (rule 9).
 //! 2. Not while a reader is on its way into its place: till then it stays, and is leaving (rule 4).
 //! 3. Stays, and remembers whose place it takes.
-//! 4. Or out ✗ if it is leaving, or if the sequence number is close to where the counter wraps (rule 2). Or Idle ✗ if the
-//!    writer whose place it takes no longer holds (rule 4).
+//! 4. Or out ✗ if it is leaving, or if the sequence number is close to where the counter wraps (rule 2). Or Idle ✗ if
+//!    the writer whose place it takes no longer holds (rule 4).
 //! 5. And the parents are made. Or out, if it is leaving, or if this has happened too often (rule 3).
-//! 6. Stays. Its place is certain once a listing on this connection has shown it (rule 10). If it only tries, and stands
-//!    behind another, it is out ✗ (rule 14).
+//! 6. Stays. Its place is certain once a listing on this connection has shown it (rule 10). If it only tries, and
+//!    stands behind another, it is out ✗ (rule 14).
 //! 7. If the listing was sent later than the try began: Idle if the lock is free, else out (rule 14).
 //! 8. If the listing was sent after a sync and later than the create; else it stays (rule 8). Or out, if it is leaving.
 //! 9. If the listing was sent later than the create (rule 3).
