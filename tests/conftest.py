@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the long variants out, unless they were asked for."""
+    """Leave out the long variants, unless they were asked for."""
     if config.getoption("--soak"):
         return
     long = [item for item in items if item.get_closest_marker("soak")]
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Says once what is out of date, rather than in hundreds of failures."""
+    """Report once what is out of date, rather than in hundreds of failures."""
     if session.config.option.collectonly:
         return
     used = {item.callspec.params.get("surface") for item in session.items if hasattr(item, "callspec")}
@@ -59,13 +59,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_report_header() -> list[str]:
-    """Says what is not built: what needs it is left out."""
+    """Report what is not built: tests that need it are left out."""
     return [f"not built: {what}" for surface in ALL.values() if (what := surface.missing()) is not None]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None]:
-    """Leaves out what needs a peer that is not built."""
+    """Leave out tests that need a peer that is not built."""
     try:
         yield
     except NotBuilt as missing:
@@ -117,7 +117,7 @@ def observer(server: Standalone) -> Iterator[Observer]:
 
 @pytest.fixture
 def proxy(server: Standalone) -> Iterator[Proxy]:
-    """A proxy of the test's own before the shared server."""
+    """The test's own proxy in front of the shared server."""
     with Proxy(server.hosts) as made:
         yield made
 
@@ -127,13 +127,13 @@ _paths = itertools.count(1)
 
 @pytest.fixture
 def path() -> str:
-    """A lock path that nobody else uses. Its parents do not exist."""
+    """A lock path that no other test uses. Its parents do not exist."""
     return f"/t-{uuid.uuid4().hex[:8]}/lock-{next(_paths)}"
 
 
 @pytest.fixture
 def node_project(tmp_path: Path) -> Path:
-    """A directory where programs find the Node package by its name, as where it is installed."""
+    """A directory in which programs find the Node package by its name, as if it were installed."""
     modules = tmp_path / "node_modules"
     modules.mkdir()
     (modules / "zklock").symlink_to(NODE_PACKAGE)

@@ -35,7 +35,7 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 @dataclass
 class Flight:
-    """Requests of one connection that were under way together. Stamps are CLOCK_MONOTONIC seconds."""
+    """Requests of one connection that were in flight together. Stamps are CLOCK_MONOTONIC seconds."""
 
     connection: int
     opened: float
@@ -69,11 +69,11 @@ class Counts:
 
 
 class Trap:
-    """One reply that something is to happen to, and whether that has happened."""
+    """One reply to which something is to happen, and whether it has happened."""
 
     def __init__(self, op: str, skip: int = 0) -> None:
         self.op = op
-        # So many replies pass first.
+        # This many replies pass first.
         self.skip = skip
         self._done = threading.Event()
 
@@ -84,11 +84,11 @@ class Trap:
     def wait(self, timeout: float = 10.0) -> None:
         """Return once it has happened."""
         if not self._done.wait(timeout):
-            raise AssertionError(f"no reply to {self.op} came by within {timeout} s")
+            raise AssertionError(f"no reply to {self.op} came within {timeout} s")
 
 
 class _Traps:
-    """The traps of one sort that are set."""
+    """The traps of one kind that are set."""
 
     def __init__(self) -> None:
         self._set: list[Trap] = []
@@ -100,7 +100,7 @@ class _Traps:
         return trap
 
     def clear(self) -> None:
-        """Take all away that have not sprung."""
+        """Remove all that have not sprung."""
         self._set.clear()
 
     def spring(self, op: str) -> bool:
@@ -132,7 +132,7 @@ class _Pipe:
     def pump(self) -> None:
         """Pass on what is due.
 
-        One timer for the whole queue, for equal timers fire in no particular order.
+        One timer for the whole queue, because equal timers fire in no particular order.
         """
         loop = self._proxy.loop
         if self._timer is not None:
@@ -154,7 +154,7 @@ class _Pipe:
 
 
 class _Connection:
-    """A client's connection and the one to the server that belongs to it."""
+    """A client's connection, and the corresponding one to the server."""
 
     def __init__(self, proxy: Proxy, number: int) -> None:
         self._proxy = proxy
@@ -167,7 +167,7 @@ class _Connection:
         self._down = _Pipe(proxy, "down", self._to_client)
         self._greeted = False
         self._answered = False
-        # One end is gone, and the other has not heard of it yet.
+        # One end is gone, and the other has not been told yet.
         self._half = False
         self._early: list[bytes] = []
         self._outstanding: dict[int, str] = {}
@@ -255,9 +255,9 @@ class _Connection:
         self.client = self.server = None
 
     def ended(self) -> None:
-        """One end is gone. What is still on its way is passed on first when it came from an orderly end.
+        """One end is gone. If it ended in an orderly way, what is still on its way is passed on first.
 
-        Through a black hole the other end does not hear of it.
+        Through a black hole the other end does not learn of it.
         """
         if self not in self._proxy.connections:
             return
@@ -271,14 +271,14 @@ class _Connection:
             self._proxy.loop.call_later(self._proxy.delay, self.abort)
 
     def healed(self) -> None:
-        """The black hole is no more: what it held comes out, and then the news that the other end is gone.
+        """The black hole ends: what it held comes out, and then the news that the other end is gone.
 
-        Whoever hears that hangs up, having read everything before it.
+        The receiver of that hangs up, after reading everything before it.
         """
         self.pump()
         for transport in (self.client, self.server):
             if self._half and transport is not None:
-                # It may be gone by now as well.
+                # It may be gone by now too.
                 with contextlib.suppress(OSError):
                     transport.write_eof()
 
@@ -349,19 +349,19 @@ class Proxy:
         self.port = free_port()
         # Session passwords by session id: they let a test kill a session for real, as a second client would.
         self.passwords: dict[int, bytes] = {}
-        # Which connection a session came over last.
+        # The connection that each session used last.
         self.session_connections: dict[int, int] = {}
         self.delay = delay
-        # All below belongs to the loop's thread.
+        # Everything below belongs to the loop's thread.
         self.holding: frozenset[Direction] = frozenset()
         self.counts = Counts()
         self.connections: set[_Connection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         # select() takes microseconds where epoll rounds up to a millisecond, a fifth of the usual delay.
         self.loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
-        # Whether whoever comes is hung up on.
+        # Whether new clients are hung up on.
         self.turning_away = False
-        # Whether clients get new sessions instead of those that they want back.
+        # Whether clients get new sessions instead of those that they want to resume.
         self.forgetful = False
         self.drops = _Traps()
         self.silences = _Traps()
@@ -371,7 +371,7 @@ class Proxy:
 
     @property
     def hosts(self) -> str:
-        """The connect string that leads through the proxy. It stays the same over `refuse` and `accept`."""
+        """The connect string that leads through the proxy. `refuse` and `accept` do not change it."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -380,13 +380,13 @@ class Proxy:
         return "{}:{}".format(*self.upstream)
 
     def carries(self, session: int) -> bool:
-        """Whether a session's last connection through here stands."""
+        """Whether a session's last connection through here still exists."""
         number = self.session_connections.get(session)
         return self._call(lambda: any(connection.number == number for connection in self.connections))
 
     def newest_session(self) -> int:
         """The session that began last."""
-        # The server's answer to who asks for one that is over has the number 0.
+        # The server answers a client that asks for an expired session with the number 0.
         return [session for session in self.passwords if session != 0][-1]
 
     def __enter__(self) -> Self:
@@ -421,7 +421,7 @@ class Proxy:
         return self._number
 
     def accept(self) -> None:
-        """Listen (again), and serve."""
+        """Listen, for the first time or again, and serve."""
 
         async def listen() -> None:
             self.turning_away = False
@@ -442,7 +442,7 @@ class Proxy:
         self._call(end)
 
     def turn_away(self) -> None:
-        """Cut every connection, and hang up on whoever comes, who is counted: refused connections are not."""
+        """Cut every connection, and hang up on new clients. They are counted; refused connections are not."""
 
         def end() -> None:
             self.turning_away = True
@@ -451,9 +451,9 @@ class Proxy:
         self._call(end)
 
     def forget_sessions(self) -> None:
-        """Let clients that come back have new sessions, as servers do that keep none for them.
+        """Give returning clients new sessions, as servers that keep no sessions do.
 
-        Apache ZooKeeper would rather say that a session is over.
+        Apache ZooKeeper would say instead that a session has expired.
         """
 
         def forget() -> None:
@@ -462,7 +462,7 @@ class Proxy:
         self._call(forget)
 
     def refuse_new(self) -> None:
-        """Refuse new connections. Those that stand are left as they are."""
+        """Refuse new connections. Existing ones are left as they are."""
         self._call(self._deafen)
 
     def _deafen(self) -> None:
@@ -479,7 +479,7 @@ class Proxy:
         self._call(self._cut)
 
     def black_hole(self, *directions: Direction) -> None:
-        """Pass nothing on any more, either way or one way. New connections are taken, and stay as silent."""
+        """Pass nothing on, in both directions or in one. New connections are accepted, and are silent too."""
 
         def hold() -> None:
             self.holding = frozenset(directions) or BOTH
@@ -501,11 +501,11 @@ class Proxy:
         return self._call(lambda: self.drops.set(op))
 
     def black_hole_behind(self, op: str, *, skip: int = 0) -> Trap:
-        """Pass on the reply to the next such request, or to a later one, and then nothing any more."""
+        """Pass on the reply to the next such request, or to a later one, and nothing after it."""
         return self._call(lambda: self.silences.set(op, skip))
 
     def keep_replies(self) -> None:
-        """Swallow no reply any more, also none that was asked for and did not come by."""
+        """Stop swallowing replies, including those asked for that have not come yet."""
         self._call(self.drops.clear)
 
     def reset(self) -> None:

@@ -10,7 +10,7 @@ from parts import PARTS, problem
 
 
 class NotBuilt(Exception):
-    """A worker cannot be started: it is not there."""
+    """A worker cannot be started: it is not built."""
 
 
 class OutOfDate(Exception):
@@ -36,13 +36,13 @@ class Surface:
         return "main" if self.cancels_by_signal else "cancelled"
 
     def missing(self) -> str | None:
-        """Why it cannot be started at all, if so."""
+        """Why it cannot be started at all, if it cannot."""
         if self.module is not None and importlib.util.find_spec(self.module) is None:
             return f"{self.name}: {PYTHON} has no module {self.module}; run `make {self.part}`"
         return None if problem(self.part) is None else PARTS[self.part].missing()
 
     def require(self) -> None:
-        """Raises if it cannot be started, or must not."""
+        """Raise if it cannot, or must not, be started."""
         if (what := self.missing()) is not None:
             raise NotBuilt(what)
         if (what := problem(self.part)) is not None:

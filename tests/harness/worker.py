@@ -1,4 +1,4 @@
-"""A worker process: commands go in, answers come out, and what it said becomes its history."""
+"""A worker process: commands go in, answers come out, and what it reported becomes its history."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Pending:
             self._future.set_exception(Unanswered(f"{self.worker}: {reason}, {self.command} has no answer"))
 
     def line(self, timeout: float = ANSWER) -> Line:
-        """The answer as it came, an error too."""
+        """The answer as it came, even if it is an error."""
         try:
             return self._future.result(timeout)
         except FutureTimeout:
@@ -111,7 +111,7 @@ class Pending:
 
 
 def first_answered(pending: Iterable[Pending], timeout: float = ANSWER) -> list[Pending]:
-    """Those whose answer is there, as soon as there is any."""
+    """Those whose answer is there, as soon as there is one."""
     asked = list(pending)
     wait_for([one._future for one in asked], timeout, FIRST_COMPLETED)
     if answered := [one for one in asked if one.done]:
@@ -122,7 +122,7 @@ def first_answered(pending: Iterable[Pending], timeout: float = ANSWER) -> list[
 class Worker:
     """One process.
 
-    Names (client `c`, lock `m`) default to something, for most tests need only one of each.
+    Names (client `c`, lock `m`) have defaults, because most tests need only one of each.
     """
 
     _numbers = itertools.count(1)
@@ -133,13 +133,13 @@ class Worker:
         self.name = f"{self.surface.name}#{next(self._numbers)}"
         self.history: list[Line] = []
         self.killed: int | None = None
-        # Leases that the worker has said are lost, by the names of their latest acquires.
+        # Leases that the worker has reported lost, by the names of their latest acquires.
         self.lost: set[str] = set()
-        # When the process was stopped, and when it went on.
+        # When the process was stopped, and when it resumed.
         self.pauses: list[tuple[int, int | None]] = []
-        # Sessions that were ended by somebody else, and when that began.
+        # Sessions that another client ended, and when that began.
         self._doomed: dict[int, int] = {}
-        # Session ids by client, as of connecting.
+        # Session ids by client, as reported when it connected.
         self.sessions: dict[str, int] = {}
         self._commands: dict[int, Pending] = {}
         self._paths: dict[str, str] = {}
@@ -226,7 +226,7 @@ class Worker:
         except (
             OSError,
             ValueError,
-        ) as error:  # ValueError: it was killed, and the pipe is closed on our side too
+        ) as error:  # ValueError: it was killed, and the pipe is closed at our end too
             raise Unanswered(f"{self}: {error}; {self.last_words()}") from error
         return pending
 
@@ -280,9 +280,9 @@ class Worker:
         hosts: str | None = None,
         **options: Any,
     ) -> None:
-        """Make a lock object, on a client or (with ``hosts``) on a shared one that its first use makes.
+        """Create a lock object, on a client or (with ``hosts``) on a shared one that its first use creates.
 
-        Further options are those of its kind: ``permits``, ``shared_count``, ``label``.
+        The other options depend on its kind: ``permits``, ``shared_count``, ``label``.
         """
         self._paths[lock] = path
         self._kinds[lock] = kind
@@ -293,7 +293,7 @@ class Worker:
         self.call("lock", lock=lock, path=path, kind=kind, **fields, **options)
 
     def multi(self, members: Sequence[str], *, lock: str = "multi") -> None:
-        """Make several lock objects one."""
+        """Combine several lock objects into one."""
         self.send_multi(members, lock=lock).expect("ready")
 
     def send_multi(self, members: Sequence[str], *, lock: str = "multi") -> Pending:
@@ -383,7 +383,7 @@ class Worker:
         self._process.send_signal(signal.SIGINT)
 
     def pause(self) -> None:
-        """SIGSTOP: the process stands still and does not know it. What it holds is certain no longer."""
+        """SIGSTOP: the process stands still without knowing. What it holds is no longer certain."""
         self.pauses.append((_now(), None))
         self._process.send_signal(signal.SIGSTOP)
 
@@ -395,7 +395,7 @@ class Worker:
             self.pauses.append((began, _now()))
 
     def kill(self) -> None:
-        """Kill -9. Holds end at this moment as far as certainty goes."""
+        """Kill -9. As far as certainty goes, its holds end at this moment."""
         if self._process.poll() is None and self.killed is None:
             self.killed = _now()
         reap(self._process)
@@ -421,7 +421,7 @@ class Worker:
         return sorted(_Ledger(self).holds(), key=lambda hold: hold.granted)
 
     def presume_lost(self, lease: str = "l", at: int | None = None) -> None:
-        """End a lease's certain hold now, or then: the test is about to take the lock away."""
+        """End a lease's certain hold, now or at a given time: the test is about to take the lock away."""
         with self._news:
             self.history.append({"event": "presumed lost", "lease": lease, "t": at or _now()})
 
@@ -430,7 +430,7 @@ class Worker:
         self._doomed[session] = _now()
 
     def uncertain_from(self, granted: int, session: int) -> int:
-        """When a hold that was granted then, and goes on, is no longer certain. Far away: never."""
+        """When a hold granted then that still lasts ceases to be certain. Far in the future: never."""
         pauses = [began for began, ended in self.pauses if ended is None or ended > granted]
         ends = [*pauses, self._doomed.get(session, NEVER), NEVER if self.killed is None else self.killed]
         return max(granted, min(ends))
@@ -448,19 +448,19 @@ class Worker:
 
 @dataclass(frozen=True)
 class _Part:
-    """One lock as the history knows it."""
+    """One lock as the history sees it."""
 
     path: str
     kind: str
     permits: int | None
 
     def holds_node(self, node: str) -> bool:
-        """Whether a node, as told by a lease, is one of this lock."""
+        """Whether a node, as reported by a lease, is one of this lock."""
         return node.startswith(self.path + "/") and ("__READ__" in node) == (self.kind == "read")
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What makes a hold of it different from a mutex's."""
+        """How a hold of it differs from a mutex's."""
         if self.kind == "semaphore":
             return {"permits": UNKNOWN if self.permits is None else self.permits}
         return {"shared": self.kind == "read"}
@@ -507,7 +507,7 @@ class _Ledger:
             lock = command["lock"]
             parts = self._worker.parts_of(lock)
             for lease in line.get("leases", [{**line, "lease": command["lease"]}]):
-                # One lock's lease is its own; of several each has the one whose node it is.
+                # A single lock's lease is its own; each of several locks has the lease whose node is its own.
                 part = parts[0] if len(parts) == 1 else next(p for p in parts if p.holds_node(lease["node"]))
                 level = _Level(part, command["owner"], lock, {**lease, "t": line["t"]})
                 self._levels.append(level)

@@ -1,4 +1,4 @@
-"""Readers together, writers alone, everybody in turn."""
+"""Readers together, writers alone, each in turn."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def clean(*workers: Worker, at_least: int, restarts: bool = False) -> None:
 
 
 def quiet(proxy: Proxy) -> None:
-    """Wait until nothing is under way."""
-    eventually(lambda: all(flight.closed for flight in proxy.snapshot().flights), "the line is quiet")
+    """Wait until no request is in flight."""
+    eventually(lambda: all(flight.closed for flight in proxy.snapshot().flights), "nothing is in flight")
 
 
 def none_done(pending: list[Pending]) -> bool:
-    """Nobody has an answer yet."""
+    """None of them has an answer yet."""
     return not any(one.done for one in pending)
 
 
@@ -84,7 +84,7 @@ def test_s58_a_late_reader_waits(
     reader, writer, late = (readwriter(start, surface, server.hosts, path) for _ in range(3))
     reader.hold(lock="r")
     writing, reading = queue_up(observer, path, [(writer, "w"), (late, "r")])
-    # Nor from the client that reads already.
+    # Nor does one from the client that already reads.
     reader.acquire("x", lock="r", owner="b", timeout=TIMEOUT).expect("timeout")
     assert none_done([writing, reading])
     reader.release()
@@ -121,7 +121,7 @@ def test_s59_whom_a_writers_release_wakes(
     for reader in readers:
         reader.release()
     writing.expect("acquired")
-    # Behind the second writer nobody has been woken so far, by anything.
+    # Nothing has woken any contender behind the second writer so far.
     counts = proxy.snapshot()
     assert counts.events == []
     assert set(counts.requests) <= {"multi", "ping"}
@@ -148,7 +148,7 @@ def test_s60_reentry_on_each_side(
     worker = readwriter(start, surface, proxy.hosts, path)
     other = readwriter(start, surface, server.hosts, path)
     outer = worker.hold("outer", lock=half)
-    # Behind us, and that must not hold up an owner that re-enters.
+    # It is behind us, and must not hold up an owner that re-enters.
     (waiting,) = queue_up(observer, path, [(other, "w")])
     quiet(proxy)
     proxy.reset()
@@ -209,7 +209,7 @@ def test_s62_downgrade(
         owner.release("write")
         reading.expect("acquired")
     else:
-        # Others read with us now, and nobody writes.
+        # Others now read with us, and no one writes.
         reading.expect("acquired")
         owner.check("read").expect("value")
         assert len(observer.queue(path)) == 4
@@ -230,7 +230,7 @@ def test_s63_a_downgrade_is_its_owners(
 ) -> None:
     worker = readwriter(start, surface, proxy.hosts, path)
     worker.hold("write", lock="w")
-    # Another owner of the same client is no part of it.
+    # Another owner of the same client has no share in it.
     worker.acquire("x", lock="r", owner="b", timeout=TIMEOUT).expect("timeout")
     observer.wait_queue(path, 1)
     worker.hold("read", lock="r")
@@ -247,7 +247,7 @@ def test_s63_a_downgrade_is_its_owners(
     assert not other.done
     worker.release("write")
     other.expect("acquired")
-    # What is left is a reader, who is refused the way back.
+    # What is left is a reader, which is refused the way back.
     assert worker.acquire("x", lock="w").error().code == "UPGRADE_REFUSED"
     worker.release("read")
     worker.release("other", owner="b")
@@ -283,7 +283,7 @@ def test_s64_try_on_each_side(
     busy("w")
     assert worker.try_acquire(lock="r")["event"] == "acquired"
     worker.release()
-    # No reader slips past a writer that waits.
+    # No reader slips past a waiting writer.
     waiting = holder.acquire("waits", lock="w", owner="b")
     observer.wait_queue(path, 2)
     busy("r")
@@ -297,7 +297,7 @@ def test_s64_try_on_each_side(
 def leaving(
     surface: str, half: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> tuple[Worker, Worker, Worker]:
-    """A holder for whom the leaver has to wait, the leaver, and a reader to come behind it."""
+    """A holder for which the leaver has to wait, the leaver, and a reader that will come behind it."""
     holder, leaver, last = (readwriter(start, surface, server.hosts, path) for _ in range(3))
     holder.hold(lock="w" if half == "r" else "r")
     return holder, leaver, last
@@ -312,7 +312,7 @@ def left(
     observer: Observer,
     path: str,
 ) -> None:
-    """Nothing of the leaver is left, and the reader behind it has the lock when it should."""
+    """Nothing of the leaver is left, and the reader behind it gets the lock when it should."""
     observer.wait_queue(path, 2, timeout=2)
     nothing_watched(server, leaver, path)
     if half == "r":
@@ -320,7 +320,7 @@ def left(
         holder.release()
         behind.expect("acquired")
     else:
-        # It waited for nobody but the writer that left.
+        # It waited only for the writer that left.
         behind.expect("acquired")
         holder.check().expect("value")
         holder.release()
@@ -369,10 +369,10 @@ def test_s67_session_lost_while_reading(
     unlucky.presume_lost()
     observer.kill_session(session, proxy.passwords[session])
     await_loss(unlucky)
-    # Only its own: the other reader reads on, and keeps the writer out.
+    # Only its own: the other reader still reads, and keeps the writer out.
     reader.check().expect("value")
     assert not writing.done
-    # A lost read lock is none: asking for the write lock is no upgrade, asking for the read lock no re-entry.
+    # A lost read lock is not held: asking for the write lock is no upgrade, and for the read lock no re-entry.
     again = unlucky.acquire("again", lock="w")
     observer.wait_queue(path, 3)
     reader.release()
@@ -400,7 +400,7 @@ def test_s68_session_lost_while_downgrading(
     reading.expect("acquired")
     for lease in ("write", "read"):
         await_loss(unlucky, lease)
-    # With the lost writer's lease in hand the read lock is no downgrade: it queues.
+    # With the lost writer's lease in hand, taking the read lock is no downgrade: it queues.
     again = unlucky.acquire("again", lock="r")
     observer.wait_queue(path, 3)
     reader.release()
@@ -480,7 +480,7 @@ def test_s71_writers_among_constant_readers(
 def test_s72_readers_and_writers_of_all_kinds(
     surface: str, chosen: list[str], server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    # The surface's own part in this: its worker writes while all others queue up, and is killed.
+    # The surface's own part in this: its worker writes while all others queue, and is killed.
     victim = readwriter(start, surface, server.hosts, path, session_timeout=SESSION)
     victim.hold(lock="w")
     workers = [start(name) for name in [*chosen, "curator"]]

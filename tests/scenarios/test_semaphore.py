@@ -1,4 +1,4 @@
-"""Semaphores: so many hold at the same time, in turn."""
+"""Semaphores: a fixed number hold at the same time, in turn."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TIMEOUT = 0.5
 
 
 def all_free(observer: Observer, path: str) -> None:
-    """Nobody holds a permit, waits for one, or has the turn."""
+    """No contender holds a permit, waits for one, or has the turn."""
     observer.wait_queue(leases_of(path), 0, timeout=3)
     observer.wait_queue(turns_of(path), 0, timeout=3)
 
@@ -59,7 +59,7 @@ def test_s86_turns(surface: str, server: Standalone, observer: Observer, path: s
     holder.hold("l", count=2)
     wanted = many.acquire("m", count=3)
     observer.wait_queue(leases_of(path), 5)
-    # There is a permit for this one, but it comes after one who wants three.
+    # There is a permit for this one, but it comes after one that wants three.
     behind = few.acquire("f")
     observer.wait_queue(turns_of(path), 2)
     holder.release("l/0")
@@ -106,10 +106,10 @@ def test_s88_no_hold_and_wait(
     workers = [counting(start, surface, server.hosts, path, 3) for _ in range(3)]
     for turn in range(8):
         asked = [worker.acquire(f"l{turn}", count=2, timeout=10) for worker in workers]
-        # Each as soon as it has its two: if two had one each, nobody would.
+        # Each as soon as it has its two: if two had one each, neither would ever hold both.
         left = list(zip(workers, asked, strict=True))
         while left:
-            eventually(lambda: any(pending.done for _, pending in left), "somebody has both")  # noqa: B023
+            eventually(lambda: any(pending.done for _, pending in left), "one of them has both")  # noqa: B023
             for worker, pending in [one for one in left if one[1].done]:
                 pending.expect("acquired")
                 worker.release(f"l{turn}")
@@ -248,7 +248,7 @@ def test_s94_a_waiters_node_is_deleted(
     mine = observer.wait_queue(leases_of(path), 3)[1:]
     observer.delete(f"{leases_of(path)}/{mine[0]}")
     observer.wait(leases_of(path), lambda nodes: len(nodes) == 3 and mine[0] not in nodes, "node anew")
-    # Without its turn it takes its wishes back, and queues again: the rival comes first.
+    # Without its turn it deletes its permit nodes and queues again: the rival comes first.
     competing = rival.acquire("r", count=2)
     (turn, behind) = observer.wait_queue(turns_of(path), 2)
     observer.delete(f"{turns_of(path)}/{turn}")
@@ -302,7 +302,7 @@ def test_s96_permits_mismatch(
     holder.hold("again")
     holder.release("again")
     holder.release()
-    # What others than zklock write says nothing of a number.
+    # Data that zklock did not write says nothing about a number.
     observer.client.create(f"{leases_of(path)}/theirs-", b"permits 7", ephemeral=True, sequence=True)
     other.hold("now", count=4)
     other.release("now")
@@ -316,7 +316,7 @@ def test_s97_a_mismatch_is_seen_while_waiting(
         counting(start, surface, server.hosts, path, 2),
         counting(start, surface, server.hosts, path, 3),
     )
-    # Looked at when there was nobody to disagree with.
+    # Checked when no other contender could disagree.
     worker.hold()
     worker.release()
     other.hold("l", count=2)
@@ -350,7 +350,7 @@ def test_s98_a_shared_count(
     write_count(observer, count, struct.pack(">i", 2))
     write_count(observer, count, struct.pack(">i", 3))
     waiting.expect("acquired")
-    # Lowered: those that hold go on, and nobody comes until few enough do.
+    # Lowered: holders keep their permits, and no one is granted one until few enough hold.
     write_count(observer, count, struct.pack(">i", 1))
     late = holder.acquire("late", owner="b")
     observer.wait_queue(leases_of(path), 4)
@@ -379,7 +379,7 @@ def test_s99_no_number_to_read(
         assert "shared_count" in error.message
         assert count in error.message
     observer.wait_queue(turns_of(path), 0, timeout=2)
-    # One who waits is told as well.
+    # A waiter is told as well.
     write_count(observer, count, struct.pack(">i", 1))
     worker.hold()
     waiting = other.acquire()
