@@ -372,7 +372,7 @@ def test_s67_session_lost_while_reading(
     # Only its own: the other reader still reads, and keeps the writer out.
     reader.check().expect("value")
     assert not writing.done
-    # A lost read lock is not held: asking for the write lock is no upgrade, and for the read lock no re-entry.
+    # A lost read lock is not held: asking for the write lock is no upgrade, for the read lock no re-entry.
     again = unlucky.acquire("again", lock="w")
     observer.wait_queue(path, 3)
     reader.release()

@@ -22,13 +22,13 @@ const leases = new Map()
 const owners = new Map()
 const pending = new Map()
 
-// CLOCK_MONOTONIC: that is what hrtime reads on Linux. A double holds it exactly for the first 104 days of uptime.
+// CLOCK_MONOTONIC: on Linux hrtime reads it. A double holds it exactly for the first 104 days of uptime.
 const now = () => Number(process.hrtime.bigint())
 const emit = (event, fields) => process.stdout.write(`${JSON.stringify({ event, t: now(), ...fields })}\n`)
 const answer = (command, event, fields) => emit(event, { id: command.id, ...fields })
 const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds))
 
-/** Seconds to milliseconds; what is not a number passes through, for the binding has to refuse it. */
+/** Seconds to milliseconds; anything but a number passes through, because the binding has to refuse it. */
 function milliseconds(value) {
   if (value === 'NaN') return Number.NaN
   return typeof value === 'number' ? value * 1000 : value
@@ -70,7 +70,7 @@ const describe = ({ sessionId, fencingToken, about, data, ...rest }) => ({
   data: data.toString('latin1'),
 })
 
-/** How an owner says who it is: by its newest live lease on each client and path. A lost one can be entered no more. */
+/** How an owner identifies itself: by its newest live lease on each client and path. A lost one cannot be re-entered. */
 function owned(lock, owner) {
   const enterable = lock.members.filter((member) => member.enterable)
   const within = enterable.flatMap(({ client, path }) => {
@@ -84,7 +84,7 @@ function owned(lock, owner) {
 
 function keep(name, lease, lock, owner) {
   const { client, enterable } = lock.members.find(({ path }) => path === lease.path)
-  // What is not held to be entered lends its owner to nobody.
+  // A lease that cannot be re-entered lends its owner to no one.
   leases.set(name, { lease, client, owner: enterable ? owner : undefined })
   lease.signal.addEventListener('abort', () => {
     emit('lost', { lease: name, reason: lease.lossReason })
@@ -105,7 +105,7 @@ function granted(command, lock, acquired) {
   for (const [name, lease] of named) keep(name, lease, lock, command.owner)
 }
 
-/** Acquires what was asked for; `otherwise` is the answer if it was not to be had in time. */
+/** Acquires what was asked for; `otherwise` is the answer if it was not acquired in time. */
 async function acquire(command, options, otherwise) {
   const lock = locks.get(command.lock)
   try {
@@ -313,7 +313,7 @@ input.on('line', (line) => {
   switch (command.cmd) {
     case 'exit':
       ending = true
-      // No process.exit(): that the process ends by itself now is part of what is tested.
+      // No process.exit(): that the process now ends by itself is part of the test.
       closeAll().then(() => {
         answer(command, 'bye')
         input.close()

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// command is a line of the suite's, its fields by their names in worker-protocol.md.
+// command is a command of the suite, with its fields as named in worker-protocol.md.
 type command struct {
 	ID             int64      `json:"id"`
 	Cmd            string     `json:"cmd"`
@@ -30,12 +30,12 @@ type command struct {
 	HoldMs         [2]float64 `json:"hold_ms"`
 }
 
-// line is what a worker writes.
+// line is a line that a worker writes.
 type line map[string]any
 
 var output sync.Mutex
 
-// now reads CLOCK_MONOTONIC, the one clock that all processes of a machine share. Package time does not tell it.
+// now reads CLOCK_MONOTONIC, the one clock that all processes of a machine share. Package time does not expose it.
 func now() int64 {
 	const monotonic = 1
 	var at syscall.Timespec
@@ -46,7 +46,7 @@ func now() int64 {
 	return at.Nano()
 }
 
-// emit writes one line, whole. It is stamped here unless it has its stamp.
+// emit writes one whole line. It is stamped here unless it already has a stamp.
 func emit(event string, fields line) {
 	written := line{"event": event, "t": now()}
 	for name, value := range fields {
@@ -72,7 +72,7 @@ func answer(asked command, event string, fields line) {
 	emit(event, answered)
 }
 
-// fail answers a command that failed, with zklock's code for the error where there is one.
+// fail answers a command that failed, with zklock's code for the error if there is one.
 func fail(asked command, err error) {
 	fields := line{"type": reflect.TypeOf(err).String(), "message": err.Error()}
 	if code := codeOf(err); code != "" {

@@ -50,9 +50,9 @@ func newLock(conn *zk.Conn, directory string) *lock {
 	return &lock{zk.NewLock(conn, directory, zk.WorldACL(zk.PermAll)), conn}
 }
 
-// seen tells node, token and session of a held lock.
+// seen returns node, token and session of a held lock.
 func (held *lock) seen() line {
-	// The recipe keeps the name of its node to itself.
+	// The recipe does not reveal the name of its node.
 	node := reflect.ValueOf(held.Lock).Elem().FieldByName("lockPath").String()
 	found := line{"node": path.Base(node), "session": strconv.FormatInt(held.conn.SessionID(), 10)}
 	if exists, stat, err := held.conn.Exists(node); err == nil && exists {

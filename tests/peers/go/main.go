@@ -1,4 +1,4 @@
-// The worker on go-zookeeper's own recipe. Leases are lock objects here: each can be held once, by anybody.
+// The worker on go-zookeeper's own recipe. Leases are lock objects here: each can be held once, by any owner.
 //
 // The recipe has no deadline, no try and no way to give up waiting: what needs one is answered "unsupported".
 package main
@@ -121,7 +121,7 @@ func doConnect(asked command) error {
 	return nil
 }
 
-// seconds is a time-out of the suite's, 10 s where it names none.
+// seconds is a time-out given by the suite, 10 s by default.
 func seconds(given *float64) time.Duration {
 	if given == nil {
 		return 10 * time.Second
@@ -163,7 +163,7 @@ func doClose(asked command) error {
 	return nil
 }
 
-// doContend lets many owners contend. An object for all of them is none of the recipe's uses: it is not safe
+// doContend lets many owners contend. The recipe does not allow one object for all of them: it is not safe
 // for several goroutines.
 func doContend(asked command) error {
 	if asked.Objects == "shared" {

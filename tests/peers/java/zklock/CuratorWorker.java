@@ -39,11 +39,11 @@ import org.apache.zookeeper.ZooDefs;
 import org.apache.zookeeper.data.ACL;
 import org.apache.zookeeper.data.Stat;
 
-/** The worker on Apache Curator's own recipe. Owners are threads, as Curator has it. */
+/** The worker on Apache Curator's own recipe. Owners are threads, as in Curator. */
 public final class CuratorWorker {
     private static final String CONTROL = "control";
 
-    /** What an acquire gives: a level of a mutex, or a permit. */
+    /** The result of an acquire: a level of a mutex, or a permit. */
     private interface Held {
         CuratorFramework client();
 
@@ -54,7 +54,7 @@ public final class CuratorWorker {
 
     /** Something that can be acquired. */
     private interface Lock {
-        /** Waits for as long, or for ever; null if that was in vain. */
+        /** Waits for this long, or for ever; null if it was not acquired in time. */
         List<Held> acquire(Double timeout, int count) throws Exception;
 
         boolean owned();
@@ -106,7 +106,7 @@ public final class CuratorWorker {
         }
     }
 
-    /** A semaphore. Nobody owns its permits. */
+    /** A semaphore. Its permits have no owner. */
     private static final class Counting implements Lock {
         private final CuratorFramework client;
         private final String path;
@@ -152,16 +152,16 @@ public final class CuratorWorker {
 
         @Override
         public boolean owned() {
-            throw new UnsupportedOperationException("nobody owns a permit");
+            throw new UnsupportedOperationException("permits have no owner");
         }
 
         @Override
         public void release() {
-            throw new UnsupportedOperationException("nobody owns a permit");
+            throw new UnsupportedOperationException("permits have no owner");
         }
     }
 
-    /** Curator tells the name of a mutex's node only to subclasses. */
+    /** Curator reveals the name of a mutex's node only to subclasses. */
     private static final class Mutex extends InterProcessMutex {
         Mutex(CuratorFramework client, String directory) {
             super(client, directory);
@@ -294,8 +294,8 @@ public final class CuratorWorker {
     private void connect(JsonObject command) throws Exception {
         double session = command.has("session_timeout") ? command.get("session_timeout").getAsDouble() : 10;
         double connect = command.has("connect_timeout") ? command.get("connect_timeout").getAsDouble() : 10;
-        // Short retries for ever: what is tested is mostly the queue, not how long Curator backs off. A number of them is
-        // for what is about that, with the pause of Curator's own examples.
+        // Short retries for ever: the tests mostly concern the queue, not how long Curator backs off. A limited number is
+        // for tests of the latter, with the pause of Curator's own examples.
         RetryPolicy retries = command.has("retries")
                 ? new ExponentialBackoffRetry(1000, command.get("retries").getAsInt())
                 : new RetryForever(50);
@@ -330,7 +330,7 @@ public final class CuratorWorker {
         String kind = kind(command);
         if (kind.equals("mutex")) {
             Mutex mutex = new Mutex(client, path);
-            // Asked for, because the watch that it takes is a request more.
+            // Only on request, because the watch that it sets is another request.
             if (command.has("revocable")) {
                 mutex.makeRevocable(asked -> tellRevoked(command));
             }
@@ -342,7 +342,7 @@ public final class CuratorWorker {
         return half(client, new InterProcessReadWriteLock(client, path), kind);
     }
 
-    /** The only access control list that the suite asks of Curator. */
+    /** The only access control list that the suite uses with Curator. */
     private static final class CreatorAll implements ACLProvider {
         @Override
         public List<ACL> getDefaultAcl() {
@@ -371,7 +371,7 @@ public final class CuratorWorker {
         return new InterProcessSemaphoreV2(client, path, count);
     }
 
-    /** The same, but halves made on one client and path belong to one read/write lock. */
+    /** The same, except that halves created on one client and path belong to one read/write lock. */
     private Lock shared(JsonObject command) throws Exception {
         if (command.has("reentrant") && !command.get("reentrant").getAsBoolean()) {
             throw new UnsupportedOperationException("Curator's InterProcessSemaphoreMutex has another layout");
@@ -532,7 +532,7 @@ public final class CuratorWorker {
         return command.get(field).getAsString();
     }
 
-    /** CLOCK_MONOTONIC: that is what nanoTime reads on Linux. */
+    /** CLOCK_MONOTONIC: on Linux nanoTime reads it. */
     private static long now() {
         return System.nanoTime();
     }

@@ -122,7 +122,7 @@ pub(crate) enum Operation {
     Check { path: String, version: i32 },
 }
 
-/// A lock object to be made.
+/// A lock object to create.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(crate) enum LockObject {

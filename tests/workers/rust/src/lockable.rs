@@ -8,7 +8,7 @@ use zklock::{
 
 use crate::command::{Kind, Naming};
 
-/// How a lock is to be made, as far as its kind knows of it.
+/// How to create a lock, as far as it concerns its kind.
 #[derive(Default)]
 pub(crate) struct Manner {
     pub(crate) reentrant: Option<bool>,
@@ -52,7 +52,7 @@ impl Lockable {
         }))
     }
 
-    /// Acquires it: one lease, or so many as a count asks for, or one for each member.
+    /// Acquires it: one lease, or as many as a count asks for, or one for each member.
     pub(crate) async fn acquire(
         &self,
         owner: Owner,
@@ -68,7 +68,7 @@ impl Lockable {
         }
     }
 
-    /// `None` where nobody owns.
+    /// `None` for a lock without owners.
     pub(crate) fn owned_by(&self, owner: Owner) -> Result<Option<bool>, Error> {
         match self {
             Self::One(AnyLock::Lock(lock)) => lock.owned_by(owner).map(Some),
@@ -92,10 +92,10 @@ pub(crate) fn permits(number: Option<u32>, shared_count: Option<&str>) -> Permit
     }
 }
 
-/// A contender as the protocol tells of it.
+/// A contender, as the protocol reports it.
 pub(crate) fn describe(contender: &Contender) -> Value {
     let about = contender.about.as_ref();
-    // Every byte is a character of its own, so that nothing is lost.
+    // Each byte becomes a character, so that nothing is lost.
     let data: String = contender.data.iter().copied().map(char::from).collect();
     json!({
         "position": contender.position,

@@ -1,4 +1,4 @@
-//! The Rust worker of the scenario suite: does to locks what it is told (see `tests/worker-protocol.md`).
+//! The Rust worker of the scenario suite: does with locks what it is told (see `tests/worker-protocol.md`).
 
 mod command;
 mod lockable;
@@ -19,7 +19,7 @@ fn now() -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Writes a line; its stamp is taken now unless it has one.
+/// Writes a line; its stamp is taken now unless it already has one.
 fn write(mut line: Value) {
     if line.get("t").is_none() {
         line["t"] = now().into();

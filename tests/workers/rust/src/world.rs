@@ -1,4 +1,4 @@
-//! The clients, locks and leases that the suite has made, and what is done to them.
+//! The clients, locks and leases that the suite has created, and what is done with them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// An owner and its line of jobs: one owner does one thing at a time.
+    /// An owner and its queue of jobs: one owner does one thing at a time.
     fn owner(&self, name: &str) -> (Owner, mpsc::UnboundedSender<Job>) {
         let mut owners = self.owners.borrow_mut();
         let new = || {
@@ -313,7 +313,7 @@ impl World {
             tell_loss(name.to_owned(), &leases);
             return Ok(line);
         }
-        // Several leases are numbered; the name that was asked for is that of all.
+        // Several leases are numbered; the name in the command stands for all of them.
         let mut told = Vec::new();
         for (number, lease) in leases.into_iter().enumerate() {
             let name = format!("{name}/{number}");
@@ -419,7 +419,7 @@ fn encryption(files: &command::Tls) -> Result<Tls, Failure> {
     }
 }
 
-/// One write more.
+/// Adds one write.
 fn with(transaction: Transaction, operation: Operation) -> Transaction {
     match operation {
         Operation::Create { path, data } => transaction.create(&path, data.as_bytes()),
@@ -429,7 +429,7 @@ fn with(transaction: Transaction, operation: Operation) -> Transaction {
     }
 }
 
-/// Writes a line to somebody nearby; the line that comes back. Blocks this thread, which is not the locks'.
+/// Writes a line to another process, and returns the line that comes back. Blocks this thread, which is not the locks'.
 fn exchange(address: &str, text: &str) -> std::io::Result<String> {
     let mut connection = TcpStream::connect(address)?;
     writeln!(connection, "{text}")?;
