@@ -5,9 +5,9 @@ import { Bridge, type Settled } from '../native';
 import { errorOf, native } from './errors';
 import { KeepAlive, type Pending } from './keep-alive';
 
-/** Who awaits the end of an operation. */
+/** What awaits the end of an operation. */
 const waiting = new Map<number, (settled: Settled) => void>();
-/** Who is told of the end of an operation. */
+/** What is called with the value of an operation when it ends. */
 const watching = new Map<number, (value: Settled['value']) => void>();
 
 const bridge = new Bridge(() => {
@@ -15,8 +15,8 @@ const bridge = new Bridge(() => {
     const { id } = settled;
     waiting.get(id)?.(settled);
     waiting.delete(id);
-    // Later, and each on its own: it runs the caller's code, which may throw, or abort what has ended by now. An outcome
-    // that is not handed on would be a lock that nobody releases.
+    // Later, and each on its own: it runs the caller's code, which may throw, or abort what has just ended. Then other
+    // outcomes would not be delivered, and a lease among them would never be released.
     if (watching.has(id)) {
       queueMicrotask(() => {
         tell(settled);
@@ -38,8 +38,8 @@ export type Start = (bridge: Bridge) => number;
 export const untilDone = new KeepAlive();
 
 /**
- * Runs an operation to its end and returns its value. An abort gives it up, and drops what it may have acquired
- * already, before the promise rejects with the signal's reason.
+ * Runs an operation to its end and returns its value. An abort gives the operation up, and drops what it may already
+ * have acquired, before the promise rejects with the signal's reason.
  */
 export async function run<T>(start: Start, pending: Pending, signal?: AbortSignal): Promise<T> {
   signal?.throwIfAborted();
@@ -57,7 +57,7 @@ export async function run<T>(start: Start, pending: Pending, signal?: AbortSigna
       signal?.addEventListener('abort', abort, { once: true });
     });
     if (code !== undefined) {
-      // Made here and not where the outcome arrives, so that the stack shows who asked.
+      // Created here and not where the outcome arrives, so that the stack shows the caller.
       throw errorOf(code, message ?? '');
     }
     return value as T;
@@ -69,14 +69,17 @@ export async function run<T>(start: Start, pending: Pending, signal?: AbortSigna
   }
 }
 
-/** Calls `then` with the value of an operation when it ends, and does not keep the process alive meanwhile. Returns its id. */
+/**
+ * Calls `then` with the value of an operation when it ends; does not keep the process alive. Returns the operation's
+ * id.
+ */
 export function watch(start: Start, then: (value: Settled['value']) => void): number {
   const id = native(() => start(bridge));
   watching.set(id, then);
   return id;
 }
 
-/** Gives an operation up: nobody hears of it any more. Harmless when it has ended. */
+/** Gives an operation up: its end is not reported. Does nothing if it has ended. */
 export function giveUp(id: number): void {
   waiting.delete(id);
   watching.delete(id);

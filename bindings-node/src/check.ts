@@ -1,8 +1,8 @@
 /** Checks of argument types, for callers without TypeScript. Core checks the ranges. */
 
 /**
- * What constructors that are not for callers expect. The class of the native half would not do: it is another one after the
- * addon was loaded again, as happens in test runners that discard the modules they loaded.
+ * What constructors that are not for callers expect. The class of the native half would not do: it is another one after
+ * the addon was loaded again, as happens in test runners that discard the modules they loaded.
  */
 export const ours = Symbol('zklock');
 

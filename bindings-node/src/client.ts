@@ -20,69 +20,78 @@ import type { Stats } from './stats';
 
 export interface ConnectOptions {
   /**
-   * The session time-out to ask the server for, in ms: after this long without hearing from us it frees our
-   * locks. The server may negotiate another. Default: 10 000.
+   * The session time-out to request, in ms: the server frees the locks of a client from which it has not heard for this
+   * long. The server may set another one. Default: 10 000.
    */
   sessionTimeout?: number | undefined;
-  /** How long to wait for the first answer of any server, in ms. Default: 10 000. */
+  /** How long to wait for the first answer from any server, in ms. Default: 10 000. */
   connectTimeout?: number | undefined;
   /**
-   * Credentials to show to the servers: for the scheme `digest` they are `user:password`. A server takes any password of
-   * that scheme; a wrong one shows at the nodes.
+   * Credentials to present to the servers; for the scheme `digest`, `user:password`. A server accepts any password of
+   * that scheme: a wrong one only shows when a node refuses access.
    */
   auth?: readonly Credential[] | undefined;
   /**
-   * Who may do what with the nodes that the client makes, parents too: `open` to everybody, the default; `creator`, for
-   * whoever shows the same credentials; or rules as ZooKeeper's own command line takes them,
-   * `digest:user:hash:cdrwa,world:anyone:r`. What is not permitted rejects with `AuthFailedError`.
+   * Who may do what with the nodes that the client creates, parents included: `open`, the default, is everybody;
+   * `creator` is everybody who presents the same credentials; or rules as in ZooKeeper's command line,
+   * `digest:user:hash:cdrwa,world:anyone:r`. An operation that is not permitted rejects with `AuthFailedError`.
    */
   acl?: string | undefined;
-  /** A user and password for SASL's DIGEST-MD5. A server that refuses them rejects with `AuthFailedError`, at once. */
+  /**
+   * A user and password for SASL (DIGEST-MD5). If the server refuses them, `connect()` rejects with `AuthFailedError`.
+   */
   sasl?: Login | undefined;
-  /** Encrypts the connection to every server. Default: not. */
+  /** Encrypts the connection to every server. Default: no encryption. */
   tls?: TlsOptions | undefined;
   /** A name for this client, shown to operators in the data of its nodes. */
   label?: string | undefined;
 }
 
+/** A user and password for SASL. */
 export interface Login {
   user: string;
   password: string;
 }
 
-/** Encryption, with everything in PEM. */
+/** What encryption needs, in PEM. */
 export interface TlsOptions {
   /**
-   * The certificates of the authorities that vouch for the servers. A server's certificate must be for the name or
-   * address by which it is reached.
+   * The certificates of the authorities to trust. A server's certificate must be for the name or address under which
+   * the client reaches it.
    */
   ca: string | Uint8Array;
-  /** Our certificate, for servers that ask for one; with `key`. */
+  /** The client's certificate, for servers that ask for one; needs `key`. */
   cert?: string | Uint8Array | undefined;
   /** Its private key. */
   key?: string | Uint8Array | undefined;
 }
 
+/** A credential of one of ZooKeeper's authentication schemes. */
 export interface Credential {
   scheme: string;
   credential: string | Uint8Array;
 }
 
-/** What the other classes need of a client. */
+/** What the other classes need from a client. */
 export interface ClientInternals {
   readonly native: NativeClient;
-  /** What a pending acquire uses. */
+  /** For a pending acquire. */
   readonly keepAlive: KeepAlive;
 }
 
 let internals: (client: Client) => ClientInternals;
 
 /**
- * A client of one ensemble: one ZooKeeper session after another, shared by the locks made on it.
+ * A client of one ensemble: one ZooKeeper session after another, shared by all locks created on it.
  *
- * Made by {@link Client.connect}. It does not keep the process alive by itself, but a pending `acquire()` does;
- * see {@link Client.ref} and {@link Client.unref}. Clients still open on the process's `exit` event are closed,
- * in at most a second. A process that is killed says nothing: its locks are freed after the session time-out.
+ * A client does not keep the process alive by itself, but a pending `acquire()` does; see {@link Client.ref} and
+ * {@link Client.unref}. Clients that are still open on the process's `exit` event are closed, within a second. A process that
+ * is killed cannot close them: the server frees its locks after the session time-out.
+ *
+ * @example
+ * const client = await Client.connect(); // to ZKLOCK_HOSTS
+ * console.log(client.state, client.sessionId);
+ * await client.close();
  */
 export class Client {
   readonly #native: NativeClient;
@@ -94,7 +103,7 @@ export class Client {
   }
 
   private constructor(native: NativeClient, key: symbol) {
-    checkOurs(key, 'a client is made by Client.connect()');
+    checkOurs(key, 'call Client.connect() to create a client');
     this.#native = native;
   }
 
@@ -104,8 +113,12 @@ export class Client {
    * @param hosts `host[:port]`, separated by commas, with an optional chroot (`/some/path`) at the end. Default:
    *   the environment variable `ZKLOCK_HOSTS`, else `127.0.0.1:2181`.
    * @throws {ConnectionFailedError} if no server answers within the connect time-out.
-   * @throws {AuthFailedError} if the server refuses us.
-   * @throws {BadArgumentError} for malformed hosts or a time-out out of its range, before anything is sent.
+   * @throws {AuthFailedError} if the server refuses the credentials.
+   * @throws {BadArgumentError} if `hosts` or an option is malformed or out of range. Nothing is sent.
+   *
+   * @example
+   * const second = await Client.connect(undefined, { sessionTimeout: 5000, label: 'nightly' });
+   * await second.close();
    */
   static async connect(hosts?: string, options: ConnectOptions = {}): Promise<Client> {
     if (hosts !== undefined) checkString('hosts', hosts);
@@ -117,7 +130,7 @@ export class Client {
     return new Client(native, ours);
   }
 
-  /** Whether the client is in touch with the ensemble. */
+  /** Whether the client is connected to the ensemble. Sends nothing. */
   get state(): ClientState {
     return this.#native.state as ClientState;
   }
@@ -128,10 +141,14 @@ export class Client {
   }
 
   /**
-   * Calls `listener` with the new state whenever it changes, until it is `closed`. It tells of the connection, not of
-   * locks: see `lease.signal` for those. Does not keep the process alive, nor the client open.
+   * Calls `listener` with the new state on every change, until the client is `closed`. The state is that of the
+   * connection; to learn of the loss of a lock, use `lease.signal`. Keeps neither the process alive nor the client
+   * open.
    *
-   * @throws {BadArgumentError} for another event.
+   * @throws {BadArgumentError} for any other event.
+   *
+   * @example
+   * client.on('state', (state) => console.warn(`the client is ${state}`));
    */
   on(event: 'state', listener: StateListener): this {
     checkEvent(event);
@@ -140,26 +157,42 @@ export class Client {
     return this;
   }
 
-  /** Ends what `on()` began. Does nothing for a function that does not listen. */
+  /**
+   * Removes a listener that `on()` added. Does nothing for any other function.
+   *
+   * @example
+   * const listener = (state) => console.warn(`the client is ${state}`);
+   * client.on('state', listener).off('state', listener);
+   */
   off(event: 'state', listener: StateListener): this {
     checkEvent(event);
     this.#listeners.remove(listener);
     return this;
   }
 
-  /** What the client did since it was made. Sends nothing, and works for a closed client too. */
+  /**
+   * What the client has done so far. Sends nothing, and works on a closed client too.
+   *
+   * @example
+   * const { acquisitions, wait, requests } = client.stats();
+   * console.log(acquisitions, wait.max, requests.create);
+   */
   stats(): Stats {
     return this.#native.stats() as Stats;
   }
 
   /**
-   * Asks a contender to give its lock up, as Curator's `Revoker` does. The holder hears of it if it listens, as with
-   * `lease.onRevoke()`, and does as it likes.
+   * Asks a contender to give up its lock, as Curator's `Revoker` does. A holder that listens, with `lease.onRevoke()`,
+   * is notified, and may ignore it.
    *
-   * @param node the full path of its node, below the client's chroot, as `lease.node` gives it.
-   * @throws {NotHeldError} if there is no such node.
-   * @throws {BadArgumentError} if it is not a contender's.
+   * @param node the full path of the contender's node, below the client's chroot, as in `lease.node`.
+   * @throws {NotHeldError} if the node does not exist.
+   * @throws {BadArgumentError} if it is not the node of a contender.
    * @throws {AuthFailedError}, {@link ConnectionFailedError}, {@link ClientClosedError}.
+   *
+   * @example
+   * lease.onRevoke(() => void lease.release());
+   * await client.revoke(lease.node);
    */
   async revoke(node: string): Promise<void> {
     checkString('node', node);
@@ -167,11 +200,15 @@ export class Client {
   }
 
   /**
-   * Takes a contender's lock, or its place in the queue, away: deletes its node. For operators. A holder that is in
-   * touch with the server learns of its loss within moments, but perhaps after the next one was granted the lock.
+   * Takes away a contender's lock, or its place in the queue, by deleting its node. For operators. A holder that is
+   * connected learns of its loss within moments, but the next contender may be granted the lock before that.
    *
-   * @param node as for `revoke()`.
+   * @param node as in `revoke()`.
    * @throws as `revoke()`.
+   *
+   * @example
+   * const [holder] = await mutex.contenders();
+   * if (holder !== undefined) await client.breakLock(`${mutex.path}/${holder.node}`);
    */
   async breakLock(node: string): Promise<void> {
     checkString('node', node);
@@ -179,28 +216,48 @@ export class Client {
   }
 
   /**
-   * Closes the client: its leases are lost, its waiters reject with `ClientClosedError`, its session ends, and
-   * with it all its nodes. Resolves when the server has acknowledged it, or after two seconds. Closing again does
-   * nothing.
+   * Closes the client: its leases are lost, its pending acquires reject with `ClientClosedError`, and its session ends,
+   * which deletes all its nodes. Resolves when the server has acknowledged it, or after two seconds. Does nothing on a
+   * closed client.
+   *
+   * @example
+   * await client.close();
+   * console.log(client.state); // closed
    */
   async close(): Promise<void> {
     this.#keepAlive.always = undefined;
     await run<undefined>((bridge) => this.#native.close(bridge), untilDone);
   }
 
-  /** Keeps the process alive until the client is closed, also while nothing is pending. */
+  /**
+   * Keeps the process alive until the client is closed, even while nothing is pending.
+   *
+   * @example
+   * client.ref();
+   */
   ref(): this {
     if (this.state !== 'closed') this.#keepAlive.always = true;
     return this;
   }
 
-  /** Lets the process exit even while an `acquire()` on this client is pending. */
+  /**
+   * Lets the process exit, even while an `acquire()` on this client is pending.
+   *
+   * @example
+   * client.unref();
+   */
   unref(): this {
     this.#keepAlive.always = false;
     return this;
   }
 
-  /** Closes the client at the end of an `await using` block. */
+  /**
+   * Closes the client at the end of an `await using` block.
+   *
+   * @example
+   * await using second = await Client.connect();
+   * console.log(second.state); // connected
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }

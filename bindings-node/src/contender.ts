@@ -1,36 +1,36 @@
-/** Who contends for a lock. */
+/** The contenders for a lock. */
 
 import type { NativeContender } from '../native';
 
-/** What zklock's contenders say of themselves. */
+/** What a contender that uses zklock says about itself. */
 export interface ContenderInfo {
-  /** The name of the host. */
+  /** The name of its host. */
   readonly host: string;
-  /** The process. */
+  /** Its process id. */
   readonly pid: number;
-  /** The language of the program: `node`, `python` or `rust`. */
+  /** Its language: `node`, `python` or `rust`. */
   readonly language: string;
-  /** The label of its lock or client, if it has one. */
+  /** The label of its lock or client, if any. */
   readonly label: string | undefined;
-  /** Since when it contends, by its own clock. */
+  /** When it began to contend, by its own clock. */
   readonly since: Date;
 }
 
-/** One contender in the queue of a lock, as it was found there. Does not change. */
+/** A contender in the queue of a lock, at the time of the call. Does not change. */
 export interface Contender {
-  /** Its place, from 0. The first holds; so do readers and permits behind it as far as there is room. */
+  /** Its place in the queue, from 0. The first one holds the lock; so do the readers or permits behind it that fit. */
   readonly position: number;
-  /** Its node's name within the lock path. */
+  /** The name of its node, below the lock path. */
   readonly node: string;
-  /** Whether it wants to hold together with other readers. */
+  /** Whether it is a reader. */
   readonly reader: boolean;
   /** The ZooKeeper session that owns the node. */
   readonly sessionId: bigint;
-  /** The fencing token that it has, or will have. */
+  /** Its fencing token, which it has already while it waits. */
   readonly fencingToken: bigint;
-  /** What it says of itself, if it is one of zklock's. */
+  /** What it says about itself, if it uses zklock. */
   readonly about: ContenderInfo | undefined;
-  /** The node's data as it is, whoever wrote it. */
+  /** The data of its node, uninterpreted. */
   readonly data: Buffer;
 }
 

@@ -1,4 +1,4 @@
-/** The errors, and the one place where native errors become them. */
+/** The errors, and the only place where native errors become them. */
 
 /** The stable codes, the same in every language. */
 export type ErrorCode =
@@ -15,9 +15,17 @@ export type ErrorCode =
   | 'PERMITS_MISMATCH'
   | 'TRANSACTION_FAILED';
 
-/** What every error of this package is. */
+/**
+ * The base class of all errors of this package.
+ *
+ * @example
+ * await mutex.using({ timeout: 1000 }, (lease) => console.log(lease.node)).catch((error) => {
+ *   if (!(error instanceof ZkLockError)) throw error;
+ *   console.error(error.code, error.message);
+ * });
+ */
 export class ZkLockError extends Error {
-  /** What went wrong, to act upon. */
+  /** What went wrong: a stable code, the same in every language. */
   readonly code: ErrorCode;
 
   constructor(code: ErrorCode, message: string) {
@@ -34,40 +42,122 @@ function withCode(code: ErrorCode): new (message: string) => ZkLockError {
   };
 }
 
-/** The lock was not acquired before the deadline. The contender has left the queue. */
+/**
+ * The lock was not acquired before the deadline. The contender has left the queue.
+ *
+ * @example
+ * const lease = await mutex.acquire();
+ * await mutex.acquire({ timeout: 10 }).catch((error) => console.log(error instanceof LockTimeoutError)); // true
+ */
 export class LockTimeoutError extends withCode('LOCK_TIMEOUT') {}
 
-/** The lease no longer proves anything: its session ended, its node was deleted, or its client was closed. */
+/**
+ * The lease no longer proves anything: its session ended, its node was deleted, or its client was closed.
+ *
+ * @example
+ * lease.signal.addEventListener('abort', () => console.log(lease.signal.reason instanceof LockLostError)); // true
+ * await client.close();
+ */
 export class LockLostError extends withCode('LOCK_LOST') {}
 
-/** There is nothing to release: this lease has been released before. */
+/**
+ * There is nothing to release: this lease has already been released.
+ *
+ * @example
+ * await lease.release();
+ * await lease.release().catch((error) => console.log(error instanceof NotHeldError)); // true
+ */
 export class NotHeldError extends withCode('NOT_HELD') {}
 
-/** A reader asked for the write lock while it reads; it would wait for itself for ever. */
+/**
+ * An owner that holds the read lock asked for the write lock: it would wait for itself for ever.
+ *
+ * @example
+ * const { readLock, writeLock } = new ReadWriteLock(client, '/locks/catalogue');
+ * const upgrade = readLock.using(() => writeLock.acquire());
+ * await upgrade.catch((error) => console.log(error instanceof UpgradeRefusedError)); // true
+ */
 export class UpgradeRefusedError extends withCode('UPGRADE_REFUSED') {}
 
-/** No server answered in time. */
+/**
+ * No server answered in time.
+ *
+ * @example
+ * const nowhere = Client.connect('127.0.0.1:1', { connectTimeout: 100 });
+ * await nowhere.catch((error) => console.log(error instanceof ConnectionFailedError)); // true
+ */
 export class ConnectionFailedError extends withCode('CONNECTION_FAILED') {}
 
-/** The server refused the credentials, or they do not permit the operation. */
+/**
+ * The server refused the credentials, or they do not permit the operation.
+ *
+ * @example
+ * const auth = [{ scheme: 'digest', credential: 'app:secret' }];
+ * await using owner = await Client.connect(undefined, { auth, acl: 'creator' });
+ * await new Mutex(owner, '/private/report').acquire();
+ * const other = new Mutex(client, '/private/report').acquire();
+ * await other.catch((error) => console.log(error instanceof AuthFailedError)); // true
+ */
 export class AuthFailedError extends withCode('AUTH_FAILED') {}
 
-/** An argument is out of its range. The message names it. No request was sent. */
+/**
+ * An argument is out of range; the message names it. No request was sent, except to look at what the argument names,
+ * and no queue was joined.
+ *
+ * @example
+ * await mutex.acquire({ timeout: -1 }).catch((error) => console.log(error instanceof BadArgumentError)); // true
+ */
 export class BadArgumentError extends withCode('BAD_ARGUMENT') {}
 
-/** The client has been closed. */
+/**
+ * The client has been closed.
+ *
+ * @example
+ * await client.close();
+ * await mutex.acquire().catch((error) => console.log(error instanceof ClientClosedError)); // true
+ */
 export class ClientClosedError extends withCode('CLIENT_CLOSED') {}
 
-/** The handle was made in another process and inherited through `fork`. */
+/**
+ * The handle was created in another process and inherited through `fork`. Node's `child_process.fork()` inherits none:
+ * it starts a new program.
+ *
+ * @example
+ * await mutex.locked().catch((error) => {
+ *   if (!(error instanceof ForkedError)) throw error;
+ *   console.error('create a new client in this process');
+ * });
+ */
 export class ForkedError extends withCode('FORKED') {}
 
-/** The lock directory's sequence counter is close to its end. Delete the idle directory, or use another path. */
+/**
+ * The sequence counter of the lock directory is nearly exhausted. Delete the idle directory, or use another path.
+ *
+ * @example
+ * const lease = await mutex.acquire().catch((error) => {
+ *   if (!(error instanceof SequenceExhaustedError)) throw error;
+ *   return new Mutex(client, `${mutex.path}-2`).acquire();
+ * });
+ */
 export class SequenceExhaustedError extends withCode('SEQUENCE_EXHAUSTED') {}
 
-/** Another contender on this path uses a different number of permits. */
+/**
+ * Another contender on this path uses a different number of permits. The message states both; this contender has left.
+ *
+ * @example
+ * await new Semaphore(client, '/locks/upstream', 5).acquire();
+ * const other = new Semaphore(client, '/locks/upstream', 6).acquire();
+ * await other.catch((error) => console.log(error instanceof PermitsMismatchError)); // true
+ */
 export class PermitsMismatchError extends withCode('PERMITS_MISMATCH') {}
 
-/** One of a transaction's operations cannot be carried out. None was. */
+/**
+ * One operation of a transaction cannot be carried out, so none of them was.
+ *
+ * @example
+ * const commit = lease.transaction().check('/no/such/node', 1).commit();
+ * await commit.catch((error) => console.log(error instanceof TransactionFailedError)); // true
+ */
 export class TransactionFailedError extends withCode('TRANSACTION_FAILED') {}
 
 const kinds = {
@@ -85,7 +175,7 @@ const kinds = {
   TRANSACTION_FAILED: TransactionFailedError,
 } as const satisfies Record<ErrorCode, new (message: string) => ZkLockError>;
 
-// On the prototypes, as the built-in errors have it, so that it is no property of every error.
+// On the prototypes, as with the built-in errors, so that the errors have no such property of their own.
 for (const kind of [ZkLockError, ...Object.values(kinds)]) {
   Object.defineProperty(kind.prototype, 'name', { value: kind.name, writable: true, configurable: true });
 }
@@ -94,18 +184,18 @@ function isCode(code: unknown): code is ErrorCode {
   return typeof code === 'string' && Object.hasOwn(kinds, code);
 }
 
-/** The error of a code that came from the native half. */
+/** The error for a code of the native half. */
 export function errorOf(code: string, message: string): Error {
   return isCode(code) ? new kinds[code](message) : new Error(`${message} (${code})`);
 }
 
-/** By its shape: where modules are run in a realm of their own, as test runners do, the native half's is another `Error`. */
+/** By its shape: in a realm of its own, as test runners give to modules, the native half's `Error` is another class. */
 function isNativeError(error: unknown): error is { code: ErrorCode; message: string } {
   if (typeof error !== 'object' || error === null) return false;
   return 'code' in error && isCode(error.code) && 'message' in error && typeof error.message === 'string';
 }
 
-/** Calls into the native half and throws what it throws as an error of this package. */
+/** Calls the native half; what it throws becomes an error of this package. */
 export function native<T>(call: () => T): T {
   try {
     return call();
@@ -115,7 +205,7 @@ export function native<T>(call: () => T): T {
   }
 }
 
-/** What an attempt resolves with; `null` if it fails with this kind of error. */
+/** What an attempt resolves with, or `null` if it fails with this kind of error. */
 export async function nullIf<T>(kind: typeof LockTimeoutError, attempt: Promise<T>): Promise<T | null> {
   try {
     return await attempt;

@@ -9,10 +9,10 @@ const LIMIT = 1000;
 let hooked = false;
 
 /**
- * Has every client closed on the process's exit event, in at most a second, so that its locks are free at once.
+ * Has all clients closed on the process's exit event, within a second, so that their locks are free at once.
  *
- * Only the main thread needs it: it alone can exit without its environment being torn down. The end of a worker's
- * environment closes the worker's clients, and no others.
+ * Only the main thread needs this: no other thread can exit without tearing down its environment. The end of a worker's
+ * environment closes the clients of that worker, and no others.
  */
 export function closeClientsAtExit(): void {
   if (hooked || !isMainThread) return;

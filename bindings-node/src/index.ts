@@ -3,7 +3,8 @@
 /**
  * Distributed locks on Apache ZooKeeper: fair, reentrant, fenced, wire-compatible with Apache Curator.
  *
- * All times are in milliseconds.
+ * All times are in milliseconds. In the examples, `client` is a connected {@link Client}, `mutex` a free {@link Mutex}
+ * of it at `/locks/report`, and `lease` a {@link Lease} of another mutex.
  *
  * @packageDocumentation
  */

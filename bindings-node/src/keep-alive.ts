@@ -1,15 +1,15 @@
 /** What keeps the process alive. */
 
-// The longest that Node's timers take. A timer because it is the one handle that needs no file descriptor.
+// The longest time that Node's timers accept. A timer, because it is the one handle that needs no file descriptor.
 const LONGEST = 2 ** 31 - 1;
 
-/** Hears of everything that begins and ends. */
+/** Is told of everything that begins and ends. */
 export interface Pending {
   begin(): void;
   end(): void;
 }
 
-/** Tells several: the process is kept alive as long as one of them wants it. */
+/** Tells all of them: the process is kept alive as long as one of them wants that. */
 export function together(all: Iterable<Pending>): Pending {
   return {
     begin() {
@@ -24,7 +24,7 @@ export function together(all: Iterable<Pending>): Pending {
 /**
  * Keeps the event loop running while something is pending.
  *
- * The native half never does it: its one handle in the event loop is a weak one.
+ * The native half never does that: its only handle in the event loop is weak.
  */
 export class KeepAlive implements Pending {
   #pending = 0;
@@ -43,7 +43,7 @@ export class KeepAlive implements Pending {
     this.#update();
   }
 
-  /** `true`: also when nothing is pending. `false`: not even then. `undefined`: while something is. */
+  /** Whether to keep the process alive, whatever is pending; `undefined`: while something is pending. */
   set always(always: boolean | undefined) {
     this.#always = always;
     this.#update();

@@ -7,8 +7,8 @@ import { LockLostError, native, NotHeldError, nullIf } from './errors';
 import { createTransaction, type Transaction } from './transaction';
 
 /**
- * Whether a lease still proves anything. `suspended` is held, with the server out of reach: `held` again when it answers
- * in time, and `lost`, for good, when it does not.
+ * Whether a lease still proves anything. A `suspended` lease is still held, but the server cannot be reached: the lease
+ * becomes `held` again if the server answers in time, and otherwise `lost`, for good.
  */
 export type LeaseState = 'held' | 'suspended' | 'lost' | 'released';
 
@@ -21,12 +21,13 @@ export interface LeaseJson {
   state: LeaseState;
 }
 
+/** How to release. */
 export interface ReleaseOptions {
   /** Whether to wait for the server's acknowledgement. Default: true. */
   wait?: boolean | undefined;
 }
 
-/** What the other classes need of a lease. */
+/** What the other classes need from a lease. */
 export interface LeaseInternals {
   readonly native: NativeLease;
   readonly client: Client;
@@ -37,21 +38,26 @@ export interface LeaseInternals {
 let internals: (lease: Lease) => LeaseInternals;
 let create: (native: NativeLease, client: Client) => Lease;
 
-// A lease that is collected without a release is released by its native half; what watches it has to go as well.
+// The native half releases a lease that is collected without a release; what watches it has to go as well.
 const collected = new FinalizationRegistry(giveUp);
 
 /**
  * Proof of holding a lock, and the handle that releases it.
  *
- * Every successful acquire gives a lease of its own; those of one owner on one path share node, token and state,
- * and the last one released frees the lock. A lease that is garbage collected is released, but when that happens
- * is up to the engine.
+ * Every successful acquire returns a lease of its own. The leases of one owner on one path share node, token and state,
+ * and the last one to be released frees the lock. A lease that is garbage collected is released, whenever the engine
+ * does that.
+ *
+ * @example
+ * const lease = await mutex.acquire();
+ * console.log(lease.path, lease.fencingToken, lease.remaining);
+ * await lease.release();
  */
 export class Lease {
   readonly #native: NativeLease;
   readonly #client: Client;
   #signal: AbortSignal | undefined;
-  /** What waits for something to happen to it. */
+  /** The operations that wait for its loss or its revocation. */
   readonly #watches: number[] = [];
 
   static {
@@ -60,12 +66,12 @@ export class Lease {
   }
 
   private constructor(native: NativeLease, client: Client, key: symbol) {
-    checkOurs(key, 'a lease is made by acquiring a lock');
+    checkOurs(key, 'acquire a lock to get a lease');
     this.#native = native;
     this.#client = client;
   }
 
-  /** The lock path, as given when the lock was made. */
+  /** The lock path, as given to the lock. */
   get path(): string {
     return this.#native.path;
   }
@@ -76,8 +82,8 @@ export class Lease {
   }
 
   /**
-   * The fencing token. It grows from holder to holder over the life of the ensemble: hand it to the resource that
-   * the lock guards, and let that refuse smaller ones.
+   * The fencing token. It grows from holder to holder over the life of the ensemble: pass it to the resource that the
+   * lock protects, which should refuse smaller ones.
    */
   get fencingToken(): bigint {
     return this.#native.fencingToken;
@@ -94,25 +100,31 @@ export class Lease {
   }
 
   /**
-   * For how long nobody else can have the lock, whatever happens, in ms; 0 once it is lost or released. It ends half the
-   * session time-out after the last write that the server acknowledged, and is prolonged while the server answers.
-   * Sends nothing.
+   * For how many ms nobody else can have the lock, whatever happens; 0 once the lease is lost or released. This time
+   * ends half the session time-out after the last write that the server acknowledged, and grows while the server
+   * answers. Sends nothing.
    */
   get remaining(): number {
     return this.#native.remaining;
   }
 
-  /** Why the lease is lost, if it is: `term ended`, `session expired`, `node deleted`, `client closed`. Sends nothing. */
+  /**
+   * Why the lease is lost, if it is: `term ended`, `session expired`, `node deleted` or `client closed`. Sends nothing.
+   */
   get lossReason(): string | undefined {
     return this.#native.lossReason ?? undefined;
   }
 
   /**
-   * Calls `listener` with the lease, once, when somebody asks for the lock to be given up, as with `client.revoke()` or
-   * Curator's `Revoker`; a request that was made before this call counts. The lease stays held: to release it is the
-   * holder's part. Does not keep the process alive, nor the lease held.
+   * Calls `listener` with the lease, once, when somebody asks the holder to give up the lock, with `client.revoke()` or
+   * Curator's `Revoker`; an earlier request counts too. The lease stays held: the holder decides whether to release it.
+   * Keeps neither the process alive nor the lease held.
    *
-   * @returns a function that has `listener` called no more.
+   * @returns a function that removes the listener.
+   *
+   * @example
+   * const stop = lease.onRevoke((lease) => void lease.release());
+   * stop();
    */
   onRevoke(listener: (lease: Lease) => void): () => void {
     checkFunction('listener', listener);
@@ -131,8 +143,8 @@ export class Lease {
   }
 
   /**
-   * Aborts when the lease is lost, with a `LockLostError` as its reason; never after a release. Hand it to what
-   * has to stop then. It does not keep the process alive, nor the lease held: keep the lease.
+   * Aborts when the lease is lost, with a `LockLostError` as its reason; never after a release. Pass it to whatever has
+   * to stop then. It keeps neither the process alive nor the lease held: keep the lease.
    */
   get signal(): AbortSignal {
     this.#signal ??= this.#startWatching();
@@ -151,8 +163,8 @@ export class Lease {
   }
 
   /**
-   * What to do when the loss is heard of. It knows the lease only weakly, so that a lease can be collected, and
-   * thereby released, while its loss is awaited; and it is made here because closures share what they capture.
+   * What to do on a loss. It refers to the lease weakly, so that a lease can be collected, and thereby released, while
+   * its loss is awaited; and it is static because closures share what they capture.
    */
   static #abortOf(weak: WeakRef<Lease>, controller: AbortController): () => void {
     return () => {
@@ -188,6 +200,12 @@ export class Lease {
    *
    * @throws {LockLostError} once the lease is lost.
    * @throws {NotHeldError} after a release.
+   *
+   * @example
+   * for (const step of ['collect', 'publish']) {
+   *   lease.check();
+   *   console.log(step);
+   * }
    */
   check(): void {
     native(() => {
@@ -196,12 +214,16 @@ export class Lease {
   }
 
   /**
-   * Releases this level; the last one of a hold frees the lock. The release is on its way when this returns; the
-   * promise resolves when the server has acknowledged it, or the session is over.
+   * Releases this lease; the last one that its owner releases frees the lock. The request is on its way when this
+   * returns; the promise resolves when the server has acknowledged it, or the session is over.
    *
-   * Never fails because of the network. A lost lease is released without an error: there is nothing to undo.
+   * Never fails because of the network. Releasing a lost lease is no error: there is nothing to undo.
    *
    * @throws {NotHeldError} the second time.
+   *
+   * @example
+   * await lease.release();
+   * console.log(lease.state); // released
    */
   async release(options: ReleaseOptions = {}): Promise<void> {
     checkOptions<ReleaseOptions>(options, { wait: checkBoolean });
@@ -215,17 +237,34 @@ export class Lease {
     }
   }
 
-  /** Begins a transaction that is carried out only while the lock is held. Sends nothing. */
+  /**
+   * Begins a transaction, which is carried out only if the lock is held at that moment. Sends nothing.
+   *
+   * @example
+   * await lease.transaction().create('/state', 'running').commit();
+   */
   transaction(): Transaction {
     return createTransaction(this.#native.transaction());
   }
 
-  /** Releases at the end of an `await using` block. Does nothing if the lease has been released before. */
+  /**
+   * Releases at the end of an `await using` block. Does nothing if the lease has already been released.
+   *
+   * @example
+   * await using lease = await mutex.acquire();
+   * console.log(lease.state); // held
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     await nullIf(NotHeldError, this.release());
   }
 
-  /** For `JSON.stringify`, which refuses a bigint. */
+  /**
+   * For `JSON.stringify`, which refuses a bigint.
+   *
+   * @example
+   * const { fencingToken } = JSON.parse(JSON.stringify(lease));
+   * console.log(BigInt(fencingToken) === lease.fencingToken); // true
+   */
   toJSON(): LeaseJson {
     const { path, node, fencingToken, sessionId, state } = this;
     return { path, node, fencingToken: fencingToken.toString(), sessionId: sessionId.toString(), state };

@@ -7,15 +7,19 @@ let create: (leases: readonly Lease[]) => Leases;
 const LeaseArray = Array as unknown as new (...leases: Lease[]) => readonly Lease[];
 
 /**
- * The leases of one acquire of several locks or permits, in the order in which they were taken: an array that does not
- * change, with what a single lease has to end it.
+ * The leases of several locks or permits that were acquired together, in the order in which they were acquired: an
+ * array that does not change, with the methods that a single lease has.
  *
- * Each may be released on its own. Those that are garbage collected are released, as a single lease is.
+ * Each of them can be released on its own. Like a single lease, those that are garbage collected are released.
+ *
+ * @example
+ * const leases = await new Semaphore(client, '/locks/upstream', 5).acquireMany(3);
+ * console.log(leases.length, leases[0].state); // 3 held
  */
 export class Leases extends LeaseArray {
   #signal: AbortSignal | undefined;
 
-  /** What `map()`, `filter()` and so on make are plain arrays. */
+  /** `map()`, `filter()` and so on return plain arrays. */
   static get [Symbol.species](): ArrayConstructor {
     return Array;
   }
@@ -25,40 +29,54 @@ export class Leases extends LeaseArray {
   }
 
   private constructor(leases: readonly Lease[], key: symbol) {
-    checkOurs(key, 'leases are made by acquiring locks');
+    checkOurs(key, 'acquire locks to get leases');
     super(...leases);
     Object.freeze(this);
   }
 
-  /** Aborts when the first of the leases is lost, with that `LockLostError` as its reason. See `Lease.signal`. */
+  /** Aborts when the first of them is lost, with that `LockLostError` as its reason. See `Lease.signal`. */
   get signal(): AbortSignal {
     this.#signal ??= AbortSignal.any(this.map((lease) => lease.signal));
     return this.#signal;
   }
 
   /**
-   * Returns while all locks are held. Sends nothing.
+   * Returns while all of them are held. Sends nothing.
    *
    * @throws {LockLostError} once one is lost.
-   * @throws {NotHeldError} after the release of one.
+   * @throws {NotHeldError} once one has been released.
+   *
+   * @example
+   * const leases = await new MultiLock([mutex]).acquire();
+   * leases.check();
    */
   check(): void {
     for (const lease of this) lease.check();
   }
 
   /**
-   * Releases those that were not released yet, the last one first. All are on their way when this returns; the promise
-   * resolves when the server has acknowledged them. See `Lease.release()`.
+   * Releases those that have not been released yet, the last one first. The requests are on their way when this
+   * returns; the promise resolves when the server has acknowledged them. See `Lease.release()`.
    *
-   * @throws {NotHeldError} if all were released before.
+   * @throws {NotHeldError} if all of them had already been released.
+   *
+   * @example
+   * const leases = await new MultiLock([mutex]).acquire();
+   * await leases.release();
    */
   async release(options: ReleaseOptions = {}): Promise<void> {
     const releases = [...this].reverse().map((lease) => nullIf(NotHeldError, lease.release(options)));
     const released = await Promise.all(releases);
-    if (released.every((end) => end === null)) throw new NotHeldError('these leases have been released already');
+    if (released.every((end) => end === null)) throw new NotHeldError('these leases have already been released');
   }
 
-  /** Releases what is left at the end of an `await using` block. */
+  /**
+   * Releases what is left at the end of an `await using` block.
+   *
+   * @example
+   * await using leases = await new MultiLock([mutex]).acquire();
+   * console.log(leases[0].state); // held
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     await nullIf(NotHeldError, this.release());
   }

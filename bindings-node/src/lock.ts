@@ -9,33 +9,39 @@ import { createLease, Lease, leaseInternals } from './lease';
 import { innermostLease } from './scope';
 import { type Body, using, type UsingArguments } from './using';
 
+/** How a lock behaves. */
 export interface LockOptions {
   /** A name for this contender, shown to operators in the data of its nodes. */
   label?: string | undefined;
   /**
-   * How nodes are named, which decides who else understands them. `curator`, the default, is for services on
-   * Apache Curator; `kazoo` for those on kazoo that cannot set `extra_lock_patterns`.
+   * How nodes are named, which decides who else understands them: `curator`, the default, for services that use Apache
+   * Curator; `kazoo` for those that use kazoo and cannot set `extra_lock_patterns`.
    */
   naming?: 'curator' | 'kazoo' | undefined;
 }
 
+/** How a mutex behaves. */
 export interface MutexOptions extends LockOptions {
-  /** Whether an owner that holds the lock may acquire it again, or waits like anybody else. Default: true. */
+  /**
+   * Whether an owner that holds the lock may acquire it again, instead of waiting like everybody else. Default: true.
+   */
   reentrant?: boolean | undefined;
 }
 
+/** How long to wait. */
 export interface WaitOptions {
   /**
-   * How long the attempt may take, in ms, everything included: connecting, queueing and waiting. 0 takes the lock
-   * only if it is free, without queueing. Default: as long as it takes.
+   * How long the whole attempt may take, in ms: connecting, queueing and waiting. With 0 it takes the lock only if it
+   * is free, without queueing. Default: no limit.
    */
   timeout?: number | undefined;
-  /** Gives the attempt up when it aborts. Without effect once the lock is acquired. */
+  /** Gives up the attempt when it aborts. Has no effect once the lock is acquired. */
   signal?: AbortSignal | undefined;
 }
 
+/** How long to wait, and as whom. */
 export interface AcquireOptions extends WaitOptions {
-  /** Acquires as the owner of this lease, who holds the lock already. Of a read/write lock it may be either half's. */
+  /** Acquires as the owner of this lease, who already holds the lock; for a read/write lock, either half of it. */
   within?: Lease | undefined;
 }
 
@@ -46,7 +52,7 @@ export function checkLease(name: string, value: unknown): void {
 /** How the options of every wait are checked. */
 export const waitChecks = { timeout: checkNumber, signal: checkSignal };
 
-/** What the other classes need of a lock. */
+/** What the other classes need from a lock. */
 export interface LockInternals {
   readonly native: NativeLock;
   readonly client: Client;
@@ -54,7 +60,7 @@ export interface LockInternals {
   readonly reentrant: boolean;
 }
 
-/** What a mutex, or a half of a read/write lock, is made of. */
+/** The internals of a mutex, or of a half of a read/write lock. */
 export function lockOf(
   kind: 'mutex' | 'read' | 'write',
   client: Client,
@@ -71,7 +77,13 @@ export function lockOf(
 
 let internals: (lock: Lock) => LockInternals;
 
-/** What can be acquired: a mutex, a half of a read/write lock, or a semaphore. */
+/**
+ * What can be acquired: a mutex, a half of a read/write lock, or a semaphore.
+ *
+ * @example
+ * const { readLock } = new ReadWriteLock(client, '/locks/catalogue');
+ * for (const lock of [mutex, readLock]) console.log(await lock.locked());
+ */
 export class Lock {
   readonly #internals: LockInternals;
 
@@ -79,7 +91,7 @@ export class Lock {
     internals = (lock) => lock.#internals;
   }
 
-  /** @internal Not for callers: a lock is a `Mutex` or a `Semaphore`, or belongs to a `ReadWriteLock`. */
+  /** @internal Not for callers: create a `Mutex`, a `ReadWriteLock` or a `Semaphore`. */
   constructor(internals: LockInternals) {
     this.#internals = internals;
   }
@@ -90,16 +102,21 @@ export class Lock {
   }
 
   /**
-   * Acquires the lock. An attempt that is given up, by time-out or signal, leaves the queue.
+   * Acquires the lock. An attempt that times out or is aborted leaves the queue.
    *
-   * @throws {LockTimeoutError} if the time-out runs out.
-   * @throws the signal's reason if it aborts.
+   * @throws {LockTimeoutError} if it is not acquired in time.
+   * @throws the signal's reason if the signal aborts.
    * @throws {ClientClosedError}, {@link ConnectionFailedError}, {@link AuthFailedError},
    *   {@link SequenceExhaustedError}.
    * @throws {UpgradeRefusedError} at once, if the owner holds the read lock and asks for the write lock.
    * @throws {LockLostError} or {@link NotHeldError} if `within` is not held.
-   * @throws {BadArgumentError} for a time-out below zero, or `within` of another lock or on one that does not
-   *   re-enter, before anything is sent.
+   * @throws {BadArgumentError} if the time-out is negative, if `within` is a lease of another lock, or if this lock is
+   *   not reentrant. Nothing is sent.
+   *
+   * @example
+   * const lease = await mutex.acquire({ timeout: 5000, signal: AbortSignal.timeout(2000) });
+   * const again = await mutex.acquire({ within: lease });
+   * console.log(again.node === lease.node); // true
    */
   async acquire(options: AcquireOptions = {}): Promise<Lease> {
     checkOptions<AcquireOptions>(options, { ...waitChecks, within: checkLease });
@@ -125,20 +142,28 @@ export class Lock {
   }
 
   /**
-   * Acquires the lock if it is free, without queueing; `null` if it is taken.
+   * Acquires the lock if it is free, without queueing; resolves with `null` if it is taken.
    *
-   * @throws {ConnectionFailedError} if nothing answers within the connect time-out, and as `acquire()`.
+   * @throws {ConnectionFailedError} if no server answers within the connect time-out; otherwise as `acquire()`.
+   *
+   * @example
+   * await mutex.acquire();
+   * console.log(await mutex.tryAcquire()); // null
    */
   async tryAcquire(): Promise<Lease | null> {
     return nullIf(LockTimeoutError, this.acquire({ timeout: 0 }));
   }
 
   /**
-   * Runs `body` while holding the lock, and releases it when the body, or the promise that it returns, is done.
-   * Resolves or rejects as the body does. When the lock is lost, `lease.signal` aborts, for the body to stop.
+   * Runs `body` while holding the lock, and releases the lock when the body, or the promise that it returns, has ended.
+   * Resolves or rejects as the body does. If the lock is lost, `lease.signal` aborts, so that the body can stop.
    *
    * @throws as `acquire()`, before the body runs.
-   * @throws {LockLostError} at the end of the body, if the lock was lost meanwhile; its cause is what the body threw.
+   * @throws {LockLostError} when the body has ended, if the lock was lost meanwhile; its cause is what the body threw.
+   *
+   * @example
+   * const node = await mutex.using({ timeout: 5000 }, (lease) => lease.node);
+   * console.log(node.startsWith('/locks/report/')); // true
    */
   async using<T>(body: Body<Lease, T>): Promise<T>;
   async using<T>(options: AcquireOptions, body: Body<Lease, T>): Promise<T>;
@@ -151,11 +176,15 @@ export class Lock {
   }
 
   /**
-   * Who contends for the lock, in the order of the queue: those that hold it first. Two round trips, however many there
-   * are.
+   * The contenders for the lock, in the order of the queue: first those that hold it. Takes two round trips, however
+   * many contenders there are.
    *
    * @throws {ConnectionFailedError} if no server answers within the connect time-out.
-   * @throws {ClientClosedError} after the client was closed.
+   * @throws {ClientClosedError} once the client is closed.
+   *
+   * @example
+   * const lease = await mutex.acquire();
+   * for (const { position, node, about } of await mutex.contenders()) console.log(position, node, about?.host);
    */
   async contenders(): Promise<Contender[]> {
     const { native } = this.#internals;
@@ -164,10 +193,13 @@ export class Lock {
   }
 
   /**
-   * Whether anybody holds the lock or waits for it; of a semaphore, whether no permit is free. As of now: it may have
-   * changed when the promise resolves. One round trip.
+   * Whether anybody holds the lock or waits for it; for a semaphore, whether no permit is free. This may have changed
+   * by the time the promise resolves. Takes one round trip.
    *
    * @throws as `contenders()`.
+   *
+   * @example
+   * console.log(await mutex.locked()); // false
    */
   async locked(): Promise<boolean> {
     const { native } = this.#internals;

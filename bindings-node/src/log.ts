@@ -1,4 +1,4 @@
-/** What the library has to tell, for a program's log. */
+/** The library's events, for a program's log. */
 
 import { NativeListener } from '../native';
 
@@ -8,33 +8,35 @@ import { call } from './listeners';
 
 const LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
 
-/** How grave an event is, from the gravest on. */
+/** How severe an event is, most severe first. */
 export type LogLevel = (typeof LEVELS)[number];
 
-/** Something that happened. */
+/** An event. */
 export interface LogRecord {
   readonly level: LogLevel;
-  /** Where it comes from: `zklock::…`, or `zookeeper_client::…` for warnings of the client below it. */
+  /** Where it comes from: `zklock::…`, or `zookeeper_client::…` for warnings from the underlying client. */
   readonly target: string;
-  /** When it happened, which may be a while before it is told. */
+  /** When it happened, which may be some time before the listener is called. */
   readonly time: Date;
   /** What happened. */
   readonly message: string;
-  /** To what: `path`, `node`, `session`, `reason` and so on. */
+  /** Details: `path`, `node`, `session`, `reason` and so on. */
   readonly fields: Readonly<Record<string, string>>;
 }
 
+/** What {@link on} calls. */
 export type LogListener = (record: LogRecord) => void;
 
+/** What to listen to. */
 export interface LogOptions {
-  /** The least grave level to hear of. Default: `info`. */
+  /** The least severe level to listen to. Default: `info`. */
   level?: LogLevel | undefined;
 }
 
-// Each with the place of its level, in the order in which they were added.
+// With the index of their levels, in the order in which they were added.
 const listeners = new Map<LogListener, number>();
 
-// Made when somebody listens for the first time.
+// Created for the first listener.
 let source: NativeListener | undefined;
 
 function update(): void {
@@ -49,7 +51,7 @@ function handOn(): void {
     tell({ ...rest, level: level as LogLevel, time: new Date(time), fields: Object.fromEntries(fields) });
   }
   if (dropped > 0) {
-    const message = 'events came too fast to be told';
+    const message = 'events came too fast, and some were dropped';
     tell({ level: 'warn', target: 'zklock', time: new Date(), message, fields: { dropped: String(dropped) } });
   }
 }
@@ -61,13 +63,16 @@ function tell(record: LogRecord): void {
 }
 
 /**
- * Calls `listener` with what the library has to tell of all clients of the process. It is called on this thread, and
- * does not keep the process alive. A worker thread listens for itself, and hears of the whole process too.
+ * Calls `listener` with the events of all clients of the process, on this thread. Does not keep the process alive. A
+ * worker thread has listeners of its own, which are also called with the events of the whole process.
  *
- * What a listener throws is an uncaught exception. While it blocks the thread, at most 1 000 events are kept; the
- * others are counted. A function that listens already is given the new level.
+ * What a listener throws is an uncaught exception. While the thread is blocked, at most 1 000 events are kept; further
+ * ones are only counted. Adding a listener again changes its level.
  *
- * @throws {BadArgumentError} for another event, or a level that does not exist.
+ * @throws {BadArgumentError} for any other event, or a level that does not exist.
+ *
+ * @example
+ * on('log', ({ level, message, fields }) => console.error(level, message, fields), { level: 'warn' });
  */
 export function on(event: 'log', listener: LogListener, options: LogOptions = {}): void {
   checkEvent(event);
@@ -80,7 +85,14 @@ export function on(event: 'log', listener: LogListener, options: LogOptions = {}
   update();
 }
 
-/** Ends what {@link on} began. Does nothing for a function that does not listen. */
+/**
+ * Removes a listener that {@link on} added. Does nothing for any other function.
+ *
+ * @example
+ * const listener = ({ message }) => console.error(message);
+ * on('log', listener);
+ * off('log', listener);
+ */
 export function off(event: 'log', listener: LogListener): void {
   checkEvent(event);
   listeners.delete(listener);

@@ -11,23 +11,28 @@ import { Lock, lockInternals, type LockInternals, waitChecks, type WaitOptions }
 import { innermostLease } from './scope';
 import { type Body, using, type UsingArguments } from './using';
 
+/** How long to wait, and as whom. */
 export interface AcquireAllOptions extends WaitOptions {
-  /** Acquires the locks that these leases are of as their owners, who hold them already. */
+  /** Acquires the locks of these leases as their owners, who already hold them. */
   within?: Iterable<Lease> | undefined;
 }
 
 /**
  * Several locks as one: all are acquired, or none, within one deadline.
  *
- * They are taken in one order that all zklock programs share, whatever order they are given in: by ensemble, then by path
- * from its root, byte by byte. So two of them cannot wait for each other. Curator's `InterProcessMultiLock` keeps the order
- * of its caller: such peers must sort by path. A lock that is named twice is taken once; of a read/write lock the write half
- * is taken before the read half. One that is lost while another is waited for is acquired again, after the others were
- * released.
+ * Whatever order they are given in, they are acquired in an order that all zklock programs share: by ensemble, then by
+ * path from its root, byte by byte. So two programs cannot wait for each other. Curator's `InterProcessMultiLock` keeps
+ * its caller's order: such peers must sort by path. A lock that is given twice is acquired once; the write half of a
+ * read/write lock is acquired before its read half. If one is lost while another is waited for, the others are released
+ * and all are acquired again.
  *
- * **Who may re-enter** is decided for each lock as its own `acquire()` decides it; inside {@link MultiLock.using}, each of
- * the locks may be entered again. Whoever holds one of them but not one that comes before it is refused with
- * {@link BadArgumentError}: taking that now would break the order.
+ * **Who may re-enter** is decided for each lock as in its own `acquire()`; inside {@link MultiLock.using}, each of the
+ * locks may be entered again. An owner that holds one of them but not one that comes before it is refused with
+ * {@link BadArgumentError}: acquiring that one now would break the order.
+ *
+ * @example
+ * const ledger = new ReadWriteLock(client, '/locks/ledger').writeLock;
+ * await new MultiLock([mutex, ledger]).using((leases) => console.log(leases.length)); // 2
  */
 export class MultiLock {
   readonly #native: NativeMultiLock;
@@ -35,9 +40,10 @@ export class MultiLock {
   readonly #pending: Pending;
 
   /**
-   * @param locks mutexes, halves of read/write locks and semaphores, of any clients. Of a semaphore one permit is taken.
-   * @throws {BadArgumentError} for no locks, one path through two clients or for locks of two kinds, or a lock twice that
-   *   does not re-enter.
+   * @param locks mutexes, halves of read/write locks and semaphores, of any clients. One permit of a semaphore is
+   *   taken.
+   * @throws {BadArgumentError} if there are no locks; if two of them have the same path but different clients or kinds;
+   *   or if a lock that is not reentrant is given twice.
    */
   constructor(locks: Iterable<Lock>) {
     checkIterable('locks', locks);
@@ -50,28 +56,32 @@ export class MultiLock {
     this.#pending = together(new Set(members.map(({ client }) => clientInternals(client).keepAlive)));
   }
 
-  /** The locks' paths, in the order in which they are taken. */
+  /** The paths of the locks, in the order in which they are acquired. */
   get paths(): string[] {
     return this.#locks.map(({ path }) => path);
   }
 
   /**
-   * Acquires all.
+   * Acquires all of them. An attempt that times out or is aborted leaves the queues and releases what it has acquired.
    *
-   * An abort of `signal` rejects with the signal's reason; queues are left and what was acquired is released.
+   * @throws {LockTimeoutError} if not all were acquired in time. The message names the lock that it waited for.
+   * @throws the signal's reason if the signal aborts.
+   * @throws {LockLostError} or {@link NotHeldError} if a lease in `within` is not held.
+   * @throws {BadArgumentError} if one of the locks is held but not one before it, if the time-out is negative, or if a
+   *   lease in `within` is of none of the locks. Nothing is sent.
+   * @throws as `acquire()` of each of the locks.
    *
-   * @throws {LockTimeoutError} if not all were acquired in time. It names the lock that was waited for.
-   * @throws {LockLostError} or {@link NotHeldError} if one of `within` is not held.
-   * @throws {BadArgumentError} if one of the locks is held but not one before it; for a time-out below zero, or one of
-   *   `within` that is of none of the locks. Nothing is sent.
-   * @throws what `acquire()` of one of the locks throws.
+   * @example
+   * const both = new MultiLock([mutex, new Mutex(client, '/locks/import')]);
+   * const leases = await both.acquire({ timeout: 5000 });
+   * await leases.release();
    */
   async acquire(options: AcquireAllOptions = {}): Promise<Leases> {
     checkOptions<AcquireAllOptions>(options, { ...waitChecks, within: checkIterable });
     const { timeout, signal, within = [] } = options;
     const named = [...within];
     for (const lease of named) this.#checkWithin(lease);
-    // Where both are, what is named comes first.
+    // A lease that the caller names comes before one of a scope.
     const entered = [...named, ...this.#enclosing()].map((lease) => leaseInternals(lease).native);
     const leases = await run<NativeLease[]>(
       (bridge) => this.#native.acquire(bridge, timeout, entered),
@@ -83,7 +93,7 @@ export class MultiLock {
     );
   }
 
-  /** The leases of the scopes around us that are of one of the locks. */
+  /** The leases of the enclosing scopes that are of one of the locks. */
   #enclosing(): Lease[] {
     const reentrant = this.#locks.filter((lock) => lock.reentrant);
     return reentrant.flatMap(({ client, path }) => innermostLease(client, path) ?? []);
@@ -104,21 +114,29 @@ export class MultiLock {
   }
 
   /**
-   * Acquires all if all are free, without queueing; `null` if one is taken. Some may be held for a moment before one turns
-   * out to be taken.
+   * Acquires all of them if all are free, without queueing; resolves with `null` if one is taken. Some may be held for
+   * a moment before one turns out to be taken.
    *
-   * @throws {ConnectionFailedError} if nothing answers within the connect time-out, and as `acquire()`.
+   * @throws {ConnectionFailedError} if no server answers within the connect time-out; otherwise as `acquire()`.
+   *
+   * @example
+   * await mutex.acquire();
+   * console.log(await new MultiLock([mutex]).tryAcquire()); // null
    */
   async tryAcquire(): Promise<Leases | null> {
     return nullIf(LockTimeoutError, this.acquire({ timeout: 0 }));
   }
 
   /**
-   * Runs `body` while holding all, and releases them when the body, or the promise that it returns, is done.
-   * Resolves or rejects as the body does. When one is lost, the signal of the leases aborts, for the body to stop.
+   * Runs `body` while holding all of them, and releases them when the body, or the promise that it returns, has ended.
+   * Resolves or rejects as the body does. If one is lost, `leases.signal` aborts, so that the body can stop.
    *
    * @throws as `acquire()`, before the body runs.
-   * @throws {LockLostError} at the end of the body, if a lock was lost meanwhile; its cause is what the body threw.
+   * @throws {LockLostError} when the body has ended, if a lock was lost meanwhile; its cause is what the body threw.
+   *
+   * @example
+   * const all = new MultiLock([mutex, new Mutex(client, '/locks/import')]);
+   * await all.using(({ signal }) => signal.throwIfAborted());
    */
   async using<T>(body: Body<Leases, T>): Promise<T>;
   async using<T>(options: AcquireAllOptions, body: Body<Leases, T>): Promise<T>;

@@ -3,29 +3,34 @@ import type { Client } from './client';
 import { Lock, lockOf, type LockOptions } from './lock';
 
 /**
- * A fair read/write lock, taken in the layout of Curator's `InterProcessReadWriteLock`.
+ * A fair read/write lock in the node layout of Curator's `InterProcessReadWriteLock`.
  *
- * A run of readers at the head of the queue holds together; a writer holds alone; a reader that comes after a waiting
- * writer waits behind it. Each half is reentrant, and has the owners that a `Mutex` has: a scope of either half
- * counts for both.
+ * The readers at the head of the queue hold the lock together; a writer holds it alone; a reader that arrives after a
+ * waiting writer waits behind it. Both halves are reentrant. Their owners are those of a `Mutex`, and a scope of either
+ * half counts for both.
  *
- * - **Downgrade.** The owner of the write lock may take the read lock too, and keeps that when it releases the write
- *   lock, with nobody in between; it keeps the writer's fencing token.
- * - **No upgrade.** An owner of only the read lock that asks for the write lock would wait for itself, and is refused
- *   with `UpgradeRefusedError` at once.
+ * - **Downgrade.** The owner of the write lock may also take the read lock, and keeps it when it releases the write
+ *   lock. No other contender gets in between, and the lease keeps the writer's fencing token.
+ * - **No upgrade.** An owner that holds only the read lock and asks for the write lock would wait for itself: it is
+ *   refused at once, with `UpgradeRefusedError`.
  *
- * Fencing tokens of readers that hold together are not comparable.
+ * Fencing tokens of readers that hold the lock together are not comparable.
+ *
+ * @example
+ * const { readLock, writeLock } = new ReadWriteLock(client, '/locks/catalogue');
+ * const reading = await writeLock.using(() => readLock.acquire());
+ * console.log(reading.state); // held
  */
 export class ReadWriteLock {
-  /** Held together with other readers. */
+  /** Held by any number of readers at the same time. */
   readonly readLock: Lock;
-  /** Held alone. */
+  /** Held by one writer alone. */
   readonly writeLock: Lock;
 
   /**
    * @param client a connected client.
-   * @param path an absolute path below the client's chroot. Missing directories are made when needed.
-   * @throws {BadArgumentError} for a malformed path.
+   * @param path an absolute path below the client's chroot. Missing parents are created when needed.
+   * @throws {BadArgumentError} if the path is malformed.
    */
   constructor(client: Client, path: string, options: LockOptions = {}) {
     checkObject('options', options);

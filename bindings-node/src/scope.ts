@@ -1,4 +1,4 @@
-/** Who may re-enter: whoever runs inside a live `using` scope on the same client and path. */
+/** Who may re-enter: what runs inside a live `using` scope of the same client and path. */
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 
@@ -14,8 +14,8 @@ interface Scope {
 const current = new AsyncLocalStorage<Scope>();
 
 /**
- * The scopes around us, innermost first, without those that have ended: a callback may outlive its scope. They are
- * unlinked on the way, or a timer that takes a lock and sets the next one would grow a chain for ever.
+ * The enclosing scopes, innermost first, without those that have ended: a callback may outlive its scope. Those are
+ * unlinked on the way, or a timer that takes a lock and sets the next timer would grow a chain for ever.
  */
 function* liveScopes(): Generator<Scope> {
   let inner: Scope | undefined;
@@ -28,7 +28,7 @@ function* liveScopes(): Generator<Scope> {
   if (inner !== undefined) inner.outer = undefined;
 }
 
-/** The lease of the innermost live scope on a client and path. */
+/** The lease of the innermost live scope of a client and path. */
 export function innermostLease(client: Client, path: string): Lease | undefined {
   for (const scope of liveScopes()) {
     if (leaseInternals(scope.lease).client === client && scope.lease.path === path) return scope.lease;
@@ -36,7 +36,7 @@ export function innermostLease(client: Client, path: string): Lease | undefined 
   return undefined;
 }
 
-/** Runs `body` in a scope of `lease`, which ends when what `body` returns is settled. */
+/** Runs `body` in a scope of `lease`, which ends when the promise of `body` is settled. */
 export async function runInScope<T>(lease: Lease, body: () => Promise<T>): Promise<T> {
   const [outer] = liveScopes();
   const scope: Scope = { lease, live: true, outer };

@@ -8,36 +8,41 @@ import { createLease } from './lease';
 import { createLeases, type Leases } from './leases';
 import { Lock, lockInternals, waitChecks, type WaitOptions } from './lock';
 
+/** How a semaphore behaves. */
 export interface SemaphoreOptions {
   /** A name for this contender, shown to operators in the data of its nodes. */
   label?: string | undefined;
 }
 
-/** Where the number of permits is to be read, if it is not fixed. */
+/** Where to read the number of permits, if it is not fixed. */
 export interface SharedCount {
   /**
-   * The path of a node of Curator's `SharedCount`, below the client's chroot: four bytes, the highest first. It is
-   * read at every acquire, and who waits learns of a change.
+   * The path of a node of Curator's `SharedCount`, below the client's chroot: four bytes, the most significant first.
+   * Every acquire reads it, and waiters are notified of a change.
    */
   sharedCount: string;
 }
 
 /**
- * A fair semaphore: so many permits are held at the same time. Taken in the layout of Curator's
+ * A fair semaphore, of which a number of permits can be held at the same time, in the node layout of Curator's
  * `InterProcessSemaphoreV2`.
  *
- * Contenders take turns, and the one whose turn it is waits for its permits. So whoever wants many is not overtaken by
- * those who want few, and no two can each keep a part of what both need.
+ * Contenders take turns, and the one whose turn it is waits for its permits. So smaller requests cannot overtake a
+ * larger one, and no two contenders can each keep a part of what both need.
  *
- * **Permits have no owner.** Every `acquire()` takes another permit, inside a `using` scope too, and each is a lease of
- * its own. Fencing tokens of permits that are held at the same time are not comparable.
+ * **Permits have no owner.** Every `acquire()` takes another permit, even inside a `using` scope, and returns a lease
+ * of its own. Fencing tokens of permits that are held at the same time are not comparable.
  *
- * All contenders on a path must agree on the number of permits. Who finds that somebody there states another one, when it
- * first uses the path or when it has to wait, is refused with {@link PermitsMismatchError}.
+ * All contenders on a path must agree on the number of permits. A contender that finds a different number there, when
+ * it first uses the path or when it has to wait, is refused with {@link PermitsMismatchError}.
  *
- * `contenders()` lists a node for each permit that is held or is being waited for in turn (`leases/…`), then those that
- * take turns (`locks/…`), of whom the first is the one that is waiting for its permits. `locked()` tells whether no
- * permit is free.
+ * `contenders()` lists a node for each permit that is held or that the contender whose turn it is waits for
+ * (`leases/…`), then those that take turns (`locks/…`); the first of these is the one whose turn it is. `locked()`
+ * tells whether no permit is free.
+ *
+ * @example
+ * const slots = new Semaphore(client, '/locks/upstream', 5);
+ * await slots.using((lease) => console.log(`one of ${slots.permits}: ${lease.node}`));
  */
 export class Semaphore extends Lock {
   readonly #native: NativeSemaphore;
@@ -45,9 +50,9 @@ export class Semaphore extends Lock {
 
   /**
    * @param client a connected client.
-   * @param path an absolute path below the client's chroot. Missing directories are made when needed.
-   * @param permits how many permits there are, or where their number is to be read.
-   * @throws {BadArgumentError} for a malformed path, or a number below 1.
+   * @param path an absolute path below the client's chroot. Missing parents are created when needed.
+   * @param permits how many permits there are, or where to read their number.
+   * @throws {BadArgumentError} if the path is malformed or the number is below 1.
    */
   constructor(client: Client, path: string, permits: number | SharedCount, options: SemaphoreOptions = {}) {
     checkInstance('client', client, Client);
@@ -62,17 +67,21 @@ export class Semaphore extends Lock {
     this.#permits = given;
   }
 
-  /** How many permits there are, or where their number is read, as given. */
+  /** How many permits there are, or where to read their number, as given. */
   get permits(): number | Readonly<SharedCount> {
     return this.#permits;
   }
 
   /**
-   * Acquires several permits, all or none: those with fewer wishes do not come in between. More than a shared number says
-   * are waited for, since it may grow.
+   * Acquires several permits, all or none; smaller requests cannot overtake. A request for more permits than a shared
+   * count states waits, because the count may grow.
    *
-   * @throws as `acquire()`; with a time-out of 0, {@link LockTimeoutError} if too few are free.
-   * @throws {BadArgumentError} for a count below 1 or above a fixed number of permits.
+   * @throws as `acquire()`; with a time-out of 0, {@link LockTimeoutError} if too few permits are free.
+   * @throws {BadArgumentError} if the count is below 1 or above a fixed number of permits.
+   *
+   * @example
+   * const leases = await new Semaphore(client, '/locks/upstream', 5).acquireMany(3);
+   * await leases.release();
    */
   async acquireMany(count: number, options: WaitOptions = {}): Promise<Leases> {
     checkNumber('count', count);

@@ -3,17 +3,18 @@ import type { NativeStates } from '../native';
 import { giveUp, watch } from './bridge';
 import { call } from './listeners';
 
-/** Whether a client is in touch with the ensemble. `suspended`: out of touch, but the session may still live. */
+/** Whether a client is connected to the ensemble. `suspended`: disconnected, but its session may still be alive. */
 export type ClientState = 'idle' | 'connecting' | 'connected' | 'suspended' | 'closed';
 
+/** What `client.on('state', …)` calls. */
 export type StateListener = (state: ClientState) => void;
 
-/** Who hears of the states of one client. Refers to nothing that keeps the client alive. */
+/** The listeners to the state of one client. Refers to nothing that keeps the client alive. */
 export class StateListeners {
   readonly #listeners = new Set<StateListener>();
   #end: (() => void) | undefined;
 
-  /** Adds a listener; `states` are made for the first. */
+  /** Adds a listener; calls `states` for the first one. */
   add(listener: StateListener, states: () => NativeStates): void {
     this.#listeners.add(listener);
     this.#end ??= this.#follow(states());
@@ -26,7 +27,7 @@ export class StateListeners {
     this.#end = undefined;
   }
 
-  /** Tells of one state after another; returns what ends that. */
+  /** Calls the listeners with one state after another, until the function that this returns is called. */
   #follow(states: NativeStates): () => void {
     const next = (): number =>
       watch(

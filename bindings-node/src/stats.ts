@@ -1,50 +1,50 @@
-/** What a client counts. */
+/** The statistics of a client. */
 
-/** How often something took how long, in the form that Prometheus calls a histogram. Times are in ms. */
+/** How long something took, as a histogram like those of Prometheus. Times are in ms. */
 export interface Histogram {
-  /** How often. */
+  /** How often it happened. */
   readonly count: number;
-  /** How long together. */
+  /** How long it took in total. */
   readonly sum: number;
-  /** The longest of all. */
+  /** How long the longest one took. */
   readonly max: number;
   /**
-   * Upper bounds, growing, each with how many took no longer than this. The bounds are 1, 2 and 5 of every power of
-   * ten from 0.1 ms to 1 000 s; what took longer is in `count` only.
+   * Upper bounds in ascending order, each with how many took no longer than that. The bounds are 1, 2 and 5 times every
+   * power of ten from 0.1 ms to 1 000 s; only `count` includes what took longer.
    */
   readonly buckets: readonly (readonly [bound: number, count: number])[];
 }
 
 /**
- * What a client did since it was made: a snapshot, of numbers that only grow.
+ * What a client has done so far: a snapshot of numbers that only grow.
  *
- * A *hold* begins with a grant and ends with its last release, or with its loss. Re-entry begins none, and counts
- * nowhere: it costs nothing. Each permit of a semaphore is a hold.
+ * A *hold* begins when the lock is acquired, and ends with its last release or with its loss. Re-entry begins no hold
+ * and counts nowhere: it costs nothing. Each permit of a semaphore is a hold.
  */
 export interface Stats {
   /**
-   * What carries the requests: `stock` if the library was built on other sockets and timers than its own. Absent before
-   * there was a session.
+   * What carries the requests: `stock` if the library was built with other sockets and timers than its own. Absent
+   * before the first session.
    */
   readonly transport?: 'zklock' | 'stock';
   /** Holds that began. */
   readonly acquisitions: number;
-  /** Those among them that had to wait for somebody. */
+  /** Those among them that had to wait for another contender. */
   readonly contended: number;
   /** Tries that found the lock taken. */
   readonly busy: number;
-  /** Attempts whose time ran out. */
+  /** Attempts that timed out. */
   readonly timeouts: number;
-  /** Holds that were lost, other than by closing the client. */
+  /** Holds that were lost, except by closing the client. */
   readonly losses: number;
   /** How long the acquisitions took, from the call to the grant. */
   readonly wait: Histogram;
-  /** How long the holds lasted that have ended. */
+  /** How long those holds lasted that have ended. */
   readonly hold: Histogram;
   /**
-   * Requests for locks, by what they were for: `create`, `list`, `watch`, `delete`, `heartbeat` and so on. Every
-   * kind is there, also those that were not sent. What a session sends for itself is not among them: its pings, its
-   * beginning and end, and setting or dropping watches on a server.
+   * Requests for locks, by kind: `create`, `list`, `watch`, `delete`, `heartbeat` and so on. Every kind is present,
+   * even if none was sent. Requests that a session sends for itself are not counted: its pings, its beginning and end,
+   * and those that set or drop watches on a server.
    */
   readonly requests: Readonly<Record<string, number>>;
 }

@@ -7,14 +7,16 @@ import { native } from './errors';
 let create: (transaction: NativeTransaction) => Transaction;
 
 /**
- * Writes to ZooKeeper that are carried out together, and only if the lock's node stands at that moment. So they need no
- * fencing token: a holder that was paused, and whose lock went to somebody else, changes nothing.
+ * Writes to ZooKeeper that are carried out together, and only if the lock's node exists at that moment. So they need no
+ * fencing token: a holder that was paused, and whose lock went to another contender, changes nothing.
  *
- * Made by `lease.transaction()`. Paths are absolute, below the client's chroot; text is written as UTF-8. Nodes are created
- * persistent, with the client's access control list. Every method but `commit()` returns the transaction.
+ * Begun by `lease.transaction()`. Paths are absolute, below the client's chroot; text is written as UTF-8. Created
+ * nodes are persistent and have the client's access control list. Every method except `commit()` returns the
+ * transaction.
  *
  * @example
- * await lease.transaction().setData('/report/state', 'done', 3).delete('/report/draft').commit();
+ * await lease.transaction().create('/report', 'draft').create('/report/state', 'new').commit();
+ * await lease.transaction().setData('/report', 'final', 0).delete('/report/state').commit();
  */
 export class Transaction {
   readonly #native: NativeTransaction;
@@ -27,7 +29,12 @@ export class Transaction {
     this.#native = transaction;
   }
 
-  /** Creates a node. */
+  /**
+   * Creates a node.
+   *
+   * @example
+   * await lease.transaction().create('/report', 'draft').commit();
+   */
   create(path: string, data: string | Uint8Array = ''): this {
     checkString('path', path);
     const bytes = bytesOf('data', data);
@@ -36,7 +43,12 @@ export class Transaction {
     });
   }
 
-  /** Writes a node's data, if it is of this version; of any, without. */
+  /**
+   * Sets the data of a node, if its version matches; without a version, any matches.
+   *
+   * @example
+   * await lease.transaction().create('/report').setData('/report', new Uint8Array([1, 2])).commit();
+   */
   setData(path: string, data: string | Uint8Array, version?: number): this {
     checkString('path', path);
     if (version !== undefined) checkNumber('version', version);
@@ -46,7 +58,12 @@ export class Transaction {
     });
   }
 
-  /** Deletes a node, if it is of this version; of any, without. */
+  /**
+   * Deletes a node, if its version matches; without a version, any matches.
+   *
+   * @example
+   * await lease.transaction().create('/draft').delete('/draft', 0).commit();
+   */
   delete(path: string, version?: number): this {
     checkString('path', path);
     if (version !== undefined) checkNumber('version', version);
@@ -55,7 +72,12 @@ export class Transaction {
     });
   }
 
-  /** Has the whole transaction fail unless a node is of this version. */
+  /**
+   * Has the whole transaction fail unless the version of a node matches.
+   *
+   * @example
+   * await lease.transaction().create('/report').check('/report', 0).commit();
+   */
   check(path: string, version: number): this {
     checkString('path', path);
     checkNumber('version', version);
@@ -70,14 +92,17 @@ export class Transaction {
   }
 
   /**
-   * Carries all out, or none. Waits for the answer for up to the client's connect time-out.
+   * Carries out all operations, or none. Waits for the answer for up to the client's connect time-out.
    *
-   * @throws {LockLostError} if the lock is not held any more: nothing was written.
-   * @throws {TransactionFailedError} if one of the operations cannot be carried out, as the message says: nothing was
+   * @throws {LockLostError} if the lock is no longer held. Nothing was written.
+   * @throws {TransactionFailedError} if one of the operations cannot be carried out; the message names it. Nothing was
    *   written.
-   * @throws {ConnectionFailedError} if no answer came: nobody knows whether it was written.
+   * @throws {ConnectionFailedError} if no answer came: the operations may or may not have been applied.
    * @throws {NotHeldError} after a release.
-   * @throws {BadArgumentError} for a malformed path, or the second time.
+   * @throws {BadArgumentError} if a path is malformed, or the second time.
+   *
+   * @example
+   * await lease.transaction().create('/report', 'done').commit();
    */
   async commit(): Promise<void> {
     await run<undefined>((bridge) => this.#native.commit(bridge), untilDone);

@@ -12,8 +12,8 @@ export type Body<Held, T> = (held: Held) => T | PromiseLike<T>;
 export type UsingArguments<Options, Held, T> = [body: Body<Held, T>] | [options: Options, body: Body<Held, T>];
 
 /**
- * Acquires, runs the body, and releases. Inside the body, the locks of the leases that `enters` selects may be entered again.
- * Rejects with a loss that happened meanwhile, caused by what the body threw.
+ * Acquires, runs the body, and releases. Inside the body, the locks of the leases that `enters` selects may be entered
+ * again. Rejects with a loss that happened meanwhile, caused by what the body threw.
  */
 export async function using<Options, Held extends Lease | Leases, T>(
   args: UsingArguments<Options, Held, T>,

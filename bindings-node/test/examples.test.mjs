@@ -1,0 +1,84 @@
+// Every public class, method and function has an example in its documentation, and the examples do what they say.
+
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { runInThisContext } from 'node:vm';
+
+import * as zklock from 'zklock';
+import { Client, Mutex } from 'zklock';
+
+import { freshPath, home, hosts, scenario } from './support.mjs';
+
+const ts = createRequire(import.meta.url)('typescript');
+const entry = join(home, 'dist', 'index.d.ts');
+
+/** Name and examples of each class, method and function, from the declarations that users of the package read. */
+function documented() {
+  const program = ts.createProgram([entry], { module: ts.ModuleKind.Node16, target: ts.ScriptTarget.ES2022, types: ['node'] });
+  const checker = program.getTypeChecker();
+  const found = new Map();
+  const add = (name, symbol) => {
+    const tags = symbol.getJsDocTags(checker).filter((tag) => tag.name === 'example');
+    // By the declaration: a method that is inherited is found in several classes.
+    found.set(symbol.declarations[0], { name, examples: tags.map((tag) => ts.displayPartsToString(tag.text)) });
+  };
+  const isOurs = (symbol) => symbol.declarations?.[0].getSourceFile().fileName.startsWith(join(home, 'dist')) ?? false;
+  for (const exported of checker.getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(entry)))) {
+    const symbol = exported.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(exported) : exported;
+    if (symbol.flags & ts.SymbolFlags.Function) add(symbol.name, symbol);
+    if (!(symbol.flags & ts.SymbolFlags.Class)) continue;
+    add(symbol.name, symbol);
+    const types = [checker.getDeclaredTypeOfSymbol(symbol), checker.getTypeOfSymbol(symbol)];
+    for (const member of types.flatMap((type) => type.getProperties()).filter(isOurs)) {
+      const owner = member.declarations[0].parent.name?.text ?? symbol.name;
+      if (member.flags & ts.SymbolFlags.Method) add(`${owner}.${member.name.replace(/^__@|@\d+$/g, '')}`, member);
+    }
+  }
+  return [...found.values()];
+}
+
+const all = documented();
+
+scenario('every public class, method and function has an example', () => {
+  const names = all.map(({ name }) => name);
+  for (const name of ['Client', 'Client.connect', 'Lock.using', 'Leases.release', 'Lease.asyncDispose', 'Transaction.check', 'on']) {
+    assert.ok(names.includes(name), `${name} was not found`);
+  }
+  assert.deepEqual(
+    all.filter(({ examples }) => examples.length === 0).map(({ name }) => name),
+    [],
+  );
+});
+
+/** Runs an example, with the names that the documentation of the package promises; returns what it prints. */
+async function run(example) {
+  const printed = [];
+  const print = (...values) => printed.push(values.map(String).join(' '));
+  const client = await Client.connect();
+  const mutex = new Mutex(client, '/locks/report');
+  const names = { ...zklock, console: { log: print, error: print, warn: print }, client, mutex };
+  names.lease = await new Mutex(client, '/locks/held').acquire();
+  // Compiled, because not every version of Node has `await using`.
+  const { outputText } = ts.transpileModule(`(async ({ ${Object.keys(names).join(', ')} }) => { { ${example}\n } })`, {
+    compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.CommonJS },
+  });
+  try {
+    await runInThisContext(outputText)(names);
+  } finally {
+    await client.close();
+  }
+  return printed;
+}
+
+for (const { name, examples } of all) {
+  for (const example of examples) {
+    scenario(`example of ${name}`, async (t) => {
+      process.env.ZKLOCK_HOSTS = `${hosts}${freshPath()}`;
+      t.after(() => delete process.env.ZKLOCK_HOSTS);
+      const printed = await run(example);
+      const promised = [...example.matchAll(/console\.\w+\(.*\/\/ (.*)$/gm)].map(([, output]) => output);
+      if (promised.length > 0) assert.deepEqual(printed, promised);
+    });
+  }
+}
