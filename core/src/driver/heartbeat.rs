@@ -12,11 +12,12 @@ use crate::queue::{NodeName, Outcome};
 use crate::stats::RequestKind;
 use crate::term::Term;
 
-/// Proves a session: a transaction that changes nothing is a committed write, even when it fails. Tells the first of
-/// these nodes that does not stand.
+/// Proves a session: a transaction that changes nothing is a committed write, even when it fails. Returns the first of
+/// these nodes that does not exist.
 ///
-/// On a connection on which the session was not proven yet it may be another one, which the client crate takes in silence
-/// from a server that did not keep ours (rule 11): then a node of ours that stands is not among the session's.
+/// On a connection on which the session has not been proven yet it may be a different one: a server that did not keep
+/// ours gives us another, and the client crate accepts that silently (rule 11). Then a node of ours exists but does not
+/// belong to the session.
 pub(super) async fn heartbeat(
     client: &Metered,
     term: &Term,
@@ -34,7 +35,7 @@ pub(super) async fn heartbeat(
     }
     let sent = Moment::now();
     let committed = writer.commit();
-    // Answered after the transaction, by a server that knows all that was committed before it.
+    // Answered after the transaction, by a server that knows everything that was committed before it.
     let unknown = nodes.first().map(node).filter(|_| !term.is_proven_on(connection));
     let owned = unknown.as_ref().map(|node| client.ask(RequestKind::Heartbeat).list_ephemerals(node));
     let committed = committed.await;
@@ -51,7 +52,7 @@ pub(super) async fn heartbeat(
         None => term.prove(sent, connection),
         Some(Ok(owned)) if unknown.is_some_and(|node| owned.contains(&node)) => term.prove(sent, connection),
         Some(Err(error)) if matches!(failed::<()>(&error), Outcome::Lost) => return unanswered,
-        // It is gone, and tells nothing of the session: the next heartbeat has others to look for.
+        // It is gone, and says nothing about the session: the next heartbeat has others to look for.
         Some(_) if missing.as_ref().is_some_and(|(index, _)| *index == 0) => {}
         Some(_) => return News::Replaced(epoch),
     }

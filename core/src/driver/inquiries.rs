@@ -21,7 +21,7 @@ use crate::stats::RequestKind;
 /// How many nodes are read with one request.
 const CONTENDERS_AT_ONCE: usize = 1000;
 
-/// What came back; nothing if no answer came.
+/// The answer; nothing if none came.
 type Answer<T> = Option<Result<T>>;
 
 /// Asks what a handle wants to know.
@@ -46,8 +46,8 @@ pub(super) fn inquire(link: &mut Link, options: &ClientOptions, inquiry: Inquiry
     }
 }
 
-/// Carries operations out if the lock's node stands. Its name is its own for ever, so it does not matter which session
-/// asks.
+/// Carries out operations if the lock's node exists. A node's name is never used again, so it does not matter which
+/// session asks.
 pub(super) fn transact(
     link: &mut Link,
     options: &ClientOptions,
@@ -81,7 +81,7 @@ fn ask<T: Send + 'static, F>(
 }
 
 impl Wire {
-    /// What a reading of this wire's own path tells.
+    /// What reading this wire's own path means.
     fn read<T>(&self, outcome: Result<T, zk::Error>) -> Answer<T> {
         match outcome {
             Ok(value) => Some(Ok(value)),
@@ -90,11 +90,12 @@ impl Wire {
         }
     }
 
-    /// Who contends, in order. Two requests however many there are, one if only names are wanted.
+    /// The contenders, in order. Two requests however many there are, one if only names are wanted.
     async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
         let names = self.names().await?;
         let mut contenders = Vec::with_capacity(names.len());
-        // In one answer for a queue of any sane length, and within the server's limit for the size of one for any other.
+        // In one answer for a queue of any reasonable length, and within the server's limit for the size of one for any
+        // other.
         for chunk in names.chunks(CONTENDERS_AT_ONCE) {
             let mut reader = self.client.ask(RequestKind::Read).new_multi_reader();
             for name in chunk {
@@ -102,7 +103,7 @@ impl Wire {
             }
             let nodes = reader.commit().await?;
             for (name, node) in chunk.iter().zip(nodes) {
-                // Those that left in between are left out.
+                // Contenders that left in between are omitted.
                 if let zk::MultiReadResult::Data { data, stat } = node {
                     contenders.push(Contender::new(contenders.len(), name, data, &stat));
                 }
@@ -122,7 +123,7 @@ impl Wire {
         Ok(names)
     }
 
-    /// What the node at this wire's own path holds; nothing if there is no node.
+    /// The data of the node at this wire's own path; nothing if there is no node.
     async fn number(&self, watch: bool) -> Result<Option<Number>, zk::Error> {
         let read = if watch {
             let read = self.client.ask(RequestKind::Watch).get_and_watch_data(&self.path).await;
@@ -151,13 +152,13 @@ impl Wire {
             Touch::Break => self.client.ask(RequestKind::Delete).delete(node, None).await,
         };
         if done == Err(zk::Error::NoNode) {
-            let message = format!("there is no contender at {node}, or not any more");
+            let message = format!("there is no contender at {node}, or no longer");
             return Some(Err(Error::new(ErrorKind::NotHeld, message)));
         }
         self.read(done)
     }
 
-    /// Carries operations out on condition that a node stands.
+    /// Carries out operations on condition that a node exists.
     async fn transact(&self, condition: &str, chroot: &str, operations: &[Operation]) -> Answer<()> {
         let mut writer = self.client.ask(RequestKind::Transaction).new_multi_writer();
         let mut add_all = || {

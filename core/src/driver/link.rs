@@ -19,7 +19,7 @@ use crate::session;
 use crate::term::Term;
 
 /// How many bytes of paths may be watched. After a reconnection the client crate sets all watches again, above 128 KiB
-/// in several requests that have one number, and takes the second answer for a broken protocol: the connection is
+/// in several requests under one number, and takes the second answer for a protocol error: the connection is
 /// lost again, and in the end the session.
 const WATCH_LIMIT: usize = 120 * 1024;
 
@@ -34,7 +34,7 @@ pub(super) enum Change {
     },
     Disconnected,
     Reconnected,
-    /// The session is over, and a new one is looked for.
+    /// The session is over, and a new one is being looked for.
     Lost,
     /// The server refuses us for good.
     Refused,
@@ -58,12 +58,12 @@ pub(super) struct Link {
     options: ClientOptions,
     meter: Arc<Meter>,
     sender: mpsc::UnboundedSender<Input>,
-    /// Of the nodes that are made.
+    /// Of the nodes that are created.
     acl: Arc<[zk::Acl]>,
     state: State,
     /// The session's number.
     epoch: u64,
-    /// The connection's number. Grows when one is lost, so that a late reply is told from a timely one.
+    /// The connection's number. Grows when one is lost, so that a late reply can be told from a timely one.
     connection: u64,
     /// The paths of the nodes that are watched, in bytes.
     watched: usize,
@@ -90,7 +90,7 @@ impl Link {
         }
     }
 
-    /// Looks for a session, unless there is one or it is looked for. Returns whether it began to.
+    /// Looks for a session, unless there is one or it is already being looked for. Returns whether it began to.
     pub(super) fn start(&mut self) -> bool {
         let idle = matches!(self.state, State::Idle);
         if idle {
@@ -144,7 +144,7 @@ impl Link {
         }
     }
 
-    /// Whether the session has a connection on which it was proven of late.
+    /// Whether the session has a connection on which it was proven recently.
     pub(super) fn is_fresh(&self) -> bool {
         match &self.state {
             State::Live(Live { term, connected: true, .. }) => term.is_fresh(self.connection),
@@ -152,7 +152,7 @@ impl Link {
         }
     }
 
-    /// Proves the session, and looks whether these nodes of ours stand.
+    /// Proves the session, and checks whether these nodes of ours exist.
     pub(super) fn beat(&mut self, nodes: Vec<(Arc<str>, NodeName)>) {
         let State::Live(Live { client, term, .. }) = &self.state else {
             return;
@@ -166,7 +166,7 @@ impl Link {
         });
     }
 
-    /// Where requests go: the session, and how to report what came of them.
+    /// Where requests go: the session, and how to report their outcomes.
     pub(super) fn wire(&self, path: &Arc<str>) -> Option<Wire> {
         let State::Live(Live { client, term, .. }) = &self.state else {
             return None;
@@ -187,7 +187,7 @@ impl Link {
         self.tasks.spawn(task)
     }
 
-    /// Takes room for a watch on a path, if there is any.
+    /// Reserves room for a watch on a path, if there is any.
     pub(super) fn reserve_watch(&mut self, bytes: usize) -> bool {
         let fits = self.watched + bytes <= WATCH_LIMIT;
         if fits {
@@ -196,7 +196,7 @@ impl Link {
         fits
     }
 
-    /// Gives the room of watches back.
+    /// Returns the room of watches.
     pub(super) fn free_watches(&mut self, bytes: usize) {
         self.watched = self.watched.saturating_sub(bytes);
     }
@@ -210,13 +210,13 @@ impl Link {
         panicked
     }
 
-    /// Whether this is the number of the connection that stands.
+    /// Whether this is the number of the current connection.
     pub(super) fn is_current(&self, connection: u64) -> bool {
         self.is_connected() && connection == self.connection
     }
 
-    /// A listing that was asked for on another connection than it was answered on is torn from the create that was
-    /// sent with it, and says nothing (rule 3). Other replies are facts whichever connection brings them.
+    /// A listing that was requested on a different connection from the one that answered it is torn from the create
+    /// that was sent with it, and says nothing (rule 3). Other replies are facts whichever connection brings them.
     pub(super) fn vet(&self, connection: u64, event: Event) -> Event {
         match event {
             Event::Listed(ticket, _) if connection != self.connection => Event::Listed(ticket, Outcome::Lost),
@@ -270,7 +270,7 @@ impl Link {
                     Change::Began { session_id }
                 }
             }
-            // Never asked for, and never enough to hold a lock by (rule 16).
+            // Never requested, and never enough to hold a lock through (rule 16).
             zk::SessionState::Disconnected | zk::SessionState::ConnectedReadOnly => {
                 self.connection += 1;
                 live.connected = false;

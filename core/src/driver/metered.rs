@@ -1,4 +1,4 @@
-//! The client crate's client, which counts what is asked of it.
+//! The client crate's client, with its requests counted.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl Metered {
         Self { client, meter }
     }
 
-    /// Where one request of this kind goes. There is no other way to send one, so that none is forgotten.
+    /// Sends one request of this kind. There is no other way to send one, so that none goes uncounted.
     pub(super) fn ask(&self, request: RequestKind) -> &zk::Client {
         self.meter.requested(request);
         &self.client

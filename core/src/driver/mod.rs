@@ -1,12 +1,12 @@
-//! Carries the queues' actions out on a session, and feeds them the results.
+//! Carries out the queues' actions on a session, and reports the results to them.
 //!
-//! One driver a client, one task on the runtime thread. Everything that happens reaches it through its
-//! [inbox](crate::mailbox::Inbox), in the order in which it happened: commands from the handles, replies and watch events
-//! from the server, changes of the session. That order is what the queue's reasoning rests on.
+//! One driver per client, one task on the runtime thread. Everything that happens reaches it through its
+//! [inbox](crate::mailbox::Inbox), in the order in which it happened: commands from the handles, replies and watch
+//! events from the server, changes of the session. The queue's reasoning rests on that order.
 //!
 //! From the bottom: `metered` sends requests, `wire` those of one directory, `link` on one session after another;
-//! `inquiries` ask what no queue needs to know. `waiters` and `watches` are the two books of a `slot`, which is one lock
-//! directory; `slots` are all of a client. `pulse` keeps the term running. `run` is the loop over all of it.
+//! `inquiries` ask what no queue needs to know. `waiters` and `watches` are the two books of a `slot`, which is one
+//! lock directory; `slots` are all of a client. `pulse` keeps the term running. `run` is the loop over all of it.
 
 mod heartbeat;
 mod inquiries;

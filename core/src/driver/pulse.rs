@@ -1,4 +1,4 @@
-//! Keeps the session's term running by heartbeats while somebody holds or is about to, and ends holds with it.
+//! Keeps the session's term running by heartbeats while a contender holds or is about to, and ends holds with it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ const NODES_AT_ONCE: usize = 128;
 /// What a driver knows of its heartbeat.
 #[derive(Default)]
 pub(super) struct Pulse {
-    /// The paths with a holder, or with somebody who soon may be one.
+    /// The paths with a holder, or with a contender that may soon be one.
     vital: BTreeSet<Arc<str>>,
     /// The last path whose nodes were checked.
     checked: Option<Arc<str>>,
     /// When it beats next. Not set while nothing is vital.
     beat: Option<AlarmKey>,
-    /// When the term will have ended, as far as was known when this was set.
+    /// When the term ends, as far as was known when this was set.
     end: Option<AlarmKey>,
     /// Whether the queues know of a term that runs.
     running: bool,
-    /// Whether the holders were told that the session is out of touch.
+    /// Whether the holders were told that the session is disconnected.
     suspended: bool,
 }
 
@@ -48,7 +48,7 @@ impl Pulse {
         }
     }
 
-    /// The vital paths, beginning behind those that were checked last.
+    /// The vital paths, starting behind those that were checked last.
     fn in_turn(&self) -> impl Iterator<Item = &Arc<str>> {
         let behind = |path: &&Arc<str>| self.checked.as_ref().is_none_or(|checked| *path > checked);
         self.vital.iter().filter(behind).chain(self.vital.iter().filter(move |path| !behind(path)))
@@ -59,7 +59,7 @@ impl Pulse {
         timers.cancel(&alarms);
     }
 
-    /// Looks at the clock, and tells what follows from it.
+    /// Reads the clock, and reports what follows from it.
     pub(super) fn check_term(&mut self, link: &Link, slots: &mut Slots) {
         let running = link.term().is_some_and(|term| term.runs());
         if running != self.running {
@@ -77,7 +77,7 @@ impl Pulse {
         }
     }
 
-    /// Tells the holders that the session is out of touch, or in touch again.
+    /// Tells the holders that the session is disconnected, or connected again.
     pub(super) fn suspend(&mut self, slots: &Slots, suspended: bool) {
         self.suspended = suspended;
         for slot in slots.iter() {
@@ -114,7 +114,7 @@ impl Pulse {
         }
     }
 
-    /// The alarm for the end of the term has gone off; perhaps the term goes on by now.
+    /// The alarm for the end of the term has gone off; perhaps the term has been extended by now.
     pub(super) fn term_may_have_ended(&mut self) {
         self.end = None;
     }

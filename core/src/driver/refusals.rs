@@ -1,4 +1,4 @@
-//! What callers read when the driver has to disappoint them.
+//! The messages that callers read when the driver refuses or fails.
 
 use crate::error::{Error, ErrorKind};
 use crate::options::ClientOptions;
@@ -22,7 +22,7 @@ pub(super) fn unreachable(options: &ClientOptions) -> Error {
 /// The servers do not accept the credentials.
 pub(super) fn credentials_refused(options: &ClientOptions) -> Error {
     let servers = &options.hosts.servers;
-    let message = format!("{servers} refused the credentials; check them and make a new client");
+    let message = format!("{servers} refused the credentials; check them and create a new client");
     Error::new(ErrorKind::AuthFailed, message)
 }
 
@@ -32,7 +32,7 @@ pub(super) fn not_authorized(path: &str) -> Error {
     Error::new(ErrorKind::AuthFailed, message)
 }
 
-/// Time is up for a contender: says whether the lock was taken, or the server out of reach.
+/// The time is up for a contender: says whether the lock was taken, or the server unreachable.
 pub(super) fn timed_out(path: &str, connected: bool, too_few: bool, ahead: Option<usize>) -> Error {
     let message = match (connected, ahead) {
         (true, _) if too_few => too_few_permits(path),

@@ -1,4 +1,4 @@
-//! The driver's loop: takes in what reaches a client, and lets what follows from it happen.
+//! The driver's loop: receives what reaches a client, and lets what follows from it happen.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -26,7 +26,7 @@ use crate::queue::{Event, Intent, JoinId};
 use crate::random;
 use crate::state::{ClientState, Status};
 
-/// After so long without news a queue with waiters looks again, whatever the watches say (rule 10).
+/// After this long without news, a queue with waiters looks again, whatever the watches say (rule 10).
 const LONG_SILENCE: Duration = Duration::from_secs(20);
 
 /// How long closing waits for the server's acknowledgement.
@@ -35,7 +35,7 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// How long a request waits that the server neither carried out nor refused, as when it throttles.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How many inputs are taken in before conclusions are drawn: joins that come together share a listing.
+/// How many inputs are received before conclusions are drawn: joins that come together share a listing.
 const BATCH: usize = 256;
 
 /// Serves a client until it is closed.
@@ -68,7 +68,7 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
     driver.close(done, receiver).await;
 }
 
-/// A session's id, as ZooKeeper itself writes it.
+/// A session's id, in the form in which ZooKeeper writes it.
 struct Session(i64);
 
 impl fmt::Display for Session {
@@ -84,17 +84,17 @@ struct Driver {
     link: Link,
     slots: Slots,
     timers: Timers,
-    /// Those that wait for a connection, and until when.
+    /// Callers that wait for a connection, and until when.
     connecting: Vec<(Instant, oneshot::Sender<Result<()>>)>,
     /// The last connection on which the server was seen to throttle.
     throttled: u64,
     pulse: Pulse,
-    /// Whether there ever was a session: from then on connection loss only lengthens waits.
+    /// Whether there has ever been a session: from then on connection loss only lengthens waits.
     was_connected: bool,
 }
 
 impl Driver {
-    /// Takes inputs in; breaks off with whom to tell when one of them says to close.
+    /// Receives inputs; breaks off, with whom to tell, when one of them says to close.
     fn take_in(&mut self, inputs: impl Iterator<Item = Input>) -> ControlFlow<Option<oneshot::Sender<()>>> {
         for input in inputs {
             match input {
@@ -116,10 +116,10 @@ impl Driver {
     }
 
     fn outcome(&mut self, path: Arc<str>, connection: u64, event: Event) {
-        // An answer that leaves everything open, on a connection that stands: the server asks for patience.
+        // An answer that leaves everything open, on a working connection: the server asks for patience.
         if event.is_lost() && self.link.is_current(connection) {
             if std::mem::replace(&mut self.throttled, connection) != connection {
-                tracing::warn!(%path, "the server does not carry requests out, as when it throttles; trying again");
+                tracing::warn!(%path, "the server does not carry out requests, as when it throttles; trying again");
             }
             self.timers.set(Instant::now() + PAUSE, Alarm::Tell(path, event));
         } else {
@@ -140,7 +140,7 @@ impl Driver {
         self.timers.set(deadline, Alarm::Connect);
     }
 
-    /// Tells those that wait for a connection.
+    /// Tells the callers that wait for a connection.
     fn connected(&mut self) {
         self.status.set(ClientState::Connected);
         self.slots.tell_all(&Event::Connected);
@@ -188,7 +188,7 @@ impl Driver {
         if let Notice::Transact { node, operations, reply } = notice {
             return transact(&mut self.link, &self.options, (path, &node), operations, reply);
         }
-        // Without a slot nothing of the hold is left; dropping what is to be told says so.
+        // Without a slot nothing is left of the hold; dropping the notice says so.
         let Some(slot) = self.slots.change(path) else { return };
         match notice {
             Notice::Released { node, done } => slot.release(&node, done),
@@ -213,7 +213,7 @@ impl Driver {
                 self.connected();
             }
             Change::Disconnected => {
-                tracing::warn!(session = %self.session(), "connection lost; the session may live on");
+                tracing::warn!(session = %self.session(), "connection lost; the session may survive");
                 self.status.set(ClientState::Suspended);
                 self.pulse.suspend(&self.slots, true);
                 self.slots.tell_all(&Event::Disconnected);
@@ -242,7 +242,7 @@ impl Driver {
         Session(self.status.session())
     }
 
-    /// Fails everybody who waits.
+    /// Fails all waiters.
     fn fail_all(&mut self, error: &Error) {
         for (_, reply) in self.connecting.drain(..) {
             reply.send(Err(error.clone())).ok();
@@ -262,7 +262,7 @@ impl Driver {
                 }
                 Alarm::Unreachable(path, join) => {
                     let unreachable = unreachable(&self.options);
-                    // A waiter in a queue that was reached waits on; one that only tries was promised an answer.
+                    // A waiter in a queue that was reached keeps waiting; one that only tries was promised an answer.
                     let reached = self.was_connected;
                     let wanted = |slot: &Slot| !reached || slot.only_tries(join);
                     if self.slots.get(&path).is_some_and(wanted) {
@@ -312,7 +312,7 @@ impl Driver {
         }
     }
 
-    /// A client that never had a session looks for one only while somebody waits for it.
+    /// A client that has never had a session looks for one only while a caller waits for it.
     fn stop_unless_wanted(&mut self) {
         if self.was_connected {
             return;

@@ -1,4 +1,4 @@
-//! One lock directory in a driver: its queue, who waits in it, and who holds.
+//! One lock directory in a driver: its queue, its waiters and its holders.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -25,7 +25,7 @@ const LONG_HOLD: Duration = Duration::from_millis(200);
 
 /// What the driver knows of a hold.
 struct Holder {
-    /// What the queue calls it.
+    /// The queue's name for it.
     join: JoinId,
     holds: Weak<Holds>,
 }
@@ -36,18 +36,18 @@ pub(super) struct Slot {
     /// By node.
     holders: HashMap<NodeName, Holder>,
     releasing: HashMap<JoinId, oneshot::Sender<()>>,
-    /// Nodes of waiters that were asked to give the lock up before they had it.
+    /// Nodes of waiters that were asked to give up the lock before they had it.
     revoked: BTreeSet<NodeName>,
     watches: Watches,
-    /// Whether anything was heard since the last look at the clock.
+    /// Whether anything was heard since the clock was last checked.
     heard: bool,
     /// Whether the queue was told something since it last drew conclusions.
     unsettled: bool,
 }
 
 impl Slot {
-    /// `last_ticket`: what tickets come after; `term`: the session's term runs. A session without a connection may get
-    /// it back, and is not announced again then.
+    /// `last_ticket`: new tickets follow this one; `term`: the session's term runs. A session without a connection may
+    /// get it back, and is not announced again then.
     pub(super) fn new(path: &Arc<str>, last_ticket: Ticket, link: &Link, term: bool) -> Self {
         let mut queue = Queue::after(last_ticket);
         if link.is_live() {
@@ -86,12 +86,12 @@ impl Slot {
         self.queue.handle(event);
     }
 
-    /// Whether nothing was heard since the last time that this was asked.
+    /// Whether nothing was heard since the last call.
     pub(super) fn silent(&mut self) -> bool {
         !std::mem::take(&mut self.heard)
     }
 
-    /// Has a queue that cannot watch look for itself.
+    /// Lets a queue that cannot watch poll.
     pub(super) fn poll(&mut self) {
         self.watches.polled();
         self.look_again();
@@ -106,7 +106,7 @@ impl Slot {
         self.queue.last_ticket()
     }
 
-    /// Has the queue look at the server again. No news, so the silence goes on.
+    /// Makes the queue look at the server again. That is not news, so the silence continues.
     pub(super) fn look_again(&mut self) {
         self.queue.handle(Event::LookAgain);
     }
@@ -140,7 +140,7 @@ impl Slot {
         }
     }
 
-    /// Takes a waiter out; its place in the queue goes to its owner's next.
+    /// Removes a waiter; its place in the queue goes to its owner's next.
     pub(super) fn leave(&mut self, join: JoinId, timers: &mut Timers) -> Option<Attempt> {
         let Waiter { attempt, alarms } = self.waiters.remove(join)?;
         timers.cancel(&alarms);
@@ -166,7 +166,7 @@ impl Slot {
         self.hear(Event::Release(join));
     }
 
-    /// A hold has lasted for long, or its holder wants to hear at once when it is asked to give the lock up.
+    /// A hold has lasted for long, or its holder wants to be told at once when it is asked to give up the lock.
     pub(super) fn watch_hold(&mut self, node: &NodeName) {
         if let Some(Holder { join, .. }) = self.holders.get(node) {
             self.hear(Event::Guard(*join));
@@ -180,7 +180,7 @@ impl Slot {
         }
     }
 
-    /// The term is over: what is held is lost, and its nodes are deleted as soon as the server can be told.
+    /// The term is over: holds are lost, and their nodes are deleted as soon as the server can be told.
     pub(super) fn end_term(&mut self) {
         let nodes: Vec<_> = self.holders.keys().cloned().collect();
         for node in nodes {
@@ -188,14 +188,14 @@ impl Slot {
         }
     }
 
-    /// A holder has lost the lock because the term was over when somebody looked.
+    /// A holder has lost the lock because a check found that the term was over.
     pub(super) fn expire(&mut self, node: &NodeName) {
         if let Some(join) = self.lose(node, LossReason::TermEnded) {
             self.hear(Event::Release(join));
         }
     }
 
-    /// The hold through a node is lost. Returns what the queue calls it, if there was one.
+    /// The hold through a node is lost. Returns the queue's name for it, if there was one.
     fn lose(&mut self, node: &NodeName, reason: LossReason) -> Option<JoinId> {
         let Holder { join, holds } = self.holders.remove(node)?;
         if let Some(holds) = holds.upgrade() {
@@ -211,7 +211,7 @@ impl Slot {
         }
     }
 
-    /// The owner of a node of ours is asked to give the lock up; if it only waits yet, it will hear of it when it holds.
+    /// The owner of a node of ours is asked to give up the lock; if it is still waiting, it is told when it holds.
     pub(super) fn revoked(&mut self, node: NodeName) {
         let holds = self.holders.get(&node).and_then(|holder| holder.holds.upgrade());
         if holds.is_some_and(|holds| holds.revoke(&node)) {
@@ -223,7 +223,7 @@ impl Slot {
         }
     }
 
-    /// The holders are out of touch with the server, or in touch again.
+    /// The holders are disconnected from the server, or connected again.
     pub(super) fn suspend(&self, suspended: bool) {
         for (node, holder) in &self.holders {
             if let Some(holds) = holder.holds.upgrade() {
@@ -232,12 +232,12 @@ impl Slot {
         }
     }
 
-    /// Whether somebody holds, or may soon: the term matters.
+    /// Whether a contender holds, or may soon: the term matters.
     pub(super) fn is_vital(&self) -> bool {
         !self.holders.is_empty() || self.queue.is_near()
     }
 
-    /// Our nodes, at most so many.
+    /// Our nodes, at most this many.
     pub(super) fn places(&self, limit: usize) -> impl Iterator<Item = &NodeName> {
         self.queue.places(limit)
     }
@@ -250,7 +250,7 @@ impl Slot {
 
     /// Draws the queue's conclusions and carries them out.
     pub(super) fn settle(&mut self, path: &Arc<str>, link: &mut Link, timers: &mut Timers) {
-        // Carrying out an action may tell the queue something: a refusal lets its owner's next in.
+        // Carrying out an action may tell the queue something: a refusal lets its owner's next waiter in.
         loop {
             self.unsettled = false;
             self.queue.settle();
@@ -324,7 +324,7 @@ impl Slot {
 
     fn grant(&mut self, join: JoinId, node: &NodeName, czxid: i64, link: &Link, timers: &mut Timers) {
         let Some(Waiter { attempt, alarms }) = self.waiters.remove(join) else {
-            // Gave up in the same breath.
+            // The waiter gave up at the same moment.
             self.hear(Event::Release(join));
             return;
         };
@@ -345,7 +345,7 @@ impl Slot {
         if self.revoked.remove(node) {
             holds.revoke(node);
         }
-        // Its owner's other waiters re-enter, before the first lease can be released.
+        // Its owner's other waiters re-enter before the first lease can be released.
         for other in self.waiters.end_line((claim.owner, claim.kind)) {
             let reentered = || match holds.enter(claim.owner, claim.kind, Intent::Wait) {
                 Ok(Entry::Reentered(lease)) => Some(Ok(lease)),
@@ -367,7 +367,7 @@ impl Slot {
         }
     }
 
-    /// An owner that asked for both halves of a read/write lock at once has one of them now, and must not wait for
+    /// An owner that asked for both halves of a read/write lock at once now has one of them, and must not wait for
     /// itself with the other.
     fn settle_other_half(&mut self, holds: &Holds, granted: Claim, join: JoinId, timers: &mut Timers) {
         match granted.kind {

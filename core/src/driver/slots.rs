@@ -10,13 +10,14 @@ use crate::lease_state::LossReason;
 use crate::queue::{Event, NodeName, Ticket};
 use crate::state::{ClientState, Status};
 
-/// The directories that somebody waits in or holds. However the driver ends, its holds end with it: the session does too.
+/// The directories in which a contender waits or holds. However the driver ends, its holds end with it: the session
+/// does too.
 pub(super) struct Slots {
     status: Arc<Status>,
     all: HashMap<Arc<str>, Slot>,
     /// The paths whose queues have something to conclude.
     unsettled: BTreeSet<Arc<str>>,
-    /// The last ticket of the queues that were dropped: late answers to them must not fit those that follow.
+    /// The last ticket of the queues that were dropped: late answers to them must not match their successors' tickets.
     last_ticket: Ticket,
 }
 
@@ -37,21 +38,21 @@ impl Slots {
         self.all.values_mut()
     }
 
-    /// The slot at a path, to be told something that its queue draws conclusions from.
+    /// The slot at a path, to be told something from which its queue draws conclusions.
     pub(super) fn change(&mut self, path: &Arc<str>) -> Option<&mut Slot> {
         let slot = self.all.get_mut(path)?;
         self.unsettled.insert(Arc::clone(path));
         Some(slot)
     }
 
-    /// As [`change`](Self::change), of a slot that is made if there is none; `term`: whether the session's term runs.
+    /// Like [`change`](Self::change), but creates a slot if there is none; `term`: whether the session's term runs.
     pub(super) fn change_or_make(&mut self, path: &Arc<str>, link: &Link, term: bool) -> &mut Slot {
         self.unsettled.insert(Arc::clone(path));
         let new = || Slot::new(path, self.last_ticket, link, term);
         self.all.entry(Arc::clone(path)).or_insert_with(new)
     }
 
-    /// The owner of a node of ours is asked to give its lock up.
+    /// The owner of a node of ours is asked to give up its lock.
     pub(super) fn revoked(&mut self, path: &str, node: NodeName) {
         if let Some(slot) = self.all.get_mut(path) {
             slot.revoked(node);
@@ -72,7 +73,7 @@ impl Slots {
         }
     }
 
-    /// Has the queues that heard nothing for long look again.
+    /// Makes queues that have heard nothing for a long time look again.
     pub(super) fn wake_silent(&mut self) {
         for (path, slot) in &mut self.all {
             if slot.silent() {

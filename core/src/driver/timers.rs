@@ -7,30 +7,30 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::queue::{Event, JoinId, NodeName};
 
-/// What is due. Whoever is told checks whether it still matters: an alarm may be taken back too late.
+/// What is due. The receiver checks whether it still matters: an alarm may be cancelled too late.
 #[derive(Clone, Debug)]
 pub(super) enum Alarm {
     /// The caller's time is up.
     Deadline(Arc<str>, JoinId),
     /// The client's time to reach a server is up, for this contender.
     Unreachable(Arc<str>, JoinId),
-    /// The client's time to reach a server is up, for those that wait for just that.
+    /// The client's time to reach a server is up, for callers that wait for just that.
     Connect,
-    /// An event that was held back is told.
+    /// An event that was held back is delivered.
     Tell(Arc<str>, Event),
     /// The hold through this node has lasted for long.
     LongHold(Arc<str>, NodeName),
     /// The heartbeat is due.
     Beat,
-    /// The session's term has ended, unless it was prolonged.
+    /// The session's term has ended, unless it was extended.
     TermEnd,
-    /// A queue that cannot watch looks for itself.
+    /// A queue that cannot watch polls.
     Poll(Arc<str>),
     /// It is time to look for silent queues.
     LookAgain,
 }
 
-/// Names an alarm that was set. The number keeps alarms of the same instant apart.
+/// Names an alarm that was set. The number distinguishes alarms set for the same instant.
 pub(super) type AlarmKey = (Instant, u64);
 
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl Timers {
         key
     }
 
-    /// Takes alarms back: a time-out of an hour must not be remembered for an hour when the lock came at once.
+    /// Cancels alarms: a time-out of an hour must not be remembered for an hour when the lock came at once.
     pub(super) fn cancel(&mut self, keys: &[AlarmKey]) {
         for key in keys {
             self.alarms.remove(key);

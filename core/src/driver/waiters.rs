@@ -1,4 +1,4 @@
-//! Who waits in one lock directory.
+//! The waiters in one lock directory.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use crate::queue::{Intent, JoinId, Kind, Queue};
 /// An attempt that waits for the lock.
 pub(super) struct Waiter {
     pub(super) attempt: Attempt,
-    /// To be taken back when it waits no more.
+    /// To be cancelled when it no longer waits.
     pub(super) alarms: Vec<AlarmKey>,
 }
 
@@ -20,10 +20,10 @@ type Line = (Owner, Kind);
 #[derive(Default)]
 pub(super) struct Waiters {
     all: BTreeMap<JoinId, Waiter>,
-    /// Per owner its waiters that queue, oldest first. Only the first is in the queue: when it is granted, the
+    /// For each owner, its queueing waiters, oldest first. Only the first is in the queue: when it is granted, the
     /// others re-enter; in the queue they would wait for their own owner.
     lines: HashMap<Line, Vec<JoinId>>,
-    /// Those of whom it is not known yet whether they have to wait for somebody.
+    /// Waiters for which it is not yet known whether they have to wait for another contender.
     newcomers: Vec<JoinId>,
 }
 
@@ -55,18 +55,18 @@ impl Waiters {
         }
     }
 
-    /// Takes a waiter out, but not out of its line.
+    /// Removes a waiter, but not from its line.
     pub(super) fn remove(&mut self, join: JoinId) -> Option<Waiter> {
         self.all.remove(&join)
     }
 
-    /// Takes all out.
+    /// Removes all.
     pub(super) fn remove_all(&mut self) -> BTreeMap<JoinId, Waiter> {
         self.lines.clear();
         std::mem::take(&mut self.all)
     }
 
-    /// Takes one out of its line. Returns whose turn it is now to enter the queue, if that changed.
+    /// Removes one from its line. Returns whose turn it is now to enter the queue, if that changed.
     pub(super) fn leave_line(&mut self, line: Line, join: JoinId) -> Option<JoinId> {
         let joins = self.lines.get_mut(&line)?;
         let was_first = joins.first() == Some(&join);
@@ -78,7 +78,7 @@ impl Waiters {
         next.filter(|_| was_first)
     }
 
-    /// Ends a line; those that were in it.
+    /// Ends a line; returns those that were in it.
     pub(super) fn end_line(&mut self, line: Line) -> Vec<JoinId> {
         self.lines.remove(&line).unwrap_or_default()
     }
@@ -88,7 +88,8 @@ impl Waiters {
         self.lines.get(&line).and_then(|joins| joins.first()).copied()
     }
 
-    /// Whoever was seen in the queue behind somebody, and was not granted the lock all the same, has to wait for it.
+    /// A waiter that was seen in the queue behind another contender, and was still not granted the lock, has to wait
+    /// for it.
     pub(super) fn note_contended(&mut self, queue: &Queue) {
         self.newcomers.retain(|join| {
             let Some(Waiter { attempt, .. }) = self.all.get_mut(join) else { return false };

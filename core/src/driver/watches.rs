@@ -25,11 +25,11 @@ pub(super) struct Watches {
     /// The directory.
     path: Arc<str>,
     set: HashMap<Ticket, Watch>,
-    /// Those for which there is no room on the session.
+    /// The watches for which there is no room on the session.
     parked: Vec<(Ticket, NodeName)>,
     /// Whether the queue will poll, because watches are parked.
     polling: bool,
-    /// The room of those that ended, in bytes.
+    /// The room of the watches that ended, in bytes.
     freed: usize,
 }
 
@@ -67,7 +67,7 @@ impl Watches {
         self.ended(ticket);
     }
 
-    /// A watch has fired, or never was.
+    /// A watch has fired, or was never set.
     pub(super) fn ended(&mut self, ticket: Ticket) {
         if let Some(watch) = self.set.remove(&ticket) {
             self.freed += watch.bytes;
@@ -81,12 +81,12 @@ impl Watches {
         self.freed = 0;
     }
 
-    /// It was polled.
+    /// The queue has polled.
     pub(super) fn polled(&mut self) {
         self.polling = false;
     }
 
-    /// Gives room back, and tries to set those that are parked.
+    /// Returns room, and tries to set the parked watches.
     pub(super) fn settle(&mut self, link: &mut Link, timers: &mut Timers) {
         link.free_watches(std::mem::take(&mut self.freed));
         for (ticket, name) in std::mem::take(&mut self.parked) {
@@ -95,7 +95,7 @@ impl Watches {
         if !self.parked.is_empty() && !self.polling {
             self.polling = true;
             let path = &self.path;
-            tracing::debug!(%path, "no room for more watches on one session: looking every now and then");
+            tracing::debug!(%path, "no room for more watches on one session: polling");
             timers.set(Instant::now() + POLL_INTERVAL, Alarm::Poll(Arc::clone(path)));
         }
     }

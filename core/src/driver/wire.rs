@@ -13,18 +13,18 @@ use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
 use crate::stats::RequestKind;
 use crate::term::Term;
 
-/// The data of a node whose owner is asked to give the lock up, as Curator writes it.
+/// The data of a node whose owner is asked to give up the lock, as Curator writes it.
 pub(super) const REVOKE: &[u8] = b"__REVOKE__";
 
 /// Matches any version.
 pub(super) const ANY_VERSION: i32 = -1;
 
-/// One lock directory on one session: where requests go, and where what came of them is reported.
+/// One lock directory on one session: where requests go, and where their outcomes are reported.
 pub(super) struct Wire {
     pub(super) client: Metered,
     pub(super) term: Arc<Term>,
     pub(super) path: Arc<str>,
-    /// Of the nodes that it makes.
+    /// Of the nodes that it creates.
     pub(super) acl: Arc<[zk::Acl]>,
     pub(super) epoch: u64,
     pub(super) connection: u64,
@@ -41,7 +41,7 @@ impl Wire {
         format!("{}/{name}", self.path)
     }
 
-    /// Whether a node is this session's. If the server made it for another session, ours is gone (rule 11).
+    /// Whether a node is this session's. If the server created it for another session, ours is gone (rule 11).
     fn owns(&self, stat: &zk::Stat) -> bool {
         let owns = stat.ephemeral_owner == self.client.session_id();
         if !owns {
@@ -74,7 +74,7 @@ impl Wire {
                     self.term.prove(sent, self.connection);
                     Outcome::Done((name, stat.czxid))
                 }
-                // Perhaps ours, from a try whose reply was lost.
+                // Perhaps ours, from an attempt whose reply was lost.
                 Ok(_) | Err(zk::Error::NodeExists) => Outcome::Lost,
                 Err(error) => failed(&error),
             };
@@ -161,7 +161,7 @@ impl Wire {
         drop(client);
         let event = match watcher.changed().await.event_type {
             EventType::NodeDeleted => Event::Gone(ticket),
-            // The session is over; the driver hears of that by itself.
+            // The session is over; the driver learns of that by itself.
             EventType::Session => return,
             _ => Event::Changed(ticket),
         };
@@ -173,7 +173,7 @@ impl Wire {
         let outcome =
             match self.client.ask(RequestKind::Delete).delete(&self.child(name.as_str()), None).await {
                 Ok(()) => {
-                    // Anybody may delete a node: that does not tell whose session it is.
+                    // Anyone may delete a node: that does not tell whose session it is.
                     if self.term.is_proven_on(self.connection) {
                         self.term.prove(sent, self.connection);
                     }
@@ -188,7 +188,8 @@ impl Wire {
         self.report(Event::Deleted(ticket, outcome));
     }
 
-    /// Makes the lock directory and its parents as containers, which the server removes some time after their last child.
+    /// Creates the lock directory and its parents as containers, which the server removes some time after their last
+    /// child.
     pub(super) async fn make_parents(self, ticket: Ticket) {
         let levels: Vec<&str> = self
             .path
@@ -199,7 +200,7 @@ impl Wire {
             .collect();
         let outcome = match self.make_all(&levels).await {
             Ok(()) => Outcome::Done(()),
-            // Some exist already, or the server has no containers: one by one, all in one flight.
+            // Some already exist, or the server has no containers: one by one, all in one flight.
             Err(zk::Error::ConnectionLoss) => Outcome::Lost,
             Err(_) => self.make_each(&levels).await,
         };
@@ -230,7 +231,7 @@ impl Wire {
             }
             outcome = match last {
                 Ok(()) | Err(zk::Error::NodeExists) => Outcome::Done(()),
-                // A level above may exist without our being allowed to make it; only the last one counts.
+                // A level above may exist although we may not create it; only the last one counts.
                 Err(zk::Error::NoNode) if forbidden => Outcome::Refused(Refusal::NotAuthorized),
                 Err(zk::Error::Unimplemented) => continue,
                 Err(error) => failed(&error),
@@ -241,7 +242,7 @@ impl Wire {
     }
 }
 
-/// What an error means for a request. Where it may have been carried out all the same, it is lost.
+/// What an error means for a request. If it may nevertheless have been carried out, it counts as lost.
 pub(super) fn failed<T>(error: &zk::Error) -> Outcome<T> {
     use zk::Error as E;
     match error {

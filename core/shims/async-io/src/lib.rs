@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 
 static USED: AtomicBool = AtomicBool::new(false);
 
-/// Whether any timer was made, so that a program can tell these from those of the crate that they stand in for.
+/// Whether any timer was created, so that a program can tell these from those of the crate that they replace.
 #[must_use]
 pub fn used() -> bool {
     USED.load(Ordering::Relaxed)
@@ -36,7 +36,7 @@ impl Timer {
         Self { sleep: None, period: None }
     }
 
-    /// A timer that fires once, `duration` from now. One too long to count is a timer that never fires.
+    /// A timer that fires once, `duration` from now. If that is too long to count, it never fires.
     #[must_use]
     pub fn after(duration: Duration) -> Self {
         Instant::now().checked_add(duration).map_or_else(Self::never, Self::at)

@@ -1,7 +1,7 @@
 //! Stand-in for the `async-net` crate: only the TCP stream that `zookeeper-client` uses, built on tokio.
 //!
 //! It sets `TCP_NODELAY`. The client crate never does, and with Nagle's algorithm the second of two requests
-//! sent back to back waits for the acknowledgement of the first: a whole round trip more for every lock.
+//! sent back to back waits for the acknowledgement of the first: one more round trip for every lock.
 
 use std::io::{IoSlice, Result};
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
 static USED: AtomicBool = AtomicBool::new(false);
 
-/// Whether any connection was made, so that a program can tell these from those of the crate that they stand in for.
+/// Whether any connection was made, so that a program can tell these from those of the crate that they replace.
 #[must_use]
 pub fn used() -> bool {
     USED.load(Ordering::Relaxed)
@@ -42,8 +42,8 @@ impl TcpStream {
                 Ok(Self(stream))
             }
             Err(error) => {
-                // Some failures, such as a lack of file descriptors, are there at once. The client crate tries again
-                // at once when its time is up, and looks at its clock only while a connection is awaited: without
+                // Some failures, such as a lack of file descriptors, are reported at once. The client crate tries again
+                // at once when its time is up, and checks its clock only while it waits for a connection: without
                 // this it would never let go of the thread.
                 tokio::task::yield_now().await;
                 Err(error)
@@ -93,7 +93,7 @@ mod tests {
     fn a_failure_that_is_there_at_once_is_told_a_moment_later() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         runtime.block_on(async {
-            // Nobody may connect to the broadcast address: the system says so without waiting.
+            // Connecting to the broadcast address is not permitted: the system says so without waiting.
             let mut connecting = pin!(TcpStream::connect(("255.255.255.255", 1)));
             let poll = connecting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(matches!(poll, Poll::Pending));
