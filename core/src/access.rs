@@ -70,7 +70,7 @@ impl Tls {
         Ok(self)
     }
 
-    /// The options of the client crate. They were made once before, so this does not fail.
+    /// The options of the client crate. They have been built once before, so this does not fail.
     pub(crate) fn to_options(&self) -> Result<zk::TlsOptions, zk::Error> {
         let options = zk::TlsOptions::new().with_pem_ca(&self.ca)?;
         match &self.identity {
@@ -84,18 +84,18 @@ fn bad_tls(argument: &str, error: &zk::Error) -> Error {
     Error::bad_argument("tls", format_args!("{argument}: invalid PEM: {error}"))
 }
 
-/// Who may do what with the nodes that a client creates: the nodes of its contenders, and the lock directories and their
-/// parents.
+/// Who may do what with the nodes that a client creates: the nodes of its contenders, and the lock directories and
+/// their parents.
 ///
 /// Every contender of a lock needs permission to read, create and delete in its directory, and to read the nodes of the
 /// other contenders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Acl {
-    /// Everybody may do everything.
+    /// Everyone may do everything.
     #[default]
     Open,
-    /// Whoever presents the same credentials as this client may do everything; nobody else may do anything.
+    /// Clients that present the same credentials as this one may do everything; no one else may do anything.
     Creator,
     /// What these rules permit.
     Rules(Vec<Rule>),
@@ -111,9 +111,9 @@ pub struct Rule {
 }
 
 impl Acl {
-    /// Parses `open`, `creator`, or rules as ZooKeeper's own command line takes them: `scheme:id:permissions`, separated by
-    /// commas, where the permissions are the letters `c`reate, `d`elete, `r`ead, `w`rite and `a`dmin. For example
-    /// `digest:app:<hash>:cdrwa,world:anyone:r`.
+    /// Parses `open`, `creator`, or rules in the syntax of ZooKeeper's own command line: `scheme:id:permissions`,
+    /// separated by commas, where the permissions are the letters `c`reate, `d`elete, `r`ead, `w`rite and `a`dmin. For
+    /// example `digest:app:<hash>:cdrwa,world:anyone:r`.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for anything else.

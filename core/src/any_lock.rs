@@ -12,8 +12,8 @@ use crate::patience::Patience;
 use crate::queue::Kind;
 use crate::semaphore::Semaphore;
 
-/// A lock of any kind that gives one lease: a mutex, a half of a read/write lock, or a permit of a semaphore. Clones are the
-/// same lock.
+/// A lock of any kind that gives one lease: a mutex, a half of a read/write lock, or a permit of a semaphore. Clones
+/// are the same lock.
 #[derive(Clone, Debug)]
 pub enum AnyLock {
     /// A mutex, or a half of a read/write lock.
@@ -62,7 +62,7 @@ impl AnyLock {
         }
     }
 
-    /// Whether two are the same lock object: one is a clone of the other, or both were made of one.
+    /// Whether two are the same lock object: one is a clone of the other, or both were created from one.
     #[must_use]
     pub fn same_lock(&self, other: &Self) -> bool {
         match (self, other) {
@@ -85,7 +85,7 @@ impl AnyLock {
         }
     }
 
-    /// Whether `owner` holds the lock; nobody owns a permit. Sends nothing.
+    /// Whether `owner` holds the lock; a permit has no owner. Sends nothing.
     ///
     /// # Errors
     /// [`Forked`](crate::ErrorKind::Forked).
@@ -96,7 +96,7 @@ impl AnyLock {
         }
     }
 
-    /// Whether a lease is of this lock, or of the other half of its read/write lock. Nobody enters by a permit.
+    /// Whether a lease is of this lock, or of the other half of its read/write lock. A permit does not allow re-entry.
     pub(crate) fn gave(&self, lease: &Lease) -> Result<bool> {
         match self {
             Self::Lock(lock) => Ok(lease.is_of(&lock.resolve()?.holds)),
@@ -104,7 +104,7 @@ impl AnyLock {
         }
     }
 
-    /// Who contends (see [`Lock::contenders`] and [`Semaphore::contenders`]).
+    /// The contenders (see [`Lock::contenders`] and [`Semaphore::contenders`]).
     ///
     /// Cancel safe: nothing is left behind.
     ///
@@ -130,7 +130,7 @@ impl AnyLock {
         }
     }
 
-    /// Where it comes in the order that all programs share.
+    /// Its place in the order that all programs share.
     pub(crate) fn order(&self) -> Order {
         match self {
             Self::Lock(lock) => lock.order(),
@@ -138,7 +138,7 @@ impl AnyLock {
         }
     }
 
-    /// Whether two are made on the same client.
+    /// Whether two were created on the same client.
     pub(crate) fn same_client(&self, other: &Self) -> bool {
         self.source().is(other.source())
     }
@@ -150,7 +150,7 @@ impl AnyLock {
         }
     }
 
-    /// Which kind of lock it is a part of: those on one path must be of one kind.
+    /// The kind of lock that it is a part of: all on one path must be of one kind.
     pub(crate) fn family(&self) -> &'static str {
         match self {
             Self::Lock(lock) if lock.kind() == Kind::Exclusive => "mutex",

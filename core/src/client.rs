@@ -21,8 +21,8 @@ use crate::registry;
 use crate::state::{ClientState, States};
 use crate::stats::{Stats, Transport};
 
-/// A client of one ensemble. Clones are the same client. Locks and leases keep the client that they were made
-/// on alive; when the last handle is gone it closes in the background.
+/// A client of one ensemble. Clones are the same client. Locks and leases keep alive the client that they were created
+/// on; when the last handle is gone it closes in the background.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -48,7 +48,7 @@ impl Directories {
         if let Some(holds) = self.used.get(place).and_then(Weak::upgrade) {
             return holds;
         }
-        // Entries of dropped locks are swept when the map has doubled, so that sweeping costs nothing on average.
+        // Entries of dropped locks are removed when the map has doubled, so that this costs nothing on average.
         if self.used.len() >= self.prune_at {
             self.used.retain(|_, holds| holds.strong_count() > 0);
             self.prune_at = 2 * self.used.len() + 64;
@@ -117,7 +117,7 @@ impl Client {
         client
     }
 
-    /// Waits until the client has a session; connects if it never tried.
+    /// Waits until the client has a session; connects if it has never tried.
     ///
     /// Cancel safe: dropping the future leaves the client connecting.
     ///
@@ -131,7 +131,7 @@ impl Client {
         outcome.await.unwrap_or_else(|_| Err(Error::client_closed()))
     }
 
-    /// Whether the client is in touch with the ensemble.
+    /// Whether the client is connected to the ensemble.
     #[must_use]
     pub fn state(&self) -> ClientState {
         self.mailbox().status.get()
@@ -144,42 +144,42 @@ impl Client {
         if self.mailbox().origin.is_here() {
             self.mailbox().status.listen()
         } else {
-            // The thread that changes the state may have been amid it when the process forked.
+            // The thread that changes the state may have been halfway through when the process forked.
             States::ended()
         }
     }
 
-    /// The current ZooKeeper session, 0 if there was none yet.
+    /// The current ZooKeeper session, 0 if there has been none yet.
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.mailbox().status.session()
     }
 
-    /// What the client did since it was made. Sends nothing, and answers for a closed client too.
+    /// What the client has done since it was created. Sends nothing, and works for a closed client too.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let transport = (self.session_id() != 0).then(Transport::in_use);
         self.mailbox().status.meter.snapshot(transport)
     }
 
-    /// Asks a contender to give its lock up, as Curator's `Revoker` does: writes `__REVOKE__` into its node. `node` is a
-    /// full path below the client's chroot, as [`Lease::node`](crate::Lease::node) gives it; a
+    /// Asks a contender to give up its lock, as Curator's `Revoker` does: writes `__REVOKE__` into its node. `node` is
+    /// a full path below the client's chroot, as [`Lease::node`](crate::Lease::node) gives it; a
     /// [`Contender::node`](crate::Contender::node) is its last part. The holder is notified if it listens, and may
     /// ignore it.
     ///
     /// Not cancel safe: the request may have been made.
     ///
     /// # Errors
-    /// [`NotHeld`](crate::ErrorKind::NotHeld) if there is no such node; [`BadArgument`](crate::ErrorKind::BadArgument) if
-    /// it is not a contender's; [`AuthFailed`](crate::ErrorKind::AuthFailed) if it may not be written; and those of
+    /// [`NotHeld`](crate::ErrorKind::NotHeld) if there is no such node; [`BadArgument`](crate::ErrorKind::BadArgument)
+    /// if it is not a contender's; [`AuthFailed`](crate::ErrorKind::AuthFailed) if it may not be written; and those of
     /// [`ready`](Self::ready).
     pub async fn revoke(&self, node: &str) -> Result<()> {
         self.touch(node, Touch::Revoke).await
     }
 
-    /// Takes a contender's lock, or its place in the queue, away: deletes its node. For operators, when a holder does not
-    /// answer and cannot be killed. A holder that is in touch with the server learns of its loss within moments, but
-    /// perhaps after the next one was granted the lock.
+    /// Takes away a contender's lock, or its place in the queue, by deleting its node. For operators, when a holder
+    /// does not answer and cannot be killed. A holder that is connected to the server learns of its loss within
+    /// moments, but perhaps only after the lock was granted to the next contender.
     ///
     /// Not cancel safe: the node may have been deleted.
     ///
@@ -244,12 +244,12 @@ impl Client {
         JoinId(self.0.next_join.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whether two handles are of one client.
+    /// Whether two handles belong to one client.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// What is held at a place.
+    /// The holds at a place.
     pub(crate) fn holds(&self, place: &Place) -> Result<Arc<Holds>> {
         let Inner { mailbox, directories, .. } = &*self.0;
         mailbox.origin.check()?;
@@ -260,7 +260,7 @@ impl Client {
         Ok(locked(directories).get(place, new))
     }
 
-    /// Gives the driver a command; starts it with the first.
+    /// Gives the driver a command; the first command starts the driver.
     pub(crate) fn send(&self, command: Command) -> Result<()> {
         self.mailbox().origin.check()?;
         let mut parked = locked(&self.0.parked);
@@ -281,7 +281,7 @@ impl Client {
 }
 
 /// Closes every client of this process, and waits for the servers' acknowledgements for up to `limit`. For use at
-/// the end of a process: locks are then free at once, instead of after the session time-out.
+/// the end of a process: its locks are then free at once, not only after the session time-out.
 pub fn shutdown(limit: Duration) {
     if let Some(shared) = SHARED.get() {
         let clients = std::mem::take(&mut *locked(shared));

@@ -1,16 +1,17 @@
-//! The one place that reads a clock, through libc: whatever is linked or preloaded in front of libc sets the time here
+//! The one place that reads a clock, through libc: a library linked or preloaded in front of libc can set the time here
 //! too. Timers are tokio's.
 
 use std::time::Duration;
 
-/// Nobody sets this clock, and it counts the time that the machine was suspended: the server counted that time too.
+/// No one sets this clock, and it includes the time for which the machine was suspended: the server counted that time
+/// too.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const BOOT: libc::clockid_t = libc::CLOCK_BOOTTIME;
 /// Counts suspension on systems without a clock of its own for that.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const BOOT: libc::clockid_t = libc::CLOCK_MONOTONIC;
 
-/// A point in time, in nanoseconds since the machine booted. Compare only with others of this machine.
+/// A point in time, in nanoseconds since the machine booted. Comparable only on the same machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(pub(crate) u64);
 
@@ -24,7 +25,7 @@ impl Moment {
     }
 }
 
-/// The time since the beginning of 1970 by the wall clock, which may be set at any time: for people only.
+/// The time since the beginning of 1970 by the wall clock, which may be set at any time: only for people to read.
 pub(crate) fn since_1970() -> Duration {
     read(libc::CLOCK_REALTIME)
 }

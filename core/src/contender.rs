@@ -1,4 +1,4 @@
-//! Who contends for a lock, for operators.
+//! The contenders for a lock, for operators.
 
 use serde_json::{Value, json};
 
@@ -20,13 +20,13 @@ pub struct Contender {
     pub session_id: i64,
     /// The fencing token that it has, or will have.
     pub fencing_token: i64,
-    /// What it says of itself, if it is one of zklock's.
+    /// Its own description, if it is one of zklock's.
     pub about: Option<About>,
-    /// The node's data as it is.
+    /// The node's data, unchanged.
     pub data: Vec<u8>,
 }
 
-/// What zklock's contenders say of themselves.
+/// How zklock's contenders describe themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct About {
@@ -38,7 +38,7 @@ pub struct About {
     pub language: String,
     /// The name that the program gave itself.
     pub label: Option<String>,
-    /// Since when it contends: milliseconds since 1970.
+    /// When it began to contend: milliseconds since 1970.
     pub since: u64,
     /// For a semaphore whose number of permits is fixed: that number.
     pub permits: Option<u32>,
@@ -64,7 +64,7 @@ impl Contender {
 }
 
 impl About {
-    /// The data of a node of ours that is made now: what operators see of it, and others of zklock read.
+    /// The data of a node of ours that is being created: operators see it, and other zklock contenders read it.
     pub(crate) fn node_data(options: &ClientOptions, label: Option<&str>, permits: Option<u32>) -> Vec<u8> {
         let mut data = json!({
             "host": rustix::system::uname().nodename().to_string_lossy(),
@@ -79,7 +79,7 @@ impl About {
         data.to_string().into_bytes()
     }
 
-    /// What a node's data says, if it is what ours say: others write addresses, names, or nothing.
+    /// What a node's data says, if it is in our form: others write addresses, names, or nothing.
     fn parse(data: &[u8]) -> Option<Self> {
         let data: Value = serde_json::from_slice(data).ok()?;
         Some(Self {

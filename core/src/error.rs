@@ -9,7 +9,7 @@ use std::fmt;
 pub enum ErrorKind {
     /// The lock was not acquired before the deadline. The contender has left the queue.
     LockTimeout,
-    /// The lease no longer proves anything: its session ended, its node was deleted, or its client was closed.
+    /// The lease is no longer valid: its session ended, its node was deleted, or its client was closed.
     LockLost,
     /// There is nothing to release: the caller does not hold the lock, or has already released this lease.
     NotHeld,
@@ -24,7 +24,7 @@ pub enum ErrorKind {
     BadArgument,
     /// The client has been closed.
     ClientClosed,
-    /// The handle was made in another process and inherited through `fork`. Create a new client in this process.
+    /// The handle was created in another process and inherited through `fork`. Create a new client in this process.
     Forked,
     /// The sequence counter of the lock directory is nearly exhausted. Delete the idle directory, or use another path.
     SequenceExhausted,
@@ -125,7 +125,7 @@ impl Error {
         Self::new(ErrorKind::NotHeld, message)
     }
 
-    /// A lease that was released before.
+    /// The error for a lease that was released before.
     pub(crate) fn released() -> Self {
         Self::not_held("this lease has been released already")
     }
@@ -148,7 +148,7 @@ impl Error {
         self.argument.as_deref()
     }
 
-    /// The same error of an argument with another name: for callers that hand an argument of their own on.
+    /// The same error for an argument of another name: for callers that pass on an argument of their own.
     #[must_use]
     pub fn with_argument(self, argument: impl Into<String>) -> Self {
         Self { argument: Some(argument.into().into()), ..self }

@@ -1,7 +1,7 @@
 //! What the driver grants: the holds of a lock directory.
 //!
 //! The driver and the handles share this: re-entry is decided here, on the caller's thread, and a loss is declared here
-//! by whoever sees it first. What the driver must know of it is a [`Notice`]. It goes through [`Report`], because the
+//! by the first to see it. What the driver must know of it is a [`Notice`]. It goes through [`Report`], because the
 //! mailbox, which carries it, is above this file.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize};
@@ -20,15 +20,15 @@ use crate::process::Origin;
 use crate::queue::{JoinId, Kind, NodeName};
 use crate::term::Term;
 
-/// What the driver is told of a hold, which is named by its node.
+/// What the driver is told about a hold, which is named by its node.
 pub(crate) enum Notice {
     /// The last lease was released. `done` is told when the node is deleted.
     Released { node: NodeName, done: Option<oneshot::Sender<()>> },
     /// A holder found that the term is over.
     Expired { node: NodeName },
-    /// A holder wants to hear at once when it is asked to give the lock up: its node is to be watched.
+    /// A holder wants to be told at once when it is asked to give up the lock: its node must be watched.
     Listening { node: NodeName },
-    /// These operations are to be carried out, if the node stands.
+    /// These operations are to be carried out, if the node exists.
     Transact { node: NodeName, operations: Vec<Operation>, reply: oneshot::Sender<Result<()>> },
 }
 
@@ -46,14 +46,14 @@ pub(crate) trait Report: Send + Sync {
 pub(crate) struct Claim {
     pub(crate) owner: Owner,
     pub(crate) kind: Kind,
-    /// When its caller began to wait; `None` for what does not count as a hold.
+    /// When its caller began to wait; `None` for a claim that does not count as a hold.
     pub(crate) since: Option<Instant>,
-    /// Whether it had to wait for somebody.
+    /// Whether it had to wait for another contender.
     pub(crate) contended: bool,
 }
 
 impl Claim {
-    /// Of a caller that has waited like this; `None` for what does not count as a hold.
+    /// Of a caller that has waited like this; `None` for a claim that does not count as a hold.
     pub(crate) fn new(owner: Owner, kind: Kind, wait: Option<Wait>) -> Self {
         let contended = wait.is_some_and(|wait| wait.contended);
         Self { owner, kind, since: wait.map(|wait| wait.since), contended }
@@ -97,9 +97,9 @@ pub(crate) struct Hold {
     /// When it began, if it counts.
     began: Option<Instant>,
     pub(crate) state: watch::Sender<LeaseState>,
-    /// Whether somebody has asked for the lock to be given up.
+    /// Whether another contender has asked for the lock.
     pub(crate) revoked: watch::Sender<bool>,
-    /// The leases that were not released yet. Changed only while the holds are locked.
+    /// The leases that have not been released yet. Changed only while the holds are locked.
     pub(crate) levels: AtomicUsize,
 }
 
@@ -116,7 +116,7 @@ impl std::fmt::Debug for Hold {
 }
 
 impl Holds {
-    /// Those of a client that was made in a process, whose driver hears of them.
+    /// The holds of a client that was created in a process, whose driver is told about them.
     pub(crate) fn new(place: Place, origin: Origin, meter: Arc<Meter>, driver: Arc<dyn Report>) -> Self {
         Self { place, origin, meter, driver, open: Mutex::default(), permits: PermitNews::default() }
     }
@@ -129,7 +129,7 @@ impl Holds {
         self.lock().iter().any(|hold| hold.held_by(owner, kind))
     }
 
-    /// Tells the hold through a node whether it is out of touch with the server.
+    /// Tells the hold through a node whether it is disconnected from the server.
     pub(crate) fn suspend(&self, node: &NodeName, suspended: bool) {
         let (from, to) = if suspended {
             (LeaseState::Held, LeaseState::Suspended)
@@ -141,7 +141,7 @@ impl Holds {
         }
     }
 
-    /// Tells the hold through a node that it is to be given up. Returns whether there is one.
+    /// Tells the hold through a node to give up the lock. Returns whether there is one.
     pub(crate) fn revoke(&self, node: &NodeName) -> bool {
         let holds = self.lock();
         let hold = holds.iter().find(|hold| hold.grant.node == *node);
@@ -160,7 +160,7 @@ impl Holds {
     }
 }
 
-/// Takes the hold through a node out of those of its directory: it ends.
+/// Removes the hold through a node from those of its directory: it ends.
 pub(crate) fn take(holds: &mut Vec<Arc<Hold>>, node: &NodeName) -> Option<Arc<Hold>> {
     let position = holds.iter().position(|hold| hold.grant.node == *node)?;
     let hold = holds.swap_remove(position);
@@ -196,7 +196,7 @@ impl Hold {
         self.holds.driver.report(self.holds.place.full(), notice(self.grant.node.clone()))
     }
 
-    /// The error for a reply of the driver's that will never come.
+    /// The error for a reply from the driver that will never come.
     pub(crate) fn silence(&self) -> Error {
         self.holds.driver.silence()
     }
@@ -213,12 +213,12 @@ impl Hold {
         self.last_state()
     }
 
-    /// Changes the state to lost. Returns whether it was not before.
+    /// Changes the state to lost. Returns whether it was not lost before.
     fn lose(&self, reason: LossReason) -> bool {
         let (path, node) = (self.holds.place.path(), self.grant.node.as_str());
         let accident = reason != LossReason::ClientClosed;
         let lost = self.change(|state| {
-            // Counted before anybody hears of it.
+            // Counted before anyone is told.
             if state.holds() && self.began.is_some() && accident {
                 self.holds.meter.lost();
             }
@@ -232,7 +232,7 @@ impl Hold {
         lost
     }
 
-    /// Whether a state, of the hold or of one of its leases, still proves anything.
+    /// The state of the hold, or of one of its leases.
     pub(crate) fn check(&self, state: LeaseState) -> Result<()> {
         self.holds.origin.check()?;
         match state {
@@ -254,7 +254,7 @@ impl Hold {
         *self.state.borrow()
     }
 
-    /// Changes the state, and tells those that wait for it. Returns whether it was changed.
+    /// Changes the state, and tells those that wait for it. Returns whether it changed.
     pub(crate) fn change(&self, to: impl FnOnce(LeaseState) -> Option<LeaseState>) -> bool {
         self.state.send_if_modified(|state| match to(*state) {
             Some(new) => {

@@ -19,7 +19,7 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// What `text` says; without one what the environment says, or else the default.
+    /// What `text` says; without it what the environment says, or else the default.
     pub(crate) fn given_or_default(text: Option<&str>) -> Result<Self> {
         if let Some(text) = text {
             return Self::parse(text);

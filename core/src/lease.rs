@@ -1,7 +1,7 @@
 //! What a successful acquire returns: proof of holding.
 //!
-//! The driver answers with it too: a lease that nobody receives is dropped like any other, and so released exactly once,
-//! whether the caller, the reply's channel or the driver is the last to have it.
+//! The driver answers with it too: a lease that no one receives is dropped like any other, and so released exactly
+//! once, whether the caller, the reply's channel or the driver is the last to have it.
 
 use std::fmt;
 use std::future::Future;
@@ -18,10 +18,10 @@ use crate::owner::Owner;
 use crate::queue::{Intent, Kind};
 use crate::transaction::Transaction;
 
-/// A wait that is worth a word.
+/// A wait that is long enough to be logged.
 const LONG_WAIT: Duration = Duration::from_secs(10);
 
-/// What becomes of an owner's wish for a lock.
+/// How an owner's request for a lock proceeds.
 pub(crate) enum Entry {
     /// It holds already: one level more.
     Reentered(Lease),
@@ -29,7 +29,7 @@ pub(crate) enum Entry {
     Queues(Intent),
 }
 
-/// The two ways in which leases are given.
+/// The two ways in which leases come about.
 impl Holds {
     /// Re-enters without a request if `owner` holds the lock; says how to queue otherwise. A reader is refused the
     /// write lock: it would wait for itself.
@@ -98,7 +98,7 @@ impl Lease {
         Self { hold, live: AtomicBool::new(true) }
     }
 
-    /// The lock path, as given when the lock was made.
+    /// The lock path, as given when the lock was created.
     #[must_use]
     pub fn path(&self) -> &str {
         self.hold.holds.place.path()
@@ -111,8 +111,8 @@ impl Lease {
     }
 
     /// The fencing token: the zxid that created the node. It grows from holder to holder over the life of the
-    /// ensemble, also when the lock directory is deleted and made anew. Hand it to the resource that the lock
-    /// guards, and let that refuse smaller ones.
+    /// ensemble, even if the lock directory is deleted and created again. Pass it to the resource that the lock
+    /// guards, and let the resource refuse smaller ones.
     #[must_use]
     pub fn fencing_token(&self) -> i64 {
         self.hold.grant.fencing_token
@@ -124,7 +124,7 @@ impl Lease {
         self.hold.grant.session_id
     }
 
-    /// Whether its owner had to wait for somebody.
+    /// Whether its owner had to wait for another contender.
     pub(crate) fn contended(&self) -> bool {
         self.hold.claim.contended
     }
@@ -135,7 +135,7 @@ impl Lease {
         self.hold.claim.owner
     }
 
-    /// Whether it was not released yet. False in a process that inherited it through fork.
+    /// Whether it has not been released yet. False in a process that inherited it through fork.
     pub(crate) fn is_open(&self) -> bool {
         self.hold.holds.origin.is_here() && self.live.load(Ordering::Relaxed)
     }
@@ -145,7 +145,7 @@ impl Lease {
         Arc::ptr_eq(&self.hold.holds, holds)
     }
 
-    /// Whether the lease still proves anything. Sends nothing.
+    /// The state of the lease. Sends nothing.
     #[must_use]
     pub fn state(&self) -> LeaseState {
         if !self.hold.holds.origin.is_here() {
@@ -160,9 +160,9 @@ impl Lease {
         }
     }
 
-    /// For how long nobody else can have the lock, whatever happens: what is left of the term. It ends half the session
-    /// time-out after the last write that the server acknowledged, and is prolonged by a heartbeat while the server answers.
-    /// Zero for a lease that is lost or released. Sends nothing.
+    /// For how long no one else can get the lock, whatever happens: the rest of the term. It ends half the session
+    /// time-out after the last write that the server acknowledged, and is extended by heartbeats while the server
+    /// answers. Zero for a lease that is lost or released. Sends nothing.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.state().holds() { self.hold.grant.term.remaining() } else { Duration::ZERO }
@@ -177,15 +177,15 @@ impl Lease {
         self.hold.check(self.state())
     }
 
-    /// Waits until somebody asks for the lock to be given up, as with [`Client::revoke`](crate::Client::revoke) or Curator's
-    /// `Revoker`. The lease stays held: to give it up is the holder's part. A request that was made before this
-    /// call counts. Never returns for a lease that is released or lost.
+    /// Waits until a contender asks for the lock, as with [`Client::revoke`](crate::Client::revoke) or Curator's
+    /// `Revoker`. The lease stays held: whether to give it up is the holder's decision. A request that was made before
+    /// this call counts. Never returns for a lease that is released or lost.
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut revoked = self.hold.revoked.subscribe();
         if !*revoked.borrow() {
-            // A long hold watches its node anyway; this one now.
+            // A long hold watches its node anyway; this one starts now.
             self.hold.report(|node| Notice::Listening { node }).ok();
         }
         async move {
@@ -195,7 +195,8 @@ impl Lease {
         }
     }
 
-    /// Begins a transaction that is carried out only while the lock is held. Sends nothing. It does not keep the lease held.
+    /// Begins a transaction that is carried out only while the lock is held. Sends nothing. It does not keep the lease
+    /// held.
     pub fn transaction(&self) -> Transaction {
         Transaction::new(Arc::downgrade(&self.hold))
     }
@@ -213,11 +214,11 @@ impl Lease {
         }
     }
 
-    /// Waits until the hold ends: why, if it is lost, and `None` once its last level is released.
+    /// Waits until the hold ends: the reason, if it is lost, and `None` once its last level is released.
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + 'static {
-        // For who inherited it through fork it has ended: nothing of the parent's is told here.
+        // For a process that inherited it through fork it has ended: nothing of the parent's is reported here.
         let ours = self.hold.holds.origin.is_here();
         let state = ours.then(|| self.hold.state.subscribe());
         async move {
@@ -243,7 +244,7 @@ impl Lease {
     ///
     /// Never fails because of the network. A lost lease is released without an error: there is nothing to undo.
     ///
-    /// Cancel safe: a future that is dropped leaves the release going on in the background.
+    /// Cancel safe: if the future is dropped, the release goes on in the background.
     ///
     /// # Errors
     /// [`NotHeld`](ErrorKind::NotHeld) the second time, [`Forked`](ErrorKind::Forked).
@@ -256,8 +257,8 @@ impl Lease {
         }
     }
 
-    /// Releases this level; what it returns ends when the server has acknowledged it, with an error if nothing is left
-    /// there.
+    /// Releases this level; the returned future ends when the server has acknowledged it, with an error if nothing is
+    /// left there.
     pub(crate) fn begin_release(&self) -> Result<oneshot::Receiver<()>> {
         let (done, acknowledged) = oneshot::channel();
         self.release_level(Some(done))?;
@@ -282,7 +283,7 @@ impl Lease {
         if self.hold.levels.fetch_sub(1, Ordering::Relaxed) > 1 {
             return Ok(());
         }
-        // Sent while the holds are locked: a join that follows from here is behind this release.
+        // Sent while the holds are locked: a join that results from this is behind this release.
         if let Some(hold) = take(&mut holds, &grant.node) {
             hold.change(|state| state.holds().then_some(LeaseState::Released));
             hold.report(|node| Notice::Released { node, done }).ok();
@@ -295,7 +296,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if !self.hold.holds.origin.is_here() {
             // Inherited through fork. The last reference would wake tasks of the parent's runtime, of which this
-            // process has only a copy, with locks that may be held by threads which it does not have: leaked.
+            // process has only a copy, with locks that may be held by threads that it does not have: leaked.
             std::mem::forget(Arc::clone(&self.hold));
             return;
         }

@@ -1,4 +1,4 @@
-//! What may become of a lease.
+//! The states of a lease.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// The server was out of reach for half the session time-out: from then on it could give the lock to somebody else.
+    /// The server was unreachable for half the session time-out: from then on it could give the lock to another client.
     TermEnded,
     /// The server ended the session, or forgot it.
     SessionExpired,
-    /// Somebody else deleted the lock's node.
+    /// Another client deleted the lock's node.
     NodeDeleted,
     /// The client was closed while it held the lock.
     ClientClosed,
@@ -38,13 +38,13 @@ impl fmt::Display for LossReason {
     }
 }
 
-/// Whether a lease still proves anything.
+/// The state of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseState {
     /// The lock is held.
     Held,
-    /// The lock is held, but the server is out of reach. Held again if the server answers in time, else lost.
+    /// The lock is held, but the server is unreachable. Held again if the server answers in time, otherwise lost.
     Suspended,
     /// The lock is lost, for good.
     Lost(LossReason),
@@ -64,7 +64,7 @@ impl LeaseState {
         }
     }
 
-    /// Whether the lock is held, in touch with the server or not.
+    /// Whether the lock is held, connected to the server or not.
     pub(crate) fn holds(self) -> bool {
         matches!(self, Self::Held | Self::Suspended)
     }

@@ -11,7 +11,7 @@ use crate::lease_state::{LeaseState, LossReason};
 
 /// The leases of one acquire of several locks or permits, in the order in which they were taken.
 ///
-/// Each may be released on its own. Dropping them releases those that are left, the newest first.
+/// Each may be released separately. Dropping them releases those that are left, the newest first.
 #[derive(Debug, Default)]
 pub struct Leases(Vec<Lease>);
 
@@ -85,10 +85,10 @@ impl Leases {
         })
     }
 
-    /// Releases those that were not released yet, the newest first. All are on their way when this function returns; the
-    /// future waits until the server has acknowledged them. See [`Lease::release`].
+    /// Releases those that have not been released yet, the newest first. All are on their way when this function
+    /// returns; the future waits until the server has acknowledged them. See [`Lease::release`].
     ///
-    /// Cancel safe: a future that is dropped leaves the release going on in the background.
+    /// Cancel safe: if the future is dropped, the release goes on in the background.
     ///
     /// # Errors
     /// [`NotHeld`](crate::ErrorKind::NotHeld) if all were released before, [`Forked`](crate::ErrorKind::Forked).

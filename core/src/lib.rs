@@ -4,15 +4,15 @@
 //! which proves that the lock is held, carries a fencing token, and releases the lock when dropped. Java services
 //! on Curator's `InterProcessMutex` and others that use its node layout queue up for the same locks.
 //!
-//! Everything runs on one thread of the library's own, so the futures may be awaited on any executor.
+//! Everything runs on the library's own thread, so the futures may be awaited on any executor.
 //!
 //! # When not to use it
-//! Within one process `std::sync::Mutex` is a million times faster. Where a lock guards a resource that can check
-//! a token, hand it [`Lease::fencing_token`]: a process that was paused cannot know that it lost the lock.
+//! Within one process `std::sync::Mutex` is a million times faster. If a lock guards a resource that can check
+//! a token, pass it [`Lease::fencing_token`]: a process that was paused cannot know that it lost the lock.
 //!
-//! # What it tells
-//! [`Client::stats`] counts what a client does. Events go to `tracing`, with targets from `zklock` on: the course of a
-//! session and losses from `INFO` and `WARN` on, every lock at `DEBUG`. No subscriber is installed.
+//! # Statistics and events
+//! [`Client::stats`] counts what a client does. Events go to `tracing`, with targets that begin with `zklock`: the
+//! course of a session and losses at `INFO` and `WARN`, every lock at `DEBUG`. No subscriber is installed.
 //!
 //! # Layers
 //! `queue` decides, without I/O; `driver` carries out its decisions on a `session`; the handles are thin.

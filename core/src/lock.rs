@@ -1,4 +1,4 @@
-//! One side of a lock: what is common to mutexes and to the halves of read/write locks.
+//! What mutexes and the halves of read/write locks have in common.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +23,7 @@ use crate::queue::{JoinId, Kind, Naming};
 pub enum ClientSource {
     /// This client.
     Client(Client),
-    /// The process's one client with these options, made when it is first needed.
+    /// The process's one client with these options, created when it is first needed.
     Shared(ClientOptions),
 }
 
@@ -51,8 +51,8 @@ impl ClientSource {
     }
 }
 
-/// Where a lock comes in the order that all programs share: by ensemble, then by path from its root, byte by byte;
-/// of one path the writer before the reader.
+/// The place of a lock in the order that all programs share: by ensemble, then by path from its root, byte by byte;
+/// on one path the writer before the reader.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Order {
     pub(crate) ensemble: String,
@@ -60,7 +60,7 @@ pub(crate) struct Order {
     pub(crate) reads: bool,
 }
 
-/// How a lock behaves, of whichever kind it is.
+/// How a lock behaves, whatever its kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Manner {
     pub(crate) reentrant: bool,
@@ -80,11 +80,11 @@ pub struct Lock {
     place: Place,
     kind: Kind,
     manner: Manner,
-    /// What the last resolved client has there. A shared client is another one after fork or close.
+    /// The holds of the client that was resolved last. A shared client is a different one after fork or close.
     resolved: Mutex<Option<Arc<Resolved>>>,
 }
 
-/// A client, and what it holds in a lock's directory.
+/// A client, and its holds in a lock's directory.
 #[derive(Debug)]
 pub(crate) struct Resolved {
     pub(crate) client: Client,
@@ -147,7 +147,7 @@ impl Lock {
         busy_is_none(self.acquire_as(Owner::new(), Patience::Try).await)
     }
 
-    /// Acquires the lock for `owner`, who re-enters at once if they hold it. With [`Patience::Try`] a lock that
+    /// Acquires the lock for `owner`, which re-enters at once if it holds the lock. With [`Patience::Try`] a lock that
     /// is taken is a [`LockTimeout`](ErrorKind::LockTimeout).
     ///
     /// Cancel safe as [`acquire`](Self::acquire).
@@ -158,13 +158,13 @@ impl Lock {
         self.request(owner, patience)?.granted().await
     }
 
-    /// Asks for the lock; what comes of it is to be awaited.
+    /// Asks for the lock; await the returned value for the outcome.
     pub(crate) fn request(&self, owner: Owner, patience: Patience) -> Result<Request> {
         self.request_as(owner, self.kind, patience, || Some(Wait::begin()))
     }
 
-    /// Asks for the lock, as a contender of this kind, for a caller who has waited like that; `None` for what is not to be
-    /// counted as a hold. Who re-enters does not pay for a look at the clock.
+    /// Asks for the lock, as a contender of this kind, for a caller that has waited like that; `None` for a request
+    /// that does not count as a hold. A re-entry does not pay for reading the clock.
     pub(crate) fn request_as(
         &self,
         owner: Owner,
@@ -174,9 +174,9 @@ impl Lock {
     ) -> Result<Request> {
         let resolved = self.resolve()?;
         let Resolved { client, holds } = &*resolved;
-        // Without this option every acquire is somebody else's, and waits.
+        // Without this option every acquire is by another owner, and waits.
         let owner = if self.manner.reentrant { owner } else { Owner::new() };
-        // What the owner holds now decides, not what it holds when the driver hears of it: a writer that asks to read
+        // What the owner holds now decides, not what it holds when the driver receives this: a writer that asks to read
         // and then releases keeps the lock.
         let intent = match holds.enter(owner, kind, patience.intent())? {
             Entry::Reentered(lease) => return Ok(Request::Granted(lease)),
@@ -198,7 +198,7 @@ impl Lock {
         Ok(Request::Pending { outcome, leave: LeaveOnDrop { resolved, join: Some(join) } })
     }
 
-    /// Where this lock comes in the order that all programs share.
+    /// The place of this lock in the order that all programs share.
     pub(crate) fn order(&self) -> Order {
         let ensemble = self.source.hosts().servers.clone();
         Order { ensemble, path: self.place.absolute_path().to_owned(), reads: self.kind == Kind::Read }
@@ -224,7 +224,7 @@ impl Lock {
         Ok(self.resolve()?.holds.owned_by(owner, self.kind))
     }
 
-    /// Who contends for the lock, in the order of the queue. Two round trips, however many there are.
+    /// The contenders for the lock, in queue order. Two round trips, however many there are.
     ///
     /// Cancel safe: nothing is left behind.
     ///
@@ -235,7 +235,8 @@ impl Lock {
         self.ask(|path, reply| Inquiry::Contenders { path, reply }).await
     }
 
-    /// Whether anybody has the lock, or waits for it. One round trip; as of then.
+    /// Whether any contender holds the lock or waits for it. One round trip; the answer may be out of date when it
+    /// arrives.
     ///
     /// Cancel safe: nothing is left behind.
     ///
@@ -245,7 +246,7 @@ impl Lock {
         Ok(self.count().await? > 0)
     }
 
-    /// How many contend. One round trip.
+    /// The number of contenders. One round trip.
     pub(crate) async fn count(&self) -> Result<usize> {
         self.ask(|path, reply| Inquiry::Count { path, reply }).await
     }
@@ -256,16 +257,16 @@ impl Lock {
         Ok(())
     }
 
-    /// Asks the server something of the lock's directory.
+    /// Asks the server something about the lock's directory.
     pub(crate) async fn ask<T>(&self, inquiry: impl FnOnce(Arc<str>, Reply<T>) -> Inquiry) -> Result<T> {
         let resolved = self.resolve()?;
         let path = Arc::clone(resolved.holds.place.full());
         resolved.client.ask(|reply| inquiry(path, reply)).await
     }
 
-    /// The client, and what it holds in the lock's directory.
+    /// The client, and its holds in the lock's directory.
     pub(crate) fn resolve(&self) -> Result<Arc<Resolved>> {
-        // Contended or poisoned, the cache is merely not used.
+        // If it is contended or poisoned, the cache is simply not used.
         if let Some(resolved) = self.resolved.try_lock().ok().and_then(|resolved| resolved.clone())
             && resolved.client.mailbox().usable()
         {
@@ -312,7 +313,7 @@ impl Request {
     }
 }
 
-/// Leaves the queue when what waits in it is dropped.
+/// Leaves the queue when the waiting acquire is dropped.
 pub(crate) struct LeaveOnDrop {
     resolved: Arc<Resolved>,
     join: Option<JoinId>,

@@ -21,11 +21,11 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
 
 /// What a handle wants. A path is a lock directory's, from the ensemble's root.
 pub(crate) enum Command {
-    /// Tell when there is a session.
+    /// Report when there is a session.
     Connect { reply: Reply<()> },
     /// Acquire a lock.
     Join(Attempt),
-    /// Nobody waits for this attempt any more.
+    /// This attempt is no longer wanted.
     Leave { path: Arc<str>, join: JoinId },
     /// Something about a hold.
     Hold { path: Arc<str>, notice: Notice },
@@ -48,13 +48,13 @@ pub(crate) struct Attempt {
     pub(crate) reply: Reply<Lease>,
 }
 
-/// What a handle asks the server, by way of the driver.
+/// What a handle asks the server, through the driver.
 pub(crate) enum Inquiry {
-    /// Who contends in this directory.
+    /// The contenders in this directory.
     Contenders { path: Arc<str>, reply: Reply<Vec<Contender>> },
-    /// How many contend.
+    /// The number of contenders.
     Count { path: Arc<str>, reply: Reply<usize> },
-    /// The number in this node, which is watched if that is asked for.
+    /// The number in this node, with a watch if requested.
     Number { node: Arc<str>, watch: bool, reply: Reply<Option<Number>> },
     /// Do something to the contender's node at this full path.
     Touch { node: Arc<str>, touch: Touch, reply: Reply<()> },
@@ -63,7 +63,7 @@ pub(crate) enum Inquiry {
 /// What is done to a contender's node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Touch {
-    /// Its owner is asked to give the lock up.
+    /// Its owner is asked to give up the lock.
     Revoke,
     /// It is deleted.
     Break,
@@ -79,7 +79,7 @@ pub(crate) enum Input {
         event: Event,
     },
     News(News),
-    /// Somebody asks the owner of this node to give its lock up.
+    /// The owner of this node is asked to give up its lock.
     Revoked {
         path: Arc<str>,
         node: NodeName,
@@ -92,13 +92,13 @@ pub(crate) enum News {
     Established(u64, Result<zk::Client, zk::Error>),
     /// The crate reports a state.
     State(u64, zk::SessionState),
-    /// The server answers for another session than ours: it could not restore ours and said nothing (rule 11).
+    /// The server answers for a different session from ours: it could not restore ours and said nothing (rule 11).
     Replaced(u64),
     /// A heartbeat was answered, and may have found that a node of ours is gone.
     Beaten(u64, Option<(Arc<str>, NodeName)>),
 }
 
-/// The handles' end of the channel. The driver does not keep it: when the last handle lets go of it, the client closes.
+/// The handles' end of the channel. The driver does not keep it: when the last handle is dropped, the client closes.
 pub(crate) struct Mailbox {
     pub(crate) origin: Origin,
     pub(crate) status: Arc<Status>,
@@ -108,7 +108,7 @@ pub(crate) struct Mailbox {
 /// The driver's end. What is sent before there is a driver waits in it.
 pub(crate) struct Inbox {
     pub(crate) status: Arc<Status>,
-    /// For what the driver's own tasks have to tell.
+    /// For what the driver's own tasks have to report.
     pub(crate) sender: mpsc::UnboundedSender<Input>,
     pub(crate) receiver: mpsc::UnboundedReceiver<Input>,
 }
@@ -134,7 +134,7 @@ impl Mailbox {
         self.sender.send(Input::Command(command)).map_err(|_| Error::client_closed())
     }
 
-    /// What the driver answers. It cannot once the session is over, for what it asked then has no answer.
+    /// The driver's answer. There is none once the session is over, because what it asked then has no answer.
     pub(crate) async fn answer<T>(&self, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
         answer.await.unwrap_or_else(|_| Err(self.silence()))
     }

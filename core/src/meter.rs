@@ -1,4 +1,4 @@
-//! Counts what a client does. Every count is one atomic addition: nothing waits for whoever reads.
+//! Counts what a client does. Every count is one atomic addition: nothing waits for a reader.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,7 +26,7 @@ const fn bounds() -> [Duration; 22] {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) since: Instant,
-    /// Whether for somebody.
+    /// Whether for another contender.
     pub(crate) contended: bool,
 }
 
@@ -83,7 +83,7 @@ impl Meter {
 
     pub(crate) fn snapshot(&self, transport: Option<Transport>) -> Stats {
         let requests = RequestKind::ALL.iter().map(|kind| (*kind, read(&self.requests[*kind as usize])));
-        // What is a part of something is read before it, so that it is never more.
+        // A part is read before the whole, so that it is never larger.
         let (losses, hold, contended) = (read(&self.losses), self.hold.snapshot(), read(&self.contended));
         let wait = self.wait.snapshot();
         Stats {
@@ -102,7 +102,7 @@ impl Meter {
 
 #[derive(Debug, Default)]
 struct Distribution {
-    /// One for each bound, and one for what is beyond them. Not cumulative.
+    /// One for each bound, and one for values beyond them. Not cumulative.
     buckets: [AtomicU64; BOUNDS.len() + 1],
     sum_nanos: AtomicU64,
     max_nanos: AtomicU64,
@@ -124,7 +124,7 @@ impl Distribution {
             buckets.push((*bound, count));
         }
         Histogram {
-            // Of the same reading as the buckets, or they might contradict each other.
+            // From the same reading as the buckets, or they might contradict each other.
             count: count + read(&self.buckets[BOUNDS.len()]),
             sum: Duration::from_nanos(read(&self.sum_nanos)),
             max: Duration::from_nanos(read(&self.max_nanos)),
@@ -133,7 +133,7 @@ impl Distribution {
     }
 }
 
-/// Counts come in an order that everybody sees: one that is visible has brought what came before it.
+/// Counts become visible in one order: a count that is visible shows everything that came before it.
 fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Release);
 }

@@ -1,4 +1,4 @@
-//! Several locks as one: all or nothing.
+//! Several locks taken as one: all or nothing.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::patience::{Deadline, Patience};
 
 /// Several locks that are acquired together, all or none, within one deadline.
 ///
-/// They are taken in one order that all zklock programs share: by ensemble, then by path from the root, byte by byte. So two
-/// of them cannot wait for each other. Curator's `InterProcessMultiLock` keeps the order of its caller: such peers must
-/// sort by path. A lock that is named twice is taken once; of a read/write lock the write half is taken before the
+/// They are taken in one order that all zklock programs share: by ensemble, then by path from the root, byte by byte.
+/// So two programs cannot wait for each other. Curator's `InterProcessMultiLock` keeps its caller's order: such peers
+/// must sort by path. A lock that is named twice is taken once; the write half of a read/write lock is taken before its
 /// read half.
 #[derive(Debug)]
 pub struct MultiLock {
@@ -26,8 +26,8 @@ impl MultiLock {
     /// Locks that are to be acquired together.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for no locks, one path through two clients (they would wait for each
-    /// other) or for locks of two kinds, or a lock twice that does not re-enter.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for an empty list, for one path through two clients (they would
+    /// wait for each other) or for locks of two kinds, or for a lock without re-entry that is named twice.
     pub fn new(mut locks: Vec<AnyLock>) -> Result<Self> {
         if locks.is_empty() {
             return Err(Error::bad_argument("locks", "must not be empty"));
@@ -49,8 +49,8 @@ impl MultiLock {
         &self.locks
     }
 
-    /// Who is to acquire each of the [`locks`](Self::locks) to re-enter what is held: the owner of a lease of it, if there is
-    /// one among these, and for all others one new owner.
+    /// For each of the [`locks`](Self::locks), who must acquire it to re-enter what is held: the owner of a lease of
+    /// it, if there is one among these, and for all others one new owner.
     ///
     /// # Errors
     /// [`Forked`](crate::ErrorKind::Forked).
@@ -101,28 +101,28 @@ impl MultiLock {
         busy_is_none(self.acquire_as(Owner::new(), Patience::Try).await)
     }
 
-    /// Acquires all for `owner`, within one deadline; the leases are in the order of taking. A lock that is lost while
-    /// another is waited for is acquired again, after all the others were released.
+    /// Acquires all for `owner`, within one deadline; the leases are in the order in which they were taken. A lock that
+    /// is lost while another is waited for is acquired again, after all the others have been released.
     ///
     /// Cancel safe as [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// [`LockTimeout`](crate::ErrorKind::LockTimeout) if not all could be had in time, or not at once with
-    /// [`Patience::Try`]; [`BadArgument`](crate::ErrorKind::BadArgument) if the owner holds one of them but not one that
-    /// comes before it: taking that now would break the order; and those of
+    /// [`LockTimeout`](crate::ErrorKind::LockTimeout) if not all could be acquired in time, or not at once with
+    /// [`Patience::Try`]; [`BadArgument`](crate::ErrorKind::BadArgument) if the owner holds one of them but not one
+    /// that comes before it: taking that now would break the order; and those of
     /// [`Lock::acquire_as`](crate::Lock::acquire_as).
     pub async fn acquire_as(&self, owner: Owner, patience: Patience) -> Result<Leases> {
         self.acquire_as_each(&vec![owner; self.locks.len()], patience).await
     }
 
-    /// Like [`acquire_as`](Self::acquire_as), with an owner for each of the [`locks`](Self::locks): for programs that hold
-    /// some of them as one owner and some as another.
+    /// Like [`acquire_as`](Self::acquire_as), with an owner for each of the [`locks`](Self::locks): for programs that
+    /// hold some of them as one owner and some as another.
     ///
     /// Cancel safe as [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`acquire_as`](Self::acquire_as), and [`BadArgument`](crate::ErrorKind::BadArgument) for another number of owners than
-    /// of locks.
+    /// As [`acquire_as`](Self::acquire_as), and [`BadArgument`](crate::ErrorKind::BadArgument) if the number of owners
+    /// differs from that of locks.
     pub async fn acquire_as_each(&self, owners: &[Owner], patience: Patience) -> Result<Leases> {
         if owners.len() != self.locks.len() {
             let problem =
@@ -171,7 +171,7 @@ impl MultiLock {
     }
 }
 
-/// Why two locks that are next to each other in the order cannot be members of one lock.
+/// Why two locks that are adjacent in the order cannot be members of one lock.
 fn cannot_both_be_held(one: &AnyLock, other: &AnyLock) -> Option<String> {
     let (first, second) = (one.order(), other.order());
     if (first.ensemble, first.path) != (second.ensemble, second.path) {

@@ -14,7 +14,7 @@ pub struct MutexOptions {
     pub reentrant: bool,
     /// A name for this contender, shown to operators in the data of its nodes.
     pub label: Option<String>,
-    /// How the nodes are named, which decides who else understands them.
+    /// How the nodes are named, which decides which other clients understand them.
     pub naming: Naming,
 }
 
@@ -26,7 +26,7 @@ impl Default for MutexOptions {
 
 /// A fair, reentrant, exclusive lock, taken in the layout of Curator's `InterProcessMutex`.
 ///
-/// Two lock objects on one client and path are one lock. Making one sends nothing.
+/// Two lock objects on one client and path are one lock. Creating one sends nothing.
 ///
 /// ```no_run
 /// # async fn example() -> zklock::Result<()> {
@@ -41,7 +41,7 @@ impl Default for MutexOptions {
 pub struct Mutex(Lock);
 
 impl Mutex {
-    /// A lock at `path`, an absolute path below the client's chroot. Missing directories are made when needed.
+    /// A lock at `path`, an absolute path below the client's chroot. Missing directories are created when needed.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.

@@ -5,13 +5,13 @@ use zookeeper_client as zk;
 /// What a node holds that should hold a number.
 pub(crate) struct Number {
     pub(crate) data: Vec<u8>,
-    /// Fires when the node changes or goes, if it was asked for. It is set with the read, so no change is between
+    /// Fires when the node changes or goes, if it was requested. It is set with the read, so no change falls between
     /// the two; after a reconnection the server compares it with the node; and it ends with the session.
     pub(crate) changed: Option<zk::OneshotWatcher>,
 }
 
 impl Number {
-    /// The number, if that is what the data is: four bytes, the highest first, and not negative.
+    /// The number, if the data is one: four bytes, the highest first, and not negative.
     pub(crate) fn value(&self) -> Option<u32> {
         let bytes: [u8; 4] = self.data.as_slice().try_into().ok()?;
         i32::from_be_bytes(bytes).try_into().ok()

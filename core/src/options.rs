@@ -85,8 +85,8 @@ impl ClientOptions {
         Ok(self)
     }
 
-    /// Logs in to every server with SASL's DIGEST-MD5. A server that does not know the user or the password refuses, which
-    /// is an [`AuthFailed`](crate::ErrorKind::AuthFailed) at once.
+    /// Logs in to every server with SASL's DIGEST-MD5. A server that does not know the user or the password refuses,
+    /// which is an [`AuthFailed`](crate::ErrorKind::AuthFailed) at once.
     #[must_use]
     pub fn sasl(mut self, user: &str, password: &str) -> Self {
         self.login = Some(Box::new(Login { user: user.to_owned(), password: password.to_owned() }));
@@ -100,7 +100,7 @@ impl ClientOptions {
         self
     }
 
-    /// Who may do what with the nodes that the client creates. Default: everybody may do everything.
+    /// Who may do what with the nodes that the client creates. Default: everyone may do everything.
     #[must_use]
     pub fn acl(mut self, acl: Acl) -> Self {
         self.acl = acl;

@@ -1,10 +1,10 @@
-//! Who may re-enter a lock.
+//! The owners of locks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Who may re-enter a lock: two acquires on one client and path by one owner are one hold with two levels.
 ///
-/// Make one for each flow of control that takes locks; copies are the same owner. Never reused in a process.
+/// Create one for each flow of control that takes locks; copies are the same owner. Never reused in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner(u64);
 

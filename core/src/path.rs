@@ -35,10 +35,10 @@ pub(crate) fn check_path(argument: &str, path: &str) -> Result<()> {
 }
 
 /// Where a lock is: its path as the caller wrote it, the directory that its nodes are in, and both as seen from the
-/// ensemble's root. The directory is the path itself, but for a semaphore, which has two directories below its path.
+/// ensemble's root. The directory is the path itself, except for a semaphore, which has two directories below its path.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
-    /// Chroot, path and subdirectory, one behind the other; all others are slices of it.
+    /// Chroot, path and subdirectory, concatenated; all others are slices of it.
     full: Arc<str>,
     /// Where the path begins in it, and where it ends.
     path: (usize, usize),
@@ -71,8 +71,8 @@ impl Place {
         &self.full[self.path.0..]
     }
 
-    /// The directory of the nodes from the ensemble's root: what is said to the server, and what tells places on one
-    /// client apart.
+    /// The directory of the nodes from the ensemble's root: as the server is told, and as places on one
+    /// client are told apart.
     pub(crate) fn full(&self) -> &Arc<str> {
         &self.full
     }

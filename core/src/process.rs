@@ -53,9 +53,9 @@ impl Origin {
     }
 }
 
-/// A value of which every process has its own, made on first use and kept until the process ends.
+/// A value of which every process has its own, created on first use and kept until the process ends.
 ///
-/// A forked child leaks its parent's: to drop it would touch the parent's locks and sockets.
+/// A forked child leaks its parent's: dropping it would touch the parent's locks and sockets.
 pub struct PerProcess<T>(AtomicPtr<(Origin, T)>);
 
 impl<T: Send + Sync> PerProcess<T> {
@@ -66,12 +66,13 @@ impl<T: Send + Sync> PerProcess<T> {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// This process's value, if it has been made.
+    /// This process's value, if it has been created.
     pub fn get(&self) -> Option<&'static T> {
         made_here(self.0.load(Ordering::Acquire))
     }
 
-    /// This process's value; makes it on first use. Where several threads are first, what all but one have made is dropped.
+    /// This process's value; creates it on first use. If several threads are first at once, the values of all but one
+    /// are dropped.
     ///
     /// # Errors
     /// As `make`.
@@ -93,7 +94,7 @@ impl<T: Send + Sync> PerProcess<T> {
         Ok(unsafe { &(*published).1 })
     }
 
-    /// As [`get_or_try_init`](Self::get_or_try_init), for what cannot fail to be made.
+    /// As [`get_or_try_init`](Self::get_or_try_init), for a value that cannot fail to be created.
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &'static T {
         let value: Result<_, std::convert::Infallible> = self.get_or_try_init(|| Ok(make()));
         match value {
@@ -103,7 +104,7 @@ impl<T: Send + Sync> PerProcess<T> {
     }
 }
 
-/// What was published, if it was in this process.
+/// The published value, if it was published in this process.
 fn made_here<T>(made: *const (Origin, T)) -> Option<&'static T> {
     // SAFETY: null, or published by `PerProcess::get_or_try_init`; nothing is freed once it is published.
     let made = unsafe { made.as_ref() };

@@ -1,4 +1,4 @@
-//! The one source of randomness: the operating system's, as `uuid` takes it.
+//! The one source of randomness: the operating system's, as the `uuid` crate reads it.
 
 use uuid::Uuid;
 

@@ -1,4 +1,4 @@
-//! The drivers of this process, so that its end can close them all. A client that nobody has any more may still be
+//! The drivers of this process, so that its end can close them all. A client without handles may still be
 //! closing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ fn lock(drivers: &Mutex<Vec<Running>>) -> MutexGuard<'_, Vec<Running>> {
     drivers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a driver for what is in its inbox and will come. If there can be no thread for it, the inbox stays.
+/// Starts a driver for what is in its inbox and will come. If no thread can be started for it, the inbox stays.
 pub(crate) fn start(options: &ClientOptions, inbox: &mut Option<Inbox>) -> Result<()> {
     runtime::ready()?;
     let Some(inbox) = inbox.take() else { return Ok(()) };

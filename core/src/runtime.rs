@@ -20,7 +20,7 @@ struct Runtime {
 
 static RUNTIME: PerProcess<Runtime> = PerProcess::new();
 
-/// Starts the thread, if that was not done yet.
+/// Starts the thread, unless it already runs.
 ///
 /// # Errors
 /// As [`run`].
@@ -99,8 +99,8 @@ fn start() -> Result<Runtime> {
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        // Blocking threads serve one purpose, to resolve host names, and go as soon as they are idle. A lookup that hangs
-        // keeps its thread, so there are enough for others.
+        // Blocking threads serve one purpose, to resolve host names, and end as soon as they are idle. A lookup that
+        // hangs keeps its thread, so there are enough for others.
         .thread_name("zklock-resolve")
         .thread_keep_alive(Duration::from_millis(1))
         .max_blocking_threads(64)
@@ -113,7 +113,7 @@ fn start() -> Result<Runtime> {
         .spawn(move || {
             block_signals();
             let _scope = spawns_core::enter(&OnRuntime);
-            // Ends with an error when the sender is dropped, which is the wish to stop.
+            // Ends with an error when the sender is dropped, which means that the thread is to stop.
             runtime.block_on(stopped).ok();
         })
         .map_err(failed)?;

@@ -10,7 +10,7 @@ use crate::queue::{Kind, Naming};
 pub struct ReadWriteLockOptions {
     /// A name for this contender, shown to operators in the data of its nodes.
     pub label: Option<String>,
-    /// How the nodes are named, which decides who else understands them.
+    /// How the nodes are named, which decides which other clients understand them.
     pub naming: Naming,
 }
 
@@ -18,7 +18,7 @@ pub struct ReadWriteLockOptions {
 ///
 /// A run of readers at the head of the queue holds together; a writer holds alone; a reader that comes after a
 /// waiting writer waits behind it. Each half is reentrant. An owner of the write lock may take the read lock too, and
-/// keeps that when it releases the write lock, with nobody in between; it keeps the writer's fencing token. An owner of
+/// keeps it when it releases the write lock, with no one in between; it keeps the writer's fencing token. An owner of
 /// only the read lock is refused the write lock with [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused): it
 /// would wait for itself.
 ///
@@ -32,7 +32,7 @@ pub struct ReadWriteLock {
 }
 
 impl ReadWriteLock {
-    /// A lock at `path`, an absolute path below the client's chroot. Missing directories are made when needed.
+    /// A lock at `path`, an absolute path below the client's chroot. Missing directories are created when needed.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.

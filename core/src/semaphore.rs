@@ -20,16 +20,16 @@ use crate::patience::{Deadline, Patience};
 use crate::queue::{Kind, Naming};
 use crate::runtime;
 
-/// How long a try waits for somebody else who is in the middle of taking permits: a few round trips.
+/// How long a try waits for another contender that is in the middle of taking permits: a few round trips.
 const TRY_LIMIT: Duration = Duration::from_secs(2);
 
-/// After so long without news of a shared number a waiter reads it again, whatever the watch says (rule 10).
+/// After this long without news of a shared number, a waiter reads it again, whatever the watch says (rule 10).
 const LONG_SILENCE: Duration = Duration::from_secs(20);
 
-/// Where those that wait for their permits stand, and those that hold them.
+/// The directory of the nodes of permits, held or waited for.
 const LEASES: &str = "/leases";
 
-/// Where those stand that take turns.
+/// The directory of the nodes of contenders that take turns.
 const TURNS: &str = "/locks";
 
 /// How many permits a semaphore has.
@@ -52,13 +52,13 @@ pub struct SemaphoreOptions {
 
 /// A fair semaphore with a number of permits, taken in the layout of Curator's `InterProcessSemaphoreV2`.
 ///
-/// Contenders take turns by a mutex, and the one whose turn it is waits for its permits: whoever wants many is not
-/// overtaken by those who want few, and no two can each keep a part of what both need. Every permit is a
-/// [`Lease`] of its own, released on its own, by anybody. Not reentrant. Fencing tokens of permits that are held at the
-/// same time are not comparable.
+/// Contenders take turns by a mutex, and the one whose turn it is waits for its permits. So smaller requests cannot
+/// overtake a larger one, and no two contenders can each keep a part of what both need. Every permit has its own
+/// [`Lease`], and can be released separately, by any owner. Not reentrant. Fencing tokens of permits that are held at
+/// the same time are not comparable.
 ///
-/// All contenders on a path must agree on the number of permits. One that finds another number stated by somebody, when it
-/// first uses the path or when it has to wait, is refused with [`PermitsMismatch`](ErrorKind::PermitsMismatch).
+/// All contenders on a path must agree on the number of permits. One that finds a different number stated there, when
+/// it first uses the path or when it has to wait, is refused with [`PermitsMismatch`](ErrorKind::PermitsMismatch).
 #[derive(Debug)]
 pub struct Semaphore {
     turns: Lock,
@@ -136,7 +136,7 @@ impl Semaphore {
     }
 
     /// Acquires a permit if there is one, without waiting for it. One read if there is none, and one more where
-    /// the number is to be read.
+    /// the number must be read.
     ///
     /// Cancel safe as [`acquire`](Self::acquire).
     ///
@@ -160,7 +160,7 @@ impl Semaphore {
     /// Acquires `count` permits, all or none. Smaller requests cannot overtake. A request for more than a shared number
     /// says waits: the number may grow.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire): none is kept.
+    /// Cancel safe as [`acquire`](Self::acquire): no permit is kept.
     ///
     /// # Errors
     /// [`BadArgument`](ErrorKind::BadArgument) for no permits or more than a fixed number, and those of
@@ -184,12 +184,12 @@ impl Semaphore {
         };
         let mut wait = Wait::begin();
         loop {
-            // Taken by the way: what the caller waits for, and will hold, are the permits.
+            // The turn is taken only for a while: what the caller waits for, and will hold, are the permits.
             let turn = self.turns.request_as(Owner::new(), Kind::Exclusive, deadline.left(), || None)?;
             let turn = turn.granted().await?;
             wait.contended |= turn.contended();
-            // Without its turn it must not go on waiting: somebody else may wait for permits now, and each could keep a
-            // part of what both need.
+            // Without its turn it must not keep waiting: another contender may wait for permits now, and each could
+            // keep a part of what both need.
             let leases = tokio::select! {
                 leases = self.take(count, patience, deadline, wait) => leases?,
                 _ = turn.lost() => continue,
@@ -242,15 +242,15 @@ impl Semaphore {
             for request in requests {
                 leases.push(request.granted().await?);
             }
-            // One that was granted before the others may have been lost while those were waited for: then all are given
-            // back, and asked for again.
+            // A permit that was granted before the others may have been lost while those were waited for: then all are
+            // returned, and requested again.
             if leases.is_held() {
                 return Ok(leases);
             }
         }
     }
 
-    /// For a waiter: the number of permits, once it is another one. Fails if others state another number.
+    /// For a waiter: the number of permits, once it has changed. Fails if others state a different number.
     async fn changed(&self, permits: u32, deadline: Deadline) -> Result<u32> {
         let Permits::SharedCount(node) = &self.permits else {
             self.compare(permits, deadline).await?;
@@ -281,7 +281,7 @@ impl Semaphore {
         }
     }
 
-    /// The number of permits that a node says, and a watch on it if asked for.
+    /// The number of permits in a node, and a watch on it if requested.
     async fn read(
         &self,
         node: &str,
@@ -300,11 +300,11 @@ impl Semaphore {
             },
             None => "does not exist",
         };
-        let hint = "make it with Curator's SharedCount, or write the number as 4 bytes, the highest first";
+        let hint = "create it with Curator's SharedCount, or write the number as 4 bytes, the highest first";
         Err(Error::bad_argument("shared_count", format!("{node} {problem}; {hint}")))
     }
 
-    /// Fails if somebody on the path states another number of permits.
+    /// Fails if another contender on the path states a different number of permits.
     async fn compare(&self, permits: u32, deadline: Deadline) -> Result<()> {
         for contender in deadline.insist(self.path(), || self.leases.contenders()).await? {
             let Some(about) = contender.about else { continue };
@@ -332,15 +332,15 @@ impl Semaphore {
         Err(Error::new(ErrorKind::LockTimeout, message))
     }
 
-    /// How many permits are taken or waited for in turn, of how many.
+    /// How many permits are taken or waited for in turn, out of how many.
     async fn taken(&self) -> Result<(usize, u32)> {
         let permits = self.number(Deadline::after(Patience::Try)).await?;
         Ok((self.leases.count().await?, permits))
     }
 
-    /// Who contends for the semaphore: first those with permits, and the one whose turn it is to wait for some, a node
-    /// for each (`leases/…`); then those that take turns (`locks/…`), of whom the first is that one. Two round trips,
-    /// however many there are.
+    /// The contenders for the semaphore: first those with permits and the one whose turn it is to wait for some, with a
+    /// node per permit (`leases/…`); then those that take turns (`locks/…`), the first of which is that one. Two round
+    /// trips, however many there are.
     ///
     /// Cancel safe: nothing is left behind.
     ///
@@ -360,7 +360,8 @@ impl Semaphore {
         Ok(leases)
     }
 
-    /// Whether no permit is free. One round trip, and one more where the number is to be read; as of then.
+    /// Whether no permit is free. One round trip, and one more if the number must be read; the answer may be out of
+    /// date when it arrives.
     ///
     /// Cancel safe: nothing is left behind.
     ///

@@ -1,4 +1,4 @@
-//! One ZooKeeper session: how it is made, what is told of it, how it ends.
+//! One ZooKeeper session: how it is created, what is reported about it, how it ends.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::random;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Makes a session. Tries until it succeeds, so its caller decides when to stop; fails only with
-/// [`AuthFailed`](zk::Error::AuthFailed), which trying again would not mend.
+/// Creates a session. Tries until it succeeds, so its caller decides when to stop; fails only with
+/// [`AuthFailed`](zk::Error::AuthFailed), which another attempt would not cure.
 ///
-/// `previous` is a session that was given up on this side only. As long as the server keeps it, its nodes stand
+/// `previous` is a session that was given up on this side only. As long as the server keeps it, its nodes are
 /// in the queues and we would wait behind our own ghost: it is closed first (rule 11).
 pub(crate) async fn establish(
     options: &ClientOptions,
@@ -42,12 +42,12 @@ pub(crate) async fn establish(
     }
 }
 
-/// Closes a session of which only id and password are left. Succeeds when the server does not have it any more.
+/// Closes a session of which only id and password are left. Succeeds if the server no longer has it.
 async fn bury(options: &ClientOptions, session: zk::SessionInfo) -> Result<(), zk::Error> {
     match connect(options, connector(options)?.with_session(session)).await {
         Ok(ghost) => {
             let acknowledged = close(ghost, options.session_timeout).await;
-            // If not, perhaps it lives and perhaps not: the next round will know.
+            // If not, it may or may not still exist: the next round will know.
             if acknowledged { Ok(()) } else { Err(zk::Error::Timeout) }
         }
         Err(zk::Error::SessionExpired) => Ok(()),

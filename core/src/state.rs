@@ -1,4 +1,4 @@
-//! Whether a client is in touch with the ensemble, and who wants to hear of it.
+//! Whether a client is connected to the ensemble, and the listeners for that.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::meter::Meter;
 
-/// Whether a client is in touch with the ensemble.
+/// Whether a client is connected to the ensemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -18,9 +18,9 @@ pub enum ClientState {
     Idle,
     /// No session yet, or none any more: looking for a server.
     Connecting,
-    /// In touch with a server.
+    /// Connected to a server.
     Connected,
-    /// Out of touch; the session may still live.
+    /// Disconnected; the session may survive.
     Suspended,
     /// Closed, for good.
     Closed,
@@ -42,32 +42,33 @@ impl ClientState {
     }
 }
 
-/// Every change of a client's state, in order, from the moment that [`Client::states`](crate::Client::states) was called.
+/// Every change of a client's state, in order, from the moment that [`Client::states`](crate::Client::states) was
+/// called.
 #[derive(Debug)]
 pub struct States {
     changes: mpsc::UnboundedReceiver<ClientState>,
 }
 
 impl States {
-    /// Nothing is told any more.
+    /// Nothing more is reported.
     pub(crate) fn ended() -> Self {
         Self { changes: mpsc::unbounded_channel().1 }
     }
 
-    /// The next state; `None` when the client is closed, and that was told.
+    /// The next state; `None` once the client is closed and that has been reported.
     ///
     /// Cancel safe: dropping the future misses nothing.
     pub async fn next(&mut self) -> Option<ClientState> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// As [`next`](Self::next), for whoever implements a stream.
+    /// Like [`next`](Self::next), for implementing a stream.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ClientState>> {
         self.changes.poll_recv(context)
     }
 }
 
-/// What the driver tells the handles without being asked.
+/// What the driver tells the handles unprompted.
 #[derive(Default)]
 pub(crate) struct Status {
     state: AtomicU8,
@@ -78,7 +79,7 @@ pub(crate) struct Status {
 
 impl Status {
     pub(crate) fn set(&self, state: ClientState) {
-        // Held over both, so that all listeners hear of all changes in one order.
+        // Held over both, so that all listeners are told of all changes in one order.
         let mut listeners = self.listeners();
         if self.state.swap(state as u8, Ordering::AcqRel) != state as u8 {
             listeners.retain(|listener| listener.send(state).is_ok());

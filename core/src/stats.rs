@@ -1,12 +1,12 @@
-//! What a client tells of itself.
+//! A client's statistics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a client did since it was made: a snapshot, of numbers that only grow.
+/// What a client has done since it was created: a snapshot, of numbers that only grow.
 ///
-/// A *hold* begins with a grant and ends with its last release, or with its loss. Re-entry begins none, and counts
-/// nowhere: it costs nothing. Each permit of a semaphore is a hold; the turn that its contenders take is none.
+/// A *hold* begins with a grant and ends with its last release, or with its loss. A re-entry begins none, and is not
+/// counted: it costs nothing. Each permit of a semaphore is a hold; the turn that its contenders take is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -14,20 +14,20 @@ pub struct Stats {
     pub transport: Option<Transport>,
     /// Holds that began.
     pub acquisitions: u64,
-    /// Those among them that had to wait for somebody.
+    /// Those of them that had to wait for another contender.
     pub contended: u64,
     /// Tries that found the lock taken.
     pub busy: u64,
-    /// Attempts whose time ran out.
+    /// Attempts that timed out.
     pub timeouts: u64,
-    /// Holds that were lost, other than by closing the client.
+    /// Holds that were lost, except by closing the client.
     pub losses: u64,
     /// How long the acquisitions took, from the call to the grant.
     pub wait: Histogram,
-    /// How long the holds lasted that have ended.
+    /// How long the holds that have ended lasted.
     pub hold: Histogram,
-    /// Requests for locks, by what they were for. What a session sends for itself is not among them: its pings, its
-    /// beginning and end, and setting or dropping watches on a server.
+    /// Requests for locks, by purpose. What a session sends for itself is not counted: pings, opening and closing the
+    /// session, and setting or dropping watches on a server.
     pub requests: BTreeMap<RequestKind, u64>,
 }
 
@@ -35,22 +35,22 @@ pub struct Stats {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Histogram {
-    /// How often.
+    /// The number of values.
     pub count: u64,
-    /// How long together.
+    /// Their sum.
     pub sum: Duration,
-    /// The longest of all.
+    /// The largest of them.
     pub max: Duration,
-    /// How many took no longer than this, with this growing: 1, 2 and 5 of every power of ten from 100 µs to 1,000 s.
-    /// Those that took longer are in `count` only.
+    /// Upper bounds, ascending, each with the number of values up to it: 1, 2 and 5 times every power of ten from 100
+    /// µs to 1,000 s. Larger values are in `count` only.
     pub buckets: Vec<(Duration, u64)>,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RequestKind {
-    /// Makes a contender's node.
+    /// Creates a contender's node.
     Create,
     /// Lists a lock directory.
     List,
@@ -58,17 +58,17 @@ pub enum RequestKind {
     Sync,
     /// Watches a node.
     Watch,
-    /// Looks whose node it is, after the reply to its creation was lost.
+    /// Checks who owns a node, after the reply to its creation was lost.
     Verify,
     /// Deletes a node.
     Delete,
-    /// Makes the lock directory and its parents.
+    /// Creates the lock directory and its parents.
     Parents,
-    /// Reads contenders' data, or a number of permits that others share.
+    /// Reads contenders' data, or a shared number of permits.
     Read,
     /// Proves the session, for the term of its leases.
     Heartbeat,
-    /// Asks a contender to give its lock up.
+    /// Asks a contender to give up its lock.
     Revoke,
     /// Writes of the application, guarded by a lease.
     Transaction,
@@ -115,8 +115,8 @@ impl RequestKind {
 pub enum Transport {
     /// This library's own sockets and timers.
     Zklock,
-    /// Those of the `async-net` and `async-io` crates, for want of the two `[patch.crates-io]` lines. Locks are as safe,
-    /// but take more round trips, and a forked child cannot use the library.
+    /// Those of the `async-net` and `async-io` crates, because the two `[patch.crates-io]` lines are missing. Locks are
+    /// as safe, but take more round trips, and a forked child cannot use the library.
     Stock,
 }
 
@@ -130,8 +130,8 @@ impl Transport {
         }
     }
 
-    /// The one that a session was made with. It may not be the one that this crate sees: a patch that a program lacks
-    /// leaves its ZooKeeper client with another, so what was used is asked, not what is there.
+    /// The transport with which a session was created. It may not be the one that this crate sees: without the patch a
+    /// program's ZooKeeper client has another, so this tells which one was used, not which one exists.
     #[allow(
         clippy::wildcard_imports,
         unused_imports,

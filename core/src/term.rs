@@ -1,4 +1,4 @@
-//! Until when a session is certain to stand without hearing from the server again.
+//! Until when a session is certain to exist without hearing from the server again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,8 +8,8 @@ use crate::clock::Moment;
 /// The term of one session. It ends half a session time-out after the last proof of the session, which is a committed
 /// write: counted from the moment before the write was sent, and only once it is acknowledged.
 ///
-/// Why a write, and why half: a server that is cut from its leader goes on answering reads, pings and syncs of a session
-/// that the leader has ended, and the leader learns of a session's signs of life with a delay of half a tick or more.
+/// Why a write, and why half: a server that is cut from its leader keeps answering reads, pings and syncs for a session
+/// that the leader has ended, and the leader learns with a delay of half a tick or more that a session is alive.
 /// What is committed was seen by the leader at some time after it was sent.
 #[derive(Debug, Default)]
 pub(crate) struct Term {
@@ -26,7 +26,7 @@ impl Term {
         Self { length: session_timeout / 2, proof: AtomicU64::new(0), connection: AtomicU64::new(0) }
     }
 
-    /// A write that was sent at a moment is acknowledged, on this connection.
+    /// A write that was sent at a given moment is acknowledged, on this connection.
     pub(crate) fn prove(&self, sent: Moment, connection: u64) {
         self.proof.fetch_max(sent.0, Ordering::Release);
         self.connection.fetch_max(connection, Ordering::Release);
@@ -48,7 +48,7 @@ impl Term {
         !self.remaining().is_zero()
     }
 
-    /// How often to prove the session while it matters: two proofs may fail to come before the term ends.
+    /// How often to prove the session while it matters: two proofs may be missed before the term ends.
     pub(crate) fn interval(&self) -> Duration {
         self.length / 3
     }

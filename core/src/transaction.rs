@@ -9,8 +9,8 @@ use crate::hold::{Hold, Notice};
 use crate::operation::Operation;
 use crate::path::check_path;
 
-/// Writes to ZooKeeper that are carried out together, and only if the lock's node stands at that moment. So they need no
-/// fencing token: a holder that was paused, and whose lock went to somebody else, changes nothing.
+/// Writes to ZooKeeper that are carried out together, and only if the lock's node exists at that moment. So they need
+/// no fencing token: a holder that was paused, and whose lock went to another client, changes nothing.
 ///
 /// Paths are absolute, below the client's chroot. Nodes are created persistent, with the client's access control list.
 #[derive(Debug)]
@@ -51,18 +51,16 @@ impl Transaction {
         self
     }
 
-    /// Carries all out, or none. Waits for the server's answer for up to the client's connect time-out.
+    /// Carries out all operations, or none. Waits for the server's answer for up to the client's connect time-out.
     ///
     /// Not cancel safe: a transaction whose future is dropped may or may not have been applied.
     ///
     /// # Errors
-    /// [`LockLost`](crate::ErrorKind::LockLost) if the lock is not held any more: nothing was written.
-    /// [`TransactionFailed`](crate::ErrorKind::TransactionFailed) if one of the operations cannot be carried out, as the
-    /// message says: nothing was written.
-    /// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if no answer came: the transaction may or may not have been
-    /// applied.
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, and those of
-    /// [`Lease::check`](crate::Lease::check).
+    /// [`LockLost`](crate::ErrorKind::LockLost) if the lock is no longer held: nothing was written.
+    /// [`TransactionFailed`](crate::ErrorKind::TransactionFailed) if one of the operations cannot be carried out, as
+    /// the message says: nothing was written. [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if no answer
+    /// came: the transaction may or may not have been applied. [`BadArgument`](crate::ErrorKind::BadArgument) for a
+    /// malformed path, and those of [`Lease::check`](crate::Lease::check).
     pub async fn commit(self) -> Result<()> {
         for operation in &self.operations {
             check_path("path", operation.path())?;
