@@ -37,7 +37,7 @@ scenario('an event says what happened, to what and when', async (t) => {
   assert.equal(`${path}/${record.fields.node}`, lease.node);
   assert.ok(record.time instanceof Date && record.time >= before - 1 && record.time <= Date.now() + 1);
   await lease.release();
-  await told(records, path, 'held no more');
+  await told(records, path, 'no longer held');
 });
 
 scenario('listeners hear what they asked for', async (t) => {
@@ -51,7 +51,7 @@ scenario('listeners hear what they asked for', async (t) => {
   const path = freshPath();
   const client = await connected(t);
   await (await new Mutex(client, path).acquire()).release();
-  await told(all, path, 'held no more');
+  await told(all, path, 'no longer held');
   assert.deepEqual(new Set(course.map(({ level }) => level)), new Set(['info']));
   assert.ok(all.some(({ level }) => level === 'trace'));
   assert.deepEqual(nothing, []);

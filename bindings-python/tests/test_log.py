@@ -80,7 +80,7 @@ def test_an_event_arrives(logged: Collector, client: zklock.Client, path: str) -
     assert before <= record.created <= time.time()
     assert f"{path}/{fields(record)['node']}" == lease.node
     assert f"path={path}" in record.getMessage()
-    logged.wait_for(about(path, "held no more"))
+    logged.wait_for(about(path, "no longer held"))
     begun = logged.wait_for(lambda record: fields(record).get("session") == f"{client.session_id:#x}")
     assert begun.levelno == logging.INFO
 
@@ -137,7 +137,7 @@ def test_a_handler_that_raises(
             for _ in range(3):
                 with zklock.Mutex(client, path):
                     pass
-            logged.wait_for(about(path, "held no more"))
+            logged.wait_for(about(path, "no longer held"))
     finally:
         LOGGER.removeHandler(faulty)
     assert {args.exc_type for args in told} == {KeyError}
@@ -222,7 +222,7 @@ def test_the_end_waits_for_a_client_that_nobody_has_any_more(hosts: str, path: s
             f"""{LOUD}
     class Farewell(logging.Handler):
         def emit(self, record):
-            if record.getMessage().startswith("held no more"): said.set()
+            if record.getMessage().startswith("no longer held"): said.set()
 
     said = threading.Event()
     logging.getLogger("zklock").addHandler(Farewell())

@@ -168,7 +168,7 @@ pub(crate) fn take(holds: &mut Vec<Arc<Hold>>, node: &NodeName) -> Option<Arc<Ho
         let lasted = began.elapsed();
         hold.holds.meter.ended(lasted);
         let (path, node) = (hold.holds.place.path(), hold.grant.node.as_str());
-        tracing::debug!(%path, %node, ?lasted, "held no more");
+        tracing::debug!(%path, %node, ?lasted, "no longer held");
     }
     Some(hold)
 }
