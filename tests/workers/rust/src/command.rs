@@ -6,13 +6,6 @@ use serde::Deserialize;
 use serde_json::Value;
 
 #[derive(Deserialize)]
-pub(crate) struct Line {
-    pub(crate) id: Value,
-    #[serde(flatten)]
-    pub(crate) command: Command,
-}
-
-#[derive(Deserialize)]
 #[serde(tag = "cmd", rename_all = "lowercase")]
 pub(crate) enum Command {
     Connect {

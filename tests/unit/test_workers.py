@@ -1,0 +1,26 @@
+"""What every worker must do, whatever its language, before a scenario can rely on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from harness.surfaces import ALL
+from harness.worker import Worker
+
+# In seconds. No worker has to ask anybody.
+AT_ONCE = 5
+
+
+@pytest.fixture(params=sorted(ALL))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_an_unknown_command_is_answered_at_once(name: str, start: Callable[[str], Worker]) -> None:
+    worker = start(name)
+    worker.wait_line("ready")
+    assert worker.send("dance").line(AT_ONCE)["event"] in {"error", "unsupported"}
+    # It still serves.
+    worker.exit()
