@@ -40,7 +40,8 @@ pub(super) enum Change {
     Refused,
 }
 
-enum State {
+/// How far it is on the way to a session.
+enum Stage {
     Idle,
     Searching(AbortHandle),
     Live(Live),
@@ -60,7 +61,7 @@ pub(super) struct Link {
     sender: mpsc::UnboundedSender<Input>,
     /// Of the nodes that are created.
     acl: Arc<[zk::Acl]>,
-    state: State,
+    stage: Stage,
     /// The session's number.
     epoch: u64,
     /// The connection's number. Grows when one is lost, so that a late reply can be told from a timely one.
@@ -82,7 +83,7 @@ impl Link {
             options,
             meter,
             sender,
-            state: State::Idle,
+            stage: Stage::Idle,
             epoch: 0,
             connection: 0,
             watched: 0,
@@ -92,7 +93,7 @@ impl Link {
 
     /// Looks for a session, unless there is one or it is already being looked for. Returns whether it began to.
     pub(super) fn start(&mut self) -> bool {
-        let idle = matches!(self.state, State::Idle);
+        let idle = matches!(self.stage, Stage::Idle);
         if idle {
             self.search(None);
         }
@@ -101,12 +102,12 @@ impl Link {
 
     /// Stops looking. Returns whether it did.
     pub(super) fn stop(&mut self) -> bool {
-        let State::Searching(search) = &self.state else {
+        let Stage::Searching(search) = &self.stage else {
             return false;
         };
         search.abort();
         self.epoch += 1;
-        self.state = State::Idle;
+        self.stage = Stage::Idle;
         true
     }
 
@@ -117,44 +118,44 @@ impl Link {
             let established = session::establish(&options, previous).await;
             sender.send(Input::News(News::Established(epoch, established))).ok();
         });
-        self.state = State::Searching(search.abort_handle());
+        self.stage = Stage::Searching(search.abort_handle());
     }
 
     pub(super) fn is_connected(&self) -> bool {
-        matches!(self.state, State::Live(Live { connected: true, .. }))
+        matches!(self.stage, Stage::Live(Live { connected: true, .. }))
     }
 
     pub(super) fn is_live(&self) -> bool {
-        matches!(self.state, State::Live(_))
+        matches!(self.stage, Stage::Live(_))
     }
 
     /// The session's id, 0 without one.
     pub(super) fn session_id(&self) -> i64 {
-        match &self.state {
-            State::Live(live) => live.client.session_id().0,
+        match &self.stage {
+            Stage::Live(live) => live.client.session_id().0,
             _ => 0,
         }
     }
 
     /// The session's term.
     pub(super) fn term(&self) -> Option<&Arc<Term>> {
-        match &self.state {
-            State::Live(live) => Some(&live.term),
+        match &self.stage {
+            Stage::Live(live) => Some(&live.term),
             _ => None,
         }
     }
 
     /// Whether the session has a connection on which it was proven recently.
     pub(super) fn is_fresh(&self) -> bool {
-        match &self.state {
-            State::Live(Live { term, connected: true, .. }) => term.is_fresh(self.connection),
+        match &self.stage {
+            Stage::Live(Live { term, connected: true, .. }) => term.is_fresh(self.connection),
             _ => false,
         }
     }
 
     /// Proves the session, and checks whether these nodes of ours exist.
     pub(super) fn beat(&mut self, nodes: Vec<(Arc<str>, NodeName)>) {
-        let State::Live(Live { client, term, .. }) = &self.state else {
+        let Stage::Live(Live { client, term, .. }) = &self.stage else {
             return;
         };
         let client = Metered::new(client.clone(), Arc::clone(&self.meter));
@@ -168,7 +169,7 @@ impl Link {
 
     /// Where requests go: the session, and how to report their outcomes.
     pub(super) fn wire(&self, path: &Arc<str>) -> Option<Wire> {
-        let State::Live(Live { client, term, .. }) = &self.state else {
+        let Stage::Live(Live { client, term, .. }) = &self.stage else {
             return None;
         };
         Some(Wire {
@@ -228,7 +229,7 @@ impl Link {
         match event {
             News::Established(epoch, Ok(client)) if epoch == self.epoch => self.begin(client),
             News::Established(epoch, Err(_)) if epoch == self.epoch => {
-                self.state = State::Idle;
+                self.stage = Stage::Idle;
                 Change::Refused
             }
             News::State(epoch, state) if epoch == self.epoch => self.changed(state),
@@ -243,7 +244,7 @@ impl Link {
         let (epoch, sender) = (self.epoch, self.sender.clone());
         let state = client.state();
         let term = Arc::new(Term::new(client.session_timeout()));
-        self.state = State::Live(Live { client, term, connected: false, began: false });
+        self.stage = Stage::Live(Live { client, term, connected: false, began: false });
         self.spawn(async move {
             loop {
                 let state = states.changed().await;
@@ -257,7 +258,7 @@ impl Link {
     }
 
     fn changed(&mut self, state: zk::SessionState) -> Change {
-        let State::Live(live) = &mut self.state else {
+        let Stage::Live(live) = &mut self.stage else {
             return Change::None;
         };
         match state {
@@ -296,23 +297,23 @@ impl Link {
         self.connection += 1;
         self.watched = 0;
         self.tasks = JoinSet::new();
-        match std::mem::replace(&mut self.state, State::Idle) {
-            State::Live(live) => Some(live.client.into_session()),
-            State::Searching(search) => {
+        match std::mem::replace(&mut self.stage, Stage::Idle) {
+            Stage::Live(live) => Some(live.client.into_session()),
+            Stage::Searching(search) => {
                 search.abort();
                 None
             }
-            State::Idle => None,
+            Stage::Idle => None,
         }
     }
 
     /// Ends the session on the server, and waits for that for up to `limit`.
     pub(super) async fn close(mut self, limit: Duration) {
         self.tasks.shutdown().await;
-        match self.state {
-            State::Live(live) => drop(session::close(live.client, limit).await),
-            State::Searching(search) => search.abort(),
-            State::Idle => {}
+        match self.stage {
+            Stage::Live(live) => drop(session::close(live.client, limit).await),
+            Stage::Searching(search) => search.abort(),
+            Stage::Idle => {}
         }
     }
 }

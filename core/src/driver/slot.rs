@@ -1,6 +1,6 @@
 //! One lock directory in a driver: its queue, its waiters and its holders.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(super) struct Slot {
     queue: Queue,
     waiters: Waiters,
     /// By node.
-    holders: HashMap<NodeName, Holder>,
+    holders: BTreeMap<NodeName, Holder>,
     releasing: HashMap<JoinId, oneshot::Sender<()>>,
     /// Nodes of waiters that were asked to give up the lock before they had it.
     revoked: BTreeSet<NodeName>,
@@ -62,7 +62,7 @@ impl Slot {
         Self {
             queue,
             waiters: Waiters::default(),
-            holders: HashMap::new(),
+            holders: BTreeMap::new(),
             releasing: HashMap::new(),
             revoked: BTreeSet::new(),
             watches: Watches::new(Arc::clone(path)),

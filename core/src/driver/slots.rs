@@ -1,6 +1,6 @@
 //! The lock directories of a client, each with its queue.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::link::Link;
@@ -14,7 +14,8 @@ use crate::state::{ClientState, Status};
 /// does too.
 pub(super) struct Slots {
     status: Arc<Status>,
-    all: HashMap<Arc<str>, Slot>,
+    /// In an order that does not depend on chance: each has its session's seed drawn for it in turn.
+    all: BTreeMap<Arc<str>, Slot>,
     /// The paths whose queues have something to conclude.
     unsettled: BTreeSet<Arc<str>>,
     /// The last ticket of the queues that were dropped: late answers to them must not match their successors' tickets.
@@ -23,7 +24,7 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn new(status: Arc<Status>) -> Self {
-        Self { status, all: HashMap::new(), unsettled: BTreeSet::new(), last_ticket: Ticket::default() }
+        Self { status, all: BTreeMap::new(), unsettled: BTreeSet::new(), last_ticket: Ticket::default() }
     }
 
     pub(super) fn get(&self, path: &str) -> Option<&Slot> {
