@@ -1,4 +1,4 @@
-//! The end of the process, as the rest of the binding must respect it.
+//! The end of the process, as far as the rest of the binding must respect it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<bool> {
 }
 
 /// Holds daemon threads up while the process ends. Otherwise they would report that their client is closed, which
-/// is nobody's mistake, or make new clients that nobody closes.
+/// is no one's mistake, or create new clients that nothing closes.
 pub(crate) fn pause(py: Python<'_>) -> PyResult<()> {
     if ENDING.load(Ordering::Acquire) && !is_main_thread(py)? {
         py.detach(|| {
@@ -56,7 +56,7 @@ pub(crate) fn stay_out_of_a_dying_interpreter() {
 pub(crate) fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     static MAIN_THREAD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     static GET_IDENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    // Asked each time: after a fork the main thread is another one.
+    // Read each time: after a fork another thread is the main thread.
     let main = MAIN_THREAD.import(py, "threading", "main_thread")?.call0()?.getattr("ident")?;
     GET_IDENT.import(py, "threading", "get_ident")?.call0()?.eq(main)
 }

@@ -1,7 +1,7 @@
 //! The core's events on their way to Python's `logging`.
 //!
-//! A thread of Python's own takes them from here, begun with the first event. Not the delivery thread: handlers are the
-//! program's, and one that blocks would hold up the outcomes that event loops wait for.
+//! A Python thread, started with the first event, takes them from here. Not the delivery thread: handlers are the
+//! program's code, and one that blocks would hold up the outcomes that event loops wait for.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,14 +14,14 @@ use zklock::binding::log::{Backlog, Level, Listener, Record};
 use crate::deliver::{self, Deliver};
 use crate::exit;
 
-/// How long the logger's level is relied upon. It is asked by those who wait for a server anyway.
+/// How long the logger's level stays valid. It is read again by threads that wait for a server anyway.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What one process has.
+/// The log of one process.
 struct Log {
     process: u32,
     began: Instant,
-    /// When the logger's level was last asked, in ms from the beginning; zero for never.
+    /// When the logger's level was last read, in ms from the beginning; zero for never.
     asked: AtomicU64,
     listener: Arc<Listener>,
     inbox: Arc<Inbox>,
@@ -36,9 +36,9 @@ struct Inbox {
 
 #[derive(Default)]
 struct State {
-    /// There may be something to take.
+    /// There may be an event to take.
     news: bool,
-    /// Somebody takes it.
+    /// The thread that takes them has been asked for.
     begun: bool,
     /// Nothing more comes.
     ended: bool,
@@ -83,7 +83,7 @@ impl Log {
         }
     }
 
-    /// Whether it is time to ask for the level; if so, it is the caller who does.
+    /// Whether it is time to read the level; if so, the caller must do it.
     fn is_due(&self) -> bool {
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
         let asked = self.asked.load(Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl Log {
     fn ask(&self, py: Python<'_>) {
         static VERBOSITY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let asked = VERBOSITY.import(py, "zklock._log", "verbosity").and_then(|ask| ask.call0()?.extract());
-        // It fails for a program that has tampered with `logging`: then it hears nothing.
+        // It fails for a program that has tampered with `logging`: then it gets no events.
         self.set_verbosity(asked.unwrap_or(0));
     }
 
@@ -111,7 +111,7 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Called by whoever has an event, mostly the core's thread.
+    /// Called by any thread that has an event, mostly the core's.
     fn tell(&self) {
         let mut state = self.state();
         state.news = true;
@@ -128,7 +128,7 @@ impl Inbox {
         self.news.notify_one();
     }
 
-    /// Waits for events. None when there will be no more.
+    /// Waits for events. None when no more will come.
     fn take(&self, listener: &Listener) -> Option<Backlog> {
         loop {
             let backlog = listener.take();
@@ -144,7 +144,7 @@ impl Inbox {
     }
 }
 
-/// Asks for the logger's level, if it is some time ago that it was. For those who are attached and about to wait.
+/// Reads the logger's level, if that was last done some time ago. For threads that are attached and about to wait.
 pub(crate) fn refresh(py: Python<'_>) {
     let log = Log::of_this_process();
     if log.is_due() {
@@ -152,23 +152,23 @@ pub(crate) fn refresh(py: Python<'_>) {
     }
 }
 
-/// Asks for the logger's level in any case: a client begins, or a process uses its first.
+/// Reads the logger's level in any case: a client begins, or a process uses its first.
 pub(crate) fn ask(py: Python<'_>) {
     Log::of_this_process().ask(py);
 }
 
-/// Begins Python's thread, which takes the interpreter and so is done on the delivery thread.
+/// Starts Python's thread, which needs the interpreter and so is done on the delivery thread.
 struct Begin;
 
 impl Deliver for Begin {
     fn deliver(self: Arc<Self>) -> bool {
-        // It fails near the end of the process, when no thread may begin.
+        // It fails near the end of the process, when no thread may start.
         Python::try_attach(|py| drop(py.import("zklock._log").and_then(|log| log.call_method0("begin"))))
             .is_some()
     }
 }
 
-/// Ends Python's thread once it has handed on what there is, and waits for that up to `limit`.
+/// Ends Python's thread once it has handed on all events, and waits for that up to `limit`.
 pub(crate) fn end(py: Python<'_>, limit: Duration) {
     let Some(log) = Log::existing() else { return };
     log.listener.set_level(None);
