@@ -1,4 +1,4 @@
-"""Fixtures. The harness that starts ZooKeeper is the scenarios', from the repository's tests/."""
+"""Fixtures. The harness that starts ZooKeeper is that of the scenarios, in the repository's tests/."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.observer import Observer
 from harness.server import Standalone
 from harness.surfaces import SURFACES, NotBuilt, OutOfDate
 
-# Before the import: a missing or stale extension is to be named as such.
+# Before the import: an error about a missing or stale extension must say so.
 try:
     SURFACES["python"].require()
 except (NotBuilt, OutOfDate) as problem:
@@ -42,27 +42,27 @@ def hosts(server: Standalone) -> str:
 
 @pytest.fixture(scope="session")
 def observer(hosts: str) -> Iterator[Observer]:
-    """A bystander who sees the nodes."""
+    """A bystander that sees the nodes."""
     with Observer(hosts) as bystander:
         yield bystander
 
 
 @pytest.fixture
 def path() -> str:
-    """A lock path that nobody else uses."""
+    """A lock path that no other test uses."""
     return f"/python/{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture
 def client(hosts: str) -> Iterator[zklock.Client]:
-    """A client of the test's own."""
+    """The test's own client."""
     with zklock.Client(hosts) as made:
         yield made
 
 
 @pytest.fixture
 def other(hosts: str) -> Iterator[zklock.Client]:
-    """A second client, as another process would have it."""
+    """A second client, as in another process."""
     with zklock.Client(hosts) as made:
         yield made
 
@@ -73,7 +73,7 @@ Run = Callable[[Body], None]
 
 @pytest.fixture
 def run(hosts: str) -> Run:
-    """Runs a test's coroutine with a client of its own."""
+    """Runs a test's coroutine with its own client."""
 
     def run_one(body: Body) -> None:
         async def main() -> None:

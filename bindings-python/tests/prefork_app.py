@@ -1,4 +1,4 @@
-"""What a prefork server loads before it forks: everything that the locks need is made in the master."""
+"""What a prefork server loads before it forks: everything that the locks need is created in the master."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ client = zklock.Client(HOSTS)
 by_client = zklock.Mutex(client, f"{PATH}/master")
 by_hosts = zklock.Mutex(HOSTS, f"{PATH}/worker")
 
-# The master keeps the one lock, and has used the other.
+# The master keeps one lock, and has used the other.
 by_client.acquire()
 with by_hosts as lease:
     MASTER = lease.session_id
 
 
 def application(environ: dict[str, str], start_response: Callable[..., object]) -> Iterable[bytes]:
-    """Says how the locks are doing in this worker."""
+    """Reports the state of the locks in this worker."""
     try:
         by_client.acquire()
         inherited = "works"
@@ -32,7 +32,7 @@ def application(environ: dict[str, str], start_response: Callable[..., object]) 
     assert by_hosts.lease is not None
     answer = {"pid": os.getpid(), "inherited": inherited, "session": by_hosts.lease.session_id}
     if environ["PATH_INFO"] == "/die":
-        # Soon free, for the session is a short one.
+        # Free again soon, because the session is a short one.
         by_hosts.release()
         zklock.Mutex(zklock.Client(HOSTS, session_timeout=1), f"{PATH}/worker").acquire()
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Programs of their own, for what ends or forks a process."""
+"""Programs of their own, for tests that end or fork a process."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from types import TracebackType
 
 
 def environment(hosts: str, path: str) -> dict[str, str]:
-    """What a program finds its server and its lock by."""
+    """The variables through which a program finds its server and its lock."""
     return {**os.environ, "ZKLOCK_HOSTS": hosts, "LOCK_PATH": path, "PYTHONUNBUFFERED": "1"}
 
 
 def program(code: str) -> list[str]:
-    """The command that runs `code`, with what all programs import.
+    """The command that runs `code`, with the imports that all programs need.
 
-    In development mode, which has an interpreter that is aborted print where its threads stand.
+    It runs in development mode, in which an interpreter that is aborted prints the stacks of its threads.
     """
     head = "import asyncio, os, signal, sys, threading, time\nimport zklock\nfrom zklock import aio\n"
     head += "hosts, path = os.environ['ZKLOCK_HOSTS'], os.environ['LOCK_PATH']\n"
@@ -27,9 +27,9 @@ def program(code: str) -> list[str]:
 
 
 class Program(subprocess.Popen[str]):
-    """A program that does not outlive a test that fails, and then tells what it was doing.
+    """A program that does not outlive a failing test, and then reports what it was doing.
 
-    Left to itself it may wait for ever.
+    Otherwise it might wait for ever.
     """
 
     def __exit__(
@@ -42,7 +42,7 @@ class Program(subprocess.Popen[str]):
     def _abort(self) -> None:
         """End it and then its children, and print what they wrote last: the stacks of their threads."""
         self.send_signal(signal.SIGABRT)
-        # One that was stopped takes no other signal.
+        # A stopped process takes no other signal.
         self.send_signal(signal.SIGCONT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.wait(5)
@@ -62,7 +62,7 @@ class Program(subprocess.Popen[str]):
 
 
 def start(code: str, hosts: str, path: str) -> Program:
-    """Start a program; it is talked to through its standard streams."""
+    """Start a program; tests talk to it through its standard streams."""
     return Program(
         program(code),
         env=environment(hosts, path),

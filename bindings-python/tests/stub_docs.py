@@ -1,4 +1,4 @@
-"""The docstrings of the extension module's stub, which are the module's own: run this to write them."""
+"""The docstrings of the extension module's stub, which are those of the module: run this to write them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef
 def rewritten(stub: str) -> str:
     """The stub with the docstrings of the module."""
     lines = stub.splitlines()
-    # From the end, so that line numbers stay right.
+    # From the end, so that line numbers stay valid.
     for node, doc in reversed(list(_documented(ast.parse(stub)))):
         indent = " " * (0 if isinstance(node, ast.Module) else node.col_offset + 4)
         new = _literal(doc, indent)
@@ -35,7 +35,7 @@ def rewritten(stub: str) -> str:
 
 
 def _documented(module: ast.Module) -> list[tuple[Documented, str]]:
-    """The module, its classes, and their members but special ones, in the order of the stub."""
+    """The module, its classes, and their members except special ones, in the order of the stub."""
     found: list[tuple[Documented, str]] = [(module, _doc(_zklock))]
     for kind in (node for node in module.body if isinstance(node, ast.ClassDef)):
         found.append((kind, _doc(getattr(_zklock, kind.name))))

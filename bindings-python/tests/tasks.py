@@ -12,7 +12,7 @@ from zklock import aio
 
 
 async def in_a_task(awaitable: Callable[[], Awaitable[Any]]) -> Any:
-    """Do something as another owner."""
+    """Run something as another owner."""
 
     async def work() -> Any:
         return await awaitable()
@@ -26,5 +26,5 @@ async def acquire(lock: aio.Mutex) -> bool:
 
 
 async def queued(observer: Observer, path: str, length: int) -> None:
-    """Wait until the lock has so many contenders."""
+    """Wait until the lock has this many contenders."""
     await asyncio.to_thread(observer.wait_queue, path, length)

@@ -1,4 +1,4 @@
-"""Event loops that end, are collected, or are one of several."""
+"""Event loops that end, are garbage-collected, or are one of several."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_loop_that_is_closed_with_the_wake_up_in_it_releases(
     waiting = event_loop.create_task(acquire(aio.Mutex(hosts, path)))
     event_loop.run_until_complete(asyncio.sleep(0))
     observer.wait_queue(path, 1)
-    # The grant follows the node by one reply. Then the wake-up is in the loop, which never runs again.
+    # The grant comes one reply after the node. Then the wake-up is in the loop, which never runs again.
     time.sleep(0.3)
     event_loop.close()
     observer.wait_queue(path, 0)
@@ -131,13 +131,13 @@ def test_threads_after_use(hosts: str, path: str) -> None:
 
 
 def test_a_busy_interpreter_does_not_stop_the_session(hosts: str, path: str) -> None:
-    """The core's thread never waits for the interpreter: one that is busy for long keeps its lock."""
+    """The core's thread never waits for the interpreter: a program that blocks it for long keeps its lock."""
     done = scripts.run(
         """
         import ctypes
         client = zklock.Client(hosts, session_timeout=1)
         with zklock.Mutex(client, path) as lease:
-            # Does not let other threads have the interpreter, unlike time.sleep.
+            # Does not release the interpreter to other threads, unlike time.sleep.
             ctypes.PyDLL(None).sleep(3)
             lease.check()
             time.sleep(0.5)

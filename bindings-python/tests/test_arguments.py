@@ -29,7 +29,7 @@ CLIENTS: list[Make] = [zklock.Client, aio.Client]
     ids=["sync", "aio", "sync-write", "aio-read"],
 )
 def make(request: pytest.FixtureRequest) -> Make:
-    """Makes a lock of any kind."""
+    """Creates a lock of any kind."""
     factory: Make = request.param
     return factory
 

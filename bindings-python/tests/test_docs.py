@@ -1,4 +1,4 @@
-"""What is public is documented, at run time and in the stub alike, and what the documentation shows works."""
+"""Everything public is documented, at run time and in the stub, and the examples of the documentation work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def members(kind: type) -> Iterator[Documented]:
 
 
 def public() -> Iterator[Documented]:
-    """Everything that is public: modules, classes and their attributes."""
+    """Everything public: modules, classes and their attributes."""
     for module in (zklock, aio):
         yield module.__name__, module
         for name in module.__all__:
@@ -55,9 +55,9 @@ def needs_example(item: Any) -> bool:
     )
 
 
-# Sorted: a class of the extension has its attributes in no fixed order.
+# Sorted, because a class of the extension has its attributes in no fixed order.
 PUBLIC = dict(sorted(public()))
-# Inherited ones once.
+# Inherited ones only once.
 EXAMPLES = {id(item): name for name, item in reversed(PUBLIC.items()) if needs_example(item)}
 
 
@@ -90,7 +90,7 @@ def secured() -> Iterator[Secured]:
 
 @pytest.fixture
 def own_hosts(hosts: str, observer: Observer) -> str:
-    """The connect string of the shared server, with a directory that nobody else uses."""
+    """The connect string of the shared server, with a directory that no other test uses."""
     chroot = f"/docs-{uuid.uuid4().hex[:8]}"
     for directory in (chroot, f"{chroot}/state", f"{chroot}/chroot"):
         observer.create(directory)
@@ -98,7 +98,7 @@ def own_hosts(hosts: str, observer: Observer) -> str:
 
 
 async def run_example(example: doctest.Example, names: dict[str, Any]) -> str:
-    """What one example prints, or shows as a prompt would."""
+    """What one example prints, or what a prompt would show."""
     code = compile(example.source, "<example>", "single", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
@@ -109,7 +109,7 @@ async def run_example(example: doctest.Example, names: dict[str, Any]) -> str:
 
 
 async def check(doc: str, names: dict[str, Any]) -> None:
-    """Run the examples of a docstring, which continue each other, in one task."""
+    """Run the examples of a docstring, which build on each other, in one task."""
     for example in doctest.DocTestParser().get_examples(doc):
         shown = await run_example(example, names)
         same = doctest.OutputChecker().check_output(example.want, shown, doctest.ELLIPSIS)
@@ -117,7 +117,7 @@ async def check(doc: str, names: dict[str, Any]) -> None:
 
 
 def blocking_names(client: zklock.Client) -> dict[str, Any]:
-    """What examples of `zklock` use without making it."""
+    """What examples of `zklock` use without creating it."""
 
     def write_report(token: int) -> None:
         assert token > 0
@@ -131,7 +131,7 @@ def blocking_names(client: zklock.Client) -> dict[str, Any]:
 
 
 def awaited_names(client: aio.Client) -> dict[str, Any]:
-    """What examples of `zklock.aio` use without making it."""
+    """What examples of `zklock.aio` use without creating it."""
 
     async def write_report(token: int) -> None:
         assert token > 0

@@ -1,4 +1,4 @@
-"""However a process ends: no panic, no hang, no word on standard error, and the locks are free at once."""
+"""However a process ends: no panic, no hang, nothing on standard error, and the locks are free at once."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_exit(client: zklock.Client, observer: Observer, hosts: str, path: str, 
     statement, status, error = ENDS[end]
     with zklock.Mutex(client, path + "-busy"):
         done = scripts.run(f"{SCENES[scene]}\n        {statement}\n", hosts, path, timeout=15)
-        # At once, that is long before the session time-out.
+        # At once, that is, long before the session time-out.
         observer.wait_queue(path, 0, timeout=2)
         observer.wait_queue(path + "-busy", 1, timeout=2)
     assert done.returncode == status, done
@@ -89,7 +89,7 @@ def test_exit(client: zklock.Client, observer: Observer, hosts: str, path: str, 
         assert word not in done.stderr, done
     if error:
         assert error in done.stderr
-    # Of tasks and loops that a program leaves behind, asyncio itself has something to say.
+    # asyncio itself complains about tasks and loops that a program leaves behind.
     elif not scene.startswith(("pending", "outcome", "event loop")):
         assert done.stderr == "", done
 
@@ -105,7 +105,7 @@ def test_exit(client: zklock.Client, observer: Observer, hosts: str, path: str, 
 def test_an_end_without_a_word(
     client: zklock.Client, observer: Observer, hosts: str, path: str, end: str, status: int
 ) -> None:
-    """What was held and waited for goes with the session."""
+    """Held and awaited locks go with the session."""
     with zklock.Mutex(client, path + "-busy"):
         done = scripts.run(
             f"""

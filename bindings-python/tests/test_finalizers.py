@@ -1,4 +1,4 @@
-"""Python runs code of the program wherever an object goes: it may use the very lock that is at work."""
+"""Python runs code of the program whenever an object goes: that code may use the very lock that is in use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_finalizer_of_a_lease_may_use_its_lock(client: zklock.Client, path: st
     watch()
     assert lock.lease is not None
     lock.lease.release()
-    # Whoever asks for the newest level forgets those that were released.
+    # Asking for the newest level forgets those that were released.
     assert lock.lease is None
     assert seen.pop() == (False, None)
 
@@ -146,7 +146,7 @@ AT_THE_END = {
 
 @pytest.mark.parametrize("scene", AT_THE_END)
 def test_the_end_of_the_interpreter(observer: Observer, hosts: str, path: str, scene: str) -> None:
-    """Whatever is still there when the interpreter goes away: no panic, no hang, and the locks are free."""
+    """Whatever still exists when the interpreter goes away: no panic, no hang, and the locks are free."""
     head = """
         import atexit, gc, weakref
         lock = zklock.Mutex(hosts, path)
@@ -158,7 +158,7 @@ def test_the_end_of_the_interpreter(observer: Observer, hosts: str, path: str, s
     assert done.returncode == 0, done
     assert done.stdout == ("held" if scene == "__del__ locks" else "")
     if "stands" in scene and "asyncio" in scene:
-        # Of tasks and loops that a program leaves behind, asyncio itself has something to say.
+        # asyncio itself complains about tasks and loops that a program leaves behind.
         assert "panicked" not in done.stderr, done
     else:
         assert done.stderr == "", done

@@ -81,7 +81,7 @@ def test_a_scope_that_a_child_inherits_ends_silently(hosts: str, path: str) -> N
         path,
     )
     assert done.stdout.splitlines() == ["child 0"], done
-    # From Python 3.12 on the interpreter itself warns of forks in processes with threads.
+    # From Python 3.12 on the interpreter itself warns about forks in processes with threads.
     assert "Error" not in done.stderr
 
 
@@ -150,7 +150,7 @@ def test_asyncio_in_a_child(hosts: str, path: str) -> None:
 
 
 def test_a_child_of_a_busy_parent(hosts: str, path: str) -> None:
-    """Forks while other threads are in the midst of everything."""
+    """Forks while other threads are in the middle of everything."""
     done = scripts.run(
         CHILD
         + """
@@ -208,7 +208,7 @@ def test_multiprocessing(observer: Observer, hosts: str, path: str, method: str)
 def test_a_handler_that_forks_in_a_wait(
     client: zklock.Client, observer: Observer, hosts: str, path: str
 ) -> None:
-    """The child comes out of the handler into a wait in which nothing would ever happen."""
+    """The child returns from the handler into a wait that could never end."""
     held = zklock.Mutex(client, path)
     held.acquire()
     parent = scripts.start(

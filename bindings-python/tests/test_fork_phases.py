@@ -1,6 +1,6 @@
-"""A process may fork whatever it is doing: the child uses nothing of the parent's, and says nothing for it.
+"""A process may fork whatever it is doing: the child uses nothing of the parent's, and sends nothing for it.
 
-The parent stands still while the child lives, so whatever its connection carries then is the child's doing.
+The parent is stopped while the child lives, so whatever its connection carries then is the child's doing.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ TAIL = """
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process is one no more, but that its parent has not heard of it."""
+    """Whether a process has ended, although its parent has not been told."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
@@ -152,7 +152,7 @@ def test_fork(hosts: str, path: str, monkeypatch: pytest.MonkeyPatch, phase: str
         child = int(parent.stdout.readline())
         parent.send_signal(signal.SIGSTOP)
         os.waitpid(parent.pid, os.WUNTRACED)
-        # Twice round the proxy's loop: what the parent had sent is through.
+        # Twice round the proxy's loop: everything that the parent had sent has passed.
         proxy.snapshot()
         proxy.reset()
         connections = set(proxy.connections)

@@ -62,7 +62,7 @@ def test_a_sub_interpreter_is_refused_and_does_no_harm(hosts: str, path: str) ->
 
 
 def test_an_import_that_is_repeated(hosts: str, path: str) -> None:
-    """As where a test runner forgets its modules: both instances work, side by side."""
+    """As when a test runner discards its modules: both instances work, side by side."""
     done = scripts.run(
         """
         first = zklock

@@ -1,4 +1,4 @@
-"""The core's events reach `logging`, and whatever handlers do there, locks do not notice."""
+"""The core's events reach `logging`, and whatever handlers do there does not affect locks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CAPACITY = 1000
 
 
 class Collector(logging.Handler):
-    """Keeps what it is told, for those who wait for it."""
+    """Collects records, for tests that wait for them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Collector(logging.Handler):
 
 
 def about(path: str, text: str) -> Callable[[logging.LogRecord], bool]:
-    """Whether a record says this of a lock."""
+    """Whether a record says this about a lock."""
     return lambda record: record.getMessage().startswith(text) and fields(record).get("path") == path
 
 
@@ -63,7 +63,7 @@ def fields(record: logging.LogRecord) -> dict[str, str]:
 
 @pytest.fixture
 def logged() -> Iterator[Collector]:
-    """What is logged, all of it but single steps. To be used before the client is made."""
+    """Everything logged except single steps. To be used before the client is created."""
     collector = Collector()
     LOGGER.addHandler(collector)
     LOGGER.setLevel(logging.DEBUG)
@@ -95,14 +95,14 @@ def test_a_loss_is_a_warning(logged: Collector, observer: Observer, hosts: str, 
         observer.delete(lock.lease.node)
         lost = logged.wait_for(about(path, "lock lost"))
     assert (lost.levelno, fields(lost)["reason"]) == (logging.WARNING, "node deleted")
-    # Closing is no accident.
+    # Closing is not an accident.
     assert logged.wait_for(about(path + "-kept", "lock lost")).levelno == logging.DEBUG
 
 
 def test_levels_filter(logged: Collector, hosts: str, path: str) -> None:
     LOGGER.setLevel(logging.INFO)
     with zklock.Client(hosts) as client:
-        # Of clients of earlier tests there may be a last word.
+        # Clients of earlier tests may have a last word.
         own = {path, f"{client.session_id:#x}"}
 
         def levels() -> set[int]:
@@ -152,7 +152,7 @@ def blocked(logged: Collector) -> Iterator[threading.Event]:
         def emit(self, _record: logging.LogRecord) -> None:
             release.wait()
 
-    # Without a lock of its own, which whoever else logs would wait for.
+    # Without a lock of its own, for which other loggers would wait.
     handler = Blocking()
     LOGGER.addHandler(handler)
     yield release
@@ -170,7 +170,7 @@ def test_a_handler_that_blocks_holds_nothing_up(
     with zklock.Client(hosts, session_timeout=2) as client, zklock.Mutex(client, path) as lease:
         logged.wait_for(anything)
         asyncio.run(asyncio.wait_for(awaiting(), 5))
-        # Beyond its term, if no heartbeat had prolonged it.
+        # Beyond its term, if no heartbeat had extended it.
         deadline = time.monotonic() + 2
         while time.monotonic() < deadline:
             lease.check()
@@ -192,7 +192,7 @@ def test_a_handler_that_blocks_costs_no_memory(
         blocked.set()
         logged.wait_for(lambda record: "came too fast" in record.getMessage())
         about_locks = [record for record in logged.records if fields(record).get("path") == path]
-        # What was taken before, and what was kept.
+        # The records taken before, and those that were kept.
         assert len(about_locks) <= CAPACITY + 3
         (dropped,) = (record.args for record in logged.records if "came too fast" in record.msg)
         # Nothing is lost without being counted.
@@ -237,7 +237,7 @@ def test_the_end_waits_for_a_client_that_nobody_has_any_more(hosts: str, path: s
 
 
 def test_the_end_waits_for_a_thread_that_begins_late(hosts: str, path: str) -> None:
-    """The thread that logs may still be about to begin when the process ends, above all on a busy machine."""
+    """The thread that logs may still be about to start when the process ends, above all on a busy machine."""
     done = scripts.run(
         """
         import logging
@@ -351,12 +351,12 @@ def test_a_forked_child_logs_for_itself(hosts: str, path: str) -> None:
     )
     assert done.returncode == 0, done
     acquired = [line for line in done.stdout.splitlines() if " acquired " in line]
-    # Each once; the parent's thread may come to it later than the child's.
+    # Each once; the parent's thread may get to it later than the child's.
     assert sorted(f"path={path}-child" in line for line in acquired) == [False, True], done
 
 
 def test_a_fork_waits_for_the_event_that_is_being_logged(hosts: str, path: str) -> None:
-    """What a handler holds when the process forks, such as a file's buffer, the child would never get."""
+    """The child could never acquire what a handler holds when the process forks, such as a file's buffer."""
     done = scripts.run(
         """
         import io, logging

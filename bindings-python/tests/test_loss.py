@@ -1,4 +1,4 @@
-"""What the end of a scope says when the lock was lost inside it."""
+"""How a scope ends when the lock was lost inside it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_loss_is_told_on_the_delivery_thread(client: zklock.Client, observer: Ob
     told: queue.SimpleQueue[tuple[zklock.Lease, str]] = queue.SimpleQueue()
 
     def tell(lost: zklock.Lease) -> None:
-        # Not threading.current_thread(), which knows only the threads that Python has made.
+        # Not threading.current_thread(), which knows only threads that Python started.
         told.put((lost, Path(f"/proc/self/task/{threading.get_native_id()}/comm").read_text().strip()))
 
     lease.on_lost(tell)
@@ -99,7 +99,7 @@ def test_loss_is_told_on_the_delivery_thread(client: zklock.Client, observer: Ob
     assert lease.wait_lost(timeout=10)
     assert told.get(timeout=10) == (lease, "zklock-deliver")
     assert lease.loss_reason == "node deleted"
-    # Too late to be told of it as it happens.
+    # Too late to be called as it happens.
     lease.on_lost(tell)
     assert told.get(timeout=10) == (lease, "zklock-deliver")
     assert told.empty()

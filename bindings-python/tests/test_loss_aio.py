@@ -31,7 +31,7 @@ def test_a_body_that_waits_is_cancelled(run: Run, observer: Observer, path: str)
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
-        # The lock object works on.
+        # The lock object still works.
         async with lock:
             assert lock.owned()
 
@@ -123,7 +123,7 @@ def test_loss_is_told_in_the_event_loop(run: Run, observer: Observer, path: str)
         assert await lease.wait_lost(timeout=10)
         assert await told.get() == (lease, True)
         assert lease.loss_reason == "node deleted"
-        # Too late to be told of it as it happens.
+        # Too late to be called as it happens.
         lease.on_lost(tell)
         assert await told.get() == (lease, True)
         assert told.empty()

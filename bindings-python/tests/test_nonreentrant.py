@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def in_a_thread(work: Callable[[], T]) -> T:
-    """Do something as another owner."""
+    """Run something as another owner."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result(timeout=20)
 
@@ -93,7 +93,7 @@ def test_a_lost_lock_is_not_owned(hosts: str, path: str) -> None:
 def test_a_scope_ends_its_own_hold_only(
     client: zklock.Client, other: zklock.Client, observer: Observer, path: str
 ) -> None:
-    """One thread's scope was ended by another, and a third is in when the first leaves."""
+    """One thread's scope was ended by another, and a third is inside when the first leaves."""
     lock = zklock.Mutex(client, path, reentrant=False)
     inside, leave = threading.Event(), threading.Event()
 
@@ -169,7 +169,7 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
                 assert not aio.Mutex(client, path, reentrant=False).owned()
                 assert lock.lease is lease
 
-            # Another task, a thread, a callback: whoever calls releases.
+            # Another task, a thread, a callback: any caller releases.
             async def other_task() -> None:
                 assert lock.owned()
                 await lock.release()

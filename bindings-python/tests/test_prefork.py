@@ -1,4 +1,4 @@
-"""Servers that make everything first and then fork their workers, and pools whose workers come and go."""
+"""Servers that create everything first and then fork their workers, and pools whose workers come and go."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Gunicorn:
         self.expect_workers(15)
 
     def ask(self, page: str = "") -> dict[str, Any]:
-        """What whichever worker answers has to say."""
+        """The report of whichever worker answers."""
         with urllib.request.urlopen(f"http://{self.address}/{page}", timeout=10) as answer:
             told: dict[str, Any] = json.load(answer)
         self.workers[told["pid"]] = told
@@ -70,7 +70,7 @@ class Gunicorn:
 
 @pytest.fixture
 def gunicorn(hosts: str, path: str, tmp_path: Path) -> Iterator[Gunicorn]:
-    """A server that forks its workers when everything is made."""
+    """A server that forks its workers when everything has been created."""
     log = tmp_path / "log"
     server = Gunicorn(hosts, path, log)
     try:
@@ -88,14 +88,14 @@ def test_a_prefork_server_with_preload(gunicorn: Gunicorn, observer: Observer, p
     sessions = {answer["session"] for answer in gunicorn.workers.values()}
     assert len({*sessions, master, *(answer["master"] for answer in gunicorn.workers.values())}) == 4
 
-    # One that is told to end frees what it kept, at once.
+    # A worker that is told to end frees what it held, at once.
     keeper = gunicorn.ask("keep")["pid"]
     observer.wait_queue(f"{path}/worker", 1)
     os.kill(keeper, signal.SIGTERM)
     observer.wait_queue(f"{path}/worker", 0, timeout=5)
     gunicorn.expect_end(keeper)
 
-    # One that is killed, with its session.
+    # A worker that is killed, with its session.
     both = set(gunicorn.workers)
     with pytest.raises(RemoteDisconnected):
         gunicorn.ask("die")
@@ -119,7 +119,7 @@ inherited: zklock.Mutex | None = None
 
 
 def _work(hosts: str, path: str) -> tuple[int, str]:
-    """A task of a pool: its session, and what became of the parent's lock."""
+    """A task of a pool: its session, and the state of the parent's lock."""
     assert inherited is not None
     try:
         inherited.acquire()
@@ -155,7 +155,7 @@ def test_a_pool_that_renews_its_workers(parent: zklock.Lease, hosts: str, path: 
 
 
 def _die(hosts: str, path: str) -> None:
-    """A task that takes its worker with it, and the lock for as long as its session lasts."""
+    """A task that kills its worker, and so takes the lock for as long as the session lasts."""
     zklock.Mutex(zklock.Client(hosts, session_timeout=1), path).acquire()
     os.kill(os.getpid(), signal.SIGKILL)
 

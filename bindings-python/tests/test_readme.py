@@ -1,4 +1,4 @@
-"""What the README shows works as it stands."""
+"""What the README shows works as it is printed."""
 
 from __future__ import annotations
 

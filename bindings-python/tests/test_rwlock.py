@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 
 def in_a_thread(work: Callable[[], T]) -> T:
-    """Do something as another owner."""
+    """Run something as another owner."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result(timeout=20)
 
 
 def kinds(observer: Observer, path: str) -> list[str]:
-    """What waits and holds, in the order of the queue."""
+    """Waiters and holders, in queue order."""
     return [node.partition("__")[2].partition("__")[0] for node in observer.queue(path)]
 
 
@@ -156,7 +156,7 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
 
             async with lock.read_lock as lease:
                 assert lock.read_lock.lease is lease
-                # This task reads, whoever runs its acquire; another does not.
+                # This task reads, whichever task runs its acquire; another does not.
                 with pytest.raises(zklock.UpgradeRefused):
                     await asyncio.wait_for(lock.write_lock.acquire(), 5)
                 assert not await in_a_task(lambda: lock.write_lock.acquire(timeout=0.1))
@@ -176,7 +176,7 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
 
 
 def test_downgrades_of_one_task_at_once(hosts: str, observer: Observer, path: str) -> None:
-    """They are of one owner, and share one hold."""
+    """They belong to one owner, and share one hold."""
 
     async def main() -> None:
         async with aio.Client(hosts) as client, asyncio.timeout(10):
@@ -187,7 +187,7 @@ def test_downgrades_of_one_task_at_once(hosts: str, observer: Observer, path: st
                 assert lock.read_lock.owned()
                 await lock.read_lock.release()
             assert await asyncio.to_thread(observer.queue, path) == []
-            # The write lock goes while the downgrade is under way.
+            # The write lock goes while the downgrade is in flight.
             for wait in (True, False):
                 await lock.write_lock.acquire()
                 downgrade = asyncio.create_task(lock.read_lock.acquire())

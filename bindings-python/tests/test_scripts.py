@@ -1,4 +1,4 @@
-"""A program that hangs explains itself: what the tests' own programs tell when a test fails."""
+"""A program that hangs explains itself: what the tests' own programs report when a test fails."""
 
 from __future__ import annotations
 

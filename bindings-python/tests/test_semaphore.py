@@ -210,7 +210,7 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
                 await asyncio.to_thread(observer.wait_queue, f"{path}/leases", 2)
             with pytest.raises(zklock.NotHeld):
                 leases.release()
-            # Whoever calls.
+            # Any caller.
             assert await asyncio.create_task(slots.acquire())
             await asyncio.create_task(slots.release())
             with pytest.raises(zklock.NotHeld):

@@ -1,4 +1,4 @@
-"""The statistics as Python objects; what they count is the scenarios' matter."""
+"""The statistics as Python objects; the scenarios test what they count."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def in_a_thread(work: Callable[[], T]) -> T:
-    """Do something as another owner."""
+    """Run something as another owner."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result(timeout=20)
 
@@ -69,7 +69,7 @@ def test_an_interrupt_is_answered_at_once_and_leaves_no_node(
             waiter.send_signal(signal.SIGINT)
             assert waiter.stdout is not None
             answered = float(waiter.stdout.readline())
-            # The process and its session live on: the node went because it was deleted.
+            # The process and its session continue: the node went because it was deleted.
             observer.wait_queue(path, 1, timeout=2)
             assert waiter.poll() is None
             _, errors = waiter.communicate(timeout=10)

@@ -1,4 +1,4 @@
-"""The types are complete, and the stubs tell the truth."""
+"""The types are complete, and the stubs are true."""
 
 from __future__ import annotations
 
