@@ -138,7 +138,8 @@ scenario('a worker that is terminated while all that it listens to happens', asy
     await untilContenders(mutex.path, 2);
     const happened = happens === 'nothing' ? undefined : client[happens](told.node);
     await worker.terminate();
-    await happened;
+    // The end of the worker may have been faster: then its node is gone.
+    await happened?.catch((error) => assert.equal(error.code, 'NOT_HELD', error.stack));
     await untilContenders(mutex.path, 0);
     await (await mutex.acquire({ timeout: 5000 })).release();
   }
@@ -149,7 +150,6 @@ scenario('a process exits cleanly while its workers hold and wait', async () => 
   const { code, signal, stdout, stderr } = await run(
     `import { Worker } from 'node:worker_threads';
     import { once } from 'node:events';
-import { createServer } from 'node:net';
     const start = () => new Worker(${JSON.stringify(SOURCE.pathname)}, {
       execArgv: [],
       workerData: { hosts: ${JSON.stringify(hosts)}, path: ${JSON.stringify(path)}, then: 'hold' },
