@@ -1,4 +1,4 @@
-"""Everything public is documented, at run time and in the stub, and the examples of the documentation work."""
+"""Everything public is documented, at run time and in the stub, and the documented examples work."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_a_cancelled_connect_does_not_fail_the_next_one(hosts: str) -> None:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(client.connect(), 3.5)
             connecting = asyncio.create_task(client.connect())
-            # Longer than the first call's time; within the second's, with time for the client to look once more.
+            # Longer than the first call's time; within the second's, so that the client can look once more.
             await asyncio.wait({connecting}, timeout=1.0)
             proxy.accept()
             await connecting
