@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from harness import contract
+from harness.built import NotBuilt
 from harness.observer import Observer
 from harness.paths import NODE_PACKAGE
 from harness.processes import reap_all, survivors
 from harness.proxy import Proxy
 from harness.server import Ensemble, Standalone
-from harness.surfaces import ALL, SURFACES, NotBuilt
+from harness.surfaces import ALL, SURFACES
 from harness.worker import Worker
 from parts import problem
 
@@ -43,7 +44,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly:
         return
     used = {item.callspec.params.get("surface") for item in session.items if hasattr(item, "callspec")}
-    parts = {SURFACES[name].part for name in used if isinstance(name, str)} | {"jars"}
+    parts = {SURFACES[name].part for name in used if isinstance(name, str)}
     if found := [what for part in sorted(parts) if (what := problem(part)) is not None]:
         raise pytest.UsageError("\n".join(found))
 

@@ -12,6 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from circles import circles
+from references import problems
+
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
@@ -73,6 +76,16 @@ def planted() -> str | None:
     return "\n".join(found) or None
 
 
+def arrows() -> str | None:
+    """Arrows between files run one way."""
+    return "\n".join(circles(ROOT)) or None
+
+
+def references() -> str | None:
+    """What the protocol names of the code exists."""
+    return "\n".join(problem for problem in problems(ROOT) if "names no" not in problem) or None
+
+
 @dataclass(frozen=True)
 class Check:
     """Something that may be wrong."""
@@ -85,6 +98,9 @@ QUICK = [
     Check("rustfmt", command("cargo", "fmt", "--all", "--check")),
     Check("ruff", tool("ruff", "check", *PYTHON_SOURCES)),
     Check("ruff format", tool("ruff", "format", "--check", *PYTHON_SOURCES)),
+    Check("circles", arrows),
+    Check("planted", planted),
+    Check("references", references),
     Check("clippy", command("cargo", "clippy", "--locked", *TARGETS, "--quiet", "--", "-D", "warnings")),
     Check("shims", shims),
     Check("mypy: tests", tool("mypy", "--strict", ".", cwd="tests")),

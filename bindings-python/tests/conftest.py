@@ -13,9 +13,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
+from harness.built import NotBuilt, OutOfDate
 from harness.observer import Observer
 from harness.server import Standalone
-from harness.surfaces import SURFACES, NotBuilt, OutOfDate
+from harness.surfaces import SURFACES
 
 # Before the import: an error about a missing or stale extension must say so.
 try:

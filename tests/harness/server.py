@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from harness.built import require
 from harness.links import Links
 from harness.paths import JARS, JAVA
 from harness.ports import free_port
@@ -71,6 +72,7 @@ class Server:
         peers: str = "",
         port: int | None = None,
     ) -> None:
+        require("jars")
         self.settings = settings or Settings()
         self.port = port or free_port()
         self.directory = directory

@@ -5,16 +5,8 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 
+from harness.built import NotBuilt, missing, require
 from harness.paths import CLASSES, GO_WORKER, JARS, JAVA, NODE, PYTHON, RUST_WORKER, TESTS
-from parts import PARTS, problem
-
-
-class NotBuilt(Exception):
-    """A worker cannot be started: it is not built."""
-
-
-class OutOfDate(Exception):
-    """A worker must not be started: its sources have changed since it was built."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +31,13 @@ class Surface:
         """Why it cannot be started at all, if it cannot."""
         if self.module is not None and importlib.util.find_spec(self.module) is None:
             return f"{self.name}: {PYTHON} has no module {self.module}; run `make {self.part}`"
-        return None if problem(self.part) is None else PARTS[self.part].missing()
+        return missing(self.part)
 
     def require(self) -> None:
         """Raise if it cannot, or must not, be started."""
         if (what := self.missing()) is not None:
             raise NotBuilt(what)
-        if (what := problem(self.part)) is not None:
-            raise OutOfDate(what)
+        require(self.part)
 
 
 def _java() -> tuple[str, ...]:

@@ -1,0 +1,86 @@
+"""Arrows between files, and the circles that they form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+
+@dataclass(frozen=True, order=True)
+class Use:
+    """Where a file uses a name of another."""
+
+    line: int
+    name: str
+
+
+@dataclass
+class Arrows:
+    """For each file the files whose names it uses, and the first such use."""
+
+    uses: dict[Path, dict[Path, Use]] = field(default_factory=dict)
+
+    def add(self, user: Path, used: Path, use: Use) -> None:
+        """Notes a use. One of a file's own names is none."""
+        targets = self.uses.setdefault(user, {})
+        if user != used:
+            targets[used] = min(use, targets.get(used, use))
+
+    def components(self) -> list[set[Path]]:
+        """The largest sets of several files in which each leads to each (Tarjan's algorithm)."""
+        index: dict[Path, int] = {}
+        low: dict[Path, int] = {}
+        stack: list[Path] = []
+        found: list[set[Path]] = []
+
+        def visit(file: Path) -> None:
+            index[file] = low[file] = len(index)
+            stack.append(file)
+            for target in sorted(self.uses.get(file, {})):
+                if target not in index:
+                    visit(target)
+                    low[file] = min(low[file], low[target])
+                elif target in stack:
+                    low[file] = min(low[file], index[target])
+            if low[file] == index[file]:
+                position = stack.index(file)
+                if len(members := set(stack[position:])) > 1:
+                    found.append(members)
+                del stack[position:]
+
+        for file in sorted(self.uses):
+            if file not in index:
+                visit(file)
+        return found
+
+    def circle(self, members: set[Path]) -> list[Path]:
+        """A shortest circle within a component; its first file is the last one as well."""
+        best: list[Path] = []
+        for start in sorted(members):
+            queue, reached_from = [start], {start: start}
+            while queue:
+                file = queue.pop(0)
+                for target in sorted(self.uses[file]):
+                    if target == start:
+                        path = [start, file]
+                        while path[-1] != start:
+                            path.append(reached_from[path[-1]])
+                        if not best or len(path) < len(best):
+                            best = path[::-1]
+                        queue.clear()
+                        break
+                    if target in members and target not in reached_from:
+                        reached_from[target] = file
+                        queue.append(target)
+        return best
+
+    def explain(self, members: set[Path], root: Path) -> Iterator[str]:
+        """A component for people: its files, and a shortest circle with the names that make it."""
+        names = ", ".join(str(file.relative_to(root)) for file in sorted(members))
+        yield f"{len(members)} files form a circle: {names}"
+        circle = self.circle(members)
+        for user, used in pairwise(circle):
+            use = self.uses[user][used]
+            yield f"  {user.relative_to(root)}:{use.line} uses `{use.name}` of {used.relative_to(root)}"

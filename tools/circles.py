@@ -1,0 +1,45 @@
+"""Fails if files use names of each other in a circle: arrows between files run one way."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from arrows.graph import Arrows
+from arrows.python import Package
+from arrows.rust import Crate
+from arrows.typescript import Directory
+
+ROOT = Path(__file__).resolve().parent.parent
+
+Read = Callable[[Path], Arrows]
+
+TREES: list[tuple[str, Read]] = [
+    ("core/src", lambda source: Crate(source).arrows()),
+    ("bindings-python/src", lambda source: Crate(source).arrows()),
+    ("bindings-python/python/zklock", lambda source: Package(source).arrows()),
+    ("bindings-node/src", lambda source: Crate(source).arrows()),
+    ("bindings-node/src", lambda source: Directory(source).arrows()),
+]
+
+
+def circles(root: Path) -> list[str]:
+    """Every circle in a repository, explained."""
+    found = []
+    for directory, read in TREES:
+        arrows = read(root / directory)
+        for members in arrows.components():
+            found.append("\n".join(arrows.explain(members, root)))
+    return found
+
+
+def main() -> int:
+    """Names the circles; fails if there is any."""
+    found = circles(ROOT)
+    print("\n".join(found) or "no circle")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
