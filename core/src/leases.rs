@@ -1,8 +1,10 @@
 //! The leases of several locks or permits that were acquired together.
 
+use std::borrow::Borrow;
 use std::future::{Future, poll_fn};
 use std::ops::Index;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -12,13 +14,33 @@ use crate::lease_state::{LeaseState, LossReason};
 /// The leases of one acquire of several locks or permits, in the order in which they were taken.
 ///
 /// Each may be released separately. Dropping them releases those that are left, the newest first.
-#[derive(Debug, Default)]
-pub struct Leases(Vec<Lease>);
+///
+/// `L` is [`Lease`], or an [`Arc`] of it where each is to live as long as it is used (see [`shared`](Self::shared)).
+#[derive(Debug)]
+pub struct Leases<L = Lease>(Vec<L>);
+
+impl<L> Default for Leases<L> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
 
 impl Leases {
     /// Adds the lease that was taken last.
     pub(crate) fn push(&mut self, lease: Lease) {
         self.0.push(lease);
+    }
+
+    /// The same leases, each of which others may hold too: it is released when the last of them drops it.
+    #[must_use]
+    pub fn shared(self) -> Leases<Arc<Lease>> {
+        Leases(self.into_iter().map(Arc::new).collect())
+    }
+}
+
+impl<L: Borrow<Lease>> Leases<L> {
+    fn leases(&self) -> impl DoubleEndedIterator<Item = &Lease> {
+        self.0.iter().map(Borrow::borrow)
     }
 
     /// How many there are.
@@ -34,7 +56,7 @@ impl Leases {
     }
 
     /// The leases, in the order in which they were taken.
-    pub fn iter(&self) -> std::slice::Iter<'_, Lease> {
+    pub fn iter(&self) -> std::slice::Iter<'_, L> {
         self.0.iter()
     }
 
@@ -43,7 +65,7 @@ impl Leases {
     /// # Errors
     /// As [`Lease::check`], of the first for which it fails.
     pub fn check(&self) -> Result<()> {
-        self.iter().try_for_each(Lease::check)
+        self.leases().try_for_each(Lease::check)
     }
 
     /// Whether all are held. Sends nothing.
@@ -55,13 +77,13 @@ impl Leases {
     /// Whether one is left to be released. False in a process that inherited them through fork. Sends nothing.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.iter().any(Lease::is_open)
+        self.leases().any(Lease::is_open)
     }
 
     /// The first of them that is lost, and why. Sends nothing.
     #[must_use]
     pub fn first_loss(&self) -> Option<(&Lease, LossReason)> {
-        self.iter().find_map(|lease| match lease.state() {
+        self.leases().find_map(|lease| match lease.state() {
             LeaseState::Lost(reason) => Some((lease, reason)),
             _ => None,
         })
@@ -72,7 +94,7 @@ impl Leases {
     /// Cancel safe: dropping the future changes nothing.
     pub fn lost(&self) -> impl Future<Output = (usize, LossReason)> + Send + 'static {
         let mut losses: Vec<Pin<Box<dyn Future<Output = LossReason> + Send>>> = Vec::new();
-        for lease in &self.0 {
+        for lease in self.leases() {
             losses.push(Box::pin(lease.lost()));
         }
         poll_fn(move |context| {
@@ -113,7 +135,7 @@ impl Leases {
     /// Releases all, the newest first; fails if there was nothing to release.
     fn release_each<T>(&self, release: impl Fn(&Lease) -> Result<T>) -> Result<Vec<T>> {
         let mut released = Vec::new();
-        for lease in self.iter().rev() {
+        for lease in self.leases().rev() {
             match release(lease) {
                 Ok(done) => released.push(done),
                 Err(error) if error.kind() == ErrorKind::NotHeld => {}
@@ -127,7 +149,7 @@ impl Leases {
     }
 }
 
-impl Drop for Leases {
+impl<L> Drop for Leases<L> {
     fn drop(&mut self) {
         while let Some(newest) = self.0.pop() {
             drop(newest);
@@ -135,29 +157,29 @@ impl Drop for Leases {
     }
 }
 
-impl Index<usize> for Leases {
-    type Output = Lease;
+impl<L> Index<usize> for Leases<L> {
+    type Output = L;
 
-    fn index(&self, index: usize) -> &Lease {
+    fn index(&self, index: usize) -> &L {
         &self.0[index]
     }
 }
 
 /// The leases one by one, in the order in which they were taken.
-impl IntoIterator for Leases {
-    type Item = Lease;
-    type IntoIter = std::vec::IntoIter<Lease>;
+impl<L> IntoIterator for Leases<L> {
+    type Item = L;
+    type IntoIter = std::vec::IntoIter<L>;
 
     fn into_iter(mut self) -> Self::IntoIter {
         std::mem::take(&mut self.0).into_iter()
     }
 }
 
-impl<'a> IntoIterator for &'a Leases {
-    type Item = &'a Lease;
-    type IntoIter = std::slice::Iter<'a, Lease>;
+impl<'a, L> IntoIterator for &'a Leases<L> {
+    type Item = &'a L;
+    type IntoIter = std::slice::Iter<'a, L>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.iter()
+        self.0.iter()
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ErrorKind};
 use crate::lease::Lease;
+use crate::leases::Leases;
 use crate::owner::Owner;
 
 /// What one acquire returned: a lease, or several.
@@ -22,8 +23,7 @@ pub trait Acquired: Send + Sync {
 
 impl Acquired for Lease {
     fn is_open(&self) -> bool {
-        let refusal = self.check().err().map(|error| error.kind());
-        !matches!(refusal, Some(ErrorKind::NotHeld | ErrorKind::Forked))
+        Lease::is_open(self)
     }
 
     fn is_held(&self) -> bool {
@@ -32,6 +32,20 @@ impl Acquired for Lease {
 
     fn loss(&self) -> Option<Error> {
         self.check().err().filter(|error| error.kind() == ErrorKind::LockLost)
+    }
+}
+
+impl Acquired for Leases<Arc<Lease>> {
+    fn is_open(&self) -> bool {
+        Leases::is_open(self)
+    }
+
+    fn is_held(&self) -> bool {
+        Leases::is_held(self)
+    }
+
+    fn loss(&self) -> Option<Error> {
+        self.iter().find_map(|lease| lease.loss())
     }
 }
 
@@ -116,14 +130,15 @@ impl<H, S> Levels<H, S> {
         level.scope.map(|scope| (level.handle, scope))
     }
 
-    /// Whether the lock is held through this object, by `owner` where it re-enters.
+    /// Whether the caller owns the lock: where it re-enters, whether the caller holds it through any object, which is what
+    /// `owned_by` says; otherwise whether this object holds it.
     ///
     /// # Errors
-    /// As `owned_by`, which says whether the owner holds the lock, through any object.
+    /// As `owned_by`.
     pub fn owned(&self, owned_by: Result<bool, Error>) -> Result<bool, Error> {
-        let owned = owned_by?;
+        let held = owned_by?;
         let any_held = || self.lock().iter().any(|level| level.releasable && level.acquired.is_held());
-        Ok(if self.reentrant { owned } else { any_held() })
+        Ok(if self.reentrant { held } else { any_held() })
     }
 
     /// The error that there is nothing to release: `caller` (a thread, a task) has not acquired `what`.
@@ -134,6 +149,21 @@ impl<H, S> Levels<H, S> {
         } else {
             format!("{what} is not held through this object")
         })
+    }
+
+    /// Shows every handle and scope, for a garbage collector. Shows nothing while another thread uses the list.
+    ///
+    /// # Errors
+    /// As `visit`.
+    pub fn visit<E>(&self, mut visit: impl FnMut(&H, Option<&S>) -> Result<(), E>) -> Result<(), E> {
+        let Ok(levels) = self.levels.try_lock() else { return Ok(()) };
+        levels.iter().try_for_each(|level| visit(&level.handle, level.scope.as_ref()))
+    }
+
+    /// Drops all levels.
+    pub fn clear(&self) {
+        let levels = std::mem::take(&mut *self.lock());
+        drop(levels);
     }
 
     fn find(&self, levels: &[Level<H, S>], owner: Owner) -> Option<usize> {
@@ -272,17 +302,17 @@ mod tests {
 
     #[test]
     fn who_owns_a_lock_depends_on_re_entry() {
-        let forked = || Err(Error::forked());
         let reentrant = Levels::<u8, &str>::new(true);
-        assert!(reentrant.owned(Ok(true)).unwrap());
-        assert!(!reentrant.owned(Ok(false)).unwrap());
+        assert!(reentrant.owned(Ok(true)).unwrap() && !reentrant.owned(Ok(false)).unwrap());
         let levels = Levels::new(false);
         assert!(!levels.owned(Ok(true)).unwrap());
         let fake = push(&levels, Owner::new(), 1, None);
         assert!(levels.owned(Ok(false)).unwrap());
         fake.lost.store(true, Ordering::Relaxed);
         assert!(!levels.owned(Ok(false)).unwrap());
-        assert!(levels.owned(forked()).is_err() && reentrant.owned(forked()).is_err());
+        assert!(
+            levels.owned(Err(Error::forked())).is_err() && reentrant.owned(Err(Error::forked())).is_err()
+        );
     }
 
     #[test]
@@ -290,6 +320,22 @@ mod tests {
         let message = |reentrant| Levels::<u8>::new(reentrant).not_held("thread", "/a").to_string();
         assert_eq!(message(true), "this thread has not acquired /a through this object");
         assert_eq!(message(false), "/a is not held through this object");
+    }
+
+    #[test]
+    fn a_garbage_collector_sees_everything_and_may_clear_it() {
+        let levels = Levels::new(true);
+        let owner = Owner::new();
+        push(&levels, owner, 1, None);
+        push(&levels, owner, 2, Some("two"));
+        let mut seen = Vec::new();
+        let visited: Result<(), ()> = levels.visit(|number, scope| {
+            seen.push((*number, scope.copied()));
+            Ok(())
+        });
+        assert_eq!((visited, seen), (Ok(()), vec![(1, None), (2, Some("two"))]));
+        levels.clear();
+        assert_eq!(levels.leave(owner), None);
     }
 
     /// A handle that uses the lock object when it is dropped.
