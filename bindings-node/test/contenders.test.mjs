@@ -1,4 +1,4 @@
-// Who contends, in JavaScript's terms.
+// Contenders, in JavaScript's terms.
 
 import assert from 'node:assert/strict';
 

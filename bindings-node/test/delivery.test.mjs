@@ -1,10 +1,11 @@
-// What comes in while the thread is blocked, and is handed on all at once.
+// Outcomes and events that arrive while the thread is blocked, and are delivered all at once.
 
 import assert from 'node:assert/strict';
 
 import { contenders, freshPath, run, scenario } from './support.mjs';
 
-// Holds `a` and waits for `b`, which another thread has; blocks while that one does something to `a`, and then lets `b` go.
+// Holds `a` and waits for `b`, which another thread holds; blocks while that thread does something to `a` and then
+// releases `b`.
 const program = (prepare, act) => `
   import { once } from 'node:events';
   import { Worker } from 'node:worker_threads';
@@ -26,7 +27,7 @@ const program = (prepare, act) => `
       const lease = await mutex.acquire();
       parentPort.postMessage('holding');
       while ((await mutex.contenders()).length < 2);
-      // What the other client heard cannot be told from here: long enough for it to hear, one after the other.
+      // What the other client received cannot be seen from here: long enough for both, one after the other.
       const heard = () => new Promise((resolve) => setTimeout(resolve, 300));
       await heard();
       ${act}
@@ -46,7 +47,7 @@ const program = (prepare, act) => `
   await client.close();
 `;
 
-scenario('a grant is not lost on a caller who aborts because another lock is lost', async () => {
+scenario('a grant is not lost on a caller that aborts because another lock is lost', async () => {
   const path = freshPath();
   const { code, stdout, stderr } = await run(
     program(
@@ -59,7 +60,7 @@ scenario('a grant is not lost on a caller who aborts because another lock is los
   assert.deepEqual(await contenders(path), []);
 });
 
-scenario('a listener that throws keeps nobody from what came with it', async () => {
+scenario('a listener that throws does not keep others from what came with it', async () => {
   const path = freshPath();
   const { code, stdout, stderr } = await run(
     program(`lease.onRevoke(() => { throw new Error('oops'); });`, 'await client.revoke(node);'),

@@ -1,4 +1,4 @@
-// Error classes, codes, and arguments that are refused.
+// Error classes, codes, and refused arguments.
 
 import assert from 'node:assert/strict';
 

@@ -20,7 +20,7 @@ function documented() {
   const found = new Map();
   const add = (name, symbol) => {
     const tags = symbol.getJsDocTags(checker).filter((tag) => tag.name === 'example');
-    // By the declaration: a method that is inherited is found in several classes.
+    // By declaration, because an inherited method is found in several classes.
     found.set(symbol.declarations[0], { name, examples: tags.map((tag) => ts.displayPartsToString(tag.text)) });
   };
   const isOurs = (symbol) => symbol.declarations?.[0].getSourceFile().fileName.startsWith(join(home, 'dist')) ?? false;

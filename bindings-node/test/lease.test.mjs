@@ -1,4 +1,4 @@
-// Leases: what they say, how they end.
+// Leases: what they report, and how they end.
 
 import assert from 'node:assert/strict';
 
@@ -56,14 +56,14 @@ scenario('release without waiting is on its way at once', async (t) => {
 });
 
 scenario('the signal aborts with LockLostError when an operator deletes the node', async (t) => {
-  // Nothing but the loss is awaited here.
+  // Only the loss is awaited here.
   const client = (await connected(t)).ref();
   const mutex = new Mutex(client, freshPath());
   const lease = await mutex.acquire();
   const { signal } = lease;
   assert.equal(lease.signal, signal);
   assert.equal(signal.aborted, false);
-  // A node that is held for long is watched.
+  // A node held for long enough is watched.
   await sleep(400);
   await deleteNode(lease.node);
   const reason = await aborted(signal);

@@ -1,4 +1,4 @@
-// What the library tells a program's log.
+// What the library reports to a program's log.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -8,7 +8,7 @@ import { Client, Mutex, off, on } from 'zklock';
 
 import { connected, deleteNode, freshPath, hosts, run, scenario, sleep, until } from './support.mjs';
 
-// How many events are kept for a thread that is blocked, as the documentation says.
+// How many events are kept for a blocked thread, according to the documentation.
 const CAPACITY = 1000;
 
 /** Collects what is told until the test ends. */
@@ -65,7 +65,7 @@ scenario('a loss is a warning', async (t) => {
   assert.deepEqual([level, fields.reason], ['warn', 'node deleted']);
 });
 
-scenario('a listener that throws is an uncaught exception, and keeps nobody from hearing', async () => {
+scenario('a listener that throws is an uncaught exception, and the others are still called', async () => {
   const { code, stdout, stderr } = await run(
     `import { Client, on } from 'zklock';
     process.on('uncaughtException', (error) => console.log(error.message));
@@ -84,7 +84,7 @@ scenario('a listener that throws is an uncaught exception, and keeps nobody from
 scenario('a thread that is blocked keeps its locks, and what it misses is counted', async (t) => {
   const path = freshPath();
   const done = new Int32Array(new SharedArrayBuffer(4));
-  // Another thread makes events while this one is blocked.
+  // Another thread causes events while this one is blocked.
   const worker = new Worker(
     `const { workerData } = require('node:worker_threads');
     const { Client, Mutex } = require('zklock');
@@ -105,7 +105,7 @@ scenario('a thread that is blocked keeps its locks, and what it misses is counte
   const before = records.length;
   const term = performance.now() + 2500;
   assert.notEqual(Atomics.wait(done, 0, 0, 40_000), 'timed-out');
-  // Beyond the term, if no heartbeat prolonged it.
+  // Beyond the term, if no heartbeat extended it.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Math.max(0, term - performance.now()));
   lease.check();
   await once(worker, 'exit');
@@ -140,13 +140,13 @@ scenario('listening keeps no process alive, and ends with its thread', async () 
   assert.deepEqual([code, stdout, stderr], [0, 'end\n', '']);
 });
 
-scenario('every thread hears of the whole process', async (t) => {
+scenario('every thread receives the events of the whole process', async (t) => {
   const worker = new Worker(
     `const { parentPort } = require('node:worker_threads');
     const { on } = require('zklock');
     on('log', (record) => parentPort.postMessage(record.message));
     parentPort.postMessage('listening');
-    // Listening alone keeps no thread.
+    // Listening alone does not keep a thread.
     setInterval(() => undefined, 1000);`,
     { eval: true },
   );

@@ -1,4 +1,4 @@
-// One build for both module systems, and what happens if it is loaded more than once all the same.
+// One build for both module systems, and what happens if it is loaded more than once nevertheless.
 
 import assert from 'node:assert/strict';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';

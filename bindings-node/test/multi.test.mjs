@@ -1,4 +1,4 @@
-// Several locks as one, in JavaScript's terms.
+// Several locks taken as one, in JavaScript's terms.
 
 import assert from 'node:assert/strict';
 
@@ -95,7 +95,7 @@ scenario('within enters explicitly, and only with held leases of these locks', a
   await other.release();
 });
 
-scenario('locks of several clients, of whom each pending one keeps the process alive', async (t) => {
+scenario('locks of several clients, of which each pending one keeps the process alive', async (t) => {
   const path = freshPath();
   const lock = new Mutex(await connected(t), `${path}/b`);
   const lease = await lock.acquire();

@@ -147,7 +147,7 @@ scenario('a mutex that does not re-enter waits inside its own scope', async (t) 
   await mutex.using(async (lease) => {
     await assert.rejects(mutex.acquire({ timeout: 50 }), LockTimeoutError);
     assert.equal(await mutex.tryAcquire(), null);
-    // Nor does another object enter what was not held to be entered.
+    // Nor does another object re-enter a hold that does not allow it.
     assert.equal(await reentrant.tryAcquire(), null);
     await assert.rejects(mutex.acquire({ within: lease }), (error) => {
       assert.ok(error instanceof BadArgumentError);
@@ -157,7 +157,7 @@ scenario('a mutex that does not re-enter waits inside its own scope', async (t) 
     later = mutex.acquire();
     await untilContenders(mutex.path, 2);
   });
-  // Released by somebody else than who acquired it.
+  // Released by another owner than the one that acquired it.
   await Promise.resolve(await later).then((lease) => lease.release());
   await reentrant.using(async () => assert.equal(await mutex.tryAcquire(), null));
   assert.deepEqual(await contenders(mutex.path), []);
@@ -181,7 +181,7 @@ scenario('using passes results and errors through, and releases', async (t) => {
 scenario('scopes that follow each other through callbacks do not add up', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   const leases = [];
-  // Each round is started inside the scope before it, and so its scope is made inside that one.
+  // Each round starts inside the scope before it, and so its scope is created inside that one.
   const last = await new Promise((resolve, reject) => {
     const round = async () => {
       await mutex.using((lease) => {

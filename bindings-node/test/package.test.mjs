@@ -1,4 +1,4 @@
-// What is published, and what a consumer's compiler makes of it.
+// What is published, and how a consumer's compiler handles it.
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -11,7 +11,7 @@ import { freshPath, home, hosts, run, scenario } from './support.mjs';
 
 const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
 
-scenario('the package contains what is needed, and no more', () => {
+scenario('the package contains what is needed, and nothing else', () => {
   const output = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: home, encoding: 'utf8' });
   const report = JSON.parse(output);
   // An array, or in newer versions of npm an object by package name.

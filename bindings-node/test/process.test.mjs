@@ -1,4 +1,4 @@
-// What the package does to a process, and a process's end to its locks.
+// What the package does to a process, and what the end of a process does to its locks.
 
 import assert from 'node:assert/strict';
 
@@ -23,7 +23,7 @@ for (const module of [true, false]) {
       const sockets = () => fs.readdirSync('/proc/self/fd').filter((fd) => {
         try { return fs.readlinkSync('/proc/self/fd/' + fd).startsWith('socket:'); } catch { return false; }
       }).length;
-      // The loader of ES modules reads files on Node's own pool: it is to be there before we count.
+      // The loader of ES modules reads files on Node's own pool: the pool must exist before we count.
       const pool = new Promise((resolve) => fs.stat('.', resolve));
       ${module ? 'await pool' : ''};
       const before = [threads(), sockets(), process.listenerCount('exit')];
@@ -136,7 +136,7 @@ scenario('there is one exit hook however many clients', async () => {
 });
 
 scenario('an exit while the server is silent takes about a second, not more', async (t) => {
-  // A port that takes connections and never answers stands for a server that hangs.
+  // A port that accepts connections and never answers stands in for a server that hangs.
   const { createServer } = await import('node:net');
   const silent = createServer(() => undefined).listen(0, '127.0.0.1');
   await new Promise((resolve) => silent.once('listening', resolve));
@@ -173,7 +173,7 @@ scenario('an exit while the server has fallen silent takes about a second, not m
   assert.ok(performance.now() - before < 3000);
 });
 
-scenario('what nobody awaits rejects loudly, what is awaited leaves no stray rejection', async () => {
+scenario('an outcome that is not awaited rejects loudly, and one that is leaves no stray rejection', async () => {
   const { code, stdout, stderr } = await run(
     `${PRELUDE}
     process.on('unhandledRejection', (error) => { console.log('unhandled', error.code ?? error.name); });

@@ -7,7 +7,7 @@ import { Mutex } from 'zklock';
 import { connected, freshPath, scenario, untilContenders } from './support.mjs';
 
 scenario('a listener is called with the lease, unless it is taken back', async (t) => {
-  // Nothing but the request is awaited here.
+  // Only the request is awaited here.
   const client = (await connected(t)).ref();
   const lease = await new Mutex(client, freshPath()).acquire();
   let forgotten = false;
@@ -20,7 +20,7 @@ scenario('a listener is called with the lease, unless it is taken back', async (
   await client.revoke(lease.node);
   assert.equal(await asked, lease);
   assert.equal(lease.state, 'held');
-  // One that listens late hears it too, after the others would have.
+  // A late listener is called too, after the others would have been.
   await new Promise((resolve) => {
     lease.onRevoke(resolve);
   });

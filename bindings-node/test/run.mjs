@@ -9,7 +9,7 @@ const here = import.meta.dirname ?? new URL('.', import.meta.url).pathname;
 const harness = new URL('../../tests/', import.meta.url).pathname;
 const python = process.env.ZKLOCK_PYTHON ?? 'python3';
 
-// Ends when its standard input does, and so with us, however we end.
+// Ends when its standard input does, and so together with us, however we end.
 const SERVER = `
 import sys
 from harness.server import Standalone
@@ -18,7 +18,7 @@ with Standalone() as server:
     sys.stdin.read()
 `;
 
-// Says so, and fails, if the package or the server is not built of the sources as they are now.
+// Reports it, and fails, if the package or the server was not built from the current sources.
 const current = spawnSync(python, ['../tools/parts.py', 'node', 'jars'], { cwd: harness, stdio: 'inherit' });
 if (current.status !== 0) process.exit(1);
 

@@ -1,4 +1,4 @@
-// Read/write locks: who holds with whom, and what an owner of one half may do with the other.
+// Read/write locks: which contenders hold together, and what an owner of one half may do with the other.
 
 import assert from 'node:assert/strict';
 
@@ -60,14 +60,14 @@ scenario('a read in a scope of the write lock downgrades, and outlives the scope
   assert.deepEqual(await contenders(path), []);
 });
 
-scenario('nobody comes in between a downgrade', async (t) => {
+scenario('no one gets in between during a downgrade', async (t) => {
   const { path, readLock, writeLock } = await fresh(t);
   const other = new ReadWriteLock(await connected(t), path);
   let rival;
   const read = await writeLock.using(async () => {
     rival = other.writeLock.acquire();
     await untilContenders(path, 2);
-    // tryAcquire() and a queued rival: the owner goes first all the same.
+    // tryAcquire() and a queued rival: the owner still goes first.
     return readLock.tryAcquire();
   });
   let granted = false;

@@ -169,7 +169,7 @@ scenario('a pending acquire of several permits keeps the process alive', async (
     { args: [semaphore.path] },
   );
   await untilLeases(semaphore.path, 3);
-  // Longer than a process takes to end when nothing holds it.
+  // Longer than a process takes to exit when nothing keeps it alive.
   await sleep(100);
   await lease.release();
   const { code, stdout, stderr } = await program;

@@ -1,4 +1,4 @@
-// Who hears of a client's state.
+// Listeners for a client's state.
 
 import assert from 'node:assert/strict';
 
@@ -18,7 +18,7 @@ function collect(client) {
   return { states, closed };
 }
 
-scenario('each listener hears of the end of the client', async () => {
+scenario('each listener is told of the end of the client', async () => {
   const client = await Client.connect(hosts);
   const first = collect(client);
   const second = collect(client);
@@ -28,7 +28,7 @@ scenario('each listener hears of the end of the client', async () => {
   assert.deepEqual(second.states, ['closed']);
 });
 
-scenario('who has ended listening hears no more, and may begin again', async () => {
+scenario('a removed listener is not called again, and may be added again', async () => {
   const client = await Client.connect(hosts);
   const heard = [];
   const listener = (state) => heard.push(state);
@@ -40,7 +40,7 @@ scenario('who has ended listening hears no more, and may begin again', async () 
   assert.deepEqual(heard, []);
 });
 
-scenario('what a listener throws is uncaught, and the others hear of the state', async () => {
+scenario('what a listener throws is uncaught, and the others are still called', async () => {
   const { code, stdout, stderr } = await run(
     `import { Client } from 'zklock';
     process.on('uncaughtException', (error) => console.log(error.message));

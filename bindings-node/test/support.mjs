@@ -1,4 +1,4 @@
-// What the tests share.
+// Helpers that the tests share.
 
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -59,7 +59,7 @@ export async function contenders(path) {
   return [...dump.matchAll(/^\t(\/.*)$/gm)].map(([, node]) => node).filter((node) => node.startsWith(`${path}/`));
 }
 
-/** Waits until a lock directory has so many contenders. */
+/** Waits until a lock directory has this many contenders. */
 export async function untilContenders(path, count, limit) {
   await until(`${count} contenders on ${path}`, async () => (await contenders(path)).length === count, limit);
 }

@@ -62,7 +62,7 @@ scenario('several locks of a worker go with it, held or waited for', async (t) =
   const permit = await slots.acquire();
   const waiting = start(path, 'hold', true);
   await message(waiting);
-  // A node of the mutex, and of the semaphore that of its turn and that of its wish, besides ours.
+  // A node of the mutex and, for the semaphore, those of its turn and of its permit, besides ours.
   await untilContenders(path, 4);
   await waiting.terminate();
   assert.deepEqual(await contenders(path), [permit.node]);
@@ -113,7 +113,7 @@ scenario('workers terminated at any moment leave nothing behind', async (t) => {
 }, 60_000);
 
 scenario('a worker that is terminated while it connects', async (t) => {
-  // A port that takes connections and never answers stands for a server that hangs.
+  // A port that accepts connections and never answers stands in for a server that hangs.
   const silent = createServer().listen(0, '127.0.0.1');
   await once(silent, 'listening');
   t.after(() => silent.close());
@@ -138,7 +138,7 @@ scenario('a worker that is terminated while all that it listens to happens', asy
     await untilContenders(mutex.path, 2);
     const happened = happens === 'nothing' ? undefined : client[happens](told.node);
     await worker.terminate();
-    // The end of the worker may have been faster: then its node is gone.
+    // The worker's end may have been faster: then its node is gone.
     await happened?.catch((error) => assert.equal(error.code, 'NOT_HELD', error.stack));
     await untilContenders(mutex.path, 0);
     await (await mutex.acquire({ timeout: 5000 })).release();
