@@ -34,6 +34,14 @@ impl fmt::Debug for Login {
 
 /// Encryption of the connection to every server. A server's certificate must be valid for the name or address by which
 /// the server is reached.
+///
+/// ```
+/// use zklock::{ErrorKind, Tls};
+///
+/// // A program reads this from the file in which its authority's certificates are.
+/// let error = Tls::new("not a certificate").unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::BadArgument);
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Tls {
     ca: String,
@@ -89,6 +97,19 @@ fn bad_tls(argument: &str, error: &zk::Error) -> Error {
 ///
 /// Every contender of a lock needs permission to read, create and delete in its directory, and to read the nodes of the
 /// other contenders.
+///
+/// ```
+/// use zklock::{Acl, ClientOptions};
+///
+/// # fn main() -> zklock::Result<()> {
+/// let options = ClientOptions::new(Some("127.0.0.1:2181"))?
+///     .auth("digest", "app:secret")?
+///     .acl(Acl::Creator);
+/// # drop(options);
+/// assert_eq!(Acl::parse("creator")?, Acl::Creator);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Acl {
@@ -102,6 +123,18 @@ pub enum Acl {
 }
 
 /// One rule of an access control list.
+///
+/// ```
+/// use zklock::Acl;
+///
+/// # fn main() -> zklock::Result<()> {
+/// match Acl::parse("ip:10.0.0.0/8:cdrw,world:anyone:r")? {
+///     Acl::Rules(rules) => assert_eq!(rules.len(), 2),
+///     acl => unreachable!("{acl:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     scheme: String,

@@ -14,6 +14,22 @@ use crate::semaphore::Semaphore;
 
 /// A lock of any kind that gives one lease: a mutex, a half of a read/write lock, or a permit of a semaphore. Clones
 /// are the same lock.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use zklock::{AnyLock, Mutex, Owner, Patience, Semaphore};
+///
+/// let locks: [AnyLock; 2] = [
+///     Mutex::new(client, "/locks/report")?.into(),
+///     Semaphore::new(client, "/locks/upstream", 5)?.into(),
+/// ];
+/// for lock in &locks {
+///     let lease = lock.acquire_as(Owner::new(), Patience::Forever).await?;
+///     println!("{} through {}", lock.path(), lease.node());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub enum AnyLock {
     /// A mutex, or a half of a read/write lock.

@@ -23,6 +23,21 @@ use crate::stats::{Stats, Transport};
 
 /// A client of one ensemble. Clones are the same client. Locks and leases keep alive the client that they were created
 /// on; when the last handle is gone it closes in the background.
+///
+/// ```no_run
+/// # async fn example() -> zklock::Result<()> {
+/// use zklock::{Client, ClientOptions};
+///
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// println!("session {:#x}", client.session_id());
+/// client.close().await?;
+///
+/// // Or with options; it connects when it is first used.
+/// let client = Client::new(ClientOptions::new(Some("zk1,zk2,zk3/app"))?);
+/// client.ready().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 

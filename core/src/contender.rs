@@ -7,6 +7,16 @@ use crate::options::ClientOptions;
 use crate::queue::{Kind, NodeName};
 
 /// One contender in a lock's queue.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// let lock = zklock::Mutex::new(client, "/locks/report")?;
+/// for contender in lock.contenders().await? {
+///     println!("{}: {}", contender.position, contender.node);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contender {
@@ -27,6 +37,16 @@ pub struct Contender {
 }
 
 /// How zklock's contenders describe themselves.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// let lock = zklock::Mutex::new(client, "/locks/report")?;
+/// for about in lock.contenders().await?.iter().filter_map(|contender| contender.about.as_ref()) {
+///     println!("{} in process {} on {}", about.language, about.pid, about.host);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct About {

@@ -4,6 +4,16 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// What went wrong, coarsely enough to act upon.
+///
+/// ```
+/// use zklock::{ClientOptions, ErrorKind};
+///
+/// let error = ClientOptions::new(Some("localhost:0")).unwrap_err();
+/// match error.kind() {
+///     ErrorKind::BadArgument => println!("{error}"),
+///     kind => unreachable!("{kind:?}"),
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -73,6 +83,11 @@ impl ErrorKind {
 }
 
 /// The error of every operation: a kind to act upon, and a message that says what happened and what to do next.
+///
+/// ```
+/// let error = zklock::ClientOptions::new(Some("localhost:0")).unwrap_err();
+/// assert_eq!((error.code(), error.argument()), ("BAD_ARGUMENT", Some("hosts")));
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 pub struct Error {
     kind: ErrorKind,

@@ -77,6 +77,20 @@ impl Holds {
 ///
 /// Every successful acquire returns a lease of its own; those of one owner on one path share node, token and
 /// state, and the last one released frees the lock.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// let lock = zklock::Mutex::new(client, "/locks/report")?;
+/// let lease = lock.acquire().await?;
+/// println!("token {}, for {:?} at least", lease.fencing_token(), lease.remaining());
+/// tokio::select! {
+///     () = async { /* the work */ } => lease.check()?,
+///     reason = lease.lost() => println!("stop: {reason}"),
+/// }
+/// lease.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Lease {
     hold: Arc<Hold>,
     live: AtomicBool,

@@ -3,6 +3,19 @@
 use std::fmt;
 
 /// Why a lease was lost.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use zklock::LossReason;
+///
+/// let lease = zklock::Mutex::new(client, "/locks/report")?.acquire().await?;
+/// match lease.lost().await {
+///     LossReason::NodeDeleted => println!("an operator took the lock away"),
+///     reason => println!("the lock is lost: {reason}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossReason {
@@ -39,6 +52,18 @@ impl fmt::Display for LossReason {
 }
 
 /// The state of a lease.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use zklock::LeaseState;
+///
+/// let lease = zklock::Mutex::new(client, "/locks/report")?.acquire().await?;
+/// if lease.state() == LeaseState::Suspended {
+///     println!("begin nothing long now: {:?} are left", lease.remaining());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseState {

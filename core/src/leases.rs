@@ -15,6 +15,21 @@ use crate::lease_state::{LeaseState, LossReason};
 ///
 /// Each may be released separately. Dropping them releases those that are left, the newest first.
 ///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use zklock::{Patience, Semaphore};
+///
+/// let semaphore = Semaphore::new(client, "/locks/upstream", 5)?;
+/// let leases = semaphore.acquire_many(3, Patience::Forever).await?;
+/// for lease in &leases {
+///     println!("a permit through {}", lease.node());
+/// }
+/// leases.check()?;
+/// leases.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// `L` is [`Lease`], or an [`Arc`] of it where each is to live as long as it is used (see [`shared`](Self::shared)).
 #[derive(Debug)]
 pub struct Leases<L = Lease>(Vec<L>);

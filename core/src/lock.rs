@@ -19,6 +19,20 @@ use crate::patience::{Deadline, Patience};
 use crate::queue::{JoinId, Kind, Naming};
 
 /// Where a lock's client comes from.
+///
+/// ```no_run
+/// # async fn example() -> zklock::Result<()> {
+/// use zklock::{Client, ClientOptions, ClientSource, Mutex};
+///
+/// // On a client of its own…
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let lock = Mutex::new(&client, "/locks/report")?;
+/// // … or on the one that all of the process share which ask for the same options.
+/// let shared = ClientSource::Shared(ClientOptions::new(Some("127.0.0.1:2181"))?);
+/// let lock = Mutex::new(shared, "/locks/report")?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub enum ClientSource {
     /// This client.
@@ -74,6 +88,21 @@ pub(crate) struct Manner {
 ///
 /// Waiters are served in the order in which the server queued them. An [`Owner`] that holds the lock may
 /// acquire it again, through this or any other lock object of the same client and path.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use std::time::Duration;
+/// use zklock::{ErrorKind, Lock, ReadWriteLock};
+///
+/// let lock: Lock = ReadWriteLock::new(client, "/locks/catalogue")?.read_lock;
+/// match lock.acquire_within(Duration::from_secs(5)).await {
+///     Ok(lease) => println!("reading as {}", lease.node()),
+///     Err(error) if error.kind() == ErrorKind::LockTimeout => println!("{error}"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Lock {
     source: ClientSource,

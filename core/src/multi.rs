@@ -16,6 +16,19 @@ use crate::patience::{Deadline, Patience};
 /// So two programs cannot wait for each other. Curator's `InterProcessMultiLock` keeps its caller's order: such peers
 /// must sort by path. A lock that is named twice is taken once; the write half of a read/write lock is taken before its
 /// read half.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use zklock::{MultiLock, Mutex};
+///
+/// let (from, to) = (Mutex::new(client, "/accounts/1")?, Mutex::new(client, "/accounts/2")?);
+/// let both = MultiLock::new(vec![from.into(), to.into()])?;
+/// let leases = both.acquire().await?;
+/// leases.check()?;
+/// leases.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct MultiLock {
     /// In the order in which they are taken.

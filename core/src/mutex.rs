@@ -7,6 +7,18 @@ use crate::lock::{ClientSource, Lock, Manner};
 use crate::queue::{Kind, Naming};
 
 /// How a [`Mutex`] behaves.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use zklock::{Mutex, MutexOptions, Naming};
+///
+/// let mut options = MutexOptions::default();
+/// options.label = Some("nightly report".into());
+/// options.naming = Naming::Kazoo;
+/// let lock = Mutex::with_options(client, "/locks/report", options)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MutexOptions {

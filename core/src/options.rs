@@ -12,6 +12,20 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const LONGEST: Duration = Duration::from_secs(1_000_000_000);
 
 /// How to connect to an ensemble.
+///
+/// ```
+/// use std::time::Duration;
+/// use zklock::{Client, ClientOptions};
+///
+/// # fn main() -> zklock::Result<()> {
+/// let options = ClientOptions::new(Some("zk1,zk2,zk3/app"))?
+///     .session_timeout(Duration::from_secs(6))?
+///     .label(Some("billing".into()));
+/// let client = Client::new(options);
+/// # drop(client);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClientOptions {
     pub(crate) hosts: Hosts,

@@ -5,6 +5,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Who may re-enter a lock: two acquires on one client and path by one owner are one hold with two levels.
 ///
 /// Create one for each flow of control that takes locks; copies are the same owner. Never reused in a process.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use zklock::{Mutex, Owner, Patience};
+///
+/// let (lock, owner) = (Mutex::new(client, "/locks/report")?, Owner::new());
+/// let outer = lock.acquire_as(owner, Patience::Forever).await?;
+/// // Re-enters at once, without a request.
+/// let inner = lock.acquire_as(owner, Patience::Try).await?;
+/// assert_eq!(inner.fencing_token(), outer.fencing_token());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner(u64);
 

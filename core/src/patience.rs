@@ -13,6 +13,17 @@ use crate::runtime;
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long an attempt to acquire may take, everything included: connecting, creating, waiting.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use std::time::Duration;
+/// use zklock::{Mutex, Owner, Patience};
+///
+/// let lock = Mutex::new(client, "/locks/report")?;
+/// let lease = lock.acquire_as(Owner::new(), Patience::For(Duration::from_secs(5))).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// As long as it takes. Connection loss only lengthens the wait.

@@ -5,6 +5,17 @@ use crate::lock::{ClientSource, Lock, Manner};
 use crate::queue::{Kind, Naming};
 
 /// How a [`ReadWriteLock`] behaves.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use zklock::{ReadWriteLock, ReadWriteLockOptions};
+///
+/// let mut options = ReadWriteLockOptions::default();
+/// options.label = Some("importer".into());
+/// let catalogue = ReadWriteLock::with_options(client, "/locks/catalogue", options)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ReadWriteLockOptions {
@@ -23,6 +34,19 @@ pub struct ReadWriteLockOptions {
 /// would wait for itself.
 ///
 /// Fencing tokens of readers that hold together are not comparable.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// let catalogue = zklock::ReadWriteLock::new(client, "/locks/catalogue")?;
+/// {
+///     let _reading = catalogue.read_lock.acquire().await?;
+///     println!("others may read too");
+/// }
+/// let writing = catalogue.write_lock.acquire().await?;
+/// writing.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct ReadWriteLock {
     /// Held together with other readers.

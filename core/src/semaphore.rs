@@ -33,6 +33,17 @@ const LEASES: &str = "/leases";
 const TURNS: &str = "/locks";
 
 /// How many permits a semaphore has.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use zklock::{Permits, Semaphore, SemaphoreOptions};
+///
+/// // As many as operators write into this node, with Curator's SharedCount for instance.
+/// let permits = Permits::SharedCount("/settings/upstream".into());
+/// let semaphore = Semaphore::with_options(client, "/locks/upstream", permits, SemaphoreOptions::default())?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Permits {
     /// A fixed number, which all contenders must agree on.
@@ -43,6 +54,17 @@ pub enum Permits {
 }
 
 /// How a [`Semaphore`] behaves.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use zklock::{Permits, Semaphore, SemaphoreOptions};
+///
+/// let mut options = SemaphoreOptions::default();
+/// options.label = Some("crawler".into());
+/// let semaphore = Semaphore::with_options(client, "/locks/upstream", Permits::Fixed(5), options)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SemaphoreOptions {
@@ -59,6 +81,16 @@ pub struct SemaphoreOptions {
 ///
 /// All contenders on a path must agree on the number of permits. One that finds a different number stated there, when
 /// it first uses the path or when it has to wait, is refused with [`PermitsMismatch`](ErrorKind::PermitsMismatch).
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// let semaphore = zklock::Semaphore::new(client, "/locks/upstream", 5)?;
+/// let permit = semaphore.acquire().await?;
+/// println!("one of five, through {}", permit.node());
+/// permit.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Semaphore {
     turns: Lock,

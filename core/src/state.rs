@@ -10,6 +10,16 @@ use tokio::sync::mpsc;
 use crate::meter::Meter;
 
 /// Whether a client is connected to the ensemble.
+///
+/// ```
+/// use zklock::{Client, ClientOptions, ClientState};
+///
+/// # fn main() -> zklock::Result<()> {
+/// let client = Client::new(ClientOptions::new(None)?);
+/// assert_eq!(client.state(), ClientState::Idle);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -44,6 +54,16 @@ impl ClientState {
 
 /// Every change of a client's state, in order, from the moment that [`Client::states`](crate::Client::states) was
 /// called.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// let mut states = client.states();
+/// while let Some(state) = states.next().await {
+///     println!("the client is {}", state.as_str());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct States {
     changes: mpsc::UnboundedReceiver<ClientState>,

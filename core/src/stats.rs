@@ -7,6 +7,18 @@ use std::time::Duration;
 ///
 /// A *hold* begins with a grant and ends with its last release, or with its loss. A re-entry begins none, and is not
 /// counted: it costs nothing. Each permit of a semaphore is a hold; the turn that its contenders take is none.
+///
+/// ```
+/// use zklock::{Client, ClientOptions};
+///
+/// # fn main() -> zklock::Result<()> {
+/// let client = Client::new(ClientOptions::new(None)?);
+/// let stats = client.stats();
+/// println!("{} of {} acquisitions had to wait", stats.contended, stats.acquisitions);
+/// # assert_eq!(stats.acquisitions, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -32,6 +44,19 @@ pub struct Stats {
 }
 
 /// How often something took how long, in the form that Prometheus calls a histogram.
+///
+/// ```
+/// use std::time::Duration;
+/// use zklock::{Client, ClientOptions};
+///
+/// # fn main() -> zklock::Result<()> {
+/// let wait = Client::new(ClientOptions::new(None)?).stats().wait;
+/// let quick = wait.buckets.iter().find(|(bound, _)| *bound == Duration::from_millis(5));
+/// println!("{:?} of {} within 5 ms, {:?} at most", quick.map(|(_, count)| count), wait.count, wait.max);
+/// # assert_eq!(quick, Some(&(Duration::from_millis(5), 0)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Histogram {
@@ -47,6 +72,16 @@ pub struct Histogram {
 }
 
 /// The purpose of a request.
+///
+/// ```
+/// use zklock::{Client, ClientOptions, RequestKind};
+///
+/// # fn main() -> zklock::Result<()> {
+/// let requests = Client::new(ClientOptions::new(None)?).stats().requests;
+/// assert_eq!(requests[&RequestKind::Create], 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RequestKind {
@@ -110,6 +145,18 @@ impl RequestKind {
 }
 
 /// What carries the requests.
+///
+/// ```
+/// use zklock::{Client, ClientOptions, Transport};
+///
+/// # fn main() -> zklock::Result<()> {
+/// let client = Client::new(ClientOptions::new(None)?);
+/// if client.stats().transport == Some(Transport::Stock) {
+///     println!("add the two [patch.crates-io] lines: each acquire takes a round trip too many");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Transport {

@@ -13,6 +13,19 @@ use crate::path::check_path;
 /// no fencing token: a holder that was paused, and whose lock went to another client, changes nothing.
 ///
 /// Paths are absolute, below the client's chroot. Nodes are created persistent, with the client's access control list.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// let lease = zklock::Mutex::new(client, "/locks/report")?.acquire().await?;
+/// lease
+///     .transaction()
+///     .set_data("/reports/latest", b"2026-11", None)
+///     .create("/reports/2026-11", b"done")
+///     .commit()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "nothing is written before `commit`"]
 pub struct Transaction {

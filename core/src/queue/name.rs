@@ -10,6 +10,10 @@ use uuid::Uuid;
 const SEQUENCE_LIMIT: u64 = (1 << 31) - (1 << 16);
 
 /// How nodes are named, which decides who else understands them.
+///
+/// ```
+/// assert_eq!(zklock::Naming::default(), zklock::Naming::Curator);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Naming {
