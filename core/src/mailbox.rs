@@ -92,8 +92,9 @@ pub(crate) enum News {
     Established(u64, Result<zk::Client, zk::Error>),
     /// The crate reports a state.
     State(u64, zk::SessionState),
-    /// The server answers for a different session from ours: it could not restore ours and said nothing (rule 11).
-    Replaced(u64),
+    /// The session is over. The server says so of an operation, where the client crate does not look; or it answers for
+    /// a different session, because it could not restore ours (rule 11).
+    Over(u64),
     /// A heartbeat was answered, and may have found that a node of ours is gone.
     Beaten(u64, Option<(Arc<str>, NodeName)>),
 }

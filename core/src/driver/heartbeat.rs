@@ -5,15 +5,15 @@ use std::sync::Arc;
 use zookeeper_client as zk;
 
 use super::metered::Metered;
-use super::wire::{ANY_VERSION, failed};
+use super::wire::{ANY_VERSION, Verdict, failed, verdict};
 use crate::clock::Moment;
 use crate::mailbox::News;
 use crate::queue::{NodeName, Outcome};
 use crate::stats::RequestKind;
 use crate::term::Term;
 
-/// Proves a session: a transaction that changes nothing is a committed write, even when it fails. Returns the first of
-/// these nodes that does not exist.
+/// Proves a session: a transaction that changes nothing is a committed write, even when it finds a node missing. Returns
+/// the first of these nodes that does not exist.
 ///
 /// On a connection on which the session has not been proven yet it may be a different one: a server that did not keep
 /// ours gives us another, and the client crate accepts that silently (rule 11). Then a node of ours exists but does not
@@ -43,19 +43,22 @@ pub(super) async fn heartbeat(
         Some(owned) => Some(owned.await),
         None => None,
     };
+    match verdict(&committed) {
+        Verdict::Alive => {}
+        Verdict::Over => return News::Over(epoch),
+        Verdict::Unknown => return unanswered,
+    }
     let missing = match committed {
-        Ok(_) => None,
-        Err(zk::MultiWriteError::OperationFailed { index, source }) => Some((index, source)),
-        Err(zk::MultiWriteError::RequestFailed { .. }) => return unanswered,
+        Err(zk::MultiWriteError::OperationFailed { index, .. }) => Some(index),
+        _ => None,
     };
     match owned {
         None => term.prove(sent, connection),
         Some(Ok(owned)) if unknown.is_some_and(|node| owned.contains(&node)) => term.prove(sent, connection),
         Some(Err(error)) if matches!(failed::<()>(&error), Outcome::Lost) => return unanswered,
         // It is gone, and says nothing about the session: the next heartbeat has others to look for.
-        Some(_) if missing.as_ref().is_some_and(|(index, _)| *index == 0) => {}
-        Some(_) => return News::Replaced(epoch),
+        Some(_) if missing == Some(0) => {}
+        Some(_) => return News::Over(epoch),
     }
-    let missing = missing.filter(|(_, source)| *source == zk::Error::NoNode);
-    News::Beaten(epoch, missing.and_then(|(index, _)| nodes.into_iter().nth(index)))
+    News::Beaten(epoch, missing.and_then(|index| nodes.into_iter().nth(index)))
 }

@@ -8,7 +8,7 @@ use zookeeper_client::{Acls, CreateMode};
 
 use super::link::Link;
 use super::refusals::{not_authorized, unreachable};
-use super::wire::{ANY_VERSION, REVOKE, Wire};
+use super::wire::{ANY_VERSION, REVOKE, Verdict, Wire, verdict};
 use crate::contender::Contender;
 use crate::error::{Error, ErrorKind, Result};
 use crate::mailbox::{Inquiry, Reply, Touch};
@@ -169,7 +169,17 @@ impl Wire {
             let message = format!("nothing was written: {error}");
             return Some(Err(Error::new(ErrorKind::TransactionFailed, message)));
         }
-        let (kind, message) = match writer.commit().await {
+        let committed = writer.commit().await;
+        let over = verdict(&committed) == Verdict::Over;
+        if over {
+            self.report_end();
+        }
+        let (kind, message) = match committed {
+            // An operation tells it, so nothing was written. If the whole request does, no one knows.
+            Err(zk::MultiWriteError::OperationFailed { .. }) if over => (
+                ErrorKind::LockLost,
+                "the session is over, and the lock lost; nothing was written".to_owned(),
+            ),
             Ok(_) => return Some(Ok(())),
             Err(zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode }) => {
                 let message =

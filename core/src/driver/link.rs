@@ -233,7 +233,7 @@ impl Link {
                 Change::Refused
             }
             News::State(epoch, state) if epoch == self.epoch => self.changed(state),
-            News::Replaced(epoch) if epoch == self.epoch => self.lose(),
+            News::Over(epoch) if epoch == self.epoch => self.lose(),
             News::Beaten(epoch, Some((path, name))) if epoch == self.epoch => Change::Missing(path, name),
             _ => Change::None,
         }

@@ -45,9 +45,14 @@ impl Wire {
     fn owns(&self, stat: &zk::Stat) -> bool {
         let owns = stat.ephemeral_owner == self.client.session_id();
         if !owns {
-            self.sender.send(Input::News(News::Replaced(self.epoch))).ok();
+            self.report_end();
         }
         owns
+    }
+
+    /// Reports that the session is over.
+    pub(super) fn report_end(&self) {
+        self.sender.send(Input::News(News::Over(self.epoch))).ok();
     }
 
     pub(super) async fn create(self, ticket: Ticket, prefix: String, data: Vec<u8>) {
@@ -202,6 +207,10 @@ impl Wire {
             Ok(()) => Outcome::Done(()),
             // Some already exist, or the server has no containers: one by one, all in one flight.
             Err(zk::Error::ConnectionLoss) => Outcome::Lost,
+            Err(zk::Error::SessionExpired) => {
+                self.report_end();
+                Outcome::Lost
+            }
             Err(_) => self.make_each(&levels).await,
         };
         self.report(Event::ParentsMade(ticket, outcome));
@@ -239,6 +248,36 @@ impl Wire {
             break;
         }
         outcome
+    }
+}
+
+/// What the answer to a transaction says about the session that sent it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It existed when this was committed.
+    Alive,
+    /// It is over.
+    Over,
+    /// Nothing.
+    Unknown,
+}
+
+/// Judges a session by the answer to its transaction.
+///
+/// A transaction that fails is answered and committed like any other, with the error of its first operation that
+/// failed; so a failure can prove the session. But the leader looks at the session in each operation, before anything
+/// else: of one that has ended it commits the failure SESSIONEXPIRED, of one that has moved SESSIONMOVED. Only a
+/// missing node is a failure that is found after that look.
+pub(super) fn verdict<T>(answer: &Result<T, zk::MultiWriteError>) -> Verdict {
+    use zk::MultiWriteError::{OperationFailed, RequestFailed};
+    match answer {
+        Ok(_) | Err(OperationFailed { source: zk::Error::NoNode, .. }) => Verdict::Alive,
+        Err(OperationFailed { source, .. } | RequestFailed { source })
+            if *source == zk::Error::SessionExpired =>
+        {
+            Verdict::Over
+        }
+        Err(_) => Verdict::Unknown,
     }
 }
 

@@ -1,0 +1,183 @@
+//! What the engine makes of answers that a server gives only in bad moments. A server in memory gives them at will; what
+//! real ones do is tested in `tests/scenarios`.
+
+mod server;
+
+use std::pin::{Pin, pin};
+use std::time::{Duration, Instant};
+
+use server::{Answer, Op, Server, code};
+use zklock::{Client, ClientOptions, ErrorKind, Lease, LeaseState, LossReason, Mutex, Owner, Patience};
+
+const DIRECTORY: &str = "/locks/a";
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let limited = async { tokio::time::timeout(Duration::from_secs(30), future).await };
+    runtime.enable_time().build().expect("a runtime").block_on(limited).expect("no hang")
+}
+
+fn client(server: &Server) -> Client {
+    let options = ClientOptions::new(Some(&server.hosts)).expect("hosts");
+    Client::new(options.session_timeout(TIMEOUT).expect("a time-out"))
+}
+
+async fn hold(client: &Client) -> Lease {
+    mutex(client).acquire_as(Owner::new(), Patience::Forever).await.expect("the lock")
+}
+
+fn mutex(client: &Client) -> Mutex {
+    Mutex::new(client, DIRECTORY).expect("a path")
+}
+
+/// Whether a future is still pending after this time.
+async fn waits<F: Future>(future: Pin<&mut F>, time: Duration) -> bool {
+    tokio::time::timeout(time, future).await.is_err()
+}
+
+/// Holds while every heartbeat is answered like this. Returns why the lease was lost, and after how long.
+fn lost_through(answer: Answer) -> (LossReason, Duration) {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        let lease = hold(&client).await;
+        let granted = Instant::now();
+        server.answer(move |request| if request.op == Op::Multi { answer } else { Answer::Truth });
+        let lost = tokio::time::timeout(TIMEOUT * 2, lease.lost()).await;
+        (lost.expect("the lease is lost"), granted.elapsed())
+    })
+}
+
+#[test]
+fn a_heartbeat_of_an_ended_session_is_the_session_s_end() {
+    let (reason, after) = lost_through(Answer::FirstFailed(code::SESSION_EXPIRED));
+    assert_eq!(reason, LossReason::SessionExpired);
+    assert!(after < TIMEOUT / 3, "with the first heartbeat, not after {after:?}");
+}
+
+#[test]
+fn a_heartbeat_that_fails_otherwise_proves_nothing() {
+    for error in [code::NO_AUTH, code::SESSION_MOVED, -2] {
+        let (reason, after) = lost_through(Answer::FirstFailed(error));
+        assert_eq!(reason, LossReason::TermEnded, "{error}");
+        assert!(after < TIMEOUT * 3 / 4, "{error}: with the term, not after {after:?}");
+    }
+}
+
+#[test]
+fn a_heartbeat_that_misses_a_node_proves_the_session() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        let lease = hold(&client).await;
+        server.clear();
+        assert_eq!(lease.lost().await, LossReason::NodeDeleted);
+        let again = hold(&client).await;
+        assert_eq!(again.session_id(), lease.session_id());
+    });
+}
+
+#[test]
+fn a_transaction_of_an_ended_session_is_the_session_s_end() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        let lease = hold(&client).await;
+        server.answer(|request| match request.op {
+            Op::Multi => Answer::FirstFailed(code::SESSION_EXPIRED),
+            _ => Answer::Truth,
+        });
+        let refused = lease.transaction().set_data("/x", b"", None).commit().await.expect_err("a refusal");
+        assert_eq!(refused.kind(), ErrorKind::LockLost, "{refused}");
+        let lost = tokio::time::timeout(TIMEOUT / 12, lease.lost()).await;
+        assert_eq!(lost, Ok(LossReason::SessionExpired));
+        assert_eq!(lease.state(), LeaseState::Lost(LossReason::SessionExpired));
+    });
+}
+
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        client.ready().await.expect("a connection");
+        // Of the term there is little left when this proof of it arrives.
+        server.answer(|request| match request.op {
+            Op::Create => Answer::Late(TIMEOUT * 19 / 50),
+            _ => Answer::Truth,
+        });
+        let lease = hold(&client).await;
+        assert!(lease.remaining() > TIMEOUT / 8, "{:?} left", lease.remaining());
+        assert!(server.requests().iter().any(|request| request.op == Op::Multi), "a heartbeat came first");
+    });
+}
+
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        let first = hold(&client).await;
+        let mut second = pin!(hold(&client));
+        assert!(waits(second.as_mut(), Duration::from_millis(100)).await);
+        server.answer(|request| if request.op == Op::Multi { Answer::Silence } else { Answer::Truth });
+        let known = server.requests().len();
+        server.cut();
+        server.await_request(known, |request| request.op == Op::GetChildren);
+        first.release().await.expect("the end of the hold");
+        assert!(
+            waits(second.as_mut(), TIMEOUT / 8).await,
+            "granted through a connection that has proven nothing"
+        );
+        server.answer_truthfully();
+        assert_eq!(second.await.state(), LeaseState::Held);
+    });
+}
+
+/// A server that answers as if it were well, but carries out no write of this session, whether it is the heartbeat of a
+/// holder or the create of a newcomer.
+fn deaf(hold_first: bool) {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        client.ready().await.expect("a connection");
+        let before = client.session_id();
+        let held = if hold_first { Some(hold(&client).await) } else { None };
+        server.answer(move |request| match request.op {
+            Op::Multi if request.session == before => Answer::Error(code::THROTTLED),
+            Op::Create | Op::Delete if request.session == before => Answer::Silence,
+            _ => Answer::Truth,
+        });
+        let began = Instant::now();
+        if let Some(lease) = held {
+            assert_eq!(lease.lost().await, LossReason::TermEnded);
+        }
+        let after = hold(&client).await;
+        assert_ne!(after.session_id(), before);
+        let took = began.elapsed();
+        assert!(took > TIMEOUT * 6 / 5 && took < TIMEOUT * 9 / 5, "{took:?}");
+    });
+}
+
+    deaf(true);
+}
+
+    deaf(false);
+}
+
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        client.ready().await.expect("a connection");
+        server.answer(|request| match request.op {
+            Op::GetChildren => Answer::Error(code::THROTTLED),
+            _ => Answer::Truth,
+        });
+        let mut waiting = pin!(hold(&client));
+        assert!(waits(waiting.as_mut(), Duration::from_secs(6)).await);
+        let requests = server.requests();
+        let listings: Vec<_> = requests.iter().filter(|request| request.op == Op::GetChildren).collect();
+        assert!((4..20).contains(&listings.len()), "{} listings", listings.len());
+        let pauses: Vec<_> = listings.windows(2).map(|pair| pair[1].at - pair[0].at).collect();
+        assert!(pauses[pauses.len() - 1] > pauses[0] * 4, "{pauses:?}");
+        server.answer_truthfully();
+        waiting.await;
+    });
+}

@@ -1,0 +1,444 @@
+//! A server in memory that speaks as much of ZooKeeper's protocol as the engine does, and that a test can make answer
+//! what it likes. It keeps its sessions for ever unless it is told to end them, and fires no watches.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Result, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Create,
+    Delete,
+    Exists,
+    GetData,
+    GetChildren,
+    Sync,
+    Ping,
+    Multi,
+    Ephemerals,
+    Close,
+    Other,
+}
+
+/// The error codes that tests answer with.
+pub(crate) mod code {
+    pub(crate) const NO_NODE: i32 = -101;
+    pub(crate) const NO_AUTH: i32 = -102;
+    pub(crate) const NODE_EXISTS: i32 = -110;
+    pub(crate) const SESSION_EXPIRED: i32 = -112;
+    pub(crate) const SESSION_MOVED: i32 = -118;
+    pub(crate) const THROTTLED: i32 = -127;
+}
+
+/// How the server answers a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// As ZooKeeper would.
+    Truth,
+    /// As ZooKeeper would, this much later. What the client sends next waits too.
+    Late(Duration),
+    /// Not at all, and nothing is carried out.
+    Silence,
+    /// With an error, and nothing is carried out.
+    Error(i32),
+    /// With a transaction whose first operation failed like this.
+    FirstFailed(i32),
+}
+
+/// A request that came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) at: Instant,
+    pub(crate) op: Op,
+    pub(crate) session: i64,
+}
+
+type Rule = Box<dyn FnMut(&Request) -> Answer + Send>;
+
+struct Node {
+    owner: i64,
+    czxid: i64,
+    data: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Inner {
+    nodes: BTreeMap<String, Node>,
+    sequence: u32,
+    zxid: i64,
+    sessions: Vec<i64>,
+    /// The number of the last session that began.
+    begun: i64,
+    timeout: i32,
+    connections: Vec<TcpStream>,
+    requests: Vec<Request>,
+    rule: Option<Rule>,
+}
+
+#[derive(Default)]
+struct Shared {
+    inner: Mutex<Inner>,
+    news: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The server. Its threads end with the process.
+pub(crate) struct Server {
+    shared: Arc<Shared>,
+    pub(crate) hosts: String,
+}
+
+impl Server {
+    /// A server with this lock directory, whose sessions last this long.
+    pub(crate) fn start(directory: &str, session_timeout: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let hosts = listener.local_addr().expect("an address").to_string();
+        let shared = Arc::new(Shared::default());
+        let mut inner = shared.lock();
+        inner.timeout = session_timeout.as_millis().try_into().expect("a time-out");
+        for (at, _) in directory.match_indices('/').skip(1).chain([(directory.len(), "")]) {
+            inner.nodes.insert(directory[..at].to_owned(), Node { owner: 0, czxid: 0, data: Vec::new() });
+        }
+        drop(inner);
+        let server = Self { shared: Arc::clone(&shared), hosts };
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || drop(serve(&shared, stream)));
+            }
+        });
+        server
+    }
+
+    /// From now on this rule says how requests are answered.
+    pub(crate) fn answer(&self, rule: impl FnMut(&Request) -> Answer + Send + 'static) {
+        self.shared.lock().rule = Some(Box::new(rule));
+    }
+
+    /// From now on every request is answered truthfully.
+    pub(crate) fn answer_truthfully(&self) {
+        self.shared.lock().rule = None;
+    }
+
+    /// Deletes the nodes of all sessions. No watch fires.
+    pub(crate) fn clear(&self) {
+        self.shared.lock().nodes.retain(|_, node| node.owner == 0);
+    }
+
+    /// Cuts every connection.
+    pub(crate) fn cut(&self) {
+        for stream in self.shared.lock().connections.drain(..) {
+            stream.shutdown(Shutdown::Both).ok();
+        }
+    }
+
+    /// The requests that came so far.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.shared.lock().requests.clone()
+    }
+
+    /// Waits until a request comes that was not among the first `known`.
+    pub(crate) fn await_request(&self, known: usize, wanted: impl Fn(&Request) -> bool) -> Request {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let mut inner = self.shared.lock();
+        loop {
+            if let Some(found) = inner.requests.iter().skip(known).find(|request| wanted(request)) {
+                return *found;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "the request did not come");
+            (inner, _) = self.shared.news.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let (head, tail) = self.0.split_at(N);
+        self.0 = tail;
+        head.try_into().expect("its own size")
+    }
+
+    fn int(&mut self) -> i32 {
+        i32::from_be_bytes(self.take())
+    }
+
+    fn long(&mut self) -> i64 {
+        i64::from_be_bytes(self.take())
+    }
+
+    fn flag(&mut self) -> bool {
+        self.take::<1>() != [0]
+    }
+
+    fn buffer(&mut self) -> Vec<u8> {
+        let size = self.int().max(0).unsigned_abs() as usize;
+        let (head, tail) = self.0.split_at(size);
+        self.0 = tail;
+        head.to_vec()
+    }
+
+    fn text(&mut self) -> String {
+        String::from_utf8_lossy(&self.buffer()).into_owned()
+    }
+}
+
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn int(&mut self, value: i32) -> &mut Self {
+        self.0.extend(value.to_be_bytes());
+        self
+    }
+
+    fn long(&mut self, value: i64) -> &mut Self {
+        self.0.extend(value.to_be_bytes());
+        self
+    }
+
+    fn flag(&mut self, value: bool) -> &mut Self {
+        self.0.push(value.into());
+        self
+    }
+
+    fn buffer(&mut self, value: &[u8]) -> &mut Self {
+        self.int(value.len().try_into().expect("a short text"));
+        self.0.extend(value);
+        self
+    }
+
+    fn texts(&mut self, values: &[impl AsRef<str>]) {
+        self.int(values.len().try_into().expect("few texts"));
+        for value in values {
+            self.buffer(value.as_ref().as_bytes());
+        }
+    }
+
+    fn stat(&mut self, node: &Node) -> &mut Self {
+        self.long(node.czxid).long(node.czxid).long(0).long(0).int(0).int(0).int(0).long(node.owner);
+        self.int(0).int(0).long(node.czxid)
+    }
+}
+
+fn read_frame(stream: &mut TcpStream) -> Result<Vec<u8>> {
+    let mut size = [0; 4];
+    stream.read_exact(&mut size)?;
+    let mut frame = vec![0; u32::from_be_bytes(size) as usize];
+    stream.read_exact(&mut frame)?;
+    Ok(frame)
+}
+
+fn write_frame(stream: &mut TcpStream, frame: &[u8]) -> Result<()> {
+    let mut all = Writer::default();
+    stream.write_all(&all.buffer(frame).0)
+}
+
+fn serve(shared: &Shared, mut stream: TcpStream) -> Result<()> {
+    stream.set_nodelay(true)?;
+    let Some(session) = greet(shared, &mut stream)? else { return Ok(()) };
+    loop {
+        let frame = read_frame(&mut stream)?;
+        let mut reader = Reader(&frame);
+        let (xid, op) = (reader.int(), op(reader.int()));
+        let request = Request { at: Instant::now(), op, session };
+        let mut inner = shared.lock();
+        let answer = inner.rule.as_mut().map_or(Answer::Truth, |rule| rule(&request));
+        inner.requests.push(request);
+        shared.news.notify_all();
+        if let Answer::Late(time) = answer {
+            drop(inner);
+            thread::sleep(time);
+            inner = shared.lock();
+        }
+        let (error, body) = match answer {
+            Answer::Silence => continue,
+            Answer::Error(error) => (error, Writer::default()),
+            Answer::FirstFailed(error) => (0, failed(&[error])),
+            Answer::Truth | Answer::Late(_) => inner.carry_out(op, session, &mut reader),
+        };
+        let mut reply = Writer::default();
+        reply.int(xid).long(inner.zxid).int(error).0.extend(body.0);
+        drop(inner);
+        write_frame(&mut stream, &reply.0)?;
+        if op == Op::Close {
+            return Ok(());
+        }
+    }
+}
+
+/// Answers the request for a session. Returns the session, if there is one.
+fn greet(shared: &Shared, stream: &mut TcpStream) -> Result<Option<i64>> {
+    let greeting = read_frame(stream)?;
+    let mut reader = Reader(&greeting);
+    // The protocol's version, what the client has seen, the time-out that it asks for.
+    reader.take::<16>();
+    let asked = reader.long();
+    let mut inner = shared.lock();
+    let session = match asked {
+        0 => {
+            inner.begun += 1;
+            let session = inner.begun;
+            inner.sessions.push(session);
+            session
+        }
+        asked if inner.sessions.contains(&asked) => asked,
+        _ => 0,
+    };
+    let mut reply = Writer::default();
+    let timeout = if session == 0 { 0 } else { inner.timeout };
+    reply.int(0).int(timeout).long(session).buffer(&[7; 16]).flag(false);
+    inner.connections.push(stream.try_clone()?);
+    drop(inner);
+    write_frame(stream, &reply.0)?;
+    Ok((session != 0).then_some(session))
+}
+
+fn op(number: i32) -> Op {
+    match number {
+        1 | 15 | 19 => Op::Create,
+        2 => Op::Delete,
+        3 => Op::Exists,
+        4 => Op::GetData,
+        8 | 12 => Op::GetChildren,
+        9 => Op::Sync,
+        11 => Op::Ping,
+        14 => Op::Multi,
+        103 => Op::Ephemerals,
+        -11 => Op::Close,
+        _ => Op::Other,
+    }
+}
+
+/// The results of a transaction that failed.
+fn failed(errors: &[i32]) -> Writer {
+    let mut body = Writer::default();
+    for error in errors {
+        body.int(-1).flag(false).int(*error).int(*error);
+    }
+    body.int(-1).flag(true).int(-1);
+    body
+}
+
+impl Inner {
+    fn carry_out(&mut self, op: Op, session: i64, reader: &mut Reader<'_>) -> (i32, Writer) {
+        let mut body = Writer::default();
+        let error = match op {
+            Op::Create => self.create(session, reader, &mut body),
+            Op::Delete => match self.nodes.remove(&reader.text()) {
+                Some(_) => 0,
+                None => code::NO_NODE,
+            },
+            Op::Exists | Op::GetData => match self.nodes.get(&reader.text()) {
+                Some(node) if op == Op::GetData => {
+                    body.buffer(&node.data).stat(node);
+                    0
+                }
+                Some(node) => {
+                    body.stat(node);
+                    0
+                }
+                None => code::NO_NODE,
+            },
+            Op::GetChildren => {
+                let parent = format!("{}/", reader.text());
+                let children: Vec<_> =
+                    self.nodes.keys().filter_map(|path| path.strip_prefix(&parent)).collect();
+                body.texts(&children);
+                0
+            }
+            Op::Ephemerals => {
+                let prefix = reader.text();
+                let own =
+                    |(path, node): &(&String, &Node)| node.owner == session && path.starts_with(&prefix);
+                let own: Vec<_> = self.nodes.iter().filter(own).map(|(path, _)| path).collect();
+                body.texts(&own);
+                0
+            }
+            Op::Sync => {
+                body.buffer(reader.text().as_bytes());
+                0
+            }
+            Op::Multi => {
+                body = self.multi(session, reader);
+                0
+            }
+            Op::Close => {
+                self.sessions.retain(|other| *other != session);
+                self.nodes.retain(|_, node| node.owner != session);
+                0
+            }
+            Op::Ping | Op::Other => 0,
+        };
+        (error, body)
+    }
+
+    fn create(&mut self, session: i64, reader: &mut Reader<'_>, body: &mut Writer) -> i32 {
+        let (path, data, acls) = (reader.text(), reader.buffer(), reader.int());
+        for _ in 0..acls {
+            reader.take::<4>();
+            reader.buffer();
+            reader.buffer();
+        }
+        let flags = reader.int();
+        let sequential = (flags == 2 || flags == 3).then(|| {
+            self.sequence += 1;
+            format!("{:010}", self.sequence)
+        });
+        let path = path + sequential.as_deref().unwrap_or("");
+        if !path.rsplit_once('/').is_some_and(|(parent, _)| self.nodes.contains_key(parent)) {
+            return code::NO_NODE;
+        }
+        if self.nodes.contains_key(&path) {
+            return code::NODE_EXISTS;
+        }
+        self.zxid += 1;
+        let owner = if flags & 1 == 1 { session } else { 0 };
+        let node = Node { owner, czxid: self.zxid, data };
+        body.buffer(path.as_bytes()).stat(&node);
+        self.nodes.insert(path, node);
+        0
+    }
+
+    /// A transaction of checks, and of a create behind them.
+    fn multi(&mut self, session: i64, reader: &mut Reader<'_>) -> Writer {
+        let (mut body, mut errors) = (Writer::default(), Vec::new());
+        loop {
+            let (op, done, _) = (reader.int(), reader.flag(), reader.int());
+            if done {
+                break;
+            }
+            let error = match op {
+                13 => {
+                    let found = self.nodes.contains_key(&reader.text());
+                    reader.int();
+                    body.int(13).flag(false).int(0);
+                    if found { 0 } else { code::NO_NODE }
+                }
+                15 if errors.iter().all(|error| *error == 0) => {
+                    body.int(15).flag(false).int(0);
+                    self.create(session, reader, &mut body)
+                }
+                _ => return failed(&errors),
+            };
+            errors.push(error);
+        }
+        self.zxid += 1;
+        if errors.iter().any(|error| *error != 0) {
+            return failed(&errors);
+        }
+        body.int(-1).flag(true).int(-1);
+        body
+    }
+}
