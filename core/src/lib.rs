@@ -19,6 +19,7 @@
 
 mod access;
 mod any_lock;
+mod backoff;
 #[doc(hidden)]
 pub mod binding;
 mod client;

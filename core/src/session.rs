@@ -5,12 +5,8 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use zookeeper_client as zk;
 
+use crate::backoff::Backoff;
 use crate::options::ClientOptions;
-use crate::random;
-
-/// The first pause between two rounds of looking for a server; it doubles up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Creates a session. Tries until it succeeds, so its caller decides when to stop; fails only with
 /// [`AuthFailed`](zk::Error::AuthFailed), which another attempt would not cure.
@@ -21,7 +17,7 @@ pub(crate) async fn establish(
     options: &ClientOptions,
     mut previous: Option<zk::SessionInfo>,
 ) -> Result<zk::Client, zk::Error> {
-    let mut pause = FIRST_PAUSE;
+    let mut backoff = Backoff::default();
     loop {
         let attempt = async {
             if let Some(session) = &previous {
@@ -36,9 +32,7 @@ pub(crate) async fn establish(
             Err(error @ zk::Error::AuthFailed) => return Err(error),
             Err(error) => tracing::debug!(%error, "no session yet"),
         }
-        // Jitter keeps the clients of a server that restarts from returning all at once.
-        sleep(pause.mul_f64(0.5 + random::fraction())).await;
-        pause = LONGEST_PAUSE.min(pause * 2);
+        sleep(backoff.pause()).await;
     }
 }
 

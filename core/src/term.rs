@@ -16,20 +16,42 @@ pub(crate) struct Term {
     length: Duration,
     /// When the last proof was sent; zero before the first.
     proof: AtomicU64,
-    /// The connection that brought it.
+    /// The session's connection.
     connection: AtomicU64,
+    /// The connection that brought the last proof; none has the number `u64::MAX`.
+    proven: AtomicU64,
 }
 
 impl Term {
-    /// The term of a session with this time-out, which does not run yet.
-    pub(crate) fn new(session_timeout: Duration) -> Self {
-        Self { length: session_timeout / 2, proof: AtomicU64::new(0), connection: AtomicU64::new(0) }
+    /// The term of a session with this time-out and on this connection, which does not run yet.
+    pub(crate) fn new(session_timeout: Duration, connection: u64) -> Self {
+        Self {
+            length: session_timeout / 2,
+            proof: AtomicU64::new(0),
+            connection: AtomicU64::new(connection),
+            proven: AtomicU64::new(u64::MAX),
+        }
     }
 
-    /// A write that was sent at a given moment is acknowledged, on this connection.
+    /// The session goes on on another connection.
+    pub(crate) fn moved(&self, connection: u64) {
+        self.connection.store(connection, Ordering::Release);
+    }
+
+    /// A write that was sent at a given moment, for this connection, is acknowledged.
+    ///
+    /// If it is not the session's connection any more, that proves nothing: the client crate sends what it had not sent
+    /// yet on the next connection, and whose session that is no one has looked at when this was asked.
     pub(crate) fn prove(&self, sent: Moment, connection: u64) {
-        self.proof.fetch_max(sent.0, Ordering::Release);
-        self.connection.fetch_max(connection, Ordering::Release);
+        if self.connection.load(Ordering::Acquire) == connection {
+            self.proof.fetch_max(sent.0, Ordering::Release);
+            self.proven.store(connection, Ordering::Release);
+        }
+    }
+
+    /// Whether a proof was sent at this moment or later.
+    pub(crate) fn is_proven_since(&self, moment: Moment) -> bool {
+        self.proof.load(Ordering::Acquire) >= moment.0
     }
 
     /// How much of the term is left.
@@ -58,9 +80,15 @@ impl Term {
         self.remaining().saturating_sub(self.interval() * 2)
     }
 
+    /// For how long proofs may be asked for in vain. The client crate gives a session up after as long without a
+    /// connection.
+    pub(crate) fn patience(&self) -> Duration {
+        self.length * 2 * 7 / 5
+    }
+
     /// Whether the last proof came on this connection.
     pub(crate) fn is_proven_on(&self, connection: u64) -> bool {
-        self.connection.load(Ordering::Acquire) == connection
+        self.proven.load(Ordering::Acquire) == connection
     }
 
     /// Whether proofs come as they should on this connection: at most one of them is late.
@@ -76,14 +104,14 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(6);
 
     fn proven(sent: u64) -> Term {
-        let term = Term::new(TIMEOUT);
+        let term = Term::new(TIMEOUT, 1);
         term.prove(Moment(sent), 1);
         term
     }
 
     #[test]
     fn a_term_does_not_run_without_a_proof() {
-        assert!(!Term::new(TIMEOUT).runs());
+        assert!(!Term::new(TIMEOUT, 1).runs());
     }
 
     #[test]
@@ -103,9 +131,19 @@ mod tests {
 
     #[test]
     fn proofs_of_another_connection_are_not_fresh() {
-        let term = Term::new(TIMEOUT);
+        let term = Term::new(TIMEOUT, 1);
+        assert!(!term.is_proven_on(1));
         term.prove(Moment::now(), 1);
         assert!(term.is_fresh(1) && term.is_proven_on(1));
         assert!(!term.is_fresh(2) && !term.is_proven_on(2));
+    }
+
+    #[test]
+    fn a_proof_for_a_connection_that_is_lost_is_none() {
+        let term = proven(1_000_000_000);
+        term.moved(2);
+        term.prove(Moment(2_000_000_000), 1);
+        assert_eq!(term.left_at(Moment(2_000_000_000)), Duration::from_secs(2));
+        assert!(!term.is_proven_on(2) && !term.is_proven_since(Moment(2_000_000_000)));
     }
 }

@@ -11,6 +11,7 @@ use zookeeper_client as zk;
 use super::heartbeat::heartbeat;
 use super::metered::Metered;
 use super::wire::Wire;
+use crate::clock::Moment;
 use crate::mailbox::{Input, News};
 use crate::meter::Meter;
 use crate::options::ClientOptions;
@@ -53,6 +54,8 @@ struct Live {
     connected: bool,
     /// Whether the driver knows of the session.
     began: bool,
+    /// Since when proofs have been asked for on this connection, and nothing was answered that could have been one.
+    asked: Option<Moment>,
 }
 
 pub(super) struct Link {
@@ -153,8 +156,32 @@ impl Link {
         }
     }
 
+    /// Notes that something is asked of the server whose answer could be a proof.
+    pub(super) fn asks_proof(&mut self) {
+        if let Stage::Live(Live { asked, connected: true, .. }) = &mut self.stage {
+            asked.get_or_insert_with(Moment::now);
+        }
+    }
+
+    /// Notes that the server has answered what could have been a proof.
+    pub(super) fn answered(&mut self) {
+        if let Stage::Live(live) = &mut self.stage {
+            live.asked = None;
+        }
+    }
+
+    /// For how much longer proofs may be asked for in vain; `None` while none are. After that the session is useless,
+    /// whatever its connection says: pings are answered by a server that carries nothing out, and a client crate whose
+    /// task has ended goes on saying that it is connected.
+    pub(super) fn patience(&mut self) -> Option<Duration> {
+        let Stage::Live(Live { term, asked, .. }) = &mut self.stage else { return None };
+        asked.take_if(|asked| term.is_proven_since(*asked));
+        asked.map(|asked| term.patience().saturating_sub(Moment::now().since(asked)))
+    }
+
     /// Proves the session, and checks whether these nodes of ours exist.
     pub(super) fn beat(&mut self, nodes: Vec<(Arc<str>, NodeName)>) {
+        self.asks_proof();
         let Stage::Live(Live { client, term, .. }) = &self.stage else {
             return;
         };
@@ -243,8 +270,8 @@ impl Link {
         let mut states = client.state_watcher();
         let (epoch, sender) = (self.epoch, self.sender.clone());
         let state = client.state();
-        let term = Arc::new(Term::new(client.session_timeout()));
-        self.stage = Stage::Live(Live { client, term, connected: false, began: false });
+        let term = Arc::new(Term::new(client.session_timeout(), self.connection));
+        self.stage = Stage::Live(Live { client, term, connected: false, began: false, asked: None });
         self.spawn(async move {
             loop {
                 let state = states.changed().await;
@@ -274,7 +301,9 @@ impl Link {
             // Never requested, and never enough to hold a lock through (rule 16).
             zk::SessionState::Disconnected | zk::SessionState::ConnectedReadOnly => {
                 self.connection += 1;
+                live.term.moved(self.connection);
                 live.connected = false;
+                live.asked = None;
                 if live.began { Change::Disconnected } else { Change::None }
             }
             zk::SessionState::AuthFailed => {

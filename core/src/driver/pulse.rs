@@ -25,16 +25,20 @@ pub(super) struct Pulse {
     beat: Option<AlarmKey>,
     /// When the term ends, as far as was known when this was set.
     end: Option<AlarmKey>,
-    /// Whether the queues know of a term that runs.
+    /// When the session is given up, as far as was known when this was set.
+    surrender: Option<AlarmKey>,
+    /// Whether the term runs, as far as the holders know.
     running: bool,
+    /// Whether a hold may begin, as the queues were told.
+    fresh: bool,
     /// Whether the holders were told that the session is disconnected.
     suspended: bool,
 }
 
 impl Pulse {
-    /// Whether the term runs, as the queues were told.
-    pub(super) fn is_running(&self) -> bool {
-        self.running
+    /// Whether a hold may begin, as the queues were told.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.fresh
     }
 
     /// Notes whether a path needs the heartbeat.
@@ -62,14 +66,14 @@ impl Pulse {
     /// Reads the clock, and reports what follows from it.
     pub(super) fn check_term(&mut self, link: &Link, slots: &mut Slots) {
         let running = link.term().is_some_and(|term| term.runs());
-        if running != self.running {
-            self.running = running;
-            if !running {
-                slots.iter_mut().for_each(Slot::end_term);
-            }
-            slots.tell_all(if running { &Event::TermBegan } else { &Event::TermEnded });
+        if std::mem::replace(&mut self.running, running) && !running {
+            slots.iter_mut().for_each(Slot::end_term);
         }
+        // A hold begins as `held`, and with more than a third of the term left (rule 16): both are what fresh means.
         let fresh = link.is_fresh();
+        if std::mem::replace(&mut self.fresh, fresh) != fresh {
+            slots.tell_all(if fresh { &Event::TermBegan } else { &Event::TermEnded });
+        }
         if self.suspended && fresh {
             self.suspend(slots, false);
         } else if !self.suspended && !fresh && !self.vital.is_empty() {
@@ -85,8 +89,20 @@ impl Pulse {
         }
     }
 
-    /// Beats when it is due, and sets the alarms.
-    pub(super) fn keep_term(&mut self, link: &mut Link, slots: &Slots, timers: &mut Timers) {
+    /// Beats when it is due, and sets the alarms. Returns whether the session is to be given up, because it no longer
+    /// answers.
+    pub(super) fn keep_term(&mut self, link: &mut Link, slots: &Slots, timers: &mut Timers) -> bool {
+        self.keep_beating(link, slots, timers);
+        let patience = link.patience();
+        if let Some(left) = patience
+            && self.surrender.is_none()
+        {
+            self.surrender = Some(timers.set(Instant::now() + left, Alarm::Surrender));
+        }
+        patience.is_some_and(|left| left.is_zero())
+    }
+
+    fn keep_beating(&mut self, link: &mut Link, slots: &Slots, timers: &mut Timers) {
         let Some(term) = link.term().filter(|_| !self.vital.is_empty()) else {
             return self.stop(timers);
         };
@@ -117,6 +133,11 @@ impl Pulse {
     /// The alarm for the end of the term has gone off; perhaps the term has been extended by now.
     pub(super) fn term_may_have_ended(&mut self) {
         self.end = None;
+    }
+
+    /// The alarm for giving up the session has gone off; perhaps it has answered by now.
+    pub(super) fn may_surrender(&mut self) {
+        self.surrender = None;
     }
 
     fn beat(&mut self, link: &mut Link, slots: &Slots) {

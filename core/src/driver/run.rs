@@ -32,9 +32,6 @@ const LONG_SILENCE: Duration = Duration::from_secs(20);
 /// How long closing waits for the server's acknowledgement.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long a request waits that the server neither carried out nor refused, as when it throttles.
-const PAUSE: Duration = Duration::from_millis(100);
-
 /// How many inputs are received before conclusions are drawn: joins that come together share a listing.
 const BATCH: usize = 256;
 
@@ -116,12 +113,18 @@ impl Driver {
     }
 
     fn outcome(&mut self, path: Arc<str>, connection: u64, event: Event) {
+        let current = self.link.is_current(connection);
+        if event.is_written() && current {
+            self.link.answered();
+        }
         // An answer that leaves everything open, on a working connection: the server asks for patience.
-        if event.is_lost() && self.link.is_current(connection) {
+        if event.is_lost() && current {
             if std::mem::replace(&mut self.throttled, connection) != connection {
                 tracing::warn!(%path, "the server does not carry out requests, as when it throttles; trying again");
             }
-            self.timers.set(Instant::now() + PAUSE, Alarm::Tell(path, event));
+            if let Some(slot) = self.slots.change(&path) {
+                self.timers.set(slot.put_off(), Alarm::Tell(path, event));
+            }
         } else {
             let event = self.link.vet(connection, event);
             self.slots.tell(&path, event);
@@ -173,7 +176,7 @@ impl Driver {
             let unreachable = Instant::now() + self.options.connect_timeout;
             alarms.push(self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join)));
         }
-        let slot = self.slots.change_or_make(&path, &self.link, self.pulse.is_running());
+        let slot = self.slots.change_or_make(&path, &self.link, self.pulse.is_fresh());
         slot.join(Waiter { attempt, alarms });
     }
 
@@ -285,6 +288,7 @@ impl Driver {
                     }
                 }
                 Alarm::Beat => self.pulse.beat_now(&mut self.timers),
+                Alarm::Surrender => self.pulse.may_surrender(),
                 Alarm::TermEnd => self.pulse.term_may_have_ended(),
                 Alarm::Poll(path) => {
                     if let Some(slot) = self.slots.change(&path) {
@@ -331,8 +335,11 @@ impl Driver {
             let vital = self.slots.settle(&path, &mut self.link, &mut self.timers);
             self.pulse.note(&path, vital);
         }
-        self.pulse.keep_term(&mut self.link, &self.slots, &mut self.timers);
-        if self.link.reap() {
+        let deaf = self.pulse.keep_term(&mut self.link, &self.slots, &mut self.timers);
+        if deaf {
+            tracing::warn!(session = %self.session(), "the server answers pings, but nothing else");
+        }
+        if self.link.reap() || deaf {
             // A request that panicked has no outcome, and its queue would wait for it for ever.
             let change = self.link.lose();
             self.follow(change);

@@ -12,6 +12,7 @@ use super::refusals::{refused, timed_out};
 use super::timers::{Alarm, Timers};
 use super::waiters::{Waiter, Waiters};
 use super::watches::Watches;
+use crate::backoff::Backoff;
 use crate::error::{Error, Result};
 use crate::hold::{Claim, Grant, Holds};
 use crate::lease::{Entry, Lease};
@@ -39,6 +40,9 @@ pub(super) struct Slot {
     /// Nodes of waiters that were asked to give up the lock before they had it.
     revoked: BTreeSet<NodeName>,
     watches: Watches,
+    /// The pauses before what the server did not carry out is asked for again, and when the present one is over.
+    backoff: Backoff,
+    paused_until: Instant,
     /// Whether anything was heard since the clock was last checked.
     heard: bool,
     /// Whether the queue was told something since it last drew conclusions.
@@ -66,6 +70,8 @@ impl Slot {
             releasing: HashMap::new(),
             revoked: BTreeSet::new(),
             watches: Watches::new(Arc::clone(path)),
+            backoff: Backoff::default(),
+            paused_until: Instant::now(),
             heard: true,
             unsettled: true,
         }
@@ -74,6 +80,9 @@ impl Slot {
     pub(super) fn hear(&mut self, event: Event) {
         self.heard = true;
         self.unsettled = true;
+        if event.is_outcome() && !event.is_lost() {
+            self.backoff = Backoff::default();
+        }
         match &event {
             Event::Gone(ticket) | Event::Changed(ticket) => self.watches.ended(*ticket),
             Event::Watched(ticket, outcome) if *outcome != Outcome::Done(()) => self.watches.ended(*ticket),
@@ -84,6 +93,16 @@ impl Slot {
             _ => {}
         }
         self.queue.handle(event);
+    }
+
+    /// When to tell the queue that the server did not carry out a request, so that it asks again. Requests that were in
+    /// flight together pause together.
+    pub(super) fn put_off(&mut self) -> Instant {
+        let now = Instant::now();
+        if self.paused_until <= now {
+            self.paused_until = now + self.backoff.pause();
+        }
+        self.paused_until
     }
 
     /// Whether nothing was heard since the last call.
@@ -304,6 +323,7 @@ impl Slot {
         let Some(wire) = link.wire(path) else { return };
         match request {
             Action::Create(ticket, join, prefix) => {
+                link.asks_proof();
                 let data = self.waiters.get(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
                 link.spawn(wire.create(ticket, prefix, data));
             }
@@ -347,11 +367,19 @@ impl Slot {
         }
         // Its owner's other waiters re-enter before the first lease can be released.
         for other in self.waiters.end_line((claim.owner, claim.kind)) {
-            let reentered = || match holds.enter(claim.owner, claim.kind, Intent::Wait) {
-                Ok(Entry::Reentered(lease)) => Some(Ok(lease)),
-                _ => None,
-            };
-            self.answer(other, timers, reentered);
+            if !self.is_waiting(other) {
+                continue;
+            }
+            match holds.enter(claim.owner, claim.kind, Intent::Wait) {
+                Ok(Entry::Reentered(lease)) => self.answer(other, timers, Ok(lease)),
+                Err(error) => self.answer(other, timers, Err(error)),
+                // The term has ended since it was last looked at: they wait for a lock that their owner does not hold.
+                Ok(Entry::Queues(_)) => {
+                    if self.waiters.line_up(other) {
+                        self.enter_queue(other);
+                    }
+                }
+            }
         }
         self.settle_other_half(&holds, claim, join, timers);
         // A lease that nobody receives is dropped, which releases it.
@@ -359,12 +387,10 @@ impl Slot {
     }
 
     /// Answers a waiter that is out of the queue, if it still waits.
-    fn answer(&mut self, join: JoinId, timers: &mut Timers, answer: impl FnOnce() -> Option<Result<Lease>>) {
+    fn answer(&mut self, join: JoinId, timers: &mut Timers, answer: Result<Lease>) {
         let Some(Waiter { attempt, alarms }) = self.waiters.remove(join) else { return };
         timers.cancel(&alarms);
-        if let Some(answer) = answer() {
-            attempt.reply.send(answer).ok();
-        }
+        attempt.reply.send(answer).ok();
     }
 
     /// An owner that asked for both halves of a read/write lock at once now has one of them, and must not wait for
@@ -375,7 +401,7 @@ impl Slot {
                 for writer in self.waiters.end_line((granted.owner, Kind::Write)) {
                     self.queue.handle(Event::Leave(writer));
                     self.unsettled = true;
-                    self.answer(writer, timers, || Some(Err(holds.upgrade_refused())));
+                    self.answer(writer, timers, Err(holds.upgrade_refused()));
                 }
             }
             Kind::Write => {
@@ -398,5 +424,74 @@ impl Slot {
         self.leave_line(&attempt);
         let error = refused(attempt.holds.place.path(), attempt.claim.kind, refusal);
         attempt.reply.send(Err(error)).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+    use tokio::sync::oneshot::error::TryRecvError;
+
+    use super::*;
+    use crate::hold::{Notice, Report};
+    use crate::options::ClientOptions;
+    use crate::owner::Owner;
+    use crate::path::Place;
+    use crate::process::Origin;
+    use crate::queue::Naming;
+
+    /// The driver that the holds report to.
+    struct Nobody;
+
+    impl Report for Nobody {
+        fn report(&self, _: &Arc<str>, _: Notice) -> Result<()> {
+            Ok(())
+        }
+
+        fn silence(&self) -> Error {
+            Error::unanswered()
+        }
+    }
+
+    /// A link without a session, so without a term: every hold is lost at its first look.
+    fn link() -> Link {
+        let (sender, _) = mpsc::unbounded_channel();
+        Link::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender)
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn an_owner_s_other_waiters_go_on_waiting_when_the_term_ends_before_they_re_enter() {
+        let (mut link, mut timers) = (link(), Timers::default());
+        let place = Place::new("", "/l", "").unwrap();
+        let path = Arc::clone(place.full());
+        let holds = Arc::new(Holds::new(place, Origin::new(), Arc::default(), Arc::new(Nobody)));
+        let mut slot = Slot::new(&path, Ticket::default(), &link, false);
+        let owner = Owner::new();
+        let join = |slot: &mut Slot, join| {
+            let (reply, outcome) = oneshot::channel();
+            let claim = Claim::new(owner, Kind::Exclusive, None);
+            let (holds, naming) = (Arc::clone(&holds), Naming::Curator);
+            let (intent, data, deadline) = (Intent::Wait, Vec::new(), None);
+            let attempt = Attempt { join, holds, claim, intent, naming, data, deadline, reply };
+            slot.join(Waiter { attempt, alarms: Vec::new() });
+            outcome
+        };
+        let mut first = join(&mut slot, JoinId(1));
+        let mut other = join(&mut slot, JoinId(2));
+        for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
+            slot.hear(event);
+        }
+        slot.queue.settle();
+        let Some(Action::Create(create, _, prefix)) = slot.queue.next_action() else { panic!("a create") };
+        let Some(Action::List { ticket: listing, .. }) = slot.queue.next_action() else {
+            panic!("a listing")
+        };
+        let node = format!("{prefix}0000000001");
+        slot.hear(Event::Created(create, Outcome::Done((node.clone(), 1))));
+        slot.hear(Event::Listed(listing, Outcome::Done(vec![node])));
+        slot.settle(&path, &mut link, &mut timers);
+        assert!(first.try_recv().is_ok(), "it was granted the lock");
+        assert_eq!(other.try_recv().err(), Some(TryRecvError::Empty), "it was told something");
+        assert!(slot.is_waiting(JoinId(2)), "its turn comes when the first hold is released");
     }
 }

@@ -24,6 +24,8 @@ pub(super) enum Alarm {
     Beat,
     /// The session's term has ended, unless it was extended.
     TermEnd,
+    /// The session is given up, unless it has answered.
+    Surrender,
     /// A queue that cannot watch polls.
     Poll(Arc<str>),
     /// It is time to look for silent queues.

@@ -42,13 +42,20 @@ impl Waiters {
 
     /// Adds a waiter. Returns whether it is to enter the queue now.
     pub(super) fn add(&mut self, waiter: Waiter) -> bool {
-        let Attempt { join, claim, intent, .. } = waiter.attempt;
+        let join = waiter.attempt.join;
         self.all.insert(join, waiter);
         self.newcomers.push(join);
+        self.line_up(join)
+    }
+
+    /// Puts a waiter at the end of its owner's line, if it queues. Returns whether it is to enter the queue now.
+    pub(super) fn line_up(&mut self, join: JoinId) -> bool {
+        let Some(Attempt { claim, intent, .. }) = self.get(join) else { return false };
+        let (line, intent) = ((claim.owner, claim.kind), *intent);
         match intent {
             Intent::Try => true,
             Intent::Wait | Intent::Downgrade(_) => {
-                let line = self.lines.entry((claim.owner, claim.kind)).or_default();
+                let line = self.lines.entry(line).or_default();
                 line.push(join);
                 line.len() == 1
             }

@@ -68,9 +68,10 @@ pub enum Event {
     Connected,
     /// The session has lost its connection.
     Disconnected,
-    /// The session's term runs: until it ends, the session's nodes are certain to exist.
+    /// The session is proven on this connection, and enough of its term is left for a hold to begin: until the term ends,
+    /// the session's nodes are certain to exist.
     TermBegan,
-    /// The session's term is over: another client may already hold what this client believes it holds. The driver
+    /// No longer so. If the term is over, another client may already hold what this client believes it holds; the driver
     /// releases this client's holds before it says so.
     TermEnded,
     /// The server has said nothing about this directory for a long time: look again (rule 10).
@@ -106,6 +107,24 @@ impl Event {
                 | Self::Verified(_, Outcome::Lost)
                 | Self::Watched(_, Outcome::Lost)
                 | Self::Deleted(_, Outcome::Lost)
+        )
+    }
+
+    /// Whether this is the outcome of a write.
+    pub(crate) fn is_written(&self) -> bool {
+        matches!(self, Self::Created(..) | Self::ParentsMade(..) | Self::Deleted(..))
+    }
+
+    /// Whether this is the outcome of a request.
+    pub(crate) fn is_outcome(&self) -> bool {
+        matches!(
+            self,
+            Self::Created(..)
+                | Self::ParentsMade(..)
+                | Self::Listed(..)
+                | Self::Verified(..)
+                | Self::Watched(..)
+                | Self::Deleted(..)
         )
     }
 }

@@ -96,6 +96,8 @@ fn a_transaction_of_an_ended_session_is_the_session_s_end() {
     });
 }
 
+#[test]
+fn nothing_is_granted_at_the_end_of_a_term() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
         let client = client(&server);
@@ -111,6 +113,8 @@ fn a_transaction_of_an_ended_session_is_the_session_s_end() {
     });
 }
 
+#[test]
+fn nothing_is_granted_before_a_proof_on_a_new_connection() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
         let client = client(&server);
@@ -156,12 +160,18 @@ fn deaf(hold_first: bool) {
     });
 }
 
+#[test]
+fn a_session_that_no_longer_proves_anything_is_given_up() {
     deaf(true);
 }
 
+#[test]
+fn a_session_that_no_longer_creates_anything_is_given_up() {
     deaf(false);
 }
 
+#[test]
+fn throttled_requests_are_repeated_less_and_less_often() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
         let client = client(&server);

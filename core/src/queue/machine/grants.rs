@@ -16,7 +16,8 @@ impl Queue {
     /// listing, and only nodes that the server reported gone have been taken out since.
     ///
     /// Not without a term: what was true when the server said it may no longer be true, because without a term the
-    /// session, and our node with it, may be gone (rule 16). A heartbeat tells.
+    /// session, and our node with it, may be gone (rule 16). A heartbeat tells. Nor at the end of one, or its new
+    /// holder would have lost the lock before it could use it.
     pub(super) fn grant(&mut self) {
         if !self.term {
             return;

@@ -42,7 +42,7 @@
 //! 10. Or out, if it is leaving.
 //! 11. And readers that are Queued in its place are Idle ✗ (rule 4).
 //! 12. If there is a session and no parents are being made.
-//! 13. If it is its turn and the term runs (rules 4, 6, 7, 16 and 17).
+//! 13. If it is its turn and enough of the term is left (rules 4, 6, 7, 16 and 17).
 //!
 //! A listing that shows a counter that has wrapped counts as refused too (rule 2).
 //!

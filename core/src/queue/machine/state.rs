@@ -12,7 +12,7 @@ use super::joins::Joins;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Queue {
     pub(super) connected: bool,
-    /// Whether the session's term runs. Nothing is granted without it (rule 16).
+    /// Whether the session's term is long enough for a hold to begin. Nothing is granted without it (rule 16).
     pub(super) term: bool,
     /// Names this session's nodes; none between sessions.
     pub(super) mint: Option<Mint>,
