@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use zklock::ErrorKind;
-use zklock::binding::error;
+use zklock::binding::{Origin, error};
 
 use crate::errors::Failure;
 use crate::{exit, log};
@@ -62,7 +62,7 @@ where
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let main_thread = exit::is_main_thread(py)?;
     let interval = main_thread.then_some(SIGNAL_INTERVAL);
-    let process = std::process::id();
+    let origin = Origin::new();
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let time = interval.into_iter().chain(left).min();
@@ -79,7 +79,7 @@ where
             return Ok(output);
         }
         py.check_signals()?;
-        if std::process::id() != process {
+        if !origin.is_here() {
             let message =
                 "a signal handler forked during this wait, which is the parent process's; begin it again";
             return Err(Failure::from(error(ErrorKind::Forked, message)).into());
