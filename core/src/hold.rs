@@ -17,7 +17,7 @@ use crate::operation::Operation;
 use crate::owner::Owner;
 use crate::path::Place;
 use crate::process::Origin;
-use crate::queue::{JoinId, Kind, NodeName};
+use crate::queue::{Kind, NodeName};
 use crate::term::Term;
 
 /// What the driver is told about a hold, which is named by its node.
@@ -62,7 +62,6 @@ impl Claim {
 
 /// What a claim was granted through.
 pub(crate) struct Grant {
-    pub(crate) join: JoinId,
     pub(crate) node: NodeName,
     pub(crate) fencing_token: i64,
     pub(crate) session_id: i64,

@@ -212,7 +212,7 @@ mod tests {
     use crate::owner::Owner;
     use crate::path::Place;
     use crate::process::Origin;
-    use crate::queue::{JoinId, Kind, NodeName};
+    use crate::queue::{Kind, NodeName};
     use crate::term::Term;
 
     /// Stands in for the driver: notes the nodes whose holds were released, and when to say that they are deleted.
@@ -257,13 +257,8 @@ mod tests {
             let term = Term::new(Duration::from_secs(60));
             term.prove(Moment::now(), 1);
             let claim = Claim::new(Owner::new(), Kind::Permit(9), None);
-            let grant = Grant {
-                join: JoinId(number),
-                node: Self::node(number),
-                fencing_token: 1,
-                session_id: 1,
-                term: Arc::new(term),
-            };
+            let grant =
+                Grant { node: Self::node(number), fencing_token: 1, session_id: 1, term: Arc::new(term) };
             self.holds.grant(claim, grant)
         }
 

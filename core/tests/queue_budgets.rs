@@ -3,16 +3,16 @@
 mod model;
 
 use proptest::prelude::*;
-use zklock::queue::{Intent, JoinId, Kind, Naming};
+use zklock::queue::{JoinId, Kind, Naming};
 
 use self::model::{Requests, Step, Told, World};
 
 fn join(client: usize) -> Step {
-    Step::Join(client, Naming::Curator, Kind::Exclusive, Intent::Wait)
+    Step::Join(client, Naming::Curator, Kind::Exclusive)
 }
 
 fn attempt(client: usize) -> Step {
-    Step::Join(client, Naming::Curator, Kind::Exclusive, Intent::Try)
+    Step::Try(client, Naming::Curator, Kind::Exclusive)
 }
 
 /// The client asks, is answered, and hears the answers: one round trip.

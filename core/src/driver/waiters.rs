@@ -42,17 +42,16 @@ impl Waiters {
 
     /// Adds a waiter. Returns whether it is to enter the queue now.
     pub(super) fn add(&mut self, waiter: Waiter) -> bool {
-        let Attempt { join, claim, intent, .. } = waiter.attempt;
+        let Attempt { join, claim, .. } = waiter.attempt;
+        let only_tries = waiter.attempt.intent == Intent::Try;
         self.all.insert(join, waiter);
         self.newcomers.push(join);
-        match intent {
-            Intent::Try => true,
-            Intent::Wait | Intent::Downgrade(_) => {
-                let line = self.lines.entry((claim.owner, claim.kind)).or_default();
-                line.push(join);
-                line.len() == 1
-            }
+        if only_tries {
+            return true;
         }
+        let line = self.lines.entry((claim.owner, claim.kind)).or_default();
+        line.push(join);
+        line.len() == 1
     }
 
     /// Removes a waiter, but not from its line.

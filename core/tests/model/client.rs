@@ -12,8 +12,8 @@ use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outco
 enum Input {
     Join(JoinId, Naming, Kind, Intent),
     Leave(JoinId),
-    Release(JoinId),
-    Guard(JoinId),
+    Release(NodeName),
+    Guard(NodeName),
     LookAgain,
     Beat,
     Began,
@@ -24,7 +24,6 @@ enum Input {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Wish {
     pub(crate) kind: Kind,
-    pub(crate) intent: Intent,
     /// The same owner's wish for the other half of a read/write lock.
     other_half: Option<JoinId>,
     /// The writer's node in whose place it is to hold.
@@ -43,6 +42,8 @@ pub(crate) struct Place {
 /// A lock that the application believes it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Hold {
+    /// The attempt that came to it.
+    pub(crate) join: JoinId,
     pub(crate) kind: Kind,
     /// The writer's node in whose place it was to hold.
     pub(crate) place: Option<Place>,
@@ -58,8 +59,8 @@ pub(crate) enum Told {
     /// Granted, although no term ran.
     Unfounded(JoinId),
     Refused(JoinId, Refusal),
-    Lost(JoinId),
-    Released(JoinId),
+    Lost(NodeName),
+    Released(NodeName),
 }
 
 /// How many requests of each kind a client made.
@@ -93,7 +94,7 @@ pub(crate) struct Client {
     /// The application's attempts that it still waits for.
     pub(crate) waiting: BTreeMap<JoinId, Wish>,
     /// The application's locks.
-    pub(crate) holds: BTreeMap<JoinId, Hold>,
+    pub(crate) holds: BTreeMap<NodeName, Hold>,
     /// What the application heard since the last time that somebody looked.
     pub(crate) told: Vec<Told>,
     /// Which attempt each name, without its sequence number, was made for.
@@ -149,7 +150,7 @@ impl Client {
         self.joins += 1;
         let join = JoinId(self.joins);
         self.inbox.push_back(Input::Join(join, naming, kind, intent));
-        self.waiting.insert(join, Wish { kind, intent, other_half: None, place: None });
+        self.waiting.insert(join, Wish { kind, other_half: None, place: None });
         join
     }
 
@@ -162,10 +163,10 @@ impl Client {
     }
 
     /// The owner of a write lock asks for the read lock too.
-    pub(crate) fn downgrade(&mut self, naming: Naming, writer: JoinId) {
-        if let Some(hold) = self.holds.get(&writer).filter(|hold| hold.kind == Kind::Write) {
+    pub(crate) fn downgrade(&mut self, naming: Naming, writer: &NodeName) {
+        if let Some(hold) = self.holds.get(writer).filter(|hold| hold.kind == Kind::Write) {
             let place = Some(Place { session: hold.session, sequence: hold.node.sequence(), late: false });
-            let reader = self.join(naming, Kind::Read, Intent::Downgrade(writer));
+            let reader = self.join(naming, Kind::Read, Intent::Downgrade(writer.clone()));
             self.waiting.entry(reader).and_modify(|wish| wish.place = place);
         }
     }
@@ -176,14 +177,14 @@ impl Client {
         }
     }
 
-    pub(crate) fn release(&mut self, join: JoinId) {
-        if self.holds.remove(&join).is_some() {
-            self.inbox.push_back(Input::Release(join));
+    pub(crate) fn release(&mut self, node: NodeName) {
+        if self.holds.remove(&node).is_some() {
+            self.inbox.push_back(Input::Release(node));
         }
     }
 
-    pub(crate) fn guard(&mut self, join: JoinId) {
-        self.inbox.push_back(Input::Guard(join));
+    pub(crate) fn guard(&mut self, node: NodeName) {
+        self.inbox.push_back(Input::Guard(node));
     }
 
     pub(crate) fn look_again(&mut self) {
@@ -289,11 +290,11 @@ impl Client {
                 self.tell(Event::Join(join, naming, kind, intent));
             }
             Input::Leave(join) => self.tell(Event::Leave(join)),
-            Input::Release(join) => {
-                self.holds.remove(&join);
-                self.tell(Event::Release(join));
+            Input::Release(node) => {
+                self.holds.remove(&node);
+                self.tell(Event::Release(node));
             }
-            Input::Guard(join) => self.tell(Event::Guard(join)),
+            Input::Guard(node) => self.tell(Event::Guard(node)),
             Input::LookAgain => self.tell(Event::LookAgain),
             Input::Beat => self.send_heartbeat(),
             Input::Began => {
@@ -374,21 +375,21 @@ impl Client {
             return;
         }
         if !running {
-            for (join, _) in std::mem::take(&mut self.holds) {
-                self.told.push(Told::Lost(join));
-                self.come_too_late(join);
-                self.tell(Event::Release(join));
+            for (node, _) in std::mem::take(&mut self.holds) {
+                self.told.push(Told::Lost(node.clone()));
+                self.come_too_late(&node);
+                self.tell(Event::Release(node));
             }
         }
         self.tell(if running { Event::TermBegan } else { Event::TermEnded });
     }
 
     /// A writer is lost: those wishes for its place that the driver has yet to hear of come too late.
-    fn come_too_late(&mut self, writer: JoinId) {
+    fn come_too_late(&mut self, writer: &NodeName) {
         for input in &self.inbox {
             let Input::Join(reader, _, _, Intent::Downgrade(of)) = input else { continue };
             let place = self.waiting.get_mut(reader).and_then(|wish| wish.place.as_mut());
-            if let Some(place) = place.filter(|_| *of == writer) {
+            if let Some(place) = place.filter(|_| of == writer) {
                 place.late = true;
             }
         }
@@ -411,12 +412,12 @@ impl Client {
                 self.waiting.remove(&join);
                 self.told.push(Told::Refused(join, refusal));
             }
-            Action::NodeLost(join) => {
-                if self.holds.remove(&join).is_some() {
-                    self.told.push(Told::Lost(join));
+            Action::NodeLost(node) => {
+                if self.holds.remove(&node).is_some() {
+                    self.told.push(Told::Lost(node));
                 }
             }
-            Action::Released(join) => self.told.push(Told::Released(join)),
+            Action::Released(node) => self.told.push(Told::Released(node)),
             Action::Ignored(_) => {}
             Action::Unwatch(ticket) => {
                 if !self.live {
@@ -474,19 +475,17 @@ impl Client {
         let place = wish.and_then(|wish| wish.place);
         let unwanted = if node.as_str().contains("-lease-") { Kind::Permit(u32::MAX) } else { node.kind() };
         let kind = wish.map_or(unwanted, |wish| wish.kind);
-        self.holds.insert(join, Hold { kind, place, node, czxid, session });
+        let hold = Hold { join, kind, place, node: node.clone(), czxid, session };
+        self.holds.insert(node.clone(), hold);
         let Some(wish) = wish else {
             // It left, but the driver did not know yet. Nobody receives the lease, which releases it.
-            return self.inbox.push_back(Input::Release(join));
+            return self.inbox.push_back(Input::Release(node));
         };
         // An owner that asked for both halves at once must not wait for itself with the other one.
         let Some(other) = wish.other_half.filter(|other| self.waiting.contains_key(other)) else { return };
         if wish.kind == Kind::Write {
-            self.waiting.entry(other).and_modify(|wish| {
-                wish.intent = Intent::Downgrade(join);
-                wish.place = writers_place;
-            });
-            self.tell(Event::Downgrade(other, join));
+            self.waiting.entry(other).and_modify(|wish| wish.place = writers_place);
+            self.tell(Event::Downgrade(other, node));
         } else {
             self.waiting.remove(&other);
             self.tell(Event::Leave(other));

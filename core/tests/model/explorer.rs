@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::mutants::Mutant;
 use super::{Client, Session, Step, Told, World};
-use zklock::queue::{Intent, Kind, Naming};
+use zklock::queue::{Kind, Naming};
 
 const ALL: usize = usize::MAX;
 
@@ -274,11 +274,11 @@ impl State {
         for kind in scene.kinds {
             if budget.joins > 0 {
                 let left = Budget { joins: budget.joins - 1, ..budget };
-                add(Step::Join(number, naming, *kind, Intent::Wait), left);
+                add(Step::Join(number, naming, *kind), left);
             }
             if budget.tries > 0 {
                 let left = Budget { tries: budget.tries - 1, ..budget };
-                add(Step::Join(number, naming, *kind, Intent::Try), left);
+                add(Step::Try(number, naming, *kind), left);
             }
         }
         if budget.boths > 0 {

@@ -32,7 +32,8 @@ const MANY_LOOKS: u32 = 32;
 /// nothing. Numbers of joins and nodes wrap around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
-    Join(usize, Naming, Kind, Intent),
+    Join(usize, Naming, Kind),
+    Try(usize, Naming, Kind),
     /// An owner asks for both halves of a read/write lock at once.
     JoinBoth(usize, Naming),
     /// The owner of a write lock asks for the read lock too.
@@ -111,20 +112,13 @@ impl World {
     pub(crate) fn step(&mut self, step: Step) -> Result<Vec<(usize, Told)>, String> {
         let server = &mut self.server;
         match step {
-            Step::Join(client, naming, kind, intent) => {
-                let may_ask = match kind {
-                    Kind::Permit(permits) => self.has_turn(client, permits),
-                    _ => true,
-                };
-                if may_ask {
-                    self.client(client).join(naming, kind, intent);
-                }
-            }
+            Step::Join(client, naming, kind) => self.join(client, naming, kind, Intent::Wait),
+            Step::Try(client, naming, kind) => self.join(client, naming, kind, Intent::Try),
             Step::JoinBoth(client, naming) => self.client(client).join_both(naming),
             Step::ReadToo(client, naming, which) => {
                 let client = self.client(client);
                 if let Some(writer) = pick(client.holds.keys(), which) {
-                    client.downgrade(naming, writer);
+                    client.downgrade(naming, &writer);
                 }
             }
             Step::Leave(client, which) => {
@@ -135,14 +129,14 @@ impl World {
             }
             Step::Release(client, which) => {
                 let client = self.client(client);
-                if let Some(join) = pick(client.holds.keys(), which) {
-                    client.release(join);
+                if let Some(node) = pick(client.holds.keys(), which) {
+                    client.release(node);
                 }
             }
             Step::Guard(client, which) => {
                 let client = self.client(client);
-                if let Some(join) = pick(client.holds.keys(), which) {
-                    client.guard(join);
+                if let Some(node) = pick(client.holds.keys(), which) {
+                    client.guard(node);
                 }
             }
             Step::LookAgain(client) => self.client(client).look_again(),
@@ -249,6 +243,16 @@ impl World {
         &mut self.clients[number % count]
     }
 
+    fn join(&mut self, client: usize, naming: Naming, kind: Kind, intent: Intent) {
+        let may_ask = match kind {
+            Kind::Permit(permits) => self.has_turn(client, permits),
+            _ => true,
+        };
+        if may_ask {
+            self.client(client).join(naming, kind, intent);
+        }
+    }
+
     /// Whether a client may ask for permits: whoever does holds the semaphore's mutex until it has them or gives up, so
     /// nobody else asks meanwhile; and nobody asks for more than there are.
     fn has_turn(&self, client: usize, permits: u32) -> bool {
@@ -295,7 +299,7 @@ impl World {
     /// owner cannot hold with.
     fn check_grant(&self, number: usize, join: JoinId) -> Result<(), String> {
         let client = &self.clients[number];
-        let Some(hold) = client.holds.get(&join) else {
+        let Some(hold) = client.holds.values().find(|hold| hold.join == join) else {
             return Ok(());
         };
         let who = format!("client {number} was granted {join:?} through {:?}", hold.node);
@@ -327,7 +331,8 @@ impl World {
             }
             // A second node of the one that was granted is an orphan, and goes.
             let wanted = |other| {
-                other != join && (client.waiting.contains_key(&other) || client.holds.contains_key(&other))
+                let holds = || client.holds.values().any(|hold| hold.join == other);
+                other != join && (client.waiting.contains_key(&other) || holds())
             };
             if name.sequence() != hold.node.sequence() && client.made_for(&child).is_some_and(wanted) {
                 return Err(format!("{who}, behind {name:?} of its own"));

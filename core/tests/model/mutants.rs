@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use zklock::queue::{Action, Event, JoinId, Kind, NodeName, Outcome, Queue, Ticket};
+use zklock::queue::{Action, Event, Intent, Kind, NodeName, Outcome, Queue, Ticket};
 
 use super::ledger::Ledger;
 
@@ -70,8 +70,8 @@ impl Mutant {
     ];
 }
 
-/// A contender that never was.
-const NOBODY: JoinId = JoinId(u64::MAX);
+/// A node that never was.
+const NOBODYS: &str = "__WRIT__0000000000";
 
 /// The queue, perhaps with a bug.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -192,12 +192,14 @@ impl Planted {
     fn rewrite(&mut self, event: &Event) -> Option<Vec<Event>> {
         match (self.mutant, event) {
             (Mutant::Curator604, Event::SessionLost)
-                if self.ledger.holders.is_empty() && !self.ledger.nodes.is_empty() =>
+                if self.ledger.held.is_empty() && !self.ledger.waiting.is_empty() =>
             {
                 Some(self.only_disconnected())
             }
             (Mutant::Curator498, Event::SessionLost)
-                if self.ledger.nodes.is_empty() && self.ledger.is_creating() =>
+                if self.ledger.waiting.is_empty()
+                    && self.ledger.held.is_empty()
+                    && self.ledger.is_creating() =>
             {
                 Some(self.only_disconnected())
             }
@@ -210,8 +212,8 @@ impl Planted {
             (Mutant::NoRelist, Event::Connected) => {
                 std::mem::replace(&mut self.connected, true).then(Vec::new)
             }
-            (Mutant::LeaveWithoutDelete, Event::Leave(join)) if !self.ledger.holders.contains(join) => {
-                self.left.extend(self.ledger.nodes.get(join).map(|(node, _)| node.clone()));
+            (Mutant::LeaveWithoutDelete, Event::Leave(join)) => {
+                self.left.extend(self.ledger.waiting.get(join).map(|(node, _)| node.clone()));
                 None
             }
             (Mutant::GrantWithoutTerm, Event::SessionBegan(_)) => Some(vec![event.clone(), Event::TermBegan]),
@@ -231,7 +233,7 @@ impl Planted {
                 let children = children.iter().filter(stands).cloned().collect();
                 Some(vec![Event::Listed(*ticket, Outcome::Done(children))])
             }
-            (Mutant::DowngradeDoesNotBlock, Event::Release(writer)) => Some(self.release_at_once(*writer)),
+            (Mutant::DowngradeDoesNotBlock, Event::Release(writer)) => Some(self.release_at_once(writer)),
             (Mutant::UuidKept, Event::SessionBegan(seed)) => {
                 Some(vec![Event::SessionBegan(*self.seed.get_or_insert(*seed))])
             }
@@ -247,9 +249,10 @@ impl Planted {
     }
 
     /// The readers on their way into a writer's place forget whose it is.
-    fn release_at_once(&mut self, writer: JoinId) -> Vec<Event> {
+    fn release_at_once(&self, writer: &NodeName) -> Vec<Event> {
         let readers = self.ledger.downgrading(writer).into_iter();
-        readers.map(|reader| Event::Downgrade(reader, NOBODY)).chain([Event::Release(writer)]).collect()
+        let forget = |reader| Event::Downgrade(reader, parse(NOBODYS));
+        readers.map(forget).chain([Event::Release(writer.clone())]).collect()
     }
 
     /// The listing of a pair decides what became of the create, though the connection was lost between the two.
@@ -331,7 +334,13 @@ impl Planted {
                 let children = children.into_iter().map(|child| self.told(child)).collect();
                 Event::Listed(ticket, Outcome::Done(children))
             }
-            Event::Missing(node) => Event::Missing(parse(&self.told(node.as_str().to_owned()))),
+            Event::Join(join, naming, kind, Intent::Downgrade(writer)) => {
+                Event::Join(join, naming, kind, Intent::Downgrade(self.told_node(&writer)))
+            }
+            Event::Downgrade(reader, writer) => Event::Downgrade(reader, self.told_node(&writer)),
+            Event::Release(node) => Event::Release(self.told_node(&node)),
+            Event::Guard(node) => Event::Guard(self.told_node(&node)),
+            Event::Missing(node) => Event::Missing(self.told_node(&node)),
             event => event,
         }
     }
@@ -351,6 +360,10 @@ impl Planted {
         told
     }
 
+    fn told_node(&mut self, node: &NodeName) -> NodeName {
+        parse(&self.told(node.as_str().to_owned()))
+    }
+
     fn real(&self, node: NodeName) -> NodeName {
         let told = self.names.iter().find(|(_, told)| told.as_str() == node.as_str());
         told.map_or(node, |(name, _)| parse(name))
@@ -362,6 +375,8 @@ impl Planted {
             Action::Watch(ticket, node) => Action::Watch(ticket, self.real(node)),
             Action::Delete(ticket, node) => Action::Delete(ticket, self.real(node)),
             Action::Grant(join, node, czxid) => Action::Grant(join, self.real(node), czxid),
+            Action::NodeLost(node) => Action::NodeLost(self.real(node)),
+            Action::Released(node) => Action::Released(self.real(node)),
             action => action,
         }
     }

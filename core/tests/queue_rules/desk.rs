@@ -1,6 +1,6 @@
 //! A queue that is told events and answers with actions, and the words to tell both in a line.
 
-use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, Outcome, Queue, Refusal, Ticket};
+use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Refusal, Ticket};
 
 pub(crate) const A: JoinId = JoinId(1);
 pub(crate) const B: JoinId = JoinId(2);
@@ -75,6 +75,22 @@ pub(crate) fn waits(join: JoinId) -> Event {
 
 pub(crate) fn tries(join: JoinId) -> Event {
     Event::Join(join, Naming::Curator, Kind::Exclusive, Intent::Try)
+}
+
+pub(crate) fn release(node: &str) -> Event {
+    Event::Release(name(node))
+}
+
+pub(crate) fn released(node: &str) -> Action {
+    Action::Released(name(node))
+}
+
+pub(crate) fn lost(node: &str) -> Action {
+    Action::NodeLost(name(node))
+}
+
+pub(crate) fn name(node: &str) -> NodeName {
+    NodeName::parse(node).expect("a sequential name")
 }
 
 pub(crate) fn created(ticket: Ticket, node: &str) -> Event {

@@ -2,7 +2,7 @@
 
 use zklock::queue::{Action, Event, Intent, Kind, NEAR, Naming};
 
-use super::desk::{A, Desk, create, created, deleted, grants, list, listed, other, watch};
+use super::desk::{A, Desk, create, created, deleted, grants, list, listed, other, release, watch};
 
 #[test]
 fn rule_16_nothing_is_granted_while_no_term_runs() {
@@ -26,7 +26,7 @@ fn rule_16_a_new_session_begins_without_a_term() {
 fn rule_16_a_release_needs_no_term() {
     let mut desk = Desk::new(1);
     let node = desk.hold(A, 5);
-    assert_eq!(deleted(&desk.tell([Event::TermEnded, Event::Release(A)])), [node]);
+    assert_eq!(deleted(&desk.tell([Event::TermEnded, release(&node)])), [node]);
 }
 
 #[test]
