@@ -30,7 +30,7 @@ use crate::lease_state::{LeaseState, LossReason};
 /// # }
 /// ```
 ///
-/// `L` is [`Lease`], or an [`Arc`] of it where each is to live as long as it is used (see [`shared`](Self::shared)).
+/// `L` is [`Lease`], or an [`Arc`] of it if each must live as long as it is in use (see [`shared`](Self::shared)).
 #[derive(Debug)]
 pub struct Leases<L = Lease>(Vec<L>);
 
@@ -315,7 +315,7 @@ mod tests {
         let (lease, reason) = leases.first_loss().unwrap();
         assert_eq!((lease.node(), reason), (leases[1].node(), LossReason::NodeDeleted));
         assert_eq!(leases.check().unwrap_err().kind(), ErrorKind::LockLost);
-        // What is lost is still to be released, without a word to the driver.
+        // A lost lease still has to be released, without telling the driver.
         leases.release_in_background().unwrap();
         assert_eq!(directory.released(), [3, 1]);
     }

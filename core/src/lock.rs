@@ -27,7 +27,7 @@ use crate::queue::{JoinId, Kind, Naming};
 /// // On a client of its own…
 /// let client = Client::connect("127.0.0.1:2181").await?;
 /// let lock = Mutex::new(&client, "/locks/report")?;
-/// // … or on the one that all of the process share which ask for the same options.
+/// // … or on the client that all locks of the process with the same options share.
 /// let shared = ClientSource::Shared(ClientOptions::new(Some("127.0.0.1:2181"))?);
 /// let lock = Mutex::new(shared, "/locks/report")?;
 /// # Ok(())

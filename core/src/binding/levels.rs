@@ -130,8 +130,8 @@ impl<H, S> Levels<H, S> {
         level.scope.map(|scope| (level.handle, scope))
     }
 
-    /// Whether the caller owns the lock: where it re-enters, whether the caller holds it through any object, which is what
-    /// `owned_by` says; otherwise whether this object holds it.
+    /// Whether the caller owns the lock. With re-entry: whether the caller holds it through any object, as `owned_by`
+    /// says. Without: whether this object holds it.
     ///
     /// # Errors
     /// As `owned_by`.

@@ -53,8 +53,8 @@ pub enum Refusal {
 pub enum Event {
     /// A local contender wants the lock.
     Join(JoinId, Naming, Kind, Intent),
-    /// A reader's owner now holds through this writer's node: the reader takes the writer's place instead of waiting for
-    /// it.
+    /// A reader's owner now holds through this writer's node: the reader takes the writer's place instead of waiting
+    /// for it.
     Downgrade(JoinId, NodeName),
     /// A contender no longer wants the lock. Ignored once it holds: then only a release ends it.
     Leave(JoinId),
