@@ -28,7 +28,7 @@ impl Directory {
         Self { queue, children, next: 0, granted, held, refused, watch: None, requests: 0 }
     }
 
-    /// Somebody else's node.
+    /// Another client's node.
     fn enter(&mut self) -> String {
         self.next += 1;
         let name = format!("_c_00000000-0000-0000-0000-{:012}-lease-{:010}", self.next, self.next);

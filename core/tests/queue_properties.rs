@@ -1,6 +1,6 @@
-//! Properties of the queue under random orders of events, while all that can go wrong does.
+//! Properties of the queue under random orders of events, while everything that can go wrong does.
 //!
-//! After the random steps the faults end and everybody has their turn. Then nobody may wait and nothing may be left.
+//! After the random steps the faults end and each contender has its turn. Then none may wait and nothing may be left.
 //! `PROPTEST_CASES` sets another number of cases.
 
 mod model;
@@ -187,7 +187,7 @@ fn run(mut world: World, steps: &[Step]) -> Result<(), TestCaseError> {
     world.finish().map_err(TestCaseError::fail)
 }
 
-/// As [`run`], for servers that refuse: a refused listing may leave the fate of a create unknown until the next
+/// Like [`run`], for servers that refuse: a refused listing may leave the fate of a create unknown until the next
 /// connection.
 fn run_refusing(world: World, steps: &[Step]) -> Result<(), TestCaseError> {
     let clients = world.clients.len();
@@ -223,7 +223,7 @@ const ALONE: Scene = Scene {
     weights: Weights { asks: 6, moves: 14, faults: 5, losses: 1, others: 0, operators: 2, refusals: 0 },
 };
 
-/// Lost replies, lagging servers and downgrades, but no losses: everybody's order is kept.
+/// Lost replies, lagging servers and downgrades, but no losses: the order of all contenders is kept.
 const ROUGH: Scene = Scene {
     clients: 2,
     foreign: 2,
@@ -296,7 +296,7 @@ proptest! {
     }
 }
 
-/// The term ends after a reader asks for a writer's place and before the driver hears of it.
+/// The term ends after a reader asks for a writer's place and before the driver learns of it.
 #[test]
 fn a_reader_comes_too_late_for_its_writers_place() {
     let ask = |kind| Step::Join(0, Naming::Curator, kind);
@@ -309,7 +309,7 @@ fn a_reader_comes_too_late_for_its_writers_place() {
     }
 }
 
-/// A node in a directory that was made anew was never before a node that an operator deleted in the old one.
+/// A node in a directory that was created anew was never before a node that an operator deleted in the old one.
 #[test]
 fn numbers_begin_anew_with_the_directory() {
     let ask = Step::Join(0, Naming::Curator, Kind::Exclusive);

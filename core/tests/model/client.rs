@@ -24,9 +24,9 @@ enum Input {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Wish {
     pub(crate) kind: Kind,
-    /// The same owner's wish for the other half of a read/write lock.
+    /// The same owner's request for the other half of a read/write lock.
     other_half: Option<JoinId>,
-    /// The writer's node in whose place it is to hold.
+    /// The writer's node whose place it is to take.
     pub(crate) place: Option<Place>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Wish {
 pub(crate) struct Place {
     pub(crate) session: SessionId,
     pub(crate) sequence: u64,
-    /// The writer was lost before the driver heard of the wish: the reader may, but need not, come into its place.
+    /// The writer was lost before the driver learned of the request: the reader may, but need not, take its place.
     pub(crate) late: bool,
 }
 
@@ -45,14 +45,14 @@ pub(crate) struct Hold {
     /// The attempt that came to it.
     pub(crate) join: JoinId,
     pub(crate) kind: Kind,
-    /// The writer's node in whose place it was to hold.
+    /// The writer's node whose place it was to take.
     pub(crate) place: Option<Place>,
     pub(crate) node: NodeName,
     pub(crate) czxid: Zxid,
     pub(crate) session: SessionId,
 }
 
-/// What an application hears of its attempts.
+/// What an application is told about its attempts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Told {
     Granted(JoinId),
@@ -95,9 +95,9 @@ pub(crate) struct Client {
     pub(crate) waiting: BTreeMap<JoinId, Wish>,
     /// The application's locks.
     pub(crate) holds: BTreeMap<NodeName, Hold>,
-    /// What the application heard since the last time that somebody looked.
+    /// What the application was told since this was last read.
     pub(crate) told: Vec<Told>,
-    /// Which attempt each name, without its sequence number, was made for.
+    /// The attempt for which each name, without its sequence number, was created.
     pub(crate) prefixes: BTreeMap<String, JoinId>,
     pub(crate) requests: Requests,
     /// What the client crate keeps. None between sessions.
@@ -216,8 +216,8 @@ impl Client {
         self.session.as_ref().is_some_and(Session::is_up)
     }
 
-    /// Finds a new session, after the driver heard that the last one is over. The last one is closed first, unless the
-    /// crate has replaced it.
+    /// Finds a new session, after the driver learned that the last one is over. The last one is closed first, unless
+    /// the crate has replaced it.
     pub(crate) fn establish(&mut self, server: &mut Server) {
         if self.live {
             return;
@@ -241,7 +241,7 @@ impl Client {
         self.connected && !self.has_news()
     }
 
-    /// Whether there is anything for the driver to take in, even if only that a term began or ended.
+    /// Whether there is anything for the driver to receive, even if only that a term began or ended.
     pub(crate) fn has_news(&self) -> bool {
         !self.inbox.is_empty() || self.term != self.term_runs()
     }
@@ -250,7 +250,7 @@ impl Client {
         self.live && self.session.as_ref().is_some_and(Session::term_runs)
     }
 
-    /// Which attempt a node was made for.
+    /// The attempt for which a node was created.
     pub(crate) fn made_for(&self, node: &str) -> Option<JoinId> {
         self.prefixes.iter().find(|(prefix, _)| node.starts_with(*prefix)).map(|(_, join)| *join)
     }
@@ -368,7 +368,7 @@ impl Client {
         }
     }
 
-    /// Looks at the clock, and acts on it: with the term all holds end, and their nodes are deleted.
+    /// Reads the clock, and acts on it: all holds end with the term, and their nodes are deleted.
     fn check_term(&mut self) {
         let running = self.term_runs();
         if running == std::mem::replace(&mut self.term, running) {
@@ -384,7 +384,7 @@ impl Client {
         self.tell(if running { Event::TermBegan } else { Event::TermEnded });
     }
 
-    /// A writer is lost: those wishes for its place that the driver has yet to hear of come too late.
+    /// A writer is lost: requests for its place that the driver has yet to receive come too late.
     fn come_too_late(&mut self, writer: &NodeName) {
         for input in &self.inbox {
             let Input::Join(reader, _, _, Intent::Downgrade(of)) = input else { continue };
@@ -395,7 +395,7 @@ impl Client {
         }
     }
 
-    /// Proves the session, if somebody holds or is about to.
+    /// Proves the session, if an owner holds or is about to.
     fn send_heartbeat(&mut self) {
         let Some(queue) = &self.queue else { return };
         let nodes = queue.places();
@@ -478,7 +478,7 @@ impl Client {
         let hold = Hold { join, kind, place, node: node.clone(), czxid, session };
         self.holds.insert(node.clone(), hold);
         let Some(wish) = wish else {
-            // It left, but the driver did not know yet. Nobody receives the lease, which releases it.
+            // It left, but the driver did not know yet. No one receives the lease, which releases it.
             return self.inbox.push_back(Input::Release(node));
         };
         // An owner that asked for both halves at once must not wait for itself with the other one.
@@ -493,7 +493,7 @@ impl Client {
     }
 
     fn send(&mut self, request: Request) {
-        // Without a session what was asked for is forgotten with it.
+        // Without a session, earlier requests are forgotten with it.
         if self.live {
             let sent = Sent { request, connection: self.connection };
             self.on_session(|session, news| session.send(sent, news));

@@ -1,6 +1,6 @@
 //! A contender of another kind, such as a service on Curator: it creates a node, lists, and waits until it is first.
 //!
-//! It talks to the leader and sees what is true at once: what it does to us matters here, not what we do to it.
+//! It talks to the leader and sees the truth at once: what it does to us matters here, not what we do to it.
 
 use super::conflict;
 use super::server::{Server, SessionId};

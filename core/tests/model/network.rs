@@ -66,7 +66,7 @@ impl Request {
         }
     }
 
-    /// What the driver hears when no reply comes.
+    /// What the driver is told when no reply comes.
     fn lost(&self) -> Option<Event> {
         match self {
             Self::Create(ticket, _) | Self::CreateInPlace(ticket, _) => {
@@ -109,7 +109,7 @@ struct Connection {
     closed: bool,
 }
 
-/// What the driver hears from its session, in order.
+/// What the driver is told by its session, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum News {
     Connected,
@@ -142,7 +142,7 @@ pub(crate) struct Session {
     /// What the ghosts were when the session moved. Their server may take the session back, and carry them out, if the
     /// client had first tried to come back there: its request to connect waits with them.
     stale: VecDeque<Sent>,
-    /// The last transaction that a *reply* told of. The crate does not learn it from watch events, and the ensemble
+    /// The last transaction that a *reply* reported. The crate does not learn it from watch events, and the ensemble
     /// only refuses to serve it from a server that is behind this.
     seen: Zxid,
     /// Acknowledged watches, each with the connection number of the task that waits for it.
@@ -266,7 +266,7 @@ impl Session {
         self.outbox.iter().chain(&self.written).any(is_it)
     }
 
-    /// Asks the server to drop a watch, unless somebody else here wants it.
+    /// Asks the server to drop a watch, unless something else here wants it.
     fn remove_watch(&mut self, name: String, connection: u64) {
         let wanted = self.wanted_watches().contains(&name.as_str());
         if !wanted && !self.terminated {
@@ -339,7 +339,7 @@ impl Session {
                         (true, false) => drop(self.watchers.insert(ticket, (name.to_owned(), connection))),
                         (false, _) => {}
                     }
-                    // Its task was aborted: nobody hears the outcome.
+                    // Its task was aborted: the outcome reaches no one.
                     if cancelled {
                         return;
                     }
@@ -409,7 +409,7 @@ impl Session {
         current.replies.push_back(Message::Closed);
     }
 
-    /// Enough time passes that no server has anything of the session's past any more.
+    /// Enough time passes that no server has anything left from the session's past.
     pub(crate) fn forget_the_past(&mut self) {
         self.stale.clear();
     }
@@ -443,7 +443,7 @@ impl Session {
         connection
     }
 
-    /// The server said that the session is over. What was not written is lost, and the driver may hear of that.
+    /// The server said that the session is over. What was not written is lost, and the driver may be told so.
     fn expire(&mut self, news: &mut VecDeque<News>) {
         self.terminated = true;
         news.push_back(News::Expired);
@@ -453,7 +453,7 @@ impl Session {
     }
 
     /// The crate gives the session up by itself, while it has no connection. What was not written is forgotten, and the
-    /// driver does not hear of it: it aborts its tasks when a session ends.
+    /// driver is not told: it aborts its tasks when a session ends.
     pub(crate) fn give_up(&mut self, news: &mut VecDeque<News>) {
         if !self.is_up() && !self.terminated {
             self.terminated = true;

@@ -1,4 +1,4 @@
-//! Who may hold beside whom, and the hand-off within one client (rules 4 and 7).
+//! Which contenders may hold together, and the hand-off within one client (rules 4 and 7).
 
 use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Ticket};
 
@@ -89,7 +89,7 @@ fn rule_07_strict_order_is_kept_where_somebody_stands_between() {
 }
 
 /// An operator deleted a writer's node while a reader was on its way into its place. The reader came to stand before
-/// whoever held by then, and waited there for ever, or was granted the lock beside it.
+/// a contender that held by then, and waited there for ever, or was granted the lock beside it.
 #[test]
 fn rule_04_a_reader_in_the_place_of_a_lost_writer_begins_anew() {
     for known_before in [true, false] {

@@ -1,4 +1,4 @@
-//! A queue that is told events and answers with actions, and the words to tell both in a line.
+//! A queue that is told events and answers with actions, and helpers to write both in a line.
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Refusal, Ticket};
 
@@ -97,7 +97,7 @@ pub(crate) fn created(ticket: Ticket, node: &str) -> Event {
     Event::Created(ticket, Outcome::Done((node.to_owned(), czxid(node))))
 }
 
-/// The transaction that made a node: as its sequence number, from 1000.
+/// The transaction that created a node: its sequence number, counted from 1000.
 pub(crate) fn czxid(node: &str) -> i64 {
     1000 + node[node.len() - 10..].parse::<i64>().expect("ten digits")
 }

@@ -67,7 +67,7 @@ fn rule_06_one_place_that_is_certain_does_not_vouch_for_those_behind_it() {
     let mut desk = Desk::new(1);
     let (first, near) = desk.queue_up(A, 2, &[other(1)]);
     let (node, far) = desk.queue_up(B, 4, &[other(1), first.clone(), other(3)]);
-    // From here on, nobody tells what becomes of B's node.
+    // From here on, nothing reports what becomes of B's node.
     let used_up = Event::Changed(watch(&far, &node));
     assert_eq!(desk.tell([used_up, Event::Gone(watch(&far, &other(3)))]), []);
     assert_eq!(grants(&desk.tell([Event::Gone(watch(&near, &other(1)))])), [A]);

@@ -111,7 +111,7 @@ fn rule_08_a_create_under_way_is_no_orphan() {
 }
 
 /// The session went back to a server that had been stopped, by a request to connect that had waited there like the
-/// create. The node stood before everybody, and nobody knew it.
+/// create. The node stood before all others, and no one knew it.
 #[test]
 fn rule_08_a_create_that_was_given_up_may_come_late() {
     let mut desk = Desk::new(1);

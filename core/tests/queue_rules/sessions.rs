@@ -39,7 +39,7 @@ fn rule_11_session_lost_parents_are_made_again_in_the_new_one() {
         Event::Created(create(&sent).0, Outcome::NoNode),
         Event::Listed(list(&sent).0, Outcome::NoNode),
     ]);
-    // The parents were under way; the outcome is never heard.
+    // The parents were under way; the outcome never arrives.
     let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     let made = desk.tell([Event::Created(create(&again).0, Outcome::NoNode)]);
     assert!(matches!(&made[..], [Action::MakeParents(_)]), "{made:?}");

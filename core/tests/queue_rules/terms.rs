@@ -1,4 +1,4 @@
-//! Nothing is granted without a term, and whoever is near needs one (rule 16).
+//! Nothing is granted without a term, and a contender near the front needs one (rule 16).
 
 use zklock::queue::{Action, Event, Intent, Kind, NEAR, Naming};
 
@@ -53,7 +53,7 @@ fn a_reader_is_near_whatever_readers_are_before_it() {
     assert_eq!(grants(&desk.tell([Event::TermBegan])), [A]);
 }
 
-/// The same happened to whoever waited for one of more than two permits.
+/// The same happened to a contender that waited for one of more than two permits.
 #[test]
 fn a_waiter_for_a_permit_is_near_however_many_are_taken() {
     let mut desk = Desk::new(1);
