@@ -1,7 +1,6 @@
 //! Core's events on their way to JavaScript.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use napi::bindgen_prelude::Function;
 use napi_derive::napi;
@@ -60,8 +59,7 @@ impl NativeListener {
         let records = backlog.records.iter().map(|record| NativeRecord {
             level: record.level.as_str(),
             target: record.target,
-            time: record.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
-                * 1000.0,
+            time: record.time.as_secs_f64() * 1000.0,
             message: record.message.clone(),
             fields: record.fields.clone(),
         });

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -159,9 +159,8 @@ pub(crate) fn end(py: Python<'_>, limit: Duration) {
 type Told = (&'static str, &'static str, &'static str, u32, f64, String, Vec<(&'static str, String)>);
 
 fn told(record: &Record) -> Told {
-    let time = record.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let Record { level, target, file, line, fields, .. } = record;
-    (level.as_str(), target, file, *line, time, record.to_string(), fields.clone())
+    (level.as_str(), target, file, *line, record.time.as_secs_f64(), record.to_string(), fields.clone())
 }
 
 /// Wait for events, with the logger's verbosity; None when there will be no more. Also how many were dropped.

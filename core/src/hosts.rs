@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::path::check_path;
 
 /// The environment variable that names the default servers.
-pub const HOSTS_VARIABLE: &str = "ZKLOCK_HOSTS";
+const HOSTS_VARIABLE: &str = "ZKLOCK_HOSTS";
 
 const DEFAULT_HOSTS: &str = "127.0.0.1:2181";
 const DEFAULT_PORT: u16 = 2181;

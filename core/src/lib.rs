@@ -61,7 +61,6 @@ pub use any_lock::AnyLock;
 pub use client::{Client, shutdown};
 pub use contender::{About, Contender};
 pub use error::{Error, ErrorKind, Result};
-pub use hosts::HOSTS_VARIABLE;
 pub use lease::Lease;
 pub use lease_state::{LeaseState, LossReason};
 pub use leases::Leases;

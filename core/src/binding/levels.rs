@@ -66,7 +66,7 @@ struct Level<H, S> {
     /// Who acquired it. Without re-entry the lease itself has an owner of its own.
     owner: Owner,
     acquired: Arc<dyn Acquired>,
-    /// None once a release has undone the level, so that only its scope is left.
+    /// False once a release has undone the level, so that only its scope is left.
     releasable: bool,
     handle: H,
     /// The scope that acquired it, if one did.
