@@ -18,7 +18,7 @@ pub struct NativeClient {
     pub(crate) client: Arc<Client>,
 }
 
-/// What is shown to the servers.
+/// The credentials to present to the servers.
 #[napi(object)]
 pub struct NativeCredential {
     pub scheme: String,
@@ -40,7 +40,7 @@ pub struct NativeTls {
     pub key: Option<String>,
 }
 
-/// How to connect; what is not given has its default.
+/// How to connect; options that are not given have their defaults.
 #[napi(object, object_to_js = false)]
 pub struct NativeConnectOptions {
     pub session_timeout: Option<f64>,
@@ -63,7 +63,7 @@ impl NativeConnectOptions {
     }
 }
 
-/// Starts to connect; ends with a client. Given up, it leaves no client behind.
+/// Starts to connect; ends with a client. If it is given up, it leaves no client behind.
 ///
 /// # Errors
 /// `BAD_ARGUMENT`.
@@ -100,7 +100,7 @@ impl NativeClient {
         self.client.stats().into()
     }
 
-    /// Starts to ask a contender to give its lock up.
+    /// Starts to ask a contender to give up its lock.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if there is no thread to do it on.

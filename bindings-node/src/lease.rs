@@ -8,7 +8,7 @@ use crate::bridge::Bridge;
 use crate::error::Result;
 use crate::transaction::NativeTransaction;
 
-/// A lease. When JavaScript lets go of it, it is dropped, which releases it in the background.
+/// A lease. When JavaScript drops it, it is released in the background.
 #[napi]
 pub struct NativeLease {
     pub(crate) lease: Lease,
@@ -93,7 +93,7 @@ impl NativeLease {
         })
     }
 
-    /// Starts to wait until somebody asks for the lock to be given up; ends, with nothing, when it happens.
+    /// Starts to wait until a contender asks for the lock; ends, with nothing, when it happens.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if there is no thread to do it on.

@@ -1,4 +1,4 @@
-//! Locks that give one lease.
+//! Locks with one lease per acquire.
 
 use napi_derive::napi;
 use zklock::binding::{bad_argument, parse_naming};
@@ -51,8 +51,8 @@ impl NativeLock {
         Ok(Self { lock: lock? })
     }
 
-    /// Starts to acquire, as the owner of `within` or as a new one; ends with a lease. No `timeout` waits for
-    /// ever, zero tries.
+    /// Starts to acquire, as the owner of `within` or as a new one; ends with a lease. No `timeout` means waiting for
+    /// ever, zero means a try.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -69,7 +69,7 @@ impl NativeLock {
         bridge.start(async move { lock.acquire_as(owner, patience).await.map(NativeLease::from) })
     }
 
-    /// Starts to ask who contends; ends with a list.
+    /// Starts to ask for the contenders; ends with a list.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if there is no thread to do it on.

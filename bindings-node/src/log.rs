@@ -19,7 +19,7 @@ pub struct NativeRecord {
     pub fields: Vec<(&'static str, String)>,
 }
 
-/// The events that have come in.
+/// The events that have arrived.
 #[napi(object, object_from_js = false)]
 pub struct NativeBacklog {
     pub records: Vec<NativeRecord>,
@@ -35,7 +35,7 @@ pub struct NativeListener {
 
 #[napi]
 impl NativeListener {
-    /// A listener that calls `wake` when there is something to take. It hears nothing until it is given a level.
+    /// A listener that calls `wake` when there is something to take. It receives nothing until it is given a level.
     ///
     /// # Errors
     /// If Node refuses.
@@ -52,7 +52,7 @@ impl NativeListener {
             .set_level(Level::ALL.into_iter().find(|known| level.as_deref() == Some(known.as_str())));
     }
 
-    /// What has come in since the last time.
+    /// The events that have arrived since the last call.
     #[napi]
     pub fn take(&self) -> NativeBacklog {
         let backlog = self.listener.take();

@@ -1,4 +1,4 @@
-//! Several locks as one.
+//! Several locks taken as one.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct NativeMultiLock {
 
 #[napi]
 impl NativeMultiLock {
-    /// These locks as one. Sends nothing.
+    /// Takes these locks as one. Sends nothing.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -33,15 +33,15 @@ impl NativeMultiLock {
         Ok(Self { lock: Arc::new(lock), order })
     }
 
-    /// The places that the locks had among the members, in the order in which they are taken. One named twice is taken
-    /// once.
+    /// The positions that the locks had among the members, in the order in which they are taken. One named twice is
+    /// taken once.
     #[napi(getter)]
     pub fn order(&self) -> Vec<u32> {
         self.order.clone()
     }
 
-    /// Starts to acquire all; ends with their leases, in order. What one of the leases `within` is of is acquired
-    /// by its owner, the others by a new one.
+    /// Starts to acquire all; ends with their leases, in order. A lock to which one of the leases `within` belongs is
+    /// acquired by that lease's owner, the others by a new one.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.

@@ -21,7 +21,7 @@ pub struct NativeSemaphore {
 
 #[napi]
 impl NativeSemaphore {
-    /// A semaphore with so many permits, or as many as the node at a path says. Sends nothing.
+    /// A semaphore with this many permits, or as many as the node at a path says. Sends nothing.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -42,7 +42,7 @@ impl NativeSemaphore {
         Ok(Self { semaphore: Arc::new(semaphore?) })
     }
 
-    /// The same as a lock that gives one lease.
+    /// The same, as a lock with one lease per acquire.
     #[napi]
     pub fn as_lock(&self) -> NativeLock {
         NativeLock { lock: Arc::clone(&self.semaphore).into() }
