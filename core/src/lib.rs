@@ -14,6 +14,21 @@
 //! [`Client::stats`] counts what a client does. Events go to `tracing`, with targets that begin with `zklock`: the
 //! course of a session and losses at `INFO` and `WARN`, every lock at `DEBUG`. No subscriber is installed.
 //!
+//! # Words
+//! Each has one meaning, here and in the other languages.
+//!
+//! | Word | Meaning |
+//! |---|---|
+//! | *lock* | What excludes: a directory in ZooKeeper, named by its path, and the objects that acquire it. It *guards* a resource |
+//! | *contender* | Whoever stands in a lock's queue, whether it holds or waits, with a *node* of its own |
+//! | *owner* | Who may re-enter: an [`Owner`] |
+//! | *hold* | An owner's having the lock, from the grant to the last release or the loss |
+//! | *lease* | One level of a hold: what an acquire returns ([`Lease`]) |
+//! | *permit* | What a semaphore gives, as a lease; its *permits* are how many there are ([`Permits`]) |
+//! | *term* | The time for which a hold is certain without hearing from the server again |
+//! | *state* | Of a client ([`ClientState`]) or of a lease ([`LeaseState`]), and of nothing else |
+//! | *shared* | A client: the process's one with the same options ([`Client::shared`]) |
+//!
 //! # Layers
 //! `queue` decides, without I/O; `driver` carries out its decisions on a `session`; the handles are thin.
 

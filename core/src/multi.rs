@@ -12,7 +12,8 @@ use crate::patience::{Deadline, Patience};
 
 /// Several locks that are acquired together, all or none, within one deadline.
 ///
-/// They are taken in one order that all zklock programs share: by ensemble, then by path from the root, byte by byte.
+/// They are taken in an order that is the same in all zklock programs: by ensemble, then by path from the root, byte by
+/// byte.
 /// So two programs cannot wait for each other. Curator's `InterProcessMultiLock` keeps its caller's order: such peers
 /// must sort by path. A lock that is named twice is taken once; the write half of a read/write lock is taken before its
 /// read half.

@@ -23,7 +23,7 @@ use crate::runtime;
 /// How long a try waits for another contender that is in the middle of taking permits: a few round trips.
 const TRY_LIMIT: Duration = Duration::from_secs(2);
 
-/// After this long without news of a shared number, a waiter reads it again, whatever the watch says (rule 10).
+/// After this long without news of a number in a node, a waiter reads it again, whatever the watch says (rule 10).
 const LONG_SILENCE: Duration = Duration::from_secs(20);
 
 /// The directory of the nodes of permits, held or waited for.
@@ -38,7 +38,7 @@ const TURNS: &str = "/locks";
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
 /// use zklock::{Permits, Semaphore, SemaphoreOptions};
 ///
-/// // As many as operators write into this node, with Curator's SharedCount for instance.
+/// // As many as operators write into this node, for example with Curator's SharedCount.
 /// let permits = Permits::SharedCount("/settings/upstream".into());
 /// let semaphore = Semaphore::with_options(client, "/locks/upstream", permits, SemaphoreOptions::default())?;
 /// # Ok(())
@@ -128,7 +128,7 @@ impl Semaphore {
         };
         let source = client.into();
         let SemaphoreOptions { label } = options;
-        let manner = Manner { reentrant: true, label, naming: Naming::Curator, permits: stated };
+        let manner = Manner { reentrant: true, label, naming: Naming::Curator, stated_permits: stated };
         let turns = Lock::with_part(source.clone(), path, TURNS, Kind::Exclusive, manner.clone())?;
         let leases = Lock::with_part(source, path, LEASES, Kind::Permit(0), manner)?;
         Ok(Self { turns, leases, permits })
@@ -189,8 +189,8 @@ impl Semaphore {
         leases.into_iter().next().ok_or_else(Error::client_closed)
     }
 
-    /// Acquires `count` permits, all or none. Smaller requests cannot overtake. A request for more than a shared number
-    /// says waits: the number may grow.
+    /// Acquires `count` permits, all or none. Smaller requests cannot overtake. A request for more permits than a
+    /// [`SharedCount`](Permits::SharedCount) has waits: the number may grow.
     ///
     /// Cancel safe as [`acquire`](Self::acquire): no permit is kept.
     ///
@@ -234,7 +234,7 @@ impl Semaphore {
     /// Takes permits, in its turn. On leaving they go before the turn does.
     async fn take(&self, count: u32, patience: Patience, deadline: Deadline, wait: Wait) -> Result<Leases> {
         let resolved = self.leases.resolve()?;
-        let news = &resolved.holds.permits;
+        let news = &resolved.holds.permit_news;
         let mut permits = self.number(deadline).await?;
         if matches!(self.permits, Permits::Fixed(_)) && news.compared.load(Ordering::Relaxed) != permits {
             self.compare(permits, deadline).await?;

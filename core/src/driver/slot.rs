@@ -261,7 +261,7 @@ impl Slot {
         self.watches.settle(link, timers);
         if self.queue.awaits_permits() {
             for attempt in self.waiters.attempts() {
-                attempt.holds.permits.waiting.notify_waiters();
+                attempt.holds.permit_news.waiting.notify_waiters();
             }
         }
     }
