@@ -18,16 +18,17 @@ from pathlib import Path
 from parts import BUILT, PACKAGE, PARTS, ROOT, VENV
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
+TYPES = TARGET / "napi"
 CARGO_BUILDS = ("node", "worker", "python")
 
 # Pinned, for the version bound to Maven's own default changes with the Maven that happens to be installed.
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
-def run(*command: str | Path, cwd: Path = ROOT) -> None:
+def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> None:
     """Runs a command, or ends the build."""
     try:
-        subprocess.run(list(map(str, command)), cwd=cwd, check=True)
+        subprocess.run(list(map(str, command)), cwd=cwd, check=True, env={**os.environ, **(env or {})})
     except FileNotFoundError:
         raise SystemExit(f"`{command[0]}` is not installed; see tools/check_toolchains.sh") from None
     except subprocess.CalledProcessError as error:
@@ -78,7 +79,8 @@ def npm() -> None:
 
 
 def node() -> None:
-    """The Node package's JavaScript; its addon is made by `compile_workspace`."""
+    """The Node package: its addon, and its JavaScript."""
+    run("node", "describe.mjs", TYPES, library("zklock_node"), cwd=PACKAGE)
     run("npm", "run", "--silent", "build:types", cwd=PACKAGE)
 
 
@@ -118,17 +120,16 @@ NEEDS = {"python": ["venv"], "node": ["npm"], "java": ["jars"]}
 
 
 def compile_workspace(stale: list[str]) -> None:
-    """Runs cargo once for all parts; for Node's addon through the tool that also writes its types."""
+    """Runs cargo once for all parts."""
     # Cargo goes by the clock: a changed source that is older than the last build would be overlooked.
     for name in {name for part in stale for name in PARTS[part].changed()}:
         if (ROOT / name).exists():
             os.utime(ROOT / name)
-    workspace = ("--locked", "--workspace", "--quiet")
-    if "node" in stale:
-        napi = PACKAGE / "node_modules" / ".bin" / "napi"
-        run(napi, "build", "--platform", "--output-dir", "native", "--", *workspace, cwd=PACKAGE)
-    else:
-        run("cargo", "build", *workspace)
+    # The macros append to the description of Node's addon as they are expanded, which must be once, and now.
+    shutil.rmtree(TYPES, ignore_errors=True)
+    TYPES.mkdir(parents=True)
+    napi = {"NAPI_TYPE_DEF_TMP_FOLDER": str(TYPES), "NAPI_FORCE_BUILD_ZKLOCK_NODE": str(time.time_ns())}
+    run("cargo", "build", "--locked", "--workspace", "--quiet", env=napi)
 
 
 def ordered(names: list[str]) -> list[str]:

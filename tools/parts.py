@@ -122,7 +122,10 @@ PARTS = {
             (
                 *WORKSPACE,
                 *CORE,
-                *(f"bindings-node/{name}" for name in ("*.toml", "*.json", "build.rs", "src")),
+                *(
+                    f"bindings-node/{name}"
+                    for name in ("*.toml", "*.json", "build.rs", "describe.mjs", "src")
+                ),
             ),
             (PACKAGE / "native" / "index.js", PACKAGE / "dist" / "index.js"),
             override="ZKLOCK_NODE_PACKAGE",
