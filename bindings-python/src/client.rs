@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::errors::Failure;
+use crate::errors::Result;
 use crate::identity::{Secret, Tls, client_options};
 use crate::log;
 use crate::notice::Notice;
@@ -60,7 +60,7 @@ impl Client {
         sasl: Option<(String, String)>,
         tls: Option<Tls>,
         label: Option<String>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let client = lazy_client(hosts, session_timeout, connect_timeout, auth, acl, sasl, tls, label)?;
         log::ask(py);
         block_on(py, client.inner.ready())??;
@@ -85,7 +85,7 @@ impl Client {
     ///
     /// It reports on the connection, not on locks: for those see `Lease.on_lost`, also for how it is
     /// called.
-    fn on_state(&self, py: Python<'_>, callback: Py<PyAny>) -> Result<Notice, Failure> {
+    fn on_state(&self, py: Python<'_>, callback: Py<PyAny>) -> Result<Notice> {
         Notice::of_client(py, self.inner.states(), callback)
     }
 
@@ -108,7 +108,7 @@ impl Client {
     ///
     /// Raises `NotHeld` if there is no such node, `BadArgument` if it is not a contender's, `AuthFailed`,
     /// and `ConnectionFailed`.
-    fn revoke(&self, py: Python<'_>, node: &str) -> Result<(), Failure> {
+    fn revoke(&self, py: Python<'_>, node: &str) -> Result<()> {
         Ok(block_on(py, self.inner.revoke(node))??)
     }
 
@@ -120,7 +120,7 @@ impl Client {
     ///
     /// A holder that is in touch with the server learns of its loss within moments, but perhaps after the
     /// next one was granted the lock. Raises what `revoke` raises.
-    fn break_lock(&self, py: Python<'_>, node: &str) -> Result<(), Failure> {
+    fn break_lock(&self, py: Python<'_>, node: &str) -> Result<()> {
         Ok(block_on(py, self.inner.break_lock(node))??)
     }
 
@@ -129,7 +129,7 @@ impl Client {
     /// >>> client.close()
     ///
     /// Waits until the server has acknowledged it, for two seconds at most. Closing again does nothing.
-    fn close(&self, py: Python<'_>) -> Result<(), Failure> {
+    fn close(&self, py: Python<'_>) -> Result<()> {
         Ok(block_on(py, self.inner.close())??)
     }
 
@@ -138,7 +138,7 @@ impl Client {
     }
 
     #[pyo3(signature = (*_exception), text_signature = "($self, kind, value, trace, /)")]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> Result<(), Failure> {
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> Result<()> {
         // Inherited through fork, it is the parent's to close.
         block_on(py, self.inner.close())?.ok();
         Ok(())
@@ -162,44 +162,36 @@ pub(crate) fn lazy_client(
     sasl: Option<(String, String)>,
     tls: Option<Tls>,
     label: Option<String>,
-) -> Result<Client, Failure> {
+) -> Result<Client> {
     let options = client_options(hosts, session_timeout, connect_timeout, auth, acl, sasl, tls, label)?;
     Ok(Client { inner: zklock::Client::new(options) })
 }
 
 /// Begin to connect.
 #[pyfunction]
-pub(crate) fn start_connect(py: Python<'_>, client: &Bound<'_, Client>) -> Result<Pending, Failure> {
+pub(crate) fn start_connect(py: Python<'_>, client: &Client) -> Result<Pending> {
     log::ask(py);
-    let client = client.get().inner.clone();
+    let client = client.inner.clone();
     Pending::start(py, async move { client.ready().await })
 }
 
 /// Begin to ask a contender to give its lock up.
 #[pyfunction]
-pub(crate) fn start_revoke(
-    py: Python<'_>,
-    client: &Bound<'_, Client>,
-    node: String,
-) -> Result<Pending, Failure> {
-    let client = client.get().inner.clone();
+pub(crate) fn start_revoke(py: Python<'_>, client: &Client, node: String) -> Result<Pending> {
+    let client = client.inner.clone();
     Pending::start(py, async move { client.revoke(&node).await })
 }
 
 /// Begin to delete a contender's node.
 #[pyfunction]
-pub(crate) fn start_break_lock(
-    py: Python<'_>,
-    client: &Bound<'_, Client>,
-    node: String,
-) -> Result<Pending, Failure> {
-    let client = client.get().inner.clone();
+pub(crate) fn start_break_lock(py: Python<'_>, client: &Client, node: String) -> Result<Pending> {
+    let client = client.inner.clone();
     Pending::start(py, async move { client.break_lock(&node).await })
 }
 
 /// Begin to close.
 #[pyfunction]
-pub(crate) fn start_close(py: Python<'_>, client: &Bound<'_, Client>) -> Result<Pending, Failure> {
-    let closed = client.get().inner.close();
+pub(crate) fn start_close(py: Python<'_>, client: &Client) -> Result<Pending> {
+    let closed = client.inner.close();
     Pending::start(py, closed)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use zklock::{ErrorKind, binding};
 
-use crate::errors::Failure;
+use crate::errors::Result;
 
 /// What can move on, and has something for the interpreter when it does.
 pub(crate) trait Deliver: Send + Sync {
@@ -38,7 +38,7 @@ fn current() -> Option<&'static Delivery> {
 }
 
 /// Starts this process's delivery thread on first use.
-pub(crate) fn start() -> Result<(), Failure> {
+pub(crate) fn start() -> Result<()> {
     if current().is_some() {
         return Ok(());
     }

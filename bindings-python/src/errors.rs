@@ -14,6 +14,9 @@ pub(crate) enum Failure {
     Python(PyErr),
 }
 
+/// The result of what Python calls.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
 impl From<zklock::Error> for Failure {
     fn from(error: zklock::Error) -> Self {
         Self::Zklock(error)
@@ -39,7 +42,7 @@ impl From<Failure> for PyErr {
 }
 
 /// The exception class of a kind. They are defined in Python, where a class can have two bases.
-fn class(py: Python<'_>, kind: ErrorKind) -> PyResult<Bound<'_, PyType>> {
+pub(crate) fn class(py: Python<'_>, kind: ErrorKind) -> PyResult<Bound<'_, PyType>> {
     static BY_CODE: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let by_code = BY_CODE.import(py, "zklock._errors", "BY_CODE")?;
     Ok(by_code.as_any().get_item(kind.code())?.cast_into()?)

@@ -7,7 +7,7 @@ use zklock::ClientOptions;
 use zklock::binding::{Identity, TlsParts};
 
 use crate::arguments::PYTHON;
-use crate::errors::Failure;
+use crate::errors::Result;
 
 /// How to connect, from the arguments of a client.
 #[expect(clippy::too_many_arguments, reason = "those of the class")]
@@ -20,7 +20,7 @@ pub(crate) fn client_options(
     sasl: Option<(String, String)>,
     tls: Option<Tls>,
     label: Option<String>,
-) -> Result<ClientOptions, Failure> {
+) -> Result<ClientOptions> {
     let auth = auth.into_iter().map(|(scheme, Secret(credential))| (scheme, credential)).collect();
     let tls = tls.map(|Tls(files)| files.read()).transpose()?;
     let (session_timeout, connect_timeout) = (Some(session_timeout), Some(connect_timeout));
@@ -47,7 +47,7 @@ pub(crate) struct Tls(TlsParts<PathBuf>);
 impl Tls {
     #[new]
     #[pyo3(signature = (ca, *, cert=None, key=None))]
-    fn new(ca: PathBuf, cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Self, Failure> {
+    fn new(ca: PathBuf, cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Self> {
         Ok(Self(TlsParts::new(ca, cert, key)?))
     }
 }

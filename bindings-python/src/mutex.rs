@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use zklock::binding::parse_naming;
 
-use crate::errors::Failure;
+use crate::errors::Result;
 use crate::lock::Lock;
 use crate::source::Source;
 
@@ -46,12 +46,12 @@ impl Mutex {
         reentrant: bool,
         label: Option<String>,
         naming: &str,
-    ) -> Result<PyClassInitializer<Self>, Failure> {
+    ) -> Result<PyClassInitializer<Self>> {
         let mut options = zklock::MutexOptions::default();
         options.reentrant = reentrant;
         options.label = label;
         options.naming = parse_naming(naming)?;
         let inner = zklock::Mutex::with_options(client.0, path, options)?;
-        Ok(PyClassInitializer::from(Lock::new(inner, "Mutex").reentrant(reentrant)).add_subclass(Self))
+        Ok(Lock::new(inner, "Mutex", reentrant).add_subclass(Self))
     }
 }

@@ -9,7 +9,7 @@ use pyo3::types::{PyString, PyWeakrefReference};
 use zklock::{ClientState, States};
 
 use crate::deliver::{self, Deliver};
-use crate::errors::Failure;
+use crate::errors::Result;
 use crate::{exit, log};
 
 /// Says what there is to tell next; nothing at its end.
@@ -59,7 +59,7 @@ impl Notice {
         lease: &Bound<'_, PyAny>,
         event: impl Future<Output = bool> + Send + 'static,
         callback: Py<PyAny>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let weak = PyWeakrefReference::new(lease)?.unbind();
         let mut waiting = Some((Box::pin(event), weak));
         let source = move |context: &mut Context<'_>| match &mut waiting {
@@ -73,18 +73,14 @@ impl Notice {
     }
 
     /// Has `callback` called with each new state of a client.
-    pub(crate) fn of_client(
-        py: Python<'_>,
-        mut states: States,
-        callback: Py<PyAny>,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn of_client(py: Python<'_>, mut states: States, callback: Py<PyAny>) -> Result<Self> {
         let source = move |context: &mut Context<'_>| {
             pin!(states.next()).poll(context).map(|state| state.map(Argument::State))
         };
         Self::start(py, Box::new(source), callback)
     }
 
-    fn start(py: Python<'_>, source: Source, callback: Py<PyAny>) -> Result<Self, Failure> {
+    fn start(py: Python<'_>, source: Source, callback: Py<PyAny>) -> Result<Self> {
         exit::pause(py)?;
         log::refresh(py);
         deliver::start()?;

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::deliver::{self, Deliver};
-use crate::errors::Failure;
+use crate::errors::Result;
 use crate::{log, wait};
 
 /// The outcome of an operation of the core that has a counterpart in Python.
@@ -35,7 +35,16 @@ type Convert = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 type Outcome = zklock::Result<Convert>;
 
-type Operation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub(crate) type Operation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// An operation of the core, with what it comes to in Python.
+pub(crate) fn operation<T: IntoPython>(
+    operation: impl Future<Output = zklock::Result<T>> + Send + 'static,
+) -> Operation {
+    Box::pin(async move {
+        operation.await.map(|value| Box::new(move |py: Python<'_>| value.into_python(py)) as Convert)
+    })
+}
 
 /// An operation under way. Awaiting it waits for the outcome; `take()` then gives it, once.
 ///
@@ -68,18 +77,18 @@ struct Waiting {
 }
 
 impl Pending {
-    /// Begins `operation`.
-    pub(crate) fn start<F, T>(py: Python<'_>, operation: F) -> Result<Self, Failure>
-    where
-        F: Future<Output = zklock::Result<T>> + Send + 'static,
-        T: IntoPython,
-    {
-        let operation = async move {
-            operation.await.map(|value| Box::new(move |py: Python<'_>| value.into_python(py)) as Convert)
-        };
+    /// Begins an operation.
+    pub(crate) fn start<T: IntoPython>(
+        py: Python<'_>,
+        begun: impl Future<Output = zklock::Result<T>> + Send + 'static,
+    ) -> Result<Self> {
+        Self::start_operation(py, operation(begun))
+    }
+
+    pub(crate) fn start_operation(py: Python<'_>, operation: Operation) -> Result<Self> {
         wait::begin(py)?;
         let shared = Arc::<Shared>::default();
-        shared.state().operation = Some(Box::pin(operation));
+        shared.state().operation = Some(operation);
         let pending = Self { shared, process: std::process::id() };
         // What needs no answer from a server, such as re-entry, is done at once.
         if !pending.shared.poll(Waker::noop()) {
@@ -88,6 +97,12 @@ impl Pending {
             pending.shared.poll(&Waker::from(Arc::clone(&pending.shared)));
         }
         Ok(pending)
+    }
+
+    /// Fails if the operation has failed already.
+    pub(crate) fn check(&self) -> Result<()> {
+        let mut state = self.shared.state();
+        state.outcome.take_if(|outcome| outcome.is_err()).map_or(Ok(()), |outcome| Ok(outcome.map(drop)?))
     }
 }
 
@@ -108,7 +123,7 @@ impl Pending {
     }
 
     /// The outcome, or its exception.
-    fn take(&self, py: Python<'_>) -> Result<Py<PyAny>, Failure> {
+    fn take(&self, py: Python<'_>) -> Result<Py<PyAny>> {
         let outcome = self.shared.state().outcome.take();
         match outcome {
             Some(outcome) => Ok(outcome?(py)?),

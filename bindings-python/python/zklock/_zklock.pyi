@@ -10,12 +10,15 @@ from typing_extensions import disjoint_base
 _T = TypeVar("_T")
 
 __all__ = [
+    "Acquirable",
     "Client",
     "Contender",
     "Histogram",
     "Hold",
     "Lease",
     "Leases",
+    "Leaving",
+    "Level",
     "Lock",
     "MultiLock",
     "Mutex",
@@ -29,14 +32,14 @@ __all__ = [
     "Tls",
     "Transaction",
     "__version__",
-    "is_held",
-    "is_open",
     "lazy_client",
+    "leave",
+    "newest",
     "next_events",
     "owned_by",
+    "push",
     "shutdown",
     "start_acquire",
-    "start_acquire_all",
     "start_acquire_many",
     "start_break_lock",
     "start_close",
@@ -47,6 +50,7 @@ __all__ = [
     "start_release",
     "start_revoke",
     "start_wait_lost",
+    "take_newest",
 ]
 
 __version__: str
@@ -155,8 +159,35 @@ class Client:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
 
+@disjoint_base
+class Level:
+    """What leases have in common, one or several."""
+
+    def check(self) -> None:
+        """Return if the lock is held, or all locks of several leases. Sends nothing.
+
+        >>> with lock as lease:
+        ...     lease.check()
+
+        Raises `LockLost`, or `NotHeld` after a release.
+        """
+
+    def release(self, wait: bool = True) -> None:
+        """Release this level, from any thread, once. The last level of a hold frees the lock.
+
+        >>> with lock as lease:
+        ...     lease.release(wait=False)
+
+        Of several leases, release those that have not been released yet, the last one first.
+
+        Waits until the server has acknowledged it, or the session is over; with `wait=False` returns when
+        the release is on its way. It never fails because of the network.
+
+        Raises `NotHeld` the second time.
+        """
+
 @final
-class Lease:
+class Lease(Level):
     """Proof of holding a lock, returned by a successful acquire.
 
     >>> with lock as lease:
@@ -209,15 +240,6 @@ class Lease:
         In a forked child, `inherited through fork`. Sends nothing.
         """
 
-    def check(self) -> None:
-        """Return if the lock is held. Sends nothing.
-
-        >>> with lock as lease:
-        ...     lease.check()
-
-        Raises `LockLost`, or `NotHeld` after a release.
-        """
-
     def on_lost(self, callback: Callable[[Lease], object]) -> Notice:
         """Have `callback` called with the lease, once, when it is lost; soon, if it already is.
 
@@ -260,20 +282,8 @@ class Lease:
         -1 and None wait for ever. Raises `BadArgument` for any other time-out below zero.
         """
 
-    def release(self, wait: bool = True) -> None:
-        """Release this level, from any thread, once. The last level of a hold frees the lock.
-
-        >>> with lock as lease:
-        ...     lease.release(wait=False)
-
-        Waits until the server has acknowledged it, or the session is over; with `wait=False` returns when
-        the release is on its way. It never fails because of the network.
-
-        Raises `NotHeld` the second time.
-        """
-
 @final
-class Leases:
+class Leases(Level):
     """The leases of one acquire of several locks or permits, in the order in which they were taken.
 
     >>> with semaphore.acquire_many(3) as leases:
@@ -283,24 +293,6 @@ class Leases:
     Each may be released on its own. The end of a `with` block releases those that were not, and raises
     `LockLost` if one was lost. Leases that nothing refers to any more are released.
     """
-
-    def check(self) -> None:
-        """Return if all locks are held. Sends nothing.
-
-        >>> with semaphore.acquire_many(3) as leases:
-        ...     leases.check()
-
-        Raises `LockLost`, or `NotHeld` after the release of one.
-        """
-
-    def release(self, wait: bool = True) -> None:
-        """Release those that were not yet released, the last one first, from any thread.
-
-        >>> leases = semaphore.acquire_many(3)
-        >>> leases.release()
-
-        See `Lease.release`. Raises `NotHeld` if all were released already.
-        """
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Lease: ...
@@ -367,30 +359,11 @@ class Contender:
     def __ne__(self, other: object, /) -> bool: ...
 
 @disjoint_base
-class Lock:
-    """Something that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
-
-    >>> with lock as lease:
-    ...     write_report(lease.fencing_token)
-
-    The *owner* of a lock, who may acquire it again, is the thread. An owner that acquired a lock n
-    times releases it n times. Threads may share the lock object. When the object goes, levels that were
-    never released are released.
-    """
-
-    @property
-    def path(self) -> str:
-        """The lock path."""
-
-    @property
-    def lease(self) -> Lease | None:
-        """The calling thread's newest lease of this object that was not released, or None.
-
-        With `reentrant=False`, and of a semaphore: the object's, whoever acquired it.
-        """
+class Acquirable(Generic[_T]):
+    """A lock, or several locks taken as one."""
 
     def acquire(self, blocking: bool = True, timeout: float | None = -1) -> bool:
-        """Acquire the lock for the calling thread; False if it was not acquired in time, and only then.
+        """Acquire for the calling thread; False if that was not possible in time, and only then.
 
         >>> if lock.acquire(timeout=5):
         ...     lock.release()
@@ -413,9 +386,47 @@ class Lock:
         >>> if lock.acquire(blocking=False):
         ...     lock.release()
 
-        With `reentrant=False`, and of a semaphore: undo the object's newest acquire, whoever calls.
+        With `reentrant=False`, and for a semaphore: undo the object's newest acquire, whoever calls.
 
         Raises `NotHeld` if there is none.
+        """
+
+    def hold(self, timeout: float | None = -1) -> Hold[_T]:
+        """A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
+
+        >>> with lock.hold(timeout=5):
+        ...     print("held")
+        held
+
+        The message says whether the lock was taken or the servers were out of reach.
+        """
+
+    def __enter__(self) -> _T: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+@disjoint_base
+class Lock(Acquirable[Lease]):
+    """Something that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
+
+    >>> with lock as lease:
+    ...     write_report(lease.fencing_token)
+
+    The *owner* of a lock, who may acquire it again, is the thread. An owner that acquired a lock n
+    times releases it n times. Threads may share the lock object. When the object goes, levels that were
+    never released are released.
+    """
+
+    @property
+    def path(self) -> str:
+        """The lock path."""
+
+    @property
+    def lease(self) -> Lease | None:
+        """The calling thread's newest lease of this object that was not released, or None.
+
+        With `reentrant=False`, and of a semaphore: the object's, whoever acquired it.
         """
 
     def owned(self) -> bool:
@@ -447,21 +458,6 @@ class Lock:
 
         Two round trips, however many there are. Raises what `locked()` raises.
         """
-
-    def hold(self, timeout: float | None = -1) -> Hold[Lease]:
-        """A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
-
-        >>> with lock.hold(timeout=5):
-        ...     print("held")
-        held
-
-        The message says whether the lock was taken or the servers were out of reach.
-        """
-
-    def __enter__(self) -> Lease: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
 
 @final
 class Mutex(Lock):
@@ -697,7 +693,7 @@ class Semaphore(Lock):
         """
 
 @final
-class MultiLock:
+class MultiLock(Acquirable[Leases]):
     """Several locks as one: all are acquired, or none.
 
     >>> with zklock.MultiLock([lock, catalogue.write_lock]) as leases:
@@ -726,40 +722,9 @@ class MultiLock:
     def leases(self) -> Leases | None:
         """The calling thread's newest leases of this object that were not released, or None."""
 
-    def acquire(self, blocking: bool = True, timeout: float | None = -1) -> bool:
-        """Acquire all for the calling thread; False if not all were acquired in time. See `Lock.acquire`.
-
-        >>> both = zklock.MultiLock([lock, catalogue.write_lock])
-        >>> if both.acquire(timeout=5):
-        ...     both.release()
-        """
-
-    def release(self, wait: bool = True) -> None:
-        """Undo the calling thread's newest acquire of this object. See `Leases.release`.
-
-        >>> both = zklock.MultiLock([lock, catalogue.write_lock])
-        >>> if both.acquire(blocking=False):
-        ...     both.release()
-
-        Raises `NotHeld` if there is none.
-        """
-
-    def hold(self, timeout: float | None = -1) -> Hold[Leases]:
-        """A context manager that acquires all within `timeout` seconds, or raises `LockTimeout`.
-
-        >>> with zklock.MultiLock([lock, catalogue.write_lock]).hold(timeout=5) as leases:
-        ...     len(leases)
-        2
-        """
-
-    def __enter__(self) -> Leases: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
-
 @final
 class Hold(Generic[_T]):
-    """What the locks' `hold()` returns. May be entered again."""
+    """What the locks' `hold()` returns. Can be entered more than once."""
 
     def __enter__(self) -> _T: ...
     def __exit__(
@@ -857,6 +822,17 @@ class Notice:
         """
 
 @final
+class Leaving:
+    """The end of a scope. It begins before the release, to know whether there was a loss."""
+
+    def __new__(cls, level: Level) -> Self: ...
+    def end(self, raised: BaseException | None, cancelled: bool) -> None:
+        """Raise the loss, if there was one, from what the body raised, unless that matters more.
+
+        `cancelled` says that the body raised the cancellation that the loss brought about.
+        """
+
+@final
 class Owner:
     """Who may re-enter a lock; `zklock.aio` keeps one for each task."""
 
@@ -896,17 +872,18 @@ def start_connect(client: Client) -> Pending[None]: ...
 def start_close(client: Client) -> Pending[None]: ...
 def start_revoke(client: Client, node: str) -> Pending[None]: ...
 def start_break_lock(client: Client, node: str) -> Pending[None]: ...
-def start_acquire(lock: Lock, owner: Owner, patience: Patience) -> Pending[Lease]: ...
-def start_acquire_all(lock: MultiLock, owner: Owner, patience: Patience) -> Pending[Leases]: ...
+def start_acquire(lock: Acquirable[_T], owner: Owner, patience: Patience) -> Pending[_T]: ...
 def start_acquire_many(semaphore: Semaphore, count: int, patience: Patience) -> Pending[Leases]: ...
 def start_contenders(lock: Lock) -> Pending[list[Contender]]: ...
 def start_locked(lock: Lock) -> Pending[bool]: ...
-def start_release(lease: Lease) -> Pending[None]: ...
+def start_release(level: Level, wait: bool) -> Pending[None]: ...
 def start_commit(transaction: Transaction) -> Pending[None]: ...
 def start_wait_lost(lease: Lease) -> Pending[bool]: ...
-def is_held(lease: Lease) -> bool: ...
-def is_open(lease: Lease) -> bool: ...
-def owned_by(lock: Lock, owner: Owner | None) -> bool: ...
+def push(lock: Acquirable[Any], owner: Owner, level: Level, handle: object, scope: object | None) -> None: ...
+def newest(lock: Acquirable[Any], owner: Owner) -> Any: ...
+def take_newest(lock: Acquirable[Any], owner: Owner) -> Any: ...
+def leave(lock: Acquirable[Any], owner: Owner) -> Any: ...
+def owned_by(lock: Acquirable[Any], owner: Owner) -> bool: ...
 def next_events(
     verbosity: int,
 ) -> tuple[list[tuple[str, str, str, int, float, str, list[tuple[str, str]]]], int] | None: ...
