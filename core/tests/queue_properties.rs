@@ -105,7 +105,7 @@ fn asks(clients: usize, wishes: Wishes) -> BoxedStrategy<Step> {
         10 * halves => (0..clients, naming(), which.clone()).prop_map(|(c, n, w)| Step::ReadToo(c, n, w)),
         15 => (0..clients, which.clone()).prop_map(|(c, w)| Step::Leave(c, w)),
         30 => (0..clients, which.clone()).prop_map(|(c, w)| Step::Release(c, w)),
-        5 => (0..clients, which).prop_map(|(c, w)| Step::Guard(c, w)),
+        5 => (0..clients, which).prop_map(|(c, w)| Step::WatchHold(c, w)),
         5 => (0..clients).prop_map(Step::LookAgain),
         5 => (0..clients).prop_map(Step::Beat),
     ]

@@ -164,7 +164,7 @@ impl Slot {
     /// A hold has lasted for long, or its holder wants to be told at once when it is asked to give up the lock.
     pub(super) fn watch_hold(&mut self, node: &NodeName) {
         if self.holders.contains_key(node) {
-            self.hear(Event::Guard(node.clone()));
+            self.hear(Event::WatchHold(node.clone()));
         }
     }
 

@@ -61,7 +61,7 @@ pub enum Event {
     /// The holder through this node is done.
     Release(NodeName),
     /// The holder through this node has held for long enough to watch it (rule 12).
-    Guard(NodeName),
+    WatchHold(NodeName),
     /// A session began. The seed is random; the names of the session's nodes come from it.
     SessionBegan(u64),
     /// The session is over, and its nodes with it.

@@ -13,7 +13,7 @@ enum Input {
     Join(JoinId, Naming, Kind, Intent),
     Leave(JoinId),
     Release(NodeName),
-    Guard(NodeName),
+    WatchHold(NodeName),
     LookAgain,
     Beat,
     Began,
@@ -183,8 +183,8 @@ impl Client {
         }
     }
 
-    pub(crate) fn guard(&mut self, node: NodeName) {
-        self.inbox.push_back(Input::Guard(node));
+    pub(crate) fn watch_hold(&mut self, node: NodeName) {
+        self.inbox.push_back(Input::WatchHold(node));
     }
 
     pub(crate) fn look_again(&mut self) {
@@ -294,7 +294,7 @@ impl Client {
                 self.holds.remove(&node);
                 self.tell(Event::Release(node));
             }
-            Input::Guard(node) => self.tell(Event::Guard(node)),
+            Input::WatchHold(node) => self.tell(Event::WatchHold(node)),
             Input::LookAgain => self.tell(Event::LookAgain),
             Input::Beat => self.send_heartbeat(),
             Input::Began => {

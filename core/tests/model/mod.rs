@@ -40,7 +40,7 @@ pub(crate) enum Step {
     ReadToo(usize, Naming, usize),
     Leave(usize, usize),
     Release(usize, usize),
-    Guard(usize, usize),
+    WatchHold(usize, usize),
     LookAgain(usize),
     /// The driver sends a heartbeat, if it has a reason for one.
     Beat(usize),
@@ -133,10 +133,10 @@ impl World {
                     client.release(node);
                 }
             }
-            Step::Guard(client, which) => {
+            Step::WatchHold(client, which) => {
                 let client = self.client(client);
                 if let Some(node) = pick(client.holds.keys(), which) {
-                    client.guard(node);
+                    client.watch_hold(node);
                 }
             }
             Step::LookAgain(client) => self.client(client).look_again(),

@@ -339,7 +339,7 @@ impl Planted {
             }
             Event::Downgrade(reader, writer) => Event::Downgrade(reader, self.told_node(&writer)),
             Event::Release(node) => Event::Release(self.told_node(&node)),
-            Event::Guard(node) => Event::Guard(self.told_node(&node)),
+            Event::WatchHold(node) => Event::WatchHold(self.told_node(&node)),
             Event::Missing(node) => Event::Missing(self.told_node(&node)),
             event => event,
         }

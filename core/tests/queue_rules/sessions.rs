@@ -59,11 +59,11 @@ fn rule_11_session_lost_ends_the_wait_of_those_that_leave() {
 fn rule_12_a_long_hold_watches_its_node_and_a_deletion_is_a_loss() {
     let mut desk = Desk::new(1);
     let node = desk.hold(A, 5);
-    let guard = desk.tell([Event::Guard(name(&node))]);
-    assert_eq!(watched(&guard), [node.as_str()]);
-    assert_eq!(guard.len(), 1);
-    desk.tell([acknowledged(watches(&guard)[0].0)]);
-    assert_eq!(desk.tell([Event::Gone(watches(&guard)[0].0)]), [lost(&node)]);
+    let watching = desk.tell([Event::WatchHold(name(&node))]);
+    assert_eq!(watched(&watching), [node.as_str()]);
+    assert_eq!(watching.len(), 1);
+    desk.tell([acknowledged(watches(&watching)[0].0)]);
+    assert_eq!(desk.tell([Event::Gone(watches(&watching)[0].0)]), [lost(&node)]);
     assert!(desk.0.is_idle());
 }
 

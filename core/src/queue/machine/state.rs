@@ -101,7 +101,7 @@ impl Queue {
             Event::Downgrade(reader, writer) => self.downgrade(reader, writer),
             Event::Leave(join) => self.leave(join),
             Event::Release(name) => self.release(name),
-            Event::Guard(name) => self.guard(&name),
+            Event::WatchHold(name) => self.watch_hold(&name),
             Event::SessionBegan(seed) => drop(self.mint.get_or_insert_with(|| Mint::new(seed))),
             Event::SessionLost => self.session_lost(),
             Event::Connected => self.connected(),

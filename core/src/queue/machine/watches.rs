@@ -75,7 +75,7 @@ impl Queue {
     }
 
     /// A holder has held for long enough to watch its own node (rule 12).
-    pub(super) fn guard(&mut self, name: &NodeName) {
+    pub(super) fn watch_hold(&mut self, name: &NodeName) {
         let join = self.holder(name).and_then(|id| self.joins.get_mut(id));
         if let Some(Join { stage: Stage::Held(place), .. }) = join {
             place.confirmed = true;
