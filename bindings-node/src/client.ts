@@ -1,4 +1,4 @@
-import { connect, type NativeClient, type NativeConnectOptions, type NativeCredential } from '../native';
+import { connect, type NativeClient, type NativeConnectOptions } from '../native';
 
 import { run, untilDone } from './bridge';
 import {
@@ -123,8 +123,9 @@ export class Client {
   static async connect(hosts?: string, options: ConnectOptions = {}): Promise<Client> {
     if (hosts !== undefined) checkString('hosts', hosts);
     checkOptions(options, connectChecks);
-    const { auth = [], tls, ...rest } = options;
-    const settings = { ...rest, auth: auth.map(nativeCredential), tls: tls && nativeTls(tls) } as NativeConnectOptions;
+    const { auth = [], sasl, tls, ...rest } = options;
+    const given = { auth: auth.map(credentialOf), sasl: sasl && loginOf(sasl), tls: tls && tlsOf(tls) };
+    const settings = { ...rest, ...given } as NativeConnectOptions;
     closeClientsAtExit();
     const native = await run<NativeClient>((bridge) => connect(bridge, hosts, settings), untilDone);
     return new Client(native, ours);
@@ -272,28 +273,27 @@ const connectChecks = {
   connectTimeout: checkNumber,
   auth: checkIterable,
   acl: checkString,
-  sasl: checkLogin,
+  sasl: checkObject,
   tls: checkObject,
   label: checkString,
 };
 
-function checkLogin(name: string, value: unknown): void {
-  checkObject(name, value);
-  const { user, password } = value as Login;
+// What the native half takes: the parts in order, credentials as bytes, certificates as text.
+
+function credentialOf({ scheme, credential }: Credential): [string, Uint8Array] {
+  checkString('auth: scheme', scheme);
+  return [scheme, bytesOf('auth: credential', credential)];
+}
+
+function loginOf({ user, password }: Login): [string, string] {
   checkString('sasl: user', user);
   checkString('sasl: password', password);
+  return [user, password];
 }
 
-/** The native half takes bytes. */
-function nativeCredential({ scheme, credential }: Credential): NativeCredential {
-  checkString('auth: scheme', scheme);
-  return { scheme, credential: bytesOf('auth: credential', credential) };
-}
-
-/** The native half takes text. */
-function nativeTls({ ca, cert, key }: TlsOptions): object {
+function tlsOf({ ca, cert, key }: TlsOptions): (string | undefined)[] {
   const text = (name: string, pem: string | Uint8Array) => new TextDecoder().decode(bytesOf(`tls: ${name}`, pem));
-  return { ca: text('ca', ca), cert: cert && text('cert', cert), key: key && text('key', key) };
+  return [text('ca', ca), cert && text('cert', cert), key && text('key', key)];
 }
 
 export { internals as clientInternals };

@@ -1,6 +1,6 @@
 //! Leases.
 
-use napi::bindgen_prelude::BigInt;
+use napi::bindgen_prelude::{BigInt, ClassInstance};
 use napi_derive::napi;
 use zklock::{Lease, Leases, LossReason};
 
@@ -25,6 +25,11 @@ impl NativeLease {
     pub(crate) fn all(leases: Leases) -> Vec<Self> {
         leases.into_iter().map(Self::from).collect()
     }
+}
+
+/// Core's leases inside those of JavaScript.
+pub fn inside<'a>(leases: &'a [ClassInstance<'_, NativeLease>]) -> Vec<&'a Lease> {
+    leases.iter().map(|lease| &lease.lease).collect()
 }
 
 #[napi]

@@ -1,11 +1,11 @@
-import { type NativeContender, type NativeLease, NativeLock } from '../native';
+import type { NativeClient, NativeContender, NativeLease, NativeLock } from '../native';
 
 import { run, untilDone } from './bridge';
-import { checkBoolean, checkInstance, checkNumber, checkOptions, checkSignal, checkString } from './check';
+import { checkInstance, checkNumber, checkOptions, checkSignal, checkString } from './check';
 import { Client, clientInternals } from './client';
 import { type Contender, contenderOf } from './contender';
-import { BadArgumentError, LockTimeoutError, native, nullIf } from './errors';
-import { createLease, Lease, leaseInternals } from './lease';
+import { LockTimeoutError, nullIf } from './errors';
+import { checkLease, createLease, type Lease, nativeLeases } from './lease';
 import { innermostLease } from './scope';
 import { type Body, using, type UsingArguments } from './using';
 
@@ -45,9 +45,8 @@ export interface AcquireOptions extends WaitOptions {
   within?: Lease | undefined;
 }
 
-export function checkLease(name: string, value: unknown): void {
-  checkInstance(name, value, Lease);
-}
+/** How the options of every lock are checked. */
+export const lockChecks = { label: checkString, naming: checkString };
 
 /** How the options of every wait are checked. */
 export const waitChecks = { timeout: checkNumber, signal: checkSignal };
@@ -60,19 +59,11 @@ export interface LockInternals {
   readonly reentrant: boolean;
 }
 
-/** The internals of a mutex, or of a half of a read/write lock. */
-export function lockOf(
-  kind: 'mutex' | 'read' | 'write',
-  client: Client,
-  path: string,
-  options: MutexOptions,
-): LockInternals {
+/** Checks what every lock is created on; returns the native client. */
+export function clientFor(client: Client, path: string): NativeClient {
   checkInstance('client', client, Client);
   checkString('path', path);
-  checkOptions<MutexOptions>(options, { reentrant: checkBoolean, label: checkString, naming: checkString });
-  const { reentrant = true, label, naming } = options;
-  const lock = native(() => new NativeLock(kind, clientInternals(client).native, path, reentrant, label, naming));
-  return { native: lock, client, path, reentrant };
+  return clientInternals(client).native;
 }
 
 let internals: (lock: Lock) => LockInternals;
@@ -121,24 +112,15 @@ export class Lock {
   async acquire(options: AcquireOptions = {}): Promise<Lease> {
     checkOptions<AcquireOptions>(options, { ...waitChecks, within: checkLease });
     const { timeout, signal, within } = options;
-    if (within !== undefined) this.#checkWithin(within);
-    const { native, client, path, reentrant } = this.#internals;
-    const owner = reentrant ? (within ?? innermostLease(client, path)) : undefined;
+    const { native, client } = this.#internals;
+    const named = nativeLeases([within]);
+    const around = nativeLeases([innermostLease(this.#internals)]);
     const lease = await run<NativeLease>(
-      (bridge) => native.acquire(bridge, timeout, owner && leaseInternals(owner).native),
+      (bridge) => native.acquire(bridge, timeout, named, around),
       clientInternals(client).keepAlive,
       signal,
     );
     return createLease(lease, client);
-  }
-
-  #checkWithin(within: Lease): void {
-    const { client, path, reentrant } = this.#internals;
-    if (!reentrant) throw new BadArgumentError('within: this lock does not re-enter');
-    if (leaseInternals(within).client !== client || within.path !== path) {
-      throw new BadArgumentError(`within: must be a lease of ${path} on the same client, but is of ${within.path}`);
-    }
-    within.check();
   }
 
   /**

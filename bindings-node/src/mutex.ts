@@ -1,5 +1,9 @@
+import { mutex } from '../native';
+
+import { checkBoolean, checkOptions } from './check';
 import type { Client } from './client';
-import { Lock, lockOf, type MutexOptions } from './lock';
+import { native } from './errors';
+import { clientFor, Lock, lockChecks, type MutexOptions } from './lock';
 
 /**
  * A fair, reentrant, exclusive lock in the node layout of Curator's `InterProcessMutex`.
@@ -23,6 +27,9 @@ export class Mutex extends Lock {
    * @throws {BadArgumentError} if the path is malformed.
    */
   constructor(client: Client, path: string, options: MutexOptions = {}) {
-    super(lockOf('mutex', client, path, options));
+    const on = clientFor(client, path);
+    checkOptions<MutexOptions>(options, { ...lockChecks, reentrant: checkBoolean });
+    const { reentrant = true, label, naming = 'curator' } = options;
+    super({ native: native(() => mutex(on, path, reentrant, label, naming)), client, path, reentrant });
   }
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::any_lock::AnyLock;
 use crate::error::{Error, Result};
-use crate::lease::Lease;
 use crate::leases::Leases;
 use crate::lock::busy_is_none;
 use crate::owner::Owner;
@@ -61,26 +60,6 @@ impl MultiLock {
     #[must_use]
     pub fn locks(&self) -> &[AnyLock] {
         &self.locks
-    }
-
-    /// For each of the [`locks`](Self::locks), who must acquire it to re-enter what is held: the owner of a lease of
-    /// it, if there is one among these, and for all others one new owner.
-    ///
-    /// # Errors
-    /// [`Forked`](crate::ErrorKind::Forked).
-    pub fn owners_within(&self, held: &[&Lease]) -> Result<Vec<Owner>> {
-        let new = Owner::new();
-        self.locks
-            .iter()
-            .map(|lock| {
-                for lease in held {
-                    if lock.gave(lease)? {
-                        return Ok(lease.owner());
-                    }
-                }
-                Ok(new)
-            })
-            .collect()
     }
 
     /// Acquires all as a new owner, waiting as long as it takes.

@@ -6,6 +6,7 @@
 
 mod closing;
 mod draft;
+mod entering;
 mod errors;
 mod identity;
 mod language;
@@ -17,6 +18,7 @@ mod scope;
 
 pub use closing::close_all;
 pub use draft::Draft;
+pub use entering::owners;
 pub use errors::{bad_argument, error};
 pub use identity::{Identity, TlsParts};
 pub use language::{Language, Spelling, limit};
