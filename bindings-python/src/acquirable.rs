@@ -1,4 +1,4 @@
-//! What a lock and several locks as one have in common: owners, levels and scopes.
+//! What a lock and a `MultiLock` have in common: owners, levels and scopes.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -14,13 +14,13 @@ use crate::wait::block_on;
 
 /// What is acquired.
 pub(crate) trait Target: Send + Sync {
-    /// Begins to acquire it, which gives a `Level` of Python's.
+    /// Begins to acquire it; the outcome is a `Level` of Python's.
     fn acquire(&self, owner: zklock::Owner, patience: zklock::Patience) -> Operation;
 
     /// Whether the owner holds it, through any object.
     fn owned_by(&self, owner: zklock::Owner) -> zklock::Result<bool>;
 
-    /// What a message calls it.
+    /// Its name in messages.
     fn name(&self) -> String;
 }
 
@@ -28,8 +28,8 @@ pub(crate) trait Target: Send + Sync {
 #[pyclass(frozen, subclass, module = "zklock._zklock")]
 pub(crate) struct Acquirable {
     target: Box<dyn Target>,
-    /// Each with what the acquire has returned, and with the scope that it began: here that is the same.
-    /// `zklock.aio` keeps objects of its own.
+    /// Each with what the acquire returned, and with the scope that it began: here the two are the same object.
+    /// `zklock.aio` keeps its own objects.
     levels: Levels<Py<PyAny>, Py<PyAny>>,
 }
 
@@ -59,7 +59,7 @@ impl Acquirable {
         level(lease.bind(py))?.leave_scope(py, raised(exception).as_ref())
     }
 
-    /// The newest level of the calling thread; without re-entry of all.
+    /// The newest level of the calling thread; without re-entry, of any thread.
     pub(crate) fn newest_here(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.levels.newest(this_thread(), |lease| lease.clone_ref(py))
     }
@@ -83,7 +83,7 @@ pub(crate) fn raised<'py>(exception: &Bound<'py, PyTuple>) -> Option<Bound<'py, 
     exception.get_item(1).ok().filter(|value| !value.is_none())
 }
 
-/// What the calling thread acquired.
+/// What the calling thread has acquired.
 fn level<'a>(lease: &'a Bound<'_, PyAny>) -> PyResult<&'a Level> {
     Ok(lease.cast::<Level>()?.get())
 }
@@ -101,7 +101,7 @@ impl Acquirable {
     ///
     /// Other threads run while this one waits. Ctrl-C is answered within 0.2 s and leaves the queue.
     ///
-    /// Raises `BadArgument` for another negative time-out, for NaN, and for a time-out together with
+    /// Raises `BadArgument` for any other negative time-out, for NaN, and for a time-out together with
     /// `blocking=False`; `UpgradeRefused` for a write lock whose read lock the caller holds;
     /// `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within the
     /// client's `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
@@ -136,13 +136,13 @@ impl Acquirable {
     /// ...     print("held")
     /// held
     ///
-    /// The message says whether the lock was taken or the servers were out of reach.
+    /// The message says whether the lock was taken or the servers were unreachable.
     #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
     fn hold(slf: Py<Self>, timeout: Option<f64>) -> Result<Hold> {
         Ok(Hold { lock: slf, patience: patience(true, timeout)? })
     }
 
-    /// The levels of `zklock.aio` may be part of a circle.
+    /// The levels of `zklock.aio` may be part of a reference cycle.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.levels.visit(|handle, scope| visit.call(handle).and_then(|()| visit.call(scope)))
     }
@@ -191,7 +191,7 @@ pub(crate) fn start_acquire(
     Pending::start_operation(py, lock.target.acquire(owner.0, patience.0))
 }
 
-/// Keep what `owner` acquired, and the scope that it began, if it did.
+/// Keep what `owner` acquired, and the scope that it began, if any.
 #[pyfunction]
 #[pyo3(signature = (lock, owner, level, handle, scope))]
 pub(crate) fn push(
@@ -204,7 +204,7 @@ pub(crate) fn push(
     lock.levels.push(owner.0, level.0.clone(), handle, scope);
 }
 
-/// What `owner` has acquired last and not released; without re-entry, what anybody has.
+/// What `owner` acquired last and has not released; without re-entry, what any owner has.
 #[pyfunction]
 pub(crate) fn newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Option<Py<PyAny>> {
     lock.levels.newest(owner.0, |handle| handle.clone_ref(py))
@@ -216,7 +216,7 @@ pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> R
     lock.take_newest(py, owner.0, "task")
 }
 
-/// The scope that `owner` has begun last, which ends.
+/// The scope that `owner` began last, which ends.
 #[pyfunction]
 pub(crate) fn leave(lock: &Acquirable, owner: &Owner) -> Option<Py<PyAny>> {
     lock.levels.leave(owner.0).map(|(_, scope)| scope)

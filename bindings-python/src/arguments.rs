@@ -23,7 +23,7 @@ impl Owner {
     }
 }
 
-/// The owner that the calling thread is. Thread identifiers of the system are reused; these are not.
+/// The owner that represents the calling thread. The system reuses thread identifiers; these are never reused.
 pub(crate) fn this_thread() -> zklock::Owner {
     thread_local! {
         static OWNER: zklock::Owner = zklock::Owner::new();

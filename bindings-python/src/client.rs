@@ -11,23 +11,24 @@ use crate::pending::Pending;
 use crate::stats::Stats;
 use crate::wait::block_on;
 
-/// A connection to a ZooKeeper ensemble, shared by the locks made on it.
+/// A connection to a ZooKeeper ensemble, shared by the locks created on it.
 ///
 /// >>> with zklock.Client("zk1:2181,zk2:2181/chroot") as client:
 /// ...     lock = zklock.Mutex(client, "/locks/report")
 ///
 /// `hosts` names the servers: `host[:port]`, separated by commas, with an optional chroot at the end.
-/// Without it the environment variable `ZKLOCK_HOSTS` counts, else `127.0.0.1:2181`. Times are in
+/// The default is the environment variable `ZKLOCK_HOSTS`, or else `127.0.0.1:2181`. Times are in
 /// seconds. Servers that have not heard from this process for `session_timeout` free its locks. `label`
 /// is shown to operators in the data of the nodes.
 ///
 /// `auth` is a list of credentials to show to the servers: pairs of scheme and credential, such as
-/// `("digest", "user:password")`. `acl` says who may do what with the nodes that the client makes,
-/// parents included: `"open"` permits everything to everybody, and is the default; `"creator"` permits
+/// `("digest", "user:password")`. `acl` says who may do what with the nodes that the client creates,
+/// parents included: `"open"`, the default, permits everything to everyone; `"creator"` permits
 /// everything to those who show the same credentials; or give rules in the syntax of ZooKeeper's own
 /// command line, such as `"digest:user:hash:cdrwa,world:anyone:r"`. What is not permitted raises
-/// `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows at the nodes.
-/// Locks that are made with a hosts string show no credentials.
+/// `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows only when a
+/// node refuses access.
+/// Locks created with a hosts string present no credentials.
 ///
 /// `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
 /// once. `tls` encrypts the connections.
@@ -67,7 +68,7 @@ impl Client {
         Ok(client)
     }
 
-    /// `connecting`, `connected`, `suspended` (out of touch; the session may live on) or `closed`.
+    /// `connecting`, `connected`, `suspended` (disconnected; the session may survive) or `closed`.
     #[getter]
     fn state(&self) -> &'static str {
         self.inner.state().as_str()
@@ -89,7 +90,7 @@ impl Client {
         Notice::of_client(py, self.inner.states(), callback)
     }
 
-    /// What the client has done since it was made. Sends nothing, and works for a closed client, too.
+    /// What the client has done since it was created. Sends nothing, and works for a closed client too.
     ///
     /// >>> client.stats().acquisitions
     /// 0
@@ -97,7 +98,7 @@ impl Client {
         self.inner.stats().into()
     }
 
-    /// Ask a contender to give its lock up, as Curator's `Revoker` does.
+    /// Ask a contender to give up its lock, as Curator's `Revoker` does.
     ///
     /// >>> with lock as lease:
     /// ...     client.revoke(lease.node)
@@ -112,13 +113,13 @@ impl Client {
         Ok(block_on(py, self.inner.revoke(node))??)
     }
 
-    /// Take a contender's lock, or its place in the queue, away: delete its node. For operators.
+    /// Take away a contender's lock, or its place in the queue, by deleting its node. For operators.
     ///
     /// >>> for contender in lock.contenders():
     /// ...     if contender.host == "retired.example.org":
     /// ...         client.break_lock(f"{lock.path}/{contender.node}")
     ///
-    /// A holder that is in touch with the server learns of its loss within moments, but perhaps after the
+    /// A holder that is connected to the server learns of its loss within moments, but perhaps after the
     /// next one was granted the lock. Raises what `revoke` raises.
     fn break_lock(&self, py: Python<'_>, node: &str) -> Result<()> {
         Ok(block_on(py, self.inner.break_lock(node))??)

@@ -1,4 +1,5 @@
-//! The delivery thread: it tells event loops and callbacks what there is to tell, so that the core's thread never waits for the interpreter.
+//! The delivery thread: it tells event loops and callbacks what has happened, so that the core's thread never waits for
+//! the interpreter.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -9,9 +10,9 @@ use zklock::{ErrorKind, binding};
 
 use crate::errors::Result;
 
-/// What can move on, and has something for the interpreter when it does.
+/// Something that can proceed, and then has something for the interpreter.
 pub(crate) trait Deliver: Send + Sync {
-    /// Moves on. Runs on the delivery thread. False if there is no interpreter any more.
+    /// Proceeds. Runs on the delivery thread. False if there is no longer an interpreter.
     fn deliver(self: Arc<Self>) -> bool;
 }
 
@@ -54,7 +55,7 @@ pub(crate) fn start() -> Result<()> {
     Ok(())
 }
 
-/// Has the delivery thread look at an operation that can move on.
+/// Has the delivery thread handle an operation that can proceed.
 pub(crate) fn send(operation: Arc<dyn Deliver>) {
     if let Some(delivery) = current() {
         // Refused after the end of the thread, which is near the end of the process.

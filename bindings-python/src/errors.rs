@@ -5,7 +5,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 use zklock::ErrorKind;
 
-/// What a method of the binding fails with, so that `?` takes the core's errors and Python's exceptions alike.
+/// The error of a method of the binding, so that `?` accepts both the core's errors and Python's exceptions.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// One of zklock's own exceptions.

@@ -33,8 +33,8 @@ impl Held for zklock::Lease {
 /// >>> with lock as lease:
 /// ...     write_report(lease.fencing_token)
 ///
-/// Every acquire gives a lease of its own. Those of one owner on one path share node, token and state;
-/// the last one released frees the lock. A lease that nothing refers to any more is released.
+/// Every acquire returns its own lease. Those of one owner on one path share node, token and state;
+/// the last one released frees the lock. A lease without references is released.
 #[pyclass(frozen, weakref, extends = Level, module = "zklock")]
 pub(crate) struct Lease(Arc<zklock::Lease>);
 
@@ -52,7 +52,7 @@ impl IntoPython for zklock::Lease {
 
 #[pymethods]
 impl Lease {
-    /// The lock path, as given when the lock was made.
+    /// The lock path, as given when the lock was created.
     #[getter]
     fn path(&self) -> &str {
         self.0.path()
@@ -66,7 +66,7 @@ impl Lease {
 
     /// A number that grows from holder to holder over the life of the ensemble.
     ///
-    /// Hand it to the resource that the lock guards, and let the resource refuse smaller ones: a process
+    /// Pass it to the resource that the lock guards, and let the resource refuse smaller ones: a process
     /// that was paused cannot know that it lost the lock.
     #[getter]
     fn fencing_token(&self) -> i64 {
@@ -79,19 +79,19 @@ impl Lease {
         self.0.session_id()
     }
 
-    /// `held`; `suspended` while the server is out of reach; `lost` for good; or `released`.
+    /// `held`; `suspended` while the server is unreachable; `lost` for good; or `released`.
     ///
-    /// A suspended lease is still good, for `remaining` seconds: it is held again if the server answers in
+    /// A suspended lease is still valid, for `remaining` seconds: it is held again if the server answers in
     /// time, and lost if it does not. Sends nothing.
     #[getter]
     fn state(&self) -> &'static str {
         self.0.state().as_str()
     }
 
-    /// For how many seconds nobody else can have the lock, whatever happens; 0 if lost or released.
+    /// For how many seconds no one else can get the lock, whatever happens; 0 if lost or released.
     ///
     /// It runs out half the session time-out after the last write that the server acknowledged, and is
-    /// prolonged while the server answers. Sends nothing.
+    /// extended while the server answers. Sends nothing.
     #[getter]
     fn remaining(&self) -> f64 {
         self.0.remaining().as_secs_f64()
@@ -120,13 +120,13 @@ impl Lease {
         Notice::of_lease(slf.as_any(), async move { ended.await.is_some() }, callback)
     }
 
-    /// Have `callback` called with the lease, once, when somebody asks for the lock to be given up.
+    /// Have `callback` called with the lease, once, when another contender asks for the lock.
     ///
     /// >>> asked = threading.Event()
     /// >>> with lock as lease:
     /// ...     notice = lease.on_revoke(lambda lease: asked.set())
     ///
-    /// They ask with `Client.revoke`, or Curator's `Revoker`; a request that was made before this call
+    /// It asks with `Client.revoke`, or Curator's `Revoker`; a request that was made before this call
     /// counts. The lease stays held: the holder decides whether to release it. How it is called: see
     /// `on_lost`.
     fn on_revoke(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> Result<Notice> {

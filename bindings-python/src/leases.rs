@@ -33,8 +33,8 @@ impl Held for Shared {
 /// ...     len(leases)
 /// 3
 ///
-/// Each may be released on its own. The end of a `with` block releases those that were not, and raises
-/// `LockLost` if one was lost. Leases that nothing refers to any more are released.
+/// Each may be released separately. The end of a `with` block releases those that were not, and raises
+/// `LockLost` if one was lost. Leases without references are released.
 #[pyclass(frozen, sequence, weakref, extends = Level, module = "zklock")]
 pub(crate) struct Leases {
     inner: Arc<Shared>,

@@ -1,4 +1,4 @@
-//! What one acquire gives: a lease, or several.
+//! What one acquire returns: a lease, or several.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Level {
     /// >>> with lock as lease:
     /// ...     lease.release(wait=False)
     ///
-    /// Of several leases, release those that have not been released yet, the last one first.
+    /// For several leases: release those that have not been released yet, the last one first.
     ///
     /// Waits until the server has acknowledged it, or the session is over; with `wait=False` returns when
     /// the release is on its way. It never fails because of the network.

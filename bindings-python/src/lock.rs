@@ -1,4 +1,4 @@
-//! `zklock.Lock`: all that mutexes and the halves of read/write locks can do; they differ in how they are made.
+//! `zklock.Lock`: all that mutexes and the halves of read/write locks can do; they differ in how they are created.
 
 use pyo3::prelude::*;
 use zklock::AnyLock;
@@ -30,14 +30,14 @@ impl Target for AnyLock {
 /// >>> with lock as lease:
 /// ...     write_report(lease.fencing_token)
 ///
-/// The *owner* of a lock, who may acquire it again, is the thread. An owner that acquired a lock n
+/// The *owner* of a lock, which may acquire it again, is the thread. An owner that acquired a lock n
 /// times releases it n times. Threads may share the lock object. When the object goes, levels that were
 /// never released are released.
 #[pyclass(frozen, subclass, weakref, extends = Acquirable, module = "zklock")]
 pub(crate) struct Lock {
     // Cloned for what outlives the call that starts it.
     pub(crate) inner: AnyLock,
-    /// What it is called in Python.
+    /// Its name in Python.
     name: &'static str,
 }
 
@@ -60,9 +60,9 @@ impl Lock {
         self.inner.path()
     }
 
-    /// The calling thread's newest lease of this object that was not released, or None.
+    /// The calling thread's newest lease of this object that has not been released, or None.
     ///
-    /// With `reentrant=False`, and of a semaphore: the object's, whoever acquired it.
+    /// With `reentrant=False`, and for a semaphore: the object's newest, whoever acquired it.
     #[getter]
     fn lease(slf: &Bound<'_, Self>) -> Option<Py<PyAny>> {
         slf.as_super().get().newest_here(slf.py())
@@ -74,23 +74,23 @@ impl Lock {
     /// ...     lock.owned()
     /// True
     ///
-    /// With `reentrant=False`, and of a semaphore: whether this object holds it, whoever acquired it.
+    /// With `reentrant=False`, and for a semaphore: whether this object holds it, whoever acquired it.
     fn owned(slf: &Bound<'_, Self>) -> Result<bool> {
         slf.as_super().get().owned_by(this_thread())
     }
 
-    /// Whether anybody holds the lock or waits for it, as of now: it may have changed when this returns.
+    /// Whether any contender holds the lock or waits for it; that may have changed when this returns.
     ///
     /// >>> lock.locked()
     /// False
     ///
-    /// Of a semaphore: whether no permit is free. One read, whoever holds it. Raises `ConnectionFailed` if
+    /// For a semaphore: whether no permit is free. One read, whoever holds it. Raises `ConnectionFailed` if
     /// no server answers within the client's `connect_timeout`.
     fn locked(&self, py: Python<'_>) -> Result<bool> {
         Ok(block_on(py, self.inner.locked())??)
     }
 
-    /// Who contends for the lock, in the order of the queue: those that hold it first.
+    /// The contenders for the lock, in queue order: holders first.
     ///
     /// >>> with lock:
     /// ...     lock.contenders()[0].language
@@ -114,7 +114,7 @@ pub(crate) fn start_locked(py: Python<'_>, lock: &Lock) -> Result<Pending> {
     Pending::start(py, async move { lock.locked().await })
 }
 
-/// Begin to ask who contends.
+/// Begin to ask for the contenders.
 #[pyfunction]
 pub(crate) fn start_contenders(py: Python<'_>, lock: &Lock) -> Result<Pending> {
     let lock = lock.inner.clone();

@@ -24,23 +24,23 @@ impl Target for Arc<zklock::MultiLock> {
     }
 }
 
-/// Several locks as one: all are acquired, or none.
+/// Several locks taken as one: all, or none.
 ///
 /// >>> with zklock.MultiLock([lock, catalogue.write_lock]) as leases:
 /// ...     len(leases)
 /// 2
 ///
 /// Any kinds may be mixed. They are taken in one order that all zklock programs share: by ensemble,
-/// then by path from the root; so two of them cannot wait for each other. A lock that is named twice is
-/// taken once; of a read/write lock the write half is taken before the read half. The time-out is one
-/// for all. If one cannot be acquired, those before it are released; if one is lost while another is
+/// then by path from the root; so two programs cannot wait for each other. A lock that is named twice is
+/// taken once; the write half of a read/write lock is taken before the read half. One time-out covers
+/// all. If one cannot be acquired, those before it are released; if one is lost while another is
 /// waited for, all are released and acquired anew.
 ///
-/// The owner is the thread, as of its locks. Acquiring is refused with `BadArgument` for an owner that
+/// The owner is the thread, as for its locks. Acquiring is refused with `BadArgument` for an owner that
 /// holds one of the locks but not one that comes before it: taking that now would break the order.
 ///
-/// Raises `BadArgument` for no locks; for one path through two clients, or as locks of two kinds; and
-/// for a lock named twice that does not re-enter.
+/// Raises `BadArgument` for an empty list; for one path through two clients, or as locks of two kinds;
+/// and for a lock without re-entry that is named twice.
 #[pyclass(frozen, weakref, extends = Acquirable, module = "zklock")]
 pub(crate) struct MultiLock(Arc<zklock::MultiLock>);
 
@@ -62,7 +62,7 @@ impl MultiLock {
         self.0.locks().iter().map(zklock::AnyLock::path).collect()
     }
 
-    /// The calling thread's newest leases of this object that were not released, or None.
+    /// The calling thread's newest leases of this object that have not been released, or None.
     #[getter]
     fn leases(slf: &Bound<'_, Self>) -> Option<Py<PyAny>> {
         slf.as_super().get().newest_here(slf.py())

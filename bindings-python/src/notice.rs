@@ -12,12 +12,12 @@ use crate::deliver::{self, Deliver};
 use crate::errors::Result;
 use crate::{exit, log};
 
-/// Says what there is to tell next; nothing at its end.
+/// The next thing to report; nothing at its end.
 type Source = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Argument>> + Send>;
 
 /// What a callback is called with.
 enum Argument {
-    /// Weak: a lease that nothing else refers to is released, and not told of.
+    /// Weak: a lease without other references is released, and not reported.
     Lease(Py<PyWeakrefReference>),
     State(ClientState),
 }
@@ -31,7 +31,7 @@ impl Argument {
     }
 }
 
-/// A callback that was asked for, with `Lease.on_lost`, `Lease.on_revoke` or `Client.on_state`.
+/// A callback registered with `Lease.on_lost`, `Lease.on_revoke` or `Client.on_state`.
 ///
 /// >>> notice = client.on_state(lambda state: print("now", state))
 /// >>> notice.cancel()
@@ -41,7 +41,7 @@ pub(crate) struct Notice {
     process: u32,
 }
 
-/// What the core wakes when there is something to tell.
+/// What the core wakes when there is something to report.
 struct Shared {
     progress: Mutex<Progress>,
     callback: Py<PyAny>,
@@ -49,7 +49,7 @@ struct Shared {
 
 struct Progress {
     source: Option<Source>,
-    /// To be told, by the delivery thread.
+    /// To be reported, by the delivery thread.
     due: Option<Argument>,
 }
 
@@ -95,7 +95,7 @@ impl Notice {
 
 #[pymethods]
 impl Notice {
-    /// Call nothing any more. A call that has begun goes on.
+    /// Stop calling the callback. A call that has begun continues.
     ///
     /// >>> notice = client.on_state(lambda state: print("now", state))
     /// >>> notice.cancel()
@@ -133,7 +133,7 @@ impl Shared {
     }
 
     fn tell(&self, py: Python<'_>) {
-        // Taken by whoever comes first, this or `cancel`.
+        // Taken by the first to come, this or `cancel`.
         let due = self.progress().due.take();
         if let Some(argument) = due.and_then(|due| due.resolve(py))
             && let Err(error) = self.callback.call1(py, (argument,))

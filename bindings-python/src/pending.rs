@@ -30,7 +30,7 @@ impl IntoPython for bool {
     }
 }
 
-/// Holds an outcome, and converts it for whoever asks for it.
+/// Holds an outcome, and converts it on request.
 type Convert = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 type Outcome = zklock::Result<Convert>;
@@ -48,7 +48,7 @@ pub(crate) fn operation<T: IntoPython>(
 
 /// An operation under way. Awaiting it waits for the outcome; `take()` then gives it, once.
 ///
-/// The outcome stays on this side until somebody asks for it. So a lease that arrives in the tick in
+/// The outcome stays on this side until it is asked for. So a lease that arrives in the tick in
 /// which its task is cancelled, or after the end of its event loop, is still here to be released.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Pending {
@@ -166,7 +166,7 @@ impl Shared {
         pending
     }
 
-    /// Moves the operation on; true if there is an outcome now.
+    /// Lets the operation proceed; true if there is an outcome now.
     fn poll(&self, waker: &Waker) -> bool {
         let mut state = self.state();
         if let Some(operation) = &mut state.operation
@@ -185,7 +185,7 @@ impl Shared {
 }
 
 impl Deliver for Shared {
-    /// Completes the future of whoever waits for the outcome, through its event loop.
+    /// Completes the future that waits for the outcome, through its event loop.
     fn deliver(self: Arc<Self>) -> bool {
         if !self.poll(&Waker::from(Arc::clone(&self))) || self.state().waiting.is_none() {
             return true;
@@ -234,7 +234,7 @@ impl WakeUp {
 
 impl Drop for WakeUp {
     fn drop(&mut self) {
-        // Dropped without a call: the event loop is closed, and nobody will ask for the outcome any more.
+        // Dropped without a call: the event loop is closed, and the outcome will never be asked for.
         if let Some(shared) = self.take() {
             shared.abandon();
         }

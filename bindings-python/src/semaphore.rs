@@ -34,8 +34,8 @@ use crate::wait::block_on;
 /// All contenders on a path must agree on the number of permits. A contender that finds another number
 /// there, when it first uses the path or when it has to wait, gets `PermitsMismatch`. With
 /// `shared_count` the number is read instead from the node at that path, which is one of Curator's
-/// `SharedCount`: four bytes, the highest first. It is read at every acquire, and those that wait learn
-/// of a change.
+/// `SharedCount`: four bytes, the highest first. It is read at every acquire, and waiters learn of a
+/// change.
 ///
 /// `contenders()` lists a node for each permit that is held or whose turn it is (`leases/…`), then
 /// those that take turns (`locks/…`), of which the first is the one that is waiting for its permits.
@@ -83,7 +83,7 @@ impl Semaphore {
         }
     }
 
-    /// Acquire `count` permits, all or none, and return their leases: a context manager, too.
+    /// Acquire `count` permits, all or none, and return their leases: also a context manager.
     ///
     /// >>> with semaphore.acquire_many(3, timeout=10) as leases:
     /// ...     leases[2].state

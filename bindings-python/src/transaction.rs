@@ -12,7 +12,7 @@ use crate::wait::block_on;
 /// >>> with lock as lease:
 /// ...     lease.transaction().set_data("/state", b"done", version=0).create("/report").commit()
 ///
-/// So they need no fencing token: a holder that was paused, and whose lock went to somebody else,
+/// So they need no fencing token: a holder that was paused, and whose lock went to another client,
 /// changes nothing. Paths are absolute, below the client's chroot. Nodes are created persistent, with
 /// the client's access control list. Every method but `commit` returns the transaction.
 #[pyclass(frozen, module = "zklock")]
