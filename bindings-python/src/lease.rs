@@ -8,25 +8,11 @@ use zklock::ErrorKind;
 
 use crate::arguments::wait_limit;
 use crate::errors::Result;
-use crate::level::{Held, Level, Released};
+use crate::level::Level;
 use crate::notice::Notice;
 use crate::pending::{IntoPython, Pending};
 use crate::transaction::Transaction;
 use crate::wait::block_on_for;
-
-impl Held for zklock::Lease {
-    fn check(&self) -> zklock::Result<()> {
-        self.check()
-    }
-
-    fn release(&self) -> Released {
-        Box::pin(self.release())
-    }
-
-    fn release_in_background(&self) -> zklock::Result<()> {
-        self.release_in_background()
-    }
-}
 
 /// Proof of holding a lock, returned by a successful acquire.
 ///

@@ -8,24 +8,10 @@ use pyo3::types::{PyIterator, PyTuple};
 
 use crate::acquirable::raised;
 use crate::lease::Lease;
-use crate::level::{Held, Level, Released};
+use crate::level::Level;
 use crate::pending::IntoPython;
 
 type Shared = zklock::Leases<Arc<zklock::Lease>>;
-
-impl Held for Shared {
-    fn check(&self) -> zklock::Result<()> {
-        self.check()
-    }
-
-    fn release(&self) -> Released {
-        Box::pin(self.release())
-    }
-
-    fn release_in_background(&self) -> zklock::Result<()> {
-        self.release_in_background()
-    }
-}
 
 /// The leases of one acquire of several locks or permits, in the order in which they were taken.
 ///

@@ -1,6 +1,5 @@
 //! What one acquire returns: a lease, or several.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyException;
@@ -12,21 +11,9 @@ use crate::errors::{Failure, Result, class};
 use crate::pending::Pending;
 use crate::wait::block_on;
 
-/// The acknowledgement of a release.
-pub(crate) type Released = Pin<Box<dyn Future<Output = zklock::Result<()>> + Send>>;
-
-/// What can be checked and released.
-pub(crate) trait Held: Acquired {
-    fn check(&self) -> zklock::Result<()>;
-
-    fn release(&self) -> Released;
-
-    fn release_in_background(&self) -> zklock::Result<()>;
-}
-
 /// What leases have in common, one or several.
 #[pyclass(frozen, subclass, module = "zklock._zklock")]
-pub(crate) struct Level(pub(crate) Arc<dyn Held>);
+pub(crate) struct Level(pub(crate) Arc<dyn Acquired>);
 
 impl Level {
     /// Releases at the end of a scope: silent if the body did it already, or if a forked child inherited the scope.

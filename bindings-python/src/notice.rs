@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyWeakrefReference};
+use zklock::binding::Origin;
 use zklock::{ClientState, States};
 
 use crate::deliver::{self, Deliver};
@@ -38,7 +39,7 @@ impl Argument {
 #[pyclass(frozen, module = "zklock")]
 pub(crate) struct Notice {
     shared: Arc<Shared>,
-    process: u32,
+    origin: Origin,
 }
 
 /// What the core wakes when there is something to report.
@@ -89,7 +90,7 @@ impl Notice {
         if shared.poll() {
             deliver::send(shared.clone());
         }
-        Ok(Self { shared, process: std::process::id() })
+        Ok(Self { shared, origin: Origin::new() })
     }
 }
 
@@ -101,7 +102,7 @@ impl Notice {
     /// >>> notice.cancel()
     fn cancel(&self) {
         // In a forked child nothing is called, and one of the parent's threads may have held the lock.
-        if self.process == std::process::id() {
+        if self.origin.is_here() {
             let over = Progress { source: None, due: None };
             let over = std::mem::replace(&mut *self.shared.progress(), over);
             drop(over);

@@ -8,6 +8,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use zklock::binding::Origin;
 
 use crate::deliver::{self, Deliver};
 use crate::errors::Result;
@@ -53,7 +54,7 @@ pub(crate) fn operation<T: IntoPython>(
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Pending {
     shared: Arc<Shared>,
-    process: u32,
+    origin: Origin,
 }
 
 /// What the awaiting side and the delivery thread share. Also what the core wakes when there is progress.
@@ -89,7 +90,7 @@ impl Pending {
         wait::begin(py)?;
         let shared = Arc::<Shared>::default();
         shared.state().operation = Some(operation);
-        let pending = Self { shared, process: std::process::id() };
+        let pending = Self { shared, origin: Origin::new() };
         // What needs no answer from a server, such as re-entry, is done at once.
         if !pending.shared.poll(Waker::noop()) {
             log::refresh(py);
@@ -134,7 +135,7 @@ impl Pending {
     /// Give up the rest of the operation: leave the queue, and release a lease that nobody took.
     fn abandon(&self) {
         // In a forked child nothing goes on, and one of the parent's threads may have held the lock.
-        if self.process == std::process::id() {
+        if self.origin.is_here() {
             self.shared.abandon();
         }
     }
