@@ -29,7 +29,7 @@ pub(crate) struct Leases {
 
 impl IntoPython for zklock::Leases {
     fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let inner = Arc::new(self.shared());
+        let inner = Arc::new(self.into_arcs());
         let leases = inner.iter().map(|lease| Lease::new(py, Arc::clone(lease)));
         let leases = PyTuple::new(py, leases.collect::<PyResult<Vec<_>>>()?)?.unbind();
         let level = PyClassInitializer::from(Level(Arc::clone(&inner) as _));

@@ -30,7 +30,7 @@ use crate::lease_state::{LeaseState, LossReason};
 /// # }
 /// ```
 ///
-/// `L` is [`Lease`], or an [`Arc`] of it if each must live as long as it is in use (see [`shared`](Self::shared)).
+/// `L` is [`Lease`], or an [`Arc`] of it if each must live as long as it is in use (see [`into_arcs`](Self::into_arcs)).
 #[derive(Debug)]
 pub struct Leases<L = Lease>(Vec<L>);
 
@@ -48,7 +48,7 @@ impl Leases {
 
     /// The same leases, each of which others may hold too: it is released when the last of them drops it.
     #[must_use]
-    pub fn shared(self) -> Leases<Arc<Lease>> {
+    pub fn into_arcs(self) -> Leases<Arc<Lease>> {
         Leases(self.into_iter().map(Arc::new).collect())
     }
 }
