@@ -1,76 +1,13 @@
-import { connect, type NativeClient, type NativeConnectOptions } from '../native';
+import { connect, type NativeClient } from '../native';
 
 import { run, untilDone } from './bridge';
-import {
-  bytesOf,
-  checkFunction,
-  checkIterable,
-  checkNumber,
-  checkObject,
-  checkOptions,
-  checkOurs,
-  checkString,
-  ours,
-} from './check';
+import { checkFunction, checkOurs, checkString, ours } from './check';
+import { type ConnectOptions, nativeOptions } from './connect';
 import { BadArgumentError } from './errors';
 import { closeClientsAtExit } from './exit';
 import { KeepAlive } from './keep-alive';
 import { type ClientState, type StateListener, StateListeners } from './state';
 import type { Stats } from './stats';
-
-export interface ConnectOptions {
-  /**
-   * The session time-out to request, in ms: the server frees the locks of a client from which it has not heard for this
-   * long. The server may set another one. Default: 10 000.
-   */
-  sessionTimeout?: number | undefined;
-  /** How long to wait for the first answer from any server, in ms. Default: 10 000. */
-  connectTimeout?: number | undefined;
-  /**
-   * Credentials to present to the servers; for the scheme `digest`, `user:password`. A server accepts any password of
-   * that scheme: a wrong one only shows when a node refuses access.
-   */
-  auth?: readonly Credential[] | undefined;
-  /**
-   * Who may do what with the nodes that the client creates, parents included: `open`, the default, is everybody;
-   * `creator` is everybody who presents the same credentials; or rules as in ZooKeeper's command line,
-   * `digest:user:hash:cdrwa,world:anyone:r`. An operation that is not permitted rejects with `AuthFailedError`.
-   */
-  acl?: string | undefined;
-  /**
-   * A user and password for SASL (DIGEST-MD5). If the server refuses them, `connect()` rejects with `AuthFailedError`.
-   */
-  sasl?: Login | undefined;
-  /** Encrypts the connection to every server. Default: no encryption. */
-  tls?: TlsOptions | undefined;
-  /** A name for this client, shown to operators in the data of its nodes. */
-  label?: string | undefined;
-}
-
-/** A user and password for SASL. */
-export interface Login {
-  user: string;
-  password: string;
-}
-
-/** What encryption needs, in PEM. */
-export interface TlsOptions {
-  /**
-   * The certificates of the authorities to trust. A server's certificate must be for the name or address under which
-   * the client reaches it.
-   */
-  ca: string | Uint8Array;
-  /** The client's certificate, for servers that ask for one; needs `key`. */
-  cert?: string | Uint8Array | undefined;
-  /** Its private key. */
-  key?: string | Uint8Array | undefined;
-}
-
-/** A credential of one of ZooKeeper's authentication schemes. */
-export interface Credential {
-  scheme: string;
-  credential: string | Uint8Array;
-}
 
 /** What the other classes need from a client. */
 export interface ClientInternals {
@@ -122,10 +59,7 @@ export class Client {
    */
   static async connect(hosts?: string, options: ConnectOptions = {}): Promise<Client> {
     if (hosts !== undefined) checkString('hosts', hosts);
-    checkOptions(options, connectChecks);
-    const { auth = [], sasl, tls, ...rest } = options;
-    const given = { auth: auth.map(credentialOf), sasl: sasl && loginOf(sasl), tls: tls && tlsOf(tls) };
-    const settings = { ...rest, ...given } as NativeConnectOptions;
+    const settings = nativeOptions(options);
     closeClientsAtExit();
     const native = await run<NativeClient>((bridge) => connect(bridge, hosts, settings), untilDone);
     return new Client(native, ours);
@@ -266,34 +200,6 @@ export class Client {
 
 function checkEvent(event: string): void {
   if (event !== 'state') throw new BadArgumentError("event: must be 'state'");
-}
-
-const connectChecks = {
-  sessionTimeout: checkNumber,
-  connectTimeout: checkNumber,
-  auth: checkIterable,
-  acl: checkString,
-  sasl: checkObject,
-  tls: checkObject,
-  label: checkString,
-};
-
-// What the native half takes: the parts in order, credentials as bytes, certificates as text.
-
-function credentialOf({ scheme, credential }: Credential): [string, Uint8Array] {
-  checkString('auth: scheme', scheme);
-  return [scheme, bytesOf('auth: credential', credential)];
-}
-
-function loginOf({ user, password }: Login): [string, string] {
-  checkString('sasl: user', user);
-  checkString('sasl: password', password);
-  return [user, password];
-}
-
-function tlsOf({ ca, cert, key }: TlsOptions): (string | undefined)[] {
-  const text = (name: string, pem: string | Uint8Array) => new TextDecoder().decode(bytesOf(`tls: ${name}`, pem));
-  return [text('ca', ca), cert && text('cert', cert), key && text('key', key)];
 }
 
 export { internals as clientInternals };
