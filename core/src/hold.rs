@@ -1,8 +1,8 @@
 //! What the driver grants: the holds of a lock directory.
 //!
-//! Both the driver and the handles use this: re-entry is decided here, on the caller's thread, and a loss is declared here
-//! by the first to see it. What the driver must know of it is a [`Notice`]. It goes through [`Report`], because the
-//! mailbox, which carries it, is above this file.
+//! Both the driver and the handles use this: re-entry is decided here, on the caller's thread, and a loss is declared
+//! here by the first to see it. What the driver must know of it is a [`Notice`]. It goes through [`Report`], because
+//! the mailbox, which carries it, is above this file.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

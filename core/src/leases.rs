@@ -30,7 +30,8 @@ use crate::lease_state::{LeaseState, LossReason};
 /// # }
 /// ```
 ///
-/// `L` is [`Lease`], or an [`Arc`] of it if each must live as long as it is in use (see [`into_arcs`](Self::into_arcs)).
+/// `L` is [`Lease`], or an [`Arc`] of it if each must live as long as it is in use (see
+/// [`into_arcs`](Self::into_arcs)).
 #[derive(Debug)]
 pub struct Leases<L = Lease>(Vec<L>);
 

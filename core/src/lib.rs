@@ -19,15 +19,15 @@
 //!
 //! | Word | Meaning |
 //! |---|---|
-//! | *lock* | What excludes: a directory in ZooKeeper, named by its path, and the objects that acquire it. It *guards* a resource |
-//! | *contender* | Whoever stands in a lock's queue, whether it holds or waits, with a *node* of its own |
+//! | *lock* | The means of exclusion: a directory in ZooKeeper, named by its path, and the objects that acquire it. It *guards* a resource |
+//! | *contender* | A participant in a lock's queue, whether it holds or waits; it has its own *node* |
 //! | *owner* | Who may re-enter: an [`Owner`] |
-//! | *hold* | An owner's having the lock, from the grant to the last release or the loss |
+//! | *hold* | The possession of a lock by an owner, from the grant to the last release or the loss |
 //! | *lease* | One level of a hold: what an acquire returns ([`Lease`]) |
-//! | *permit* | What a semaphore gives, as a lease; its *permits* are how many there are ([`Permits`]) |
-//! | *term* | The time for which a hold is certain without hearing from the server again |
-//! | *state* | Of a client ([`ClientState`]) or of a lease ([`LeaseState`]), and of nothing else |
-//! | *shared* | A client: the process's one with the same options ([`Client::shared`]) |
+//! | *permit* | What an acquire of a semaphore obtains, as a lease; its *permits* are their number ([`Permits`]) |
+//! | *term* | The time until which a hold is certain without another word from the server |
+//! | *state* | That of a client ([`ClientState`]) or of a lease ([`LeaseState`]), and of nothing else |
+//! | *shared* | Said of a client: the process's one with the same options ([`Client::shared`]) |
 //!
 //! # Layers
 //! `queue` decides, without I/O; `driver` carries out its decisions on a `session`; the handles are thin.

@@ -65,8 +65,8 @@ impl ClientSource {
     }
 }
 
-/// The place of a lock in the order that is the same in all programs: by ensemble, then by path from its root, byte by byte;
-/// on one path the writer before the reader.
+/// The place of a lock in the order that is the same in all programs: by ensemble, then by path from its root, byte by
+/// byte; on one path the writer before the reader.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Order {
     pub(crate) ensemble: String,

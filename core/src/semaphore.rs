@@ -1,5 +1,5 @@
-//! The counting semaphore: how it takes its turn, its permits, and the number of them that others state. The three are one
-//! protocol on two lock directories, and half of the lines are documentation.
+//! The counting semaphore: how it takes its turn, its permits, and the number of them that others state. The three are
+//! one protocol on two lock directories, and half of the lines are documentation.
 
 use std::pin::pin;
 use std::sync::Arc;

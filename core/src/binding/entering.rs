@@ -1,11 +1,11 @@
-//! As whom locks are acquired by a caller that already holds some of them.
+//! Which owners acquire locks for a caller that already holds some of them.
 
 use crate::any_lock::AnyLock;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::owner::Owner;
 
-/// For each of the locks, the owner as whom to acquire it: the owner of a lease of it, the first one among `named` and
+/// For each of the locks, the owner that is to acquire it: the owner of a lease of it, the first one among `named` and
 /// then `around`; for all others one new owner. Only the leases in `named` have to be of these locks, and held.
 ///
 /// # Errors

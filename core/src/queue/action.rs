@@ -39,9 +39,9 @@ pub enum Action {
     Grant(JoinId, NodeName, i64),
     /// The contender cannot have the lock, and has left the queue.
     Refuse(JoinId, Refusal),
-    /// This node is gone, and the hold that went by it.
+    /// This node is gone, and with it the hold that it identified.
     NodeLost(NodeName),
-    /// The hold that went by this node is over: the node is deleted, or the queue deletes it in the background.
+    /// The hold that this node identified is over: the node is deleted, or the queue deletes it in the background.
     Released(NodeName),
     /// A child does not count. Said once.
     Ignored(String),

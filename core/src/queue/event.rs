@@ -2,7 +2,7 @@
 
 use super::name::{Kind, Naming, NodeName};
 
-/// One attempt to hold the lock. It ends when it is granted or refused: a hold goes by its node.
+/// One attempt to hold the lock. It ends when it is granted or refused: a hold is identified by its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JoinId(pub u64);
 

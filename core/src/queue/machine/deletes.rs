@@ -22,7 +22,7 @@ impl Queue {
         self.doom_as(name, true);
     }
 
-    /// Takes a node out of the line, to be deleted. Nobody holds through it.
+    /// Takes a node out of the line, to be deleted. No one holds through it.
     pub(super) fn doom(&mut self, name: NodeName) {
         self.doom_as(name, false);
     }

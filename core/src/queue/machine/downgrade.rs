@@ -15,7 +15,7 @@ impl Queue {
         }
     }
 
-    /// Whose hold goes by this node.
+    /// The contender whose hold this node identifies.
     pub(super) fn holder(&self, name: &NodeName) -> Option<JoinId> {
         let id = *self.line.get(name)?;
         self.joins.get(&id)?.is_held().then_some(id)

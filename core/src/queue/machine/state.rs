@@ -52,7 +52,7 @@ pub(super) enum Look {
 pub(super) struct Doomed {
     /// The delete under way, if any.
     pub(super) ticket: Option<Ticket>,
-    /// Its hold was released, and whoever did that waits for the end of it.
+    /// Its hold was released, and the caller that released it waits until the node is deleted.
     pub(super) released: bool,
     /// The server refused: tried again at the next look.
     pub(super) refused: bool,
