@@ -2,6 +2,7 @@
 
 use napi::bindgen_prelude::{BigInt, ClassInstance};
 use napi_derive::napi;
+use zklock::binding::{Acquired, Raised, loss_to_raise};
 use zklock::{Lease, Leases, LossReason};
 
 use crate::bridge::Bridge;
@@ -30,6 +31,18 @@ impl NativeLease {
 /// Core's leases inside those of JavaScript.
 pub fn inside<'a>(leases: &'a [ClassInstance<'_, NativeLease>]) -> Vec<&'a Lease> {
     leases.iter().map(|lease| &lease.lease).collect()
+}
+
+/// The message of the loss that the end of a scope throws. `noticed`: whether what the body threw, if anything, is a loss.
+#[napi]
+pub fn loss_to_throw(leases: Vec<ClassInstance<'_, NativeLease>>, noticed: Option<bool>) -> Option<String> {
+    let raised = match noticed {
+        None => Raised::Nothing,
+        Some(false) => Raised::Error,
+        Some(true) => Raised::Loss,
+    };
+    let loss = inside(&leases).into_iter().find_map(Acquired::loss);
+    loss_to_raise(loss, raised).map(|loss| loss.to_string())
 }
 
 #[napi]

@@ -31,8 +31,6 @@ export interface ReleaseOptions {
 export interface LeaseInternals {
   readonly native: NativeLease;
   readonly client: Client;
-  /** What `check()` throws if the lease is lost. */
-  loss(): LockLostError | undefined;
 }
 
 let internals: (lease: Lease) => LeaseInternals;
@@ -69,7 +67,7 @@ export class Lease {
   readonly #watches: number[] = [];
 
   static {
-    internals = (lease) => ({ native: lease.#native, client: lease.#client, loss: () => lease.#loss() });
+    internals = (lease) => ({ native: lease.#native, client: lease.#client });
     create = (native, client) => new Lease(native, client, ours);
   }
 
