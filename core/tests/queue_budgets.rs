@@ -5,7 +5,9 @@ mod model;
 use proptest::prelude::*;
 use zklock::queue::{JoinId, Kind, Naming};
 
-use self::model::{Requests, Step, Told, World};
+use self::model::client::{Requests, Told};
+use self::model::step::Step;
+use self::model::world::World;
 
 fn join(client: usize) -> Step {
     Step::Join(client, Naming::Curator, Kind::Exclusive)

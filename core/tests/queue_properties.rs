@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use proptest::strategy::{BoxedStrategy, Union};
 use zklock::queue::{Kind, Naming};
 
-use self::model::{Permission, Step, World};
+use self::model::server::Permission;
+use self::model::step::Step;
+use self::model::world::World;
 
 /// How often each sort of thing happens, relative to the others.
 #[derive(Clone, Copy)]

@@ -9,9 +9,13 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::mutants::Mutant;
-use super::{Client, Session, Step, Told, World};
 use zklock::queue::{Kind, Naming};
+
+use super::client::{Client, Told};
+use super::mutants::Mutant;
+use super::session::Session;
+use super::step::Step;
+use super::world::World;
 
 const ALL: usize = usize::MAX;
 

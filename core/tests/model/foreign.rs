@@ -2,9 +2,9 @@
 //!
 //! It talks to the leader and sees the truth at once: what it does to us matters here, not what we do to it.
 
-use super::conflict;
-use super::server::{Server, SessionId};
 use zklock::queue::{Kind, NodeName};
+
+use super::server::{Server, SessionId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {
@@ -128,4 +128,11 @@ impl Foreign {
         server.expire(self.session);
         self.stage = Stage::Away;
     }
+}
+
+/// Whether two contenders cannot hold at the same time.
+pub(super) fn conflict(one: Kind, other: Kind) -> bool {
+    let exclusive = |kind| matches!(kind, Kind::Exclusive | Kind::Write);
+    let counted = |kind| matches!(kind, Kind::Permit(_));
+    !counted(one) && !counted(other) && (exclusive(one) || exclusive(other))
 }
