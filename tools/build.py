@@ -1,8 +1,8 @@
-"""Builds the parts named, or all: `python3 tools/build.py worker python`. What is up to date is left alone.
+"""Builds the parts named, or all: `python3 tools/build.py worker python`. Parts up to date are left alone.
 
-Debug builds, for tests; packages are built with maturin and npm as CONTRIBUTING.md says. Every cargo command
-builds the whole workspace: cargo chooses the features of a dependency by what is built together, so building
-one member alone would compile everything below it once more.
+These are debug builds, for tests; CONTRIBUTING.md says how packages are built with maturin and npm. Every
+cargo command builds the whole workspace: cargo chooses the features of a dependency by what is built
+together, so building one member alone would compile everything below it again.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
 TYPES = TARGET / "napi"
 CARGO_BUILDS = ("node", "worker", "python")
 
-# Pinned, for the version bound to Maven's own default changes with the Maven that happens to be installed.
+# Pinned, because Maven's own default depends on the version of Maven that happens to be installed.
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
 def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> None:
-    """Runs a command, or ends the build."""
+    """Runs a command; ends the build if it fails."""
     try:
         subprocess.run(list(map(str, command)), cwd=cwd, check=True, env={**os.environ, **(env or {})})
     except FileNotFoundError:
@@ -36,7 +36,7 @@ def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = Non
 
 
 def install(source: Path, destination: Path) -> None:
-    """Puts a file in another's place, which a running process may still have open."""
+    """Replaces a file that a running process may still have open."""
     destination.parent.mkdir(parents=True, exist_ok=True)
     fresh = destination.with_name(destination.name + ".new")
     shutil.copy2(source, fresh)
@@ -44,22 +44,22 @@ def install(source: Path, destination: Path) -> None:
 
 
 def library(name: str) -> Path:
-    """A shared library as cargo names it on this system."""
+    """The name that cargo gives to a shared library on this system."""
     found = [TARGET / f"lib{name}{suffix}" for suffix in (".so", ".dylib")]
     return next((path for path in found if path.exists()), found[0])
 
 
 def venv() -> None:
-    """What tests and lints run on."""
+    """The virtual environment in which tests and lints run."""
     run("python3", "-m", "venv", VENV)
     pip = (VENV / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     run(*pip, "-r", ROOT / "tests" / "requirements.txt")
-    # It may be a new one, in which nothing is installed.
+    # It may be new, with nothing installed.
     PARTS["python"].stamp.unlink(missing_ok=True)
 
 
 def worker() -> None:
-    """The Rust worker, apart from what cargo builds for others."""
+    """The Rust worker, copied away from cargo's other builds."""
     install(TARGET / "zklock-worker", BUILT / "zklock-worker")
 
 
@@ -74,7 +74,7 @@ def python() -> None:
 
 
 def npm() -> None:
-    """What builds and lints the Node package."""
+    """The tools that build and lint the Node package."""
     run("npm", "ci", "--no-audit", "--no-fund", cwd=PACKAGE)
 
 
@@ -121,11 +121,11 @@ NEEDS = {"python": ["venv"], "node": ["npm"], "java": ["jars"]}
 
 def compile_workspace(stale: list[str]) -> None:
     """Runs cargo once for all parts."""
-    # Cargo goes by the clock: a changed source that is older than the last build would be overlooked.
+    # Cargo compares times: a changed source that is older than the last build would be overlooked.
     for name in {name for part in stale for name in PARTS[part].changed()}:
         if (ROOT / name).exists():
             os.utime(ROOT / name)
-    # The macros append to the description of Node's addon as they are expanded, which must be once, and now.
+    # The macros append to the description of Node's addon when they are expanded: that must happen once.
     shutil.rmtree(TYPES, ignore_errors=True)
     TYPES.mkdir(parents=True)
     napi = {"NAPI_TYPE_DEF_TMP_FOLDER": str(TYPES), "NAPI_FORCE_BUILD_ZKLOCK_NODE": str(time.time_ns())}
@@ -133,19 +133,19 @@ def compile_workspace(stale: list[str]) -> None:
 
 
 def ordered(names: list[str]) -> list[str]:
-    """The parts, and those that they need, each before what needs it."""
+    """The parts and their prerequisites, each before the parts that need it."""
     wanted = set(names) | {need for name in names for need in NEEDS.get(name, [])}
     return [name for name in BUILDERS if name in wanted]
 
 
 def main() -> int:
-    """Builds what is not up to date."""
+    """Builds the parts that are not up to date."""
     names = sys.argv[1:] or list(PARTS)
     if unknown := set(names) - set(PARTS):
         print(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}", file=sys.stderr)
         return 2
     stale = [name for name in ordered(names) if PARTS[name].problem() is not None]
-    # As they are before the build: an edit made meanwhile is noticed by the next one.
+    # Taken before the build: the next build notices an edit made meanwhile.
     digests = {name: PARTS[name].digests() for name in stale}
     compiled = False
     for name in stale:

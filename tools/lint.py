@@ -1,4 +1,4 @@
-"""Formats, lints, types: everything that needs no server. First what needs no build, then the rest."""
+"""Formats, lints, types: everything that needs no server. First the checks that need no build."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TARGETS = ["--workspace", "--lib", "--bins", "--tests"]
 
 
 def command(*arguments: str, cwd: str = ".") -> Callable[[], str | None]:
-    """A check that is a program: what it said, if it failed."""
+    """A check that is a program; its output, if it failed."""
 
     def run() -> str | None:
         try:
@@ -82,7 +82,7 @@ def arrows() -> str | None:
 
 
 def references() -> str | None:
-    """What the protocol names of the code exists."""
+    """The functions that the protocol names exist."""
     return "\n".join(problems(ROOT)) or None
 
 
@@ -125,7 +125,7 @@ BUILT = [
 
 
 def failures(checks: list[Check]) -> list[str]:
-    """Runs every check, also after one has failed, as many at a time as there are processors."""
+    """Runs every check, even after one has failed, as many at a time as there are processors."""
 
     def timed(check: Check) -> tuple[str | None, float]:
         start = time.monotonic()

@@ -1,4 +1,4 @@
-"""A reference of the protocol's rules to the code that carries them out must lead somewhere."""
+"""A reference from the protocol's rules to the code that carries them out must lead somewhere."""
 
 from __future__ import annotations
 
