@@ -17,8 +17,8 @@ export interface ConnectOptions {
    */
   auth?: readonly Credential[] | undefined;
   /**
-   * Who may do what with the nodes that the client creates, parents included: `open`, the default, is everybody;
-   * `creator` is everybody who presents the same credentials; or rules as in ZooKeeper's command line,
+   * Who may do what with the nodes that the client creates, parents included: `open`, the default, means everyone;
+   * `creator` means clients that present the same credentials; or rules as in ZooKeeper's command line,
    * `digest:user:hash:cdrwa,world:anyone:r`. An operation that is not permitted rejects with `AuthFailedError`.
    */
   acl?: string | undefined;

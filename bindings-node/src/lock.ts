@@ -23,7 +23,7 @@ export interface LockOptions {
 /** How a mutex behaves. */
 export interface MutexOptions extends LockOptions {
   /**
-   * Whether an owner that holds the lock may acquire it again, instead of waiting like everybody else. Default: true.
+   * Whether an owner that holds the lock may acquire it again, instead of waiting like any other owner. Default: true.
    */
   reentrant?: boolean | undefined;
 }
@@ -39,7 +39,7 @@ export interface WaitOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** How long to wait, and as whom. */
+/** How long to wait, and as which owner. */
 export interface AcquireOptions extends WaitOptions {
   /** Acquires as the owner of this lease, who already holds the lock; for a read/write lock, either half of it. */
   within?: Lease | undefined;
@@ -175,7 +175,7 @@ export class Lock {
   }
 
   /**
-   * Whether anybody holds the lock or waits for it; for a semaphore, whether no permit is free. This may have changed
+   * Whether any contender holds the lock or waits for it; for a semaphore, whether no permit is free. This may have changed
    * by the time the promise resolves. Takes one round trip.
    *
    * @throws as `contenders()`.

@@ -11,7 +11,7 @@ import { Lock, lockInternals, type LockInternals, waitChecks, type WaitOptions }
 import { innermostLease } from './scope';
 import { type Body, using, type UsingArguments } from './using';
 
-/** How long to wait, and as whom. */
+/** How long to wait, and as which owners. */
 export interface AcquireAllOptions extends WaitOptions {
   /** Acquires the locks of these leases as their owners, who already hold them. */
   within?: Iterable<Lease> | undefined;

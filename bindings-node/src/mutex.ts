@@ -14,7 +14,7 @@ import { clientFor, Lock, lockChecks, type MutexOptions } from './lock';
  * **Who may re-enter.** An `acquire()` inside a {@link Mutex.using} scope of the same client and path re-enters, and so
  * do all branches of a `Promise.all` there: they share the lock. A callback that outlives the scope is a new owner.
  * Outside scopes every `acquire()` is a new owner, which waits for the others; `within` re-enters explicitly. With
- * `reentrant: false` nobody re-enters, and an `acquire()` inside the lock's own scope waits until that scope ends.
+ * `reentrant: false` no owner re-enters, and an `acquire()` inside the lock's own scope waits until that scope ends.
  *
  * @example
  * const mutex = new Mutex(client, '/locks/report', { label: 'nightly' });

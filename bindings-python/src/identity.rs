@@ -1,4 +1,4 @@
-//! How a client connects, and as whom.
+//! How a client connects, and with which credentials.
 
 use std::path::PathBuf;
 

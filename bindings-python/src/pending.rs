@@ -66,7 +66,7 @@ struct State {
     /// Until it has an outcome, or is abandoned.
     operation: Option<Operation>,
     outcome: Option<Outcome>,
-    /// Taken by whoever comes first, delivery or cancellation. Both are attached to the interpreter, as whoever
+    /// Taken by the first to come, delivery or cancellation. Both are attached to the interpreter, as any thread that
     /// drops Python objects should be.
     waiting: Option<Waiting>,
 }
@@ -119,7 +119,7 @@ impl Pending {
                 return future.call_method0("__await__");
             }
         }
-        // An iterator that is exhausted, for there is nothing to wait for.
+        // An exhausted iterator, because there is nothing to wait for.
         Ok(PyTuple::empty(py).try_iter()?.into_any())
     }
 
@@ -134,7 +134,7 @@ impl Pending {
 
     /// Give up the rest of the operation: leave the queue, and release a lease that nobody took.
     fn abandon(&self) {
-        // In a forked child nothing goes on, and one of the parent's threads may have held the lock.
+        // In a forked child nothing proceeds, and one of the parent's threads may have held the lock.
         if self.origin.is_here() {
             self.shared.abandon();
         }

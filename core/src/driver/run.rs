@@ -94,7 +94,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// Receives inputs; breaks off, with whom to tell, when one of them says to close.
+    /// Receives inputs; breaks off, with the caller to notify, when one of them says to close.
     fn take_in(&mut self, inputs: impl Iterator<Item = Input>) -> ControlFlow<Option<oneshot::Sender<()>>> {
         for input in inputs {
             match input {

@@ -345,7 +345,7 @@ impl Slot {
             self.answer(other, timers, reentered);
         }
         self.settle_other_half(&holds, claim, node, timers);
-        // A lease that nobody receives is dropped, which releases it.
+        // A lease that no one receives is dropped, which releases it.
         reply.send(Ok(lease)).ok();
     }
 

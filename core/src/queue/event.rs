@@ -22,7 +22,7 @@ pub enum Intent {
     Downgrade(NodeName),
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome<T> {
     /// The server did it.

@@ -1,4 +1,4 @@
-//! What must be true in the world, after each step and in the end.
+//! What must be true in the world, after each step and at the end.
 
 use std::collections::BTreeSet;
 
@@ -29,8 +29,8 @@ impl World {
         Ok(told)
     }
 
-    /// A grant is right if the client's term runs, the node is this session's own, and nobody stands before it that its
-    /// owner cannot hold with.
+    /// A grant is right if the client's term runs, the node is this session's own, and no node is before it with which
+    /// its owner cannot hold together.
     fn check_grant(&self, number: usize, join: JoinId) -> Result<(), String> {
         let client = &self.clients[number];
         let Some(hold) = client.holds.values().find(|hold| hold.join == join) else {
@@ -39,7 +39,7 @@ impl World {
         let who = format!("client {number} was granted {join:?} through {:?}", hold.node);
         let node = &self.server.nodes[hold.node.as_str()];
         let in_place = self.check_place(&who, hold)?;
-        // A reader in its writer's place goes on with the writer's token.
+        // A reader in its writer's place keeps the writer's token.
         if (node.made != hold.czxid && !in_place) || node.owner != Some(hold.session) {
             return Err(format!("{who}, whose Stat is {node:?}"));
         }
@@ -63,7 +63,7 @@ impl World {
             if self.server.nodes[&child].owner != Some(hold.session) {
                 return Err(format!("{who}, behind {name:?} of somebody else"));
             }
-            // A second node of the one that was granted is an orphan, and goes.
+            // A second node of the contender that was granted is an orphan, and goes.
             let wanted = |other| {
                 let holds = || client.holds.values().any(|hold| hold.join == other);
                 other != join && (client.waiting.contains_key(&other) || holds())
@@ -75,7 +75,7 @@ impl World {
         Ok(())
     }
 
-    /// A downgrade lets nobody in between: it keeps the writer's place, unless that is lost. Returns whether it has it.
+    /// A downgrade lets no one in between: it keeps the writer's place, unless that is lost. Returns whether it has it.
     fn check_place(&self, who: &str, hold: &Hold) -> Result<bool, String> {
         let Some(Place { session, sequence, late }) = hold.place else { return Ok(false) };
         let same = |name: &str| NodeName::parse(name).is_some_and(|name| name.sequence() == sequence);
@@ -89,8 +89,8 @@ impl World {
         }
     }
 
-    /// Nobody can promise that a holder whose node an operator deletes hears of it before the next one holds. But a
-    /// waiter whose node was deleted while it stood behind somebody else's must not be granted the lock (rule 6).
+    /// It cannot be promised that a holder whose node an operator deletes is told before the next one holds. But a
+    /// waiter whose node was deleted while it stood behind another client's must not be granted the lock (rule 6).
     fn check_deleted(&self, who: &str, hold: &Hold) -> Result<(), String> {
         let node = &self.server.nodes[hold.node.as_str()];
         let stood_before = |name: &NodeName| {
@@ -98,7 +98,7 @@ impl World {
             *name < hold.node
                 && (other.owner == node.owner || conflict(hold.kind, name.kind()))
                 && other.gone.is_none_or(|gone| gone > node.made)
-                // In a directory made anew the numbers begin at zero again.
+                // In a directory created anew the numbers begin at zero again.
                 && node.gone.is_none_or(|gone| other.made < gone)
         };
         let names = self.server.nodes.keys().filter_map(|name| NodeName::parse(name));
@@ -123,8 +123,8 @@ impl World {
         self.server.nodes.iter().any(|(other, node)| node.deleted_by_operator && same(other))
     }
 
-    /// All that believe they hold can hold together. Those do not count whose node, or that of the writer whose place
-    /// they took, an operator deleted.
+    /// All that believe they hold can hold together. A holder does not count if an operator deleted its node, or that
+    /// of the writer whose place it took.
     fn check_exclusion(&self) -> Result<(), String> {
         let stands = |node: &NodeName| !self.is_deleted(node);
         let mut holders: Vec<(Option<usize>, &NodeName, Kind)> = Vec::new();
@@ -150,7 +150,7 @@ impl World {
     }
 
     /// No node is watched twice, and each contender in the queue keeps at most three watches. The children are watched
-    /// at most once, perhaps a little longer than somebody waits for a permit.
+    /// at most once, perhaps a little longer than a contender waits for a permit.
     pub(super) fn check_watches(&self, number: usize) -> Result<(), String> {
         let client = &self.clients[number % self.clients.len()];
         let Some(session) = client.session.as_ref().filter(|_| client.has_settled()) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! A client: what its application wants, what it hears, and its session. The driver in it is in `driver`.
+//! A client: what its application wants and is told, and its session. The driver in it is in `driver`.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -43,7 +43,7 @@ pub(crate) struct Place {
 /// A lock that the application believes it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Hold {
-    /// The attempt that came to it.
+    /// The attempt that became this hold.
     pub(crate) join: JoinId,
     pub(crate) kind: Kind,
     /// The writer's node whose place it was to take.

@@ -243,8 +243,8 @@ struct State {
     budget: Budget,
 }
 
-/// What can happen next: a few steps in a row, between which nothing could come that makes a difference; and what may
-/// still happen then.
+/// What can happen next: a few steps in a row, where nothing that could come in between makes a difference; and what
+/// may still happen then.
 type Move = (Vec<Step>, Budget);
 
 impl State {

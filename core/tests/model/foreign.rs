@@ -51,7 +51,7 @@ impl Foreign {
         self.held().is_none() && next == *self
     }
 
-    /// Queues up, unless it has.
+    /// Queues, unless it already has.
     pub(crate) fn enter(&mut self, kind: Kind, server: &mut Server) {
         if !self.is_away() {
             return;
@@ -73,7 +73,7 @@ impl Foreign {
         self.stage = Stage::Queued(NodeName::parse(&name).expect("a sequential name"));
     }
 
-    /// Looks whether it is first. Returns whether it now holds.
+    /// Checks whether it is first. Returns whether it now holds.
     pub(crate) fn look(&mut self, server: &Server) -> bool {
         let Stage::Queued(node) = &self.stage else {
             return false;
@@ -103,7 +103,7 @@ impl Foreign {
         }
     }
 
-    /// One half of a downgrade: first it makes the reader's node with the writer's number, then it deletes the
+    /// One half of a downgrade: first it creates the reader's node with the writer's number, then it deletes the
     /// writer's.
     pub(crate) fn downgrade(&mut self, server: &mut Server) {
         match &self.stage {

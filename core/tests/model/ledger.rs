@@ -1,4 +1,4 @@
-//! What can be known of a queue by listening to its events and actions.
+//! What can be learned about a queue by watching its events and actions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,15 +6,15 @@ use zklock::queue::{Action, Event, Intent, JoinId, NodeName, Outcome, Ticket};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Ledger {
-    /// The writers whose places those readers are to take that do not hold yet.
+    /// Writers whose places are to be taken, by readers that do not hold yet.
     downgrades: BTreeMap<JoinId, NodeName>,
-    /// The names before the sequence number that nodes were asked for with.
+    /// The names, before the sequence number, of the nodes that were requested.
     prefixes: BTreeMap<Ticket, (JoinId, String)>,
     /// The node of each contender that waits, and its czxid.
     pub(super) waiting: BTreeMap<JoinId, (NodeName, i64)>,
     /// The nodes of those that hold.
     pub(super) held: BTreeSet<NodeName>,
-    /// Watches that were asked for and have not fired.
+    /// Watches that were requested and have not fired.
     pub(super) watches: BTreeMap<Ticket, NodeName>,
     /// The children that the last listing showed.
     children: BTreeSet<NodeName>,
@@ -104,12 +104,12 @@ impl Ledger {
         self.children.range(..node).next_back()
     }
 
-    /// Whether a name is one that a node was asked for with.
+    /// Whether a name is one for which a node was requested.
     pub(super) fn is_own(&self, name: &str) -> bool {
         self.prefixes.values().any(|(_, prefix)| name.starts_with(prefix))
     }
 
-    /// The name before the sequence number that a create asked for.
+    /// The name before the sequence number that a create requested.
     pub(super) fn prefix(&self, create: Ticket) -> Option<&str> {
         self.prefixes.get(&create).map(|(_, prefix)| prefix.as_str())
     }
@@ -122,7 +122,7 @@ impl Ledger {
     }
 }
 
-/// What is heard if no reply to a request comes.
+/// What the queue is told if no reply to a request comes.
 fn lost(action: &Action) -> Option<(Ticket, Event)> {
     match action {
         Action::Create(ticket, ..) | Action::CreateInPlace(ticket, ..) => {

@@ -1,7 +1,7 @@
 //! Known ways to get the protocol wrong.
 //!
-//! The queue turns events into actions, so its bugs are planted from outside: a [`Pipe`] stands before the real queue,
-//! and rewrites or swallows what goes in and what comes out. Without a mutant it passes everything on.
+//! The queue turns events into actions, so its bugs are planted from outside: a [`Pipe`] stands in front of the real
+//! queue, and rewrites or swallows what goes in and what comes out. Without a mutant it passes everything on.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,21 +12,21 @@ use super::ledger::Ledger;
 /// A known way to get a rule wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
-    /// A waiter whose session was replaced goes on waiting, and acquires, through its old session's node (rule 1).
+    /// A waiter whose session was replaced still waits, and acquires, through its old session's node (rule 1).
     Curator604,
     /// After a lost reply the old session's node is taken for the new one's (rule 1).
     Curator498,
     /// A downgrade queues up like any reader, and counts as held while it does (rule 4).
     Curator621,
-    /// After a lost reply a server that lags may say that there is no node (rule 8).
+    /// After a lost reply, a lagging server may say that there is no node (rule 8).
     MissingSync,
-    /// A vanished writer's place is taken to be empty (rule 6).
+    /// A deleted writer's place is taken to be empty (rule 6).
     NoDowngradeException,
     /// What was known before a reconnection is still believed (rule 10).
     NoRelist,
-    /// Whoever leaves the queue leaves its node there (rule 9).
+    /// A contender that leaves the queue leaves its node there (rule 9).
     LeaveWithoutDelete,
-    /// Grants do not ask whether the term runs (rule 16).
+    /// Grants do not depend on whether the term runs (rule 16).
     GrantWithoutTerm,
     /// The fencing token is the sequence number (rule 12).
     TokenFromSequence,
@@ -34,13 +34,13 @@ pub(crate) enum Mutant {
     StringOrder,
     /// The end of a session is taken for a release, which grants to the next of ours (rules 7 and 11).
     AdjacentAcrossSessions,
-    /// The node before the one that is waited for is watched in its stead (rule 6).
+    /// The node before the one that is waited for is watched instead (rule 6).
     WrongPredecessor,
-    /// A writer that is gone is remembered over the next listing, which is then thought to need no sync (rule 5).
+    /// A writer that is gone is remembered past the next listing, which is then thought to need no sync (rule 5).
     Tombstones,
     /// A writer's release does not wait for the reader in its place (rule 4).
     DowngradeDoesNotBlock,
-    /// Events are believed without knowing that the own node stands (rule 6).
+    /// Events are believed without knowing that the own node exists (rule 6).
     NoOwnNodeWatch,
     /// The name of a node is used again in the next session (rule 1).
     UuidKept,
@@ -131,10 +131,10 @@ impl Pipe {
     }
 }
 
-/// What becomes of an action.
+/// What is done with an action.
 enum Carried {
     Out(Action),
-    /// Nothing, but the queue hears that it was done.
+    /// Nothing, but the queue is told that it was done.
     Swallowed(Event),
 }
 
@@ -143,23 +143,23 @@ enum Carried {
 struct Planted {
     mutant: Mutant,
     ledger: Ledger,
-    /// Actions that the queue did not ask for.
+    /// Actions that the queue did not request.
     ahead: VecDeque<Action>,
-    /// The names that the queue is told in place of those that the server knows.
+    /// The names that the queue is told instead of those that the server knows.
     names: BTreeMap<String, String>,
-    /// `Curator621`: the places that were asked for, by their creates.
+    /// `Curator621`: the places that were requested, by their creates.
     places: BTreeMap<Ticket, String>,
     /// `LeaveWithoutDelete`: nodes of those that left.
     left: BTreeSet<NodeName>,
     /// `Tombstones`: writers that are gone.
     buried: BTreeSet<NodeName>,
-    /// `UuidKept`: what the names of the first session came from.
+    /// `UuidKept`: the source of the names of the first session.
     seed: Option<u64>,
     /// `TornPair`: the create of the pair, whose reply was lost.
     torn: Option<Ticket>,
     /// The queue does not know that the connection is lost.
     cut_off: bool,
-    /// The queue has heard of a connection.
+    /// The queue has been told of a connection.
     connected: bool,
 }
 
@@ -188,7 +188,7 @@ impl Planted {
         told.unwrap_or_else(|| vec![event])
     }
 
-    /// What the queue is told in place of an event; `None` if it is told the event itself.
+    /// What the queue is told instead of an event; `None` if it is told the event itself.
     fn rewrite(&mut self, event: &Event) -> Option<Vec<Event>> {
         match (self.mutant, event) {
             (Mutant::Curator604, Event::SessionLost)
@@ -242,7 +242,7 @@ impl Planted {
         }
     }
 
-    /// The session's end is taken for that of its connection.
+    /// The session's end is mistaken for that of its connection.
     fn only_disconnected(&mut self) -> Vec<Event> {
         let lost = self.ledger.lose_all();
         [Event::Disconnected].into_iter().chain(lost).collect()
@@ -255,7 +255,7 @@ impl Planted {
         readers.map(forget).chain([Event::Release(writer.clone())]).collect()
     }
 
-    /// The listing of a pair decides what became of the create, though the connection was lost between the two.
+    /// The listing of a pair decides what became of the create, although the connection was lost between the two.
     fn believe_torn_pair(&mut self, event: &Event) -> Option<Vec<Event>> {
         match event {
             Event::Disconnected if self.ledger.is_listing() => {
@@ -285,7 +285,7 @@ impl Planted {
         }
     }
 
-    /// What is done when the queue asks for this.
+    /// What is done when the queue requests this.
     fn carry(&mut self, action: Action, queue: &Queue) -> Carried {
         self.ledger.note(&action);
         let done = |ticket| Carried::Swallowed(Event::Watched(ticket, Outcome::Done(())));
@@ -319,7 +319,7 @@ impl Planted {
         }
     }
 
-    // Names that the queue is told in place of the server's.
+    // Names that the queue is told instead of the server's.
 
     fn rename(&mut self, event: Event) -> Event {
         match event {
@@ -345,7 +345,7 @@ impl Planted {
         }
     }
 
-    /// The name that the queue is told in place of one of the server's.
+    /// The name that the queue is told instead of one of the server's.
     fn told(&mut self, name: String) -> String {
         if let Some(told) = self.names.get(&name) {
             return told.clone();

@@ -1,4 +1,4 @@
-//! What a driver asks of a server.
+//! What a driver requests from a server.
 
 use zklock::queue::{Event, NodeName, Outcome, Refusal, Ticket};
 
@@ -80,7 +80,7 @@ impl Request {
     }
 }
 
-/// A request and the number of the connection that it was meant for.
+/// A request and the number of the connection for which it was meant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sent {
     pub(crate) request: Request,

@@ -188,7 +188,7 @@ impl Server {
         self.node_at(name, self.now).is_some()
     }
 
-    /// Whether what a watch is set on is there: a node, or the directory.
+    /// Whether the thing that a watch is set on exists: a node, or the directory.
     pub(crate) fn can_watch(&self, name: &str, at: Zxid) -> bool {
         if name == CHILDREN { self.has_directory_at(at) } else { self.node_at(name, at).is_some() }
     }

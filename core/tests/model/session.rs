@@ -38,8 +38,8 @@ pub(crate) struct Session {
     connection: Option<Connection>,
     /// Requests of the last connection, which its server may still carry out until the session moves.
     ghosts: VecDeque<Sent>,
-    /// What the ghosts were when the session moved. Their server may take the session back, and carry them out, if the
-    /// client had first tried to come back there: its request to connect waits with them.
+    /// The ghosts at the time when the session moved. Their server may take the session back, and carry them out, if
+    /// the client had first tried to reconnect there: its connect request waits with them.
     stale: VecDeque<Sent>,
     /// The last transaction that a *reply* reported. The crate does not learn it from watch events, and the ensemble
     /// only refuses to serve it from a server that is behind this.
@@ -135,7 +135,7 @@ impl Session {
         self.connection.iter().flat_map(|connection| &connection.watches).cloned().collect()
     }
 
-    /// Watches that the driver asked for and did not drop, acknowledged or not.
+    /// Watches that the driver requested and did not drop, acknowledged or not.
     pub(crate) fn wanted_watches(&self) -> Vec<&str> {
         let pending = self.outbox.iter().chain(&self.written).filter_map(|sent| sent.request.watches());
         let pending = pending.filter(|(ticket, _)| !self.cancelled.contains(ticket)).map(|(_, name)| name);
@@ -292,8 +292,8 @@ impl Session {
         }
     }
 
-    /// A server that the session has left takes it back, and carries out the requests that it had of it. The server
-    /// that the client is on now closes the connection.
+    /// A server that the session has left takes it back, and carries out the requests that it had received from it. The
+    /// server to which the client is now connected closes the connection.
     pub(crate) fn take_back(&mut self, server: &mut Server) {
         let stale = std::mem::take(&mut self.stale);
         let Some(current) = self.connection.as_mut().filter(|_| !stale.is_empty()) else { return };

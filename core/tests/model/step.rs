@@ -49,7 +49,7 @@ pub(crate) enum Step {
     GiveUp(usize),
     /// The client connects to a server that cannot restore its session, and finds itself in another one.
     Replace(usize),
-    /// The server ends the sessions that a client was replaced in.
+    /// The server ends the sessions of a client that were replaced.
     Bury(usize),
     Establish(usize),
     Enter(usize, Kind),

@@ -19,7 +19,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A world in which all clients are connected and nobody wants the lock.
+    /// A world in which all clients are connected and none wants the lock.
     pub(crate) fn new(clients: u64, foreign: u64, directory: bool) -> Self {
         let mut server = Server::new(directory);
         let clients = (1..=clients).map(|number| Client::new(number, &mut server)).collect();
@@ -27,8 +27,8 @@ impl World {
         Self { server, clients, foreign }
     }
 
-    #[allow(clippy::too_many_lines, reason = "one arm a step")]
-    /// Does a step. Returns what the applications heard; fails if they must not hear it.
+    #[allow(clippy::too_many_lines, reason = "one arm per step")]
+    /// Does a step. Returns what the applications were told; fails if they must not be told it.
     pub(crate) fn step(&mut self, step: Step) -> Result<Vec<(usize, Told)>, String> {
         let server = &mut self.server;
         match step {
@@ -173,8 +173,8 @@ impl World {
         }
     }
 
-    /// Whether a client may ask for permits: whoever does holds the semaphore's mutex until it has them or gives up, so
-    /// nobody else asks meanwhile; and nobody asks for more than there are.
+    /// Whether a client may ask for permits: a client that does holds the semaphore's mutex until it has them or gives
+    /// up, so no other asks meanwhile; and none asks for more than there are.
     fn has_turn(&self, client: usize, permits: u32) -> bool {
         let client = client % self.clients.len();
         let asks = |(number, other): (usize, &Client)| if number == client { 0 } else { other.waiting.len() };
@@ -196,7 +196,7 @@ impl World {
         client.drive(usize::MAX);
     }
 
-    /// Forgets counters, and what does not matter where no server takes a session back: states that differ in nothing
+    /// Forgets counters, and what does not matter if no server takes a session back: states that differ in nothing
     /// else are the same.
     pub(crate) fn forget_costs(&mut self) {
         for client in &mut self.clients {
@@ -205,7 +205,7 @@ impl World {
         }
     }
 
-    /// Ends all faults and lets everybody have their turn. Fails if somebody waits for ever, or something is left.
+    /// Ends all faults and lets each contender have its turn. Fails if one waits for ever, or something is left.
     pub(crate) fn finish(&mut self) -> Result<(), String> {
         self.step(Step::Forbid(None))?;
         let mut rested = false;
