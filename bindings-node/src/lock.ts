@@ -175,8 +175,8 @@ export class Lock {
   }
 
   /**
-   * Whether any contender holds the lock or waits for it; for a semaphore, whether no permit is free. This may have changed
-   * by the time the promise resolves. Takes one round trip.
+   * Whether any contender holds the lock or waits for it; for a semaphore, whether no permit is free. This may have
+   * changed by the time the promise resolves. Takes one round trip.
    *
    * @throws as `contenders()`.
    *
