@@ -38,7 +38,7 @@ impl Acquirable {
         Self { target: Box::new(target), levels: Levels::new(reentrant) }
     }
 
-    /// Acquires a level for the calling thread.
+    /// Acquires a level for the calling thread, perhaps as a scope.
     fn take(&self, py: Python<'_>, patience: zklock::Patience, scope: bool) -> Result<Py<PyAny>> {
         let owner = this_thread();
         let lease = block_on(py, self.target.acquire(owner, patience))??(py)?;
@@ -46,11 +46,6 @@ impl Acquirable {
         let held = level(lease.bind(py))?.0.clone();
         self.levels.push(owner, held, lease.clone_ref(py), scope);
         Ok(lease)
-    }
-
-    /// Begins a scope.
-    fn enter(&self, py: Python<'_>, patience: zklock::Patience) -> Result<Py<PyAny>> {
-        self.take(py, patience, true)
     }
 
     /// Ends a scope: the newest of the calling thread.
@@ -152,7 +147,7 @@ impl Acquirable {
     }
 
     fn __enter__(&self, py: Python<'_>) -> Result<Py<PyAny>> {
-        self.enter(py, zklock::Patience::Forever)
+        self.take(py, zklock::Patience::Forever, true)
     }
 
     #[pyo3(signature = (*exception), text_signature = "($self, kind, value, trace, /)")]
@@ -171,7 +166,7 @@ pub(crate) struct Hold {
 #[pymethods]
 impl Hold {
     fn __enter__(&self, py: Python<'_>) -> Result<Py<PyAny>> {
-        self.lock.get().enter(py, self.patience)
+        self.lock.get().take(py, self.patience, true)
     }
 
     #[pyo3(signature = (*exception), text_signature = "($self, kind, value, trace, /)")]

@@ -2,9 +2,11 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use zklock::binding::Identity;
 
+use crate::arguments::PYTHON;
 use crate::errors::Result;
-use crate::identity::{Secret, Tls, client_options};
+use crate::identity::{Secret, Tls};
 use crate::log;
 use crate::notice::Notice;
 use crate::pending::Pending;
@@ -164,7 +166,11 @@ pub(crate) fn lazy_client(
     tls: Option<Tls>,
     label: Option<String>,
 ) -> Result<Client> {
-    let options = client_options(hosts, session_timeout, connect_timeout, auth, acl, sasl, tls, label)?;
+    let auth = auth.into_iter().map(|(scheme, Secret(credential))| (scheme, credential)).collect();
+    let tls = tls.map(|Tls(files)| files.read()).transpose()?;
+    let (session_timeout, connect_timeout) = (Some(session_timeout), Some(connect_timeout));
+    let identity = Identity { auth, acl, sasl, tls };
+    let options = PYTHON.client_options(hosts, session_timeout, connect_timeout, label, identity)?;
     Ok(Client { inner: zklock::Client::new(options) })
 }
 

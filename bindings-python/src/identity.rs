@@ -1,32 +1,11 @@
-//! How a client connects, and with which credentials.
+//! As whom a client connects.
 
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use zklock::ClientOptions;
-use zklock::binding::{Identity, TlsParts};
+use zklock::binding::TlsParts;
 
-use crate::arguments::PYTHON;
 use crate::errors::Result;
-
-/// How to connect, from the arguments of a client.
-#[expect(clippy::too_many_arguments, reason = "those of the class")]
-pub(crate) fn client_options(
-    hosts: Option<&str>,
-    session_timeout: f64,
-    connect_timeout: f64,
-    auth: Vec<(String, Secret)>,
-    acl: Option<String>,
-    sasl: Option<(String, String)>,
-    tls: Option<Tls>,
-    label: Option<String>,
-) -> Result<ClientOptions> {
-    let auth = auth.into_iter().map(|(scheme, Secret(credential))| (scheme, credential)).collect();
-    let tls = tls.map(|Tls(files)| files.read()).transpose()?;
-    let (session_timeout, connect_timeout) = (Some(session_timeout), Some(connect_timeout));
-    let identity = Identity { auth, acl, sasl, tls };
-    Ok(PYTHON.client_options(hosts, session_timeout, connect_timeout, label, identity)?)
-}
 
 /// Encryption of a client's connections: files in PEM.
 ///
@@ -41,7 +20,7 @@ pub(crate) fn client_options(
 /// client is created, which raises `BadArgument` if it cannot read them.
 #[pyclass(frozen, from_py_object, module = "zklock")]
 #[derive(Clone)]
-pub(crate) struct Tls(TlsParts<PathBuf>);
+pub(crate) struct Tls(pub(crate) TlsParts<PathBuf>);
 
 #[pymethods]
 impl Tls {
@@ -53,7 +32,7 @@ impl Tls {
 }
 
 /// A credential: text, or bytes.
-pub(crate) struct Secret(Vec<u8>);
+pub(crate) struct Secret(pub(crate) Vec<u8>);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Secret {
     type Error = PyErr;
