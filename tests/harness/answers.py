@@ -38,7 +38,7 @@ class Pending:
     """A command that was sent, and its answer to come."""
 
     def __init__(self, worker: Any, command: Line) -> None:
-        # Who was asked: a `Worker`, which is made of this, not the other way round.
+        # The `Worker` that was asked. A worker is built on this file, not the other way round.
         self.worker = worker
         self.command = command
         self.sent = now()

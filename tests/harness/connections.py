@@ -24,7 +24,7 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Switchboard:
-    """What the connections of a proxy go by. All of it belongs to the loop's thread."""
+    """What the connections of a proxy share. All of it belongs to the loop's thread."""
 
     def __init__(self, upstream: str, delay: float) -> None:
         host, port = upstream.rsplit(":", 1)

@@ -175,7 +175,7 @@ class Process:
             return list(self.history)
 
     def note(self, line: Line) -> None:
-        """Add to the history what the worker does not know."""
+        """Add to the history something that the worker does not know."""
         with self._news:
             self.history.append(line)
 

@@ -1,4 +1,4 @@
-"""What goes through a proxy, as it is counted, and what is to happen to single replies."""
+"""What goes through a proxy and is counted, and what is to happen to single replies."""
 
 from __future__ import annotations
 

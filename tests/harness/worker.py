@@ -1,4 +1,4 @@
-"""A worker: commands go in, answers come out, and what it said becomes its history."""
+"""A worker: commands go in, answers come out, and what it reported becomes its history."""
 
 from __future__ import annotations
 
