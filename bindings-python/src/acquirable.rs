@@ -54,9 +54,9 @@ impl Acquirable {
         level(lease.bind(py))?.leave_scope(py, raised(exception).as_ref())
     }
 
-    /// The newest level of the calling thread; without re-entry, of any thread.
-    pub(crate) fn newest_here(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.levels.newest(this_thread(), |lease| lease.clone_ref(py))
+    /// The newest level of an owner; without re-entry, of any.
+    pub(crate) fn newest(&self, py: Python<'_>, owner: zklock::Owner) -> Option<Py<PyAny>> {
+        self.levels.newest(owner, |lease| lease.clone_ref(py))
     }
 
     pub(crate) fn owned_by(&self, owner: zklock::Owner) -> Result<bool> {
@@ -202,7 +202,7 @@ pub(crate) fn push(
 /// What `owner` acquired last and has not released; without re-entry, what any owner has.
 #[pyfunction]
 pub(crate) fn newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Option<Py<PyAny>> {
-    lock.levels.newest(owner.0, |handle| handle.clone_ref(py))
+    lock.newest(py, owner.0)
 }
 
 /// The same, to be released; raises `NotHeld` if there is nothing.

@@ -29,8 +29,7 @@ use crate::wait::block_on;
 /// everything to those who show the same credentials; or give rules in the syntax of ZooKeeper's own
 /// command line, such as `"digest:user:hash:cdrwa,world:anyone:r"`. What is not permitted raises
 /// `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows only when a
-/// node refuses access.
-/// Locks created with a hosts string present no credentials.
+/// node refuses access. Locks created with a hosts string present no credentials.
 ///
 /// `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
 /// once. `tls` encrypts the connections.

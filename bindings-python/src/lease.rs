@@ -19,8 +19,8 @@ use crate::wait::block_on_for;
 /// >>> with lock as lease:
 /// ...     write_report(lease.fencing_token)
 ///
-/// Every acquire returns its own lease. Those of one owner on one path share node, token and state;
-/// the last one released frees the lock. A lease without references is released.
+/// Every acquire returns its own lease. Those of one owner on one path share node, token and state; the
+/// last one released frees the lock. A lease without references is released.
 #[pyclass(frozen, weakref, extends = Level, module = "zklock")]
 pub(crate) struct Lease(Arc<zklock::Lease>);
 

@@ -65,7 +65,7 @@ impl Lock {
     /// With `reentrant=False`, and for a semaphore: the object's newest, whoever acquired it.
     #[getter]
     fn lease(slf: &Bound<'_, Self>) -> Option<Py<PyAny>> {
-        slf.as_super().get().newest_here(slf.py())
+        slf.as_super().get().newest(slf.py(), this_thread())
     }
 
     /// Whether the calling thread holds the lock, through this object or another one. Sends nothing.

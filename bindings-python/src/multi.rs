@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::acquirable::{Acquirable, Target};
+use crate::arguments::this_thread;
 use crate::errors::Result;
 use crate::lock::Lock;
 use crate::pending::{Operation, operation};
@@ -31,9 +32,9 @@ impl Target for Arc<zklock::MultiLock> {
 /// 2
 ///
 /// Any kinds may be mixed. They are taken in one order that all zklock programs share: by ensemble,
-/// then by path from the root; so two programs cannot wait for each other. A lock that is named twice is
-/// taken once; the write half of a read/write lock is taken before the read half. One time-out covers
-/// all. If one cannot be acquired, those before it are released; if one is lost while another is
+/// then by path from the root; so two programs cannot wait for each other. A lock that is named twice
+/// is taken once; the write half of a read/write lock is taken before the read half. One time-out
+/// covers all. If one cannot be acquired, those before it are released; if one is lost while another is
 /// waited for, all are released and acquired anew.
 ///
 /// The owner is the thread, as for its locks. Acquiring is refused with `BadArgument` for an owner that
@@ -65,7 +66,7 @@ impl MultiLock {
     /// The calling thread's newest leases of this object that have not been released, or None.
     #[getter]
     fn leases(slf: &Bound<'_, Self>) -> Option<Py<PyAny>> {
-        slf.as_super().get().newest_here(slf.py())
+        slf.as_super().get().newest(slf.py(), this_thread())
     }
 
     fn __repr__(&self) -> String {

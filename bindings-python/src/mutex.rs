@@ -28,7 +28,8 @@ use crate::source::Source;
 /// >>> threading.Thread(target=baton.release).start()
 ///
 /// `label` is shown to operators in the data of the nodes. `naming` decides which other clients
-/// understand the nodes: `"curator"`, or `"kazoo"` where kazoo services cannot set `extra_lock_patterns`.
+/// understand the nodes: `"curator"`, or `"kazoo"` where kazoo services cannot set
+/// `extra_lock_patterns`.
 ///
 /// Raises `BadArgument` for a malformed argument.
 #[pyclass(frozen, extends = Lock, module = "zklock")]

@@ -110,7 +110,7 @@ impl Pending {
 #[pymethods]
 impl Pending {
     fn __await__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if !self.shared.is_finished() {
+        if self.shared.state().outcome.is_none() {
             deliver::start()?;
             let event_loop = py.import("asyncio")?.call_method0("get_running_loop")?;
             let future = event_loop.call_method0("create_future")?;
@@ -151,10 +151,6 @@ impl Shared {
     /// A panic cannot leave half a change in it.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_finished(&self) -> bool {
-        self.state().outcome.is_some()
     }
 
     /// Has a future completed when the outcome comes; false if it is there already.

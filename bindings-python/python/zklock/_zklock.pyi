@@ -73,8 +73,7 @@ class Client:
     everything to those who show the same credentials; or give rules in the syntax of ZooKeeper's own
     command line, such as `"digest:user:hash:cdrwa,world:anyone:r"`. What is not permitted raises
     `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows only when a
-    node refuses access.
-    Locks created with a hosts string present no credentials.
+    node refuses access. Locks created with a hosts string present no credentials.
 
     `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
     once. `tls` encrypts the connections.
@@ -194,8 +193,8 @@ class Lease(Level):
     >>> with lock as lease:
     ...     write_report(lease.fencing_token)
 
-    Every acquire returns its own lease. Those of one owner on one path share node, token and state;
-    the last one released frees the lock. A lease without references is released.
+    Every acquire returns its own lease. Those of one owner on one path share node, token and state; the
+    last one released frees the lock. A lease without references is released.
     """
 
     @property
@@ -483,7 +482,8 @@ class Mutex(Lock):
     >>> threading.Thread(target=baton.release).start()
 
     `label` is shown to operators in the data of the nodes. `naming` decides which other clients
-    understand the nodes: `"curator"`, or `"kazoo"` where kazoo services cannot set `extra_lock_patterns`.
+    understand the nodes: `"curator"`, or `"kazoo"` where kazoo services cannot set
+    `extra_lock_patterns`.
 
     Raises `BadArgument` for a malformed argument.
     """
@@ -702,9 +702,9 @@ class MultiLock(Acquirable[Leases]):
     2
 
     Any kinds may be mixed. They are taken in one order that all zklock programs share: by ensemble,
-    then by path from the root; so two programs cannot wait for each other. A lock that is named twice is
-    taken once; the write half of a read/write lock is taken before the read half. One time-out covers
-    all. If one cannot be acquired, those before it are released; if one is lost while another is
+    then by path from the root; so two programs cannot wait for each other. A lock that is named twice
+    is taken once; the write half of a read/write lock is taken before the read half. One time-out
+    covers all. If one cannot be acquired, those before it are released; if one is lost while another is
     waited for, all are released and acquired anew.
 
     The owner is the thread, as for its locks. Acquiring is refused with `BadArgument` for an owner that
@@ -742,9 +742,9 @@ class Tls:
     'connected'
 
     `ca` holds the certificates of the authorities that vouch for the servers. A server's certificate
-    must be for the name or address by which the server is reached. `cert` and `key` are
-    presented to servers that ask for a certificate; they belong together. The files are read when a
-    client is created, which raises `BadArgument` if it cannot read them.
+    must be for the name or address by which the server is reached. `cert` and `key` are presented to
+    servers that ask for a certificate; they belong together. The files are read when a client is
+    created, which raises `BadArgument` if it cannot read them.
     """
 
     def __new__(
