@@ -137,6 +137,7 @@ impl MultiLock {
         let mut taken = Leases::default();
         for (lock, owner) in self.locks.iter().zip(owners) {
             tokio::select! {
+                biased;
                 lease = lock.acquire_as(*owner, deadline.left()) => taken.push(lease?),
                 _ = taken.lost() => return Ok(None),
             }

@@ -89,6 +89,7 @@ impl Deadline {
         };
         let Patience::For(left) = self.left() else { return answer.await };
         tokio::select! {
+            biased;
             answer = answer => answer,
             slept = runtime::sleep(left) => {
                 slept?;

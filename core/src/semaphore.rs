@@ -224,6 +224,7 @@ impl Semaphore {
             // Without its turn it must not keep waiting: another contender may wait for permits now, and each could
             // keep a part of what both need.
             let leases = tokio::select! {
+                biased;
                 leases = self.take(count, patience, deadline, wait) => leases?,
                 _ = turn.lost() => continue,
             };
@@ -245,10 +246,12 @@ impl Semaphore {
             let waiting = news.waiting.notified();
             let mut leases = pin!(self.request(count, permits, patience, deadline, wait));
             tokio::select! {
+                biased;
                 leases = &mut leases => return leases,
                 () = waiting => {}
             }
             permits = tokio::select! {
+                biased;
                 leases = &mut leases => return leases,
                 changed = self.changed(permits, deadline) => changed?,
             };
@@ -300,6 +303,7 @@ impl Semaphore {
                 }
             };
             tokio::select! {
+                biased;
                 () = changed => {}
                 slept = runtime::sleep(LONG_SILENCE) => slept?,
             }

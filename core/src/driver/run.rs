@@ -55,13 +55,15 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
     driver.timers.set(Instant::now() + LONG_SILENCE, Alarm::LookAgain);
     let done = loop {
         tokio::select! {
+            // Not in an order that chance decides. Alarms that are due are few, and cannot starve the inputs.
+            biased;
+            () = driver.timers.next() => driver.alarms(),
             Some(input) = receiver.recv() => {
                 let more = std::iter::from_fn(|| receiver.try_recv().ok()).take(BATCH);
                 if let ControlFlow::Break(done) = driver.take_in(std::iter::once(input).chain(more)) {
                     break done;
                 }
             }
-            () = driver.timers.next() => driver.alarms(),
         }
         driver.settle();
     };
