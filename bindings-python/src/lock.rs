@@ -21,7 +21,7 @@ impl Target for AnyLock {
     }
 
     fn name(&self) -> String {
-        self.path().to_owned()
+        format!("{:?}", self.path())
     }
 }
 

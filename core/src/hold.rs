@@ -238,7 +238,7 @@ impl Hold {
             LeaseState::Held | LeaseState::Suspended => Ok(()),
             LeaseState::Lost(reason) => {
                 let message = format!(
-                    "the lock {} is lost: {reason}; another client may hold it. Stop what it protects, then acquire \
+                    "the lock {:?} is lost: {reason}; another client may hold it. Stop what it protects, then acquire \
                      it again",
                     self.holds.place.path()
                 );

@@ -49,7 +49,7 @@ impl Holds {
 
     pub(crate) fn upgrade_refused(&self) -> Error {
         let message = format!(
-            "{} is held for reading, and a reader that asks for the write lock would wait for itself; release the read lock first",
+            "{:?} is held for reading, and a reader that asks for the write lock would wait for itself; release the read lock first",
             self.place.path()
         );
         Error::new(ErrorKind::UpgradeRefused, message)

@@ -49,7 +49,7 @@ impl MultiLock {
         for pair in locks.windows(2) {
             let [one, other] = pair else { continue };
             if let Some(problem) = cannot_both_be_held(one, other) {
-                return Err(Error::bad_argument("locks", format!("{} {problem}", one.path())));
+                return Err(Error::bad_argument("locks", format!("{:?} {problem}", one.path())));
             }
         }
         locks.dedup_by_key(|lock| lock.order());
@@ -151,7 +151,7 @@ impl MultiLock {
             match (lock.owned_by(*owner)?, missing) {
                 (true, Some(missing)) => {
                     let problem = format!(
-                        "{} is held already, but {} must be acquired before it; release it first",
+                        "{:?} is held already, but {:?} must be acquired before it; release it first",
                         lock.path(),
                         missing.path()
                     );

@@ -93,7 +93,7 @@ impl Deadline {
             answer = answer => answer,
             slept = runtime::sleep(left) => {
                 slept?;
-                let message = format!("the server did not answer in time while acquiring {path}");
+                let message = format!("the server did not answer in time while acquiring {path:?}");
                 Err(Error::new(ErrorKind::LockTimeout, message))
             }
         }

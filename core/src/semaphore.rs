@@ -338,7 +338,7 @@ impl Semaphore {
             None => "does not exist",
         };
         let hint = "create it with Curator's SharedCount, or write the number as 4 bytes, the highest first";
-        Err(Error::bad_argument("shared_count", format!("{node} {problem}; {hint}")))
+        Err(Error::bad_argument("shared_count", format!("{node:?} {problem}; {hint}")))
     }
 
     /// Fails if another contender on the path states a different number of permits.
@@ -347,7 +347,7 @@ impl Semaphore {
             let Some(about) = contender.about else { continue };
             if let Some(theirs) = about.permits.filter(|theirs| *theirs != permits) {
                 let message = format!(
-                    "{} has {theirs} permits for process {} on {}, but {permits} here; all must agree on the number",
+                    "{:?} has {theirs} permits for process {} on {}, but {permits} here; all must agree on the number",
                     self.path(),
                     about.pid,
                     about.host
@@ -365,7 +365,7 @@ impl Semaphore {
             return Ok(());
         }
         self.leases.note_busy()?;
-        let message = format!("{taken} of {permits} permits of {} are taken", self.path());
+        let message = format!("{taken} of {permits} permits of {:?} are taken", self.path());
         Err(Error::new(ErrorKind::LockTimeout, message))
     }
 
