@@ -22,8 +22,8 @@ let internals: (client: Client) => ClientInternals;
  * A client of one ensemble: one ZooKeeper session after another, shared by all locks created on it.
  *
  * A client does not keep the process alive by itself, but a pending `acquire()` does; see {@link Client.ref} and
- * {@link Client.unref}. Clients that are still open on the process's `exit` event are closed, within a second. A process that
- * is killed cannot close them: the server frees its locks after the session time-out.
+ * {@link Client.unref}. Clients that are still open on the process's `exit` event are closed, within a second. A process
+ * that is killed cannot close them: the server frees its locks after the session time-out.
  *
  * @example
  * const client = await Client.connect(); // to ZKLOCK_HOSTS

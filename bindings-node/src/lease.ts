@@ -158,7 +158,7 @@ export class Lease {
     return controller.signal;
   }
 
-  /** What to do on a loss. Static, because closures share what they capture, and this one must not refer to the lease. */
+  /** What to do on a loss. Static: closures share what they capture, and this one must not refer to the lease. */
   static #abortOf(controller: AbortController): (lease: Lease) => void {
     return (lease) => {
       const loss = lease.#loss();

@@ -51,6 +51,8 @@ export const lockChecks = { label: checkString, naming: checkString };
 /** How the options of every wait are checked. */
 export const waitChecks = { timeout: checkNumber, signal: checkSignal };
 
+const acquireChecks = { ...waitChecks, within: checkLease };
+
 /** What the other classes need from a lock. */
 export interface LockInternals {
   readonly native: NativeLock;
@@ -110,7 +112,7 @@ export class Lock {
    * console.log(again.node === lease.node); // true
    */
   async acquire(options: AcquireOptions = {}): Promise<Lease> {
-    checkOptions<AcquireOptions>(options, { ...waitChecks, within: checkLease });
+    checkOptions<AcquireOptions>(options, acquireChecks);
     const { timeout, signal, within } = options;
     const { native, client } = this.#internals;
     const named = nativeLeases([within]);

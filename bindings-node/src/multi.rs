@@ -34,8 +34,8 @@ impl NativeMultiLock {
         Ok(Self { lock: Arc::new(lock), order })
     }
 
-    /// The indices of the locks among the members, in the order in which they are taken. One that is given twice is taken
-    /// once.
+    /// The indices of the locks among the members, in the order in which they are taken. One that is given twice is
+    /// taken once.
     #[napi(getter)]
     pub fn order(&self) -> Vec<u32> {
         self.order.clone()
