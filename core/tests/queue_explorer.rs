@@ -29,6 +29,7 @@ fn play(scene: Scene, at_least: usize) {
 }
 
 /// Clients that want a mutex.
+#[track_caller]
 fn scene(clients: u64, foreign: u64, budget: Budget, at_least: usize) {
     play(Scene::new(clients, foreign, budget), at_least);
 }
