@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import api
 from circles import circles
 from references import problems
 
@@ -86,6 +87,11 @@ def references() -> str | None:
     return "\n".join(problems(ROOT)) or None
 
 
+def public_api() -> str | None:
+    """The public API is the same in all languages, but for what docs/api.toml says."""
+    return "\n".join(api.problems(ROOT)) or None
+
+
 @dataclass(frozen=True)
 class Check:
     """Something that may be wrong."""
@@ -110,8 +116,9 @@ QUICK = [
     Check("mypy: examples", tool("mypy", "--strict", "../examples", cwd="bindings-python")),
 ]
 
-# The stub is compared with the extension, and TypeScript needs the description of the addon.
+# TypeScript needs the description of the addon, and the stub is compared with the extension.
 BUILT = [
+    Check("api", public_api),
     Check("node", command("npm", "run", "--silent", "lint", cwd="bindings-node")),
     Check("stubtest", tool("stubtest", "zklock", cwd="bindings-python")),
     Check(
