@@ -1,4 +1,4 @@
-"""Fails if the public API of a language is not what docs/api.toml says, in either direction."""
+"""Fails if the public API of a language differs from docs/api.toml, in either direction."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def camel(name: str) -> str:
 
 
 def unit_problem(language: str, unit: str, member: Member, doc: str) -> str | None:
-    """Why a member is not in its unit, if so."""
+    """Why a member is not in its unit, if it is not."""
     text = f"{member.doc} {doc}"
     wanted: dict[tuple[str, str], tuple[str, str]] = {
         ("time", "rust"): ("Duration", ""),
@@ -64,7 +64,7 @@ def unit_problem(language: str, unit: str, member: Member, doc: str) -> str | No
 
 
 def default_problem(language: str, entry: Table, member: Member) -> str | None:
-    """Why a default is not the table's, if so."""
+    """Why a default differs from the table's, if it does."""
     wanted = entry["default"]
     if language in {"python", "aio"}:
         given = None if member.default is None else eval(member.default, {})
@@ -77,7 +77,7 @@ def default_problem(language: str, entry: Table, member: Member) -> str | None:
 
 
 def kind_problem(language: str, kind: str, member: Member) -> str | None:
-    """Why a member is not of its kind, if so."""
+    """Why a member is not of its kind, if it is not."""
     if language == "rust":
         # Anything may be a method there, and is if it can fail or takes a lock.
         wrong = "property" not in kind and member.is_property
@@ -103,18 +103,18 @@ class Comparison:
         self.known: dict[str, set[str]] = {}
 
     def deviation(self, entry: Table) -> Table:
-        """What an entry says of this language; aio is like Python, unless it is said."""
+        """What an entry says about this language; aio is like Python, unless the entry says otherwise."""
         as_python: Table = entry.get("python", {}) if self.language == "aio" else {}
         own: Table = entry.get(self.language, as_python)
         return own
 
     def name(self, name: str, entry: Table) -> str:
-        """A member's name here."""
+        """A member's name in this language."""
         own: str = self.deviation(entry).get("as", camel(name) if self.language == "node" else name)
         return own
 
     def entries(self, name: str) -> dict[str, Table]:
-        """The members that the table names of a type, inherited ones included."""
+        """The members of a type according to the table, inherited ones included."""
         section = self.table[name]
         inherited = self.entries(section["extends"]) if "extends" in section else {}
         own = {key: value for key, value in section.items() if key not in ABOUT_A_TYPE}
@@ -239,7 +239,7 @@ def problems(root: Path, found: dict[str, Surface] | None = None, table: Table |
 
 
 def main() -> int:
-    """Names what is wrong; fails if anything is."""
+    """Prints what is wrong; fails if anything is."""
     wrong = problems(ROOT)
     if wrong:
         print("\n".join(wrong))

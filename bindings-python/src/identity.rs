@@ -1,4 +1,4 @@
-//! As whom a client connects.
+//! With which credentials a client connects.
 
 use std::path::PathBuf;
 

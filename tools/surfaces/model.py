@@ -1,4 +1,4 @@
-"""What is looked at of a language's public types."""
+"""What is compared of a language's public types."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ impl Wire {
             Ok(_) => return Some(Ok(())),
             Err(zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode }) => {
                 let message =
-                    format!("the lock's node {condition:?} is gone, and the lock lost; nothing was written");
+                    format!("the lock's node {condition:?} is gone, so the lock is lost; nothing was written");
                 (ErrorKind::LockLost, message)
             }
             Err(zk::MultiWriteError::OperationFailed { index, source }) => {

@@ -55,7 +55,7 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
     driver.timers.set(Instant::now() + LONG_SILENCE, Alarm::LookAgain);
     let done = loop {
         tokio::select! {
-            // Not in an order that chance decides. Alarms that are due are few, and cannot starve the inputs.
+            // In a fixed order, not a random one. Alarms that are due are few, and cannot starve the inputs.
             biased;
             () = driver.timers.next() => driver.alarms(),
             Some(input) = receiver.recv() => {
