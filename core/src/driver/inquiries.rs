@@ -172,8 +172,9 @@ impl Wire {
         let (kind, message) = match writer.commit().await {
             Ok(_) => return Some(Ok(())),
             Err(zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode }) => {
-                let message =
-                    format!("the lock's node {condition:?} is gone, so the lock is lost; nothing was written");
+                let message = format!(
+                    "the lock's node {condition:?} is gone, so the lock is lost; nothing was written"
+                );
                 (ErrorKind::LockLost, message)
             }
             Err(zk::MultiWriteError::OperationFailed { index, source }) => {
