@@ -1,5 +1,5 @@
 # Everything that is needed beyond the language toolchains is installed below this directory.
-# Commands quote paths: the directory's own may hold spaces.
+# Commands quote paths, because the directory's own path may contain spaces.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c

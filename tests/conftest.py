@@ -45,6 +45,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     used = {item.callspec.params.get("surface") for item in session.items if hasattr(item, "callspec")}
     parts = {SURFACES[name].part for name in used if isinstance(name, str)}
+    if any({"server", "ensemble"} & set(getattr(item, "fixturenames", ())) for item in session.items):
+        parts.add("jars")
     if found := [what for part in sorted(parts) if (what := problem(part)) is not None]:
         raise pytest.UsageError("\n".join(found))
 

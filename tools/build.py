@@ -1,8 +1,8 @@
-"""Builds the parts named, or all: `python3 tools/build.py worker python`. What is up to date is left alone.
+"""Builds the parts named, or all: `python3 tools/build.py worker python`. Parts up to date are left alone.
 
-Debug builds, for tests; packages are built with maturin and npm as CONTRIBUTING.md says. Every cargo command
-builds the whole workspace: cargo chooses the features of a dependency by what is built together, so building
-one member alone would compile everything below it once more.
+These are debug builds, for tests; CONTRIBUTING.md says how packages are built with maturin and npm. Every
+cargo command builds the whole workspace: cargo chooses the features of a dependency by what is built
+together, so building one member alone would compile everything below it again.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from pathlib import Path
 from parts import BUILT, PACKAGE, PARTS, ROOT, VENV
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
+TYPES = TARGET / "napi"
 CARGO_BUILDS = ("node", "worker", "python")
 
-# Pinned, for the version bound to Maven's own default changes with the Maven that happens to be installed.
+# Pinned, because Maven's own default depends on the version of Maven that happens to be installed.
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
-def run(*command: str | Path, cwd: Path = ROOT) -> None:
-    """Runs a command, or ends the build."""
+def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> None:
+    """Runs a command; ends the build if it fails."""
     try:
-        subprocess.run(list(map(str, command)), cwd=cwd, check=True)
+        subprocess.run(list(map(str, command)), cwd=cwd, check=True, env={**os.environ, **(env or {})})
     except FileNotFoundError:
         raise SystemExit(f"`{command[0]}` is not installed; see tools/check_toolchains.sh") from None
     except subprocess.CalledProcessError as error:
@@ -35,7 +36,7 @@ def run(*command: str | Path, cwd: Path = ROOT) -> None:
 
 
 def install(source: Path, destination: Path) -> None:
-    """Puts a file in another's place, which a running process may still have open."""
+    """Replaces a file that a running process may still have open."""
     destination.parent.mkdir(parents=True, exist_ok=True)
     fresh = destination.with_name(destination.name + ".new")
     shutil.copy2(source, fresh)
@@ -43,22 +44,22 @@ def install(source: Path, destination: Path) -> None:
 
 
 def library(name: str) -> Path:
-    """A shared library as cargo names it on this system."""
+    """The name that cargo gives to a shared library on this system."""
     found = [TARGET / f"lib{name}{suffix}" for suffix in (".so", ".dylib")]
     return next((path for path in found if path.exists()), found[0])
 
 
 def venv() -> None:
-    """What tests and lints run on."""
+    """The virtual environment in which tests and lints run."""
     run("python3", "-m", "venv", VENV)
     pip = (VENV / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     run(*pip, "-r", ROOT / "tests" / "requirements.txt")
-    # It may be a new one, in which nothing is installed.
+    # It may be new, with nothing installed.
     PARTS["python"].stamp.unlink(missing_ok=True)
 
 
 def worker() -> None:
-    """The Rust worker, apart from what cargo builds for others."""
+    """The Rust worker, copied away from cargo's other builds."""
     install(TARGET / "zklock-worker", BUILT / "zklock-worker")
 
 
@@ -73,12 +74,13 @@ def python() -> None:
 
 
 def npm() -> None:
-    """What builds and lints the Node package."""
+    """The tools that build and lint the Node package."""
     run("npm", "ci", "--no-audit", "--no-fund", cwd=PACKAGE)
 
 
 def node() -> None:
-    """The Node package's JavaScript; its addon is made by `compile_workspace`."""
+    """The Node package: its addon, and its JavaScript."""
+    run("node", "describe.mjs", TYPES, library("zklock_node"), cwd=PACKAGE)
     run("npm", "run", "--silent", "build:types", cwd=PACKAGE)
 
 
@@ -118,33 +120,32 @@ NEEDS = {"python": ["venv"], "node": ["npm"], "java": ["jars"]}
 
 
 def compile_workspace(stale: list[str]) -> None:
-    """Runs cargo once for all parts; for Node's addon through the tool that also writes its types."""
-    # Cargo goes by the clock: a changed source that is older than the last build would be overlooked.
+    """Runs cargo once for all parts."""
+    # Cargo compares times: a changed source that is older than the last build would be overlooked.
     for name in {name for part in stale for name in PARTS[part].changed()}:
         if (ROOT / name).exists():
             os.utime(ROOT / name)
-    workspace = ("--locked", "--workspace", "--quiet")
-    if "node" in stale:
-        napi = PACKAGE / "node_modules" / ".bin" / "napi"
-        run(napi, "build", "--platform", "--output-dir", "native", "--", *workspace, cwd=PACKAGE)
-    else:
-        run("cargo", "build", *workspace)
+    # The macros append to the description of Node's addon when they are expanded: that must happen once.
+    shutil.rmtree(TYPES, ignore_errors=True)
+    TYPES.mkdir(parents=True)
+    napi = {"NAPI_TYPE_DEF_TMP_FOLDER": str(TYPES), "NAPI_FORCE_BUILD_ZKLOCK_NODE": str(time.time_ns())}
+    run("cargo", "build", "--locked", "--workspace", "--quiet", env=napi)
 
 
 def ordered(names: list[str]) -> list[str]:
-    """The parts, and those that they need, each before what needs it."""
+    """The parts and their prerequisites, each before the parts that need it."""
     wanted = set(names) | {need for name in names for need in NEEDS.get(name, [])}
     return [name for name in BUILDERS if name in wanted]
 
 
 def main() -> int:
-    """Builds what is not up to date."""
+    """Builds the parts that are not up to date."""
     names = sys.argv[1:] or list(PARTS)
     if unknown := set(names) - set(PARTS):
         print(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}", file=sys.stderr)
         return 2
     stale = [name for name in ordered(names) if PARTS[name].problem() is not None]
-    # As they are before the build: an edit made meanwhile is noticed by the next one.
+    # Taken before the build: the next build notices an edit made meanwhile.
     digests = {name: PARTS[name].digests() for name in stale}
     compiled = False
     for name in stale:

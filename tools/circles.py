@@ -35,7 +35,7 @@ def circles(root: Path) -> list[str]:
 
 
 def main() -> int:
-    """Names the circles; fails if there is any."""
+    """Prints the circles; fails if there are any."""
     found = circles(ROOT)
     print("\n".join(found) or "no circle")
     return 1 if found else 0

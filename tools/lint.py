@@ -1,4 +1,4 @@
-"""Formats, lints, types: everything that needs no server. First what needs no build, then the rest."""
+"""Formats, lints, types: everything that needs no server. First the checks that need no build."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import api
 from circles import circles
 from references import problems
 
@@ -25,7 +26,7 @@ TARGETS = ["--workspace", "--lib", "--bins", "--tests"]
 
 
 def command(*arguments: str, cwd: str = ".") -> Callable[[], str | None]:
-    """A check that is a program: what it said, if it failed."""
+    """A check that is a program; its output, if it failed."""
 
     def run() -> str | None:
         try:
@@ -82,8 +83,13 @@ def arrows() -> str | None:
 
 
 def references() -> str | None:
-    """What the protocol names of the code exists."""
-    return "\n".join(problem for problem in problems(ROOT) if "names no" not in problem) or None
+    """The functions that the protocol names exist."""
+    return "\n".join(problems(ROOT)) or None
+
+
+def public_api() -> str | None:
+    """The public API is the same in all languages, but for what docs/api.toml says."""
+    return "\n".join(api.problems(ROOT)) or None
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,7 @@ QUICK = [
     Check("circles", arrows),
     Check("planted", planted),
     Check("references", references),
+    Check("markdown", command(sys.executable, "tools/markdown_width.py")),
     Check("clippy", command("cargo", "clippy", "--locked", *TARGETS, "--quiet", "--", "-D", "warnings")),
     Check("shims", shims),
     Check("mypy: tests", tool("mypy", "--strict", ".", cwd="tests")),
@@ -109,8 +116,9 @@ QUICK = [
     Check("mypy: examples", tool("mypy", "--strict", "../examples", cwd="bindings-python")),
 ]
 
-# The stub is compared with the extension, and TypeScript needs the description of the addon.
+# TypeScript needs the description of the addon, and the stub is compared with the extension.
 BUILT = [
+    Check("api", public_api),
     Check("node", command("npm", "run", "--silent", "lint", cwd="bindings-node")),
     Check("stubtest", tool("stubtest", "zklock", cwd="bindings-python")),
     Check(
@@ -124,7 +132,7 @@ BUILT = [
 
 
 def failures(checks: list[Check]) -> list[str]:
-    """Runs every check, also after one has failed, as many at a time as there are processors."""
+    """Runs every check, even after one has failed, as many at a time as there are processors."""
 
     def timed(check: Check) -> tuple[str | None, float]:
         start = time.monotonic()

@@ -1,7 +1,7 @@
-"""The parts that tests need built, and whether each is made of its sources as they are now.
+"""The parts that tests need built, and whether each was built from its current sources.
 
-A build records a digest of each source. What counts is content: touching a file, or checking out another
-branch and coming back, makes nothing stale, and an edit does so whatever the clock says.
+A build records a digest of each source. Only content counts: touching a file, or checking out another
+branch and coming back, makes nothing stale; an edit does, whatever the clock says.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Part:
     """Files and patterns below the repository; a directory stands for everything in it."""
     products: tuple[Path, ...]
     override: str | None = None
-    """The environment variable that puts something else in its place."""
+    """The environment variable that replaces it with something else."""
 
     @property
     def stamp(self) -> Path:
@@ -66,7 +66,7 @@ class Part:
         return recorded
 
     def record(self, digests: dict[str, str]) -> None:
-        """Notes what was built: the digests from before the build, for a source may change meanwhile."""
+        """Records what was built: the digests from before the build, as a source may change meanwhile."""
         STAMPS.mkdir(exist_ok=True)
         self.stamp.write_text(json.dumps(digests, indent=0))
 
@@ -76,21 +76,21 @@ class Part:
         return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
 
     def missing(self) -> str | None:
-        """Why it cannot be used at all, if so."""
+        """Why it cannot be used at all, if it cannot."""
         for product in self.products:
             if not product.exists():
                 return f"{self.name} is not built: run `make {self.name}`"
         return None
 
     def stale(self) -> str | None:
-        """Why it must not be used as it is, if so."""
+        """Why it must not be used as it is, if it must not."""
         if changed := self.changed():
             names = ", ".join(changed[:SHOWN]) + (", …" if len(changed) > SHOWN else "")
             return f"{self.name} is out of date: {names} changed; run `make {self.name}`"
         return None
 
     def problem(self) -> str | None:
-        """Why it is to be built again, if so."""
+        """Why it has to be built again, if it has to."""
         if self.override is not None and self.override in os.environ:
             return None
         return self.missing() or self.stale()
@@ -122,7 +122,10 @@ PARTS = {
             (
                 *WORKSPACE,
                 *CORE,
-                *(f"bindings-node/{name}" for name in ("*.toml", "*.json", "build.rs", "src")),
+                *(
+                    f"bindings-node/{name}"
+                    for name in ("*.toml", "*.json", "build.rs", "describe.mjs", "src")
+                ),
             ),
             (PACKAGE / "native" / "index.js", PACKAGE / "dist" / "index.js"),
             override="ZKLOCK_NODE_PACKAGE",
@@ -141,12 +144,12 @@ PARTS = {
 
 @cache
 def problem(name: str) -> str | None:
-    """Why a part must not be used as it is, if so. Looked at once: no part is built while tests run."""
+    """Why a part must not be used as it is, if so. Checked once: no part is built while tests run."""
     return PARTS[name].problem()
 
 
 def main() -> int:
-    """Says what is to be built of the parts named; fails if there is any."""
+    """Prints which of the parts named have to be built; fails if any has to."""
     found = [what for name in sys.argv[1:] if (what := problem(name)) is not None]
     print("\n".join(found), file=sys.stderr, end="\n" if found else "")
     return 1 if found else 0

@@ -1,6 +1,6 @@
 """Fails if docs/protocol.md names a file or a function that does not exist, or has a rule that names none.
 
-A reference is written `path/from/the/top.rs::function`; between them may stand types and modules.
+A reference is written `path/from/the/top.rs::function`; types and modules may stand in between.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def problems(root: Path) -> list[str]:
 
 
 def main() -> int:
-    """Names what is wrong; fails if anything is."""
+    """Prints what is wrong; fails if anything is."""
     found = problems(ROOT)
     if found:
         print("\n".join(found))

@@ -1,4 +1,4 @@
-"""Runs every suite, each test under a time-out, and ends with one line over all of them."""
+"""Runs every suite, each test under a time-out, and ends with one line that sums them up."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
 
 RUST_TEST_LIMIT = 300.0
-"""Seconds for one Rust test: the property tests take the longest."""
+"""Seconds for one Rust test: the property tests take longest."""
 
 SUITE_LIMIT = 15 * 60.0
 """Seconds for one suite of another language; its runner ends single tests much earlier."""
 
 
 STRAY_LIMIT = 5.0
-"""Seconds that processes have to follow the suite that started them."""
+"""Seconds within which processes must end after the suite that started them."""
 
 
 @dataclass
 class Tally:
-    """What came of a suite."""
+    """The result of a suite."""
 
     passed: int = 0
     failures: list[str] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Tally:
 
 
 def run(command: list[str], *, cwd: Path = ROOT, limit: float, quiet: bool = False) -> tuple[int, str]:
-    """Runs a command in a process group of its own; when the time is up the whole group is killed, loudly."""
+    """Runs a command in its own process group; when the time is up the whole group is killed, loudly."""
     output = subprocess.PIPE if quiet else None
     process = subprocess.Popen(
         command, cwd=cwd, start_new_session=True, stdout=output, stderr=subprocess.STDOUT, text=True
@@ -59,7 +59,7 @@ def run(command: list[str], *, cwd: Path = ROOT, limit: float, quiet: bool = Fal
 
 
 def rust_binaries() -> Iterator[str]:
-    """Builds the Rust tests; the executables that cargo names."""
+    """Builds the Rust tests; returns the executables that cargo names."""
     # The whole workspace, as tools/build.py does, which shares most of it.
     command = ["cargo", "test", "--locked", "--no-run", "--workspace", "--lib", "--tests"]
     command.append("--message-format=json-render-diagnostics")
@@ -78,10 +78,10 @@ def rust_tests(binary: str, *options: str) -> set[str]:
 
 
 def rust() -> Tally:
-    """Every Rust test in a process of its own, so that one that hangs is named and ended."""
+    """Every Rust test in its own process, so that one that hangs is named and ended."""
     tally = Tally()
     for binary in rust_binaries():
-        # Those that are ignored are the long ones, which `make soak` runs.
+        # The ignored ones are the long ones, which `make soak` runs.
         for name in sorted(rust_tests(binary) - rust_tests(binary, "--ignored")):
             code, text = run([binary, "--exact", name, "--nocapture"], limit=RUST_TEST_LIMIT, quiet=True)
             if code == 0 and "1 passed" in text:
@@ -177,7 +177,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "coverage": coverage,
     "python": lambda: pytest("tests", cwd="bindings-python"),
     "node": node,
-    # Mostly they wait: two at a time. What a file sets up for all of its tests is set up once.
+    # They mostly wait, so two at a time. What a file sets up for all of its tests is set up once.
     "scenarios": lambda: pytest("scenarios", "-n", "2", "--dist", "loadfile", cwd="tests"),
 }
 
@@ -192,7 +192,7 @@ def main() -> int:
         print("\n".join(problems), file=sys.stderr)
         return 2
     os.environ["ZKLOCK_TEST_RUN"] = str(os.getpid())
-    # A shell that starts us in the background has SIGINT ignored, and what we start would inherit
+    # A shell that starts us in the background has SIGINT ignored, and our children would inherit
     # that: the tests of Ctrl-C would wait for nothing. A signal that has a handler here is back to
     # its default there.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -22,7 +22,7 @@ use crate::wake::Wake;
 /// How long the end of an environment waits for its clients to close.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// Makes what an operation came to a value of JavaScript, on the JavaScript thread.
+/// Converts the outcome of an operation to a JavaScript value, on the JavaScript thread.
 type Convert = Box<dyn FnOnce(&Env) -> napi::Result<Unknown<'_>> + Send>;
 
 type Outcome = zklock::Result<Convert>;
@@ -79,8 +79,8 @@ struct Operations {
 impl Bridge {
     /// A bridge that calls `wake` when there are outcomes to take.
     ///
-    /// When the environment ends, its clients are closed: its handles are dropped then, but that only sends the
-    /// closing on its way, and if the process ends with a worker, nothing would wait for it to arrive.
+    /// When the environment ends, its clients are closed: its handles are dropped then, but that only begins the
+    /// closing, and if the process ends with a worker, nothing would wait for the closing to complete.
     ///
     /// # Errors
     /// If Node refuses.
@@ -92,7 +92,7 @@ impl Bridge {
         Ok(Self { shared })
     }
 
-    /// The operations that ended since the last call.
+    /// The operations that have ended since the last call.
     ///
     /// # Errors
     /// If Node refuses.
@@ -116,7 +116,7 @@ impl Bridge {
 }
 
 impl Bridge {
-    /// Has a client closed with the environment, if it still exists then.
+    /// Registers a client to be closed with the environment, if it still exists then.
     pub fn close_at_end(&self, client: &Arc<Client>) {
         let mut clients = self.shared.clients();
         clients.retain(|client| client.strong_count() > 0);
@@ -125,7 +125,7 @@ impl Bridge {
 
     /// Starts `future` and returns the id under which its outcome will be taken.
     ///
-    /// It is polled here first, so that an operation begins in the order in which JavaScript asked: an owner who
+    /// It is polled here first, so that operations begin in the order in which JavaScript asked: an owner that
     /// acquires and then releases is seen to hold still when the acquire begins.
     pub fn start<T>(&self, future: impl Future<Output = zklock::Result<T>> + Send + 'static) -> Result<i64>
     where
@@ -168,7 +168,7 @@ impl Shared {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends with the environment. Outcomes from here on find that their operation is gone, and are dropped.
+    /// Ends with the environment. From here on, outcomes find that their operation is gone, and are dropped.
     fn end(&self) {
         let operations = std::mem::take(&mut *self.operations());
         drop(operations);
@@ -182,7 +182,7 @@ impl Shared {
         let operation = operations.running.remove(&id);
         let wake = if operation.is_some() {
             operations.settled.push((id, outcome));
-            // One call wakes for all that is there when JavaScript gets to it.
+            // One call wakes JavaScript for everything that is there when it gets to it.
             operations.settled.len() == 1
         } else {
             // Cancelled: dropping the outcome releases what it may have acquired.

@@ -17,11 +17,7 @@ const bridge = new Bridge(() => {
     waiting.delete(id);
     // Later, and each on its own: it runs the caller's code, which may throw, or abort what has just ended. Then other
     // outcomes would not be delivered, and a lease among them would never be released.
-    if (watching.has(id)) {
-      queueMicrotask(() => {
-        tell(settled);
-      });
-    }
+    if (watching.has(id)) queueMicrotask(() => tell(settled));
   }
 });
 

@@ -18,52 +18,32 @@ pub struct NativeClient {
     pub(crate) client: Arc<Client>,
 }
 
-/// What is shown to the servers.
-#[napi(object)]
-pub struct NativeCredential {
-    pub scheme: String,
-    pub credential: Uint8Array,
-}
-
-/// A user and password for SASL.
-#[napi(object)]
-pub struct NativeLogin {
-    pub user: String,
-    pub password: String,
-}
-
-/// Encryption, in PEM.
-#[napi(object)]
-pub struct NativeTls {
-    pub ca: String,
-    pub cert: Option<String>,
-    pub key: Option<String>,
-}
-
-/// How to connect; what is not given has its default.
+/// How to connect; options that are not given have their defaults.
 #[napi(object, object_to_js = false)]
 pub struct NativeConnectOptions {
     pub session_timeout: Option<f64>,
     pub connect_timeout: Option<f64>,
     pub label: Option<String>,
-    pub auth: Vec<NativeCredential>,
+    /// Schemes and credentials.
+    pub auth: Vec<(String, Uint8Array)>,
     pub acl: Option<String>,
-    pub sasl: Option<NativeLogin>,
-    pub tls: Option<NativeTls>,
+    /// User and password.
+    pub sasl: Option<(String, String)>,
+    /// Authorities, certificate and key, in PEM.
+    pub tls: Option<(String, Option<String>, Option<String>)>,
 }
 
 impl NativeConnectOptions {
     fn check(self, hosts: Option<&str>) -> zklock::Result<ClientOptions> {
-        let Self { session_timeout, connect_timeout, label, .. } = self;
-        let auth = self.auth.into_iter().map(|one| (one.scheme, one.credential.to_vec())).collect();
-        let sasl = self.sasl.map(|login| (login.user, login.password));
-        let tls = self.tls.map(|NativeTls { ca, cert, key }| TlsParts::new(ca, cert, key)).transpose()?;
-        let identity = Identity { auth, acl: self.acl, sasl, tls };
+        let Self { session_timeout, connect_timeout, label, auth, acl, sasl, tls } = self;
+        let auth = auth.into_iter().map(|(scheme, credential)| (scheme, credential.to_vec())).collect();
+        let tls = tls.map(|(ca, cert, key)| TlsParts::new(ca, cert, key)).transpose()?;
+        let identity = Identity { auth, acl, sasl, tls };
         NODE.client_options(hosts, session_timeout, connect_timeout, label, identity)
     }
 }
 
-/// Starts to connect; ends with a client. Given up, it leaves no client behind.
+/// Starts to connect; ends with a client. If it is given up, it leaves no client behind.
 ///
 /// # Errors
 /// `BAD_ARGUMENT`.
@@ -100,7 +80,7 @@ impl NativeClient {
         self.client.stats().into()
     }
 
-    /// Starts to ask a contender to give its lock up.
+    /// Starts to ask a contender to give up its lock.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if there is no thread to do it on.

@@ -1,76 +1,13 @@
-import { connect, type NativeClient, type NativeConnectOptions, type NativeCredential } from '../native';
+import { connect, type NativeClient } from '../native';
 
 import { run, untilDone } from './bridge';
-import {
-  bytesOf,
-  checkFunction,
-  checkIterable,
-  checkNumber,
-  checkObject,
-  checkOptions,
-  checkOurs,
-  checkString,
-  ours,
-} from './check';
+import { checkFunction, checkOurs, checkString, ours } from './check';
+import { type ConnectOptions, nativeOptions } from './connect';
 import { BadArgumentError } from './errors';
 import { closeClientsAtExit } from './exit';
 import { KeepAlive } from './keep-alive';
 import { type ClientState, type StateListener, StateListeners } from './state';
 import type { Stats } from './stats';
-
-export interface ConnectOptions {
-  /**
-   * The session time-out to request, in ms: the server frees the locks of a client from which it has not heard for this
-   * long. The server may set another one. Default: 10 000.
-   */
-  sessionTimeout?: number | undefined;
-  /** How long to wait for the first answer from any server, in ms. Default: 10 000. */
-  connectTimeout?: number | undefined;
-  /**
-   * Credentials to present to the servers; for the scheme `digest`, `user:password`. A server accepts any password of
-   * that scheme: a wrong one only shows when a node refuses access.
-   */
-  auth?: readonly Credential[] | undefined;
-  /**
-   * Who may do what with the nodes that the client creates, parents included: `open`, the default, is everybody;
-   * `creator` is everybody who presents the same credentials; or rules as in ZooKeeper's command line,
-   * `digest:user:hash:cdrwa,world:anyone:r`. An operation that is not permitted rejects with `AuthFailedError`.
-   */
-  acl?: string | undefined;
-  /**
-   * A user and password for SASL (DIGEST-MD5). If the server refuses them, `connect()` rejects with `AuthFailedError`.
-   */
-  sasl?: Login | undefined;
-  /** Encrypts the connection to every server. Default: no encryption. */
-  tls?: TlsOptions | undefined;
-  /** A name for this client, shown to operators in the data of its nodes. */
-  label?: string | undefined;
-}
-
-/** A user and password for SASL. */
-export interface Login {
-  user: string;
-  password: string;
-}
-
-/** What encryption needs, in PEM. */
-export interface TlsOptions {
-  /**
-   * The certificates of the authorities to trust. A server's certificate must be for the name or address under which
-   * the client reaches it.
-   */
-  ca: string | Uint8Array;
-  /** The client's certificate, for servers that ask for one; needs `key`. */
-  cert?: string | Uint8Array | undefined;
-  /** Its private key. */
-  key?: string | Uint8Array | undefined;
-}
-
-/** A credential of one of ZooKeeper's authentication schemes. */
-export interface Credential {
-  scheme: string;
-  credential: string | Uint8Array;
-}
 
 /** What the other classes need from a client. */
 export interface ClientInternals {
@@ -85,8 +22,8 @@ let internals: (client: Client) => ClientInternals;
  * A client of one ensemble: one ZooKeeper session after another, shared by all locks created on it.
  *
  * A client does not keep the process alive by itself, but a pending `acquire()` does; see {@link Client.ref} and
- * {@link Client.unref}. Clients that are still open on the process's `exit` event are closed, within a second. A process that
- * is killed cannot close them: the server frees its locks after the session time-out.
+ * {@link Client.unref}. Clients that are still open on the process's `exit` event are closed, within a second. A process
+ * that is killed cannot close them: the server frees its locks after the session time-out.
  *
  * @example
  * const client = await Client.connect(); // to ZKLOCK_HOSTS
@@ -122,9 +59,7 @@ export class Client {
    */
   static async connect(hosts?: string, options: ConnectOptions = {}): Promise<Client> {
     if (hosts !== undefined) checkString('hosts', hosts);
-    checkOptions(options, connectChecks);
-    const { auth = [], tls, ...rest } = options;
-    const settings = { ...rest, auth: auth.map(nativeCredential), tls: tls && nativeTls(tls) } as NativeConnectOptions;
+    const settings = nativeOptions(options);
     closeClientsAtExit();
     const native = await run<NativeClient>((bridge) => connect(bridge, hosts, settings), untilDone);
     return new Client(native, ours);
@@ -265,35 +200,6 @@ export class Client {
 
 function checkEvent(event: string): void {
   if (event !== 'state') throw new BadArgumentError("event: must be 'state'");
-}
-
-const connectChecks = {
-  sessionTimeout: checkNumber,
-  connectTimeout: checkNumber,
-  auth: checkIterable,
-  acl: checkString,
-  sasl: checkLogin,
-  tls: checkObject,
-  label: checkString,
-};
-
-function checkLogin(name: string, value: unknown): void {
-  checkObject(name, value);
-  const { user, password } = value as Login;
-  checkString('sasl: user', user);
-  checkString('sasl: password', password);
-}
-
-/** The native half takes bytes. */
-function nativeCredential({ scheme, credential }: Credential): NativeCredential {
-  checkString('auth: scheme', scheme);
-  return { scheme, credential: bytesOf('auth: credential', credential) };
-}
-
-/** The native half takes text. */
-function nativeTls({ ca, cert, key }: TlsOptions): object {
-  const text = (name: string, pem: string | Uint8Array) => new TextDecoder().decode(bytesOf(`tls: ${name}`, pem));
-  return { ca: text('ca', ca), cert: cert && text('cert', cert), key: key && text('key', key) };
 }
 
 export { internals as clientInternals };

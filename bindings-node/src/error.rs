@@ -9,7 +9,7 @@ use zklock::binding::{Language, Spelling};
 pub const NODE: Language =
     Language { name: "node", unit: Duration::from_millis(1), spelling: Spelling::Camel };
 
-/// What an exported function fails with.
+/// The error of an exported function.
 pub struct Failure {
     pub code: &'static str,
     pub message: String,
@@ -23,7 +23,7 @@ impl From<zklock::Error> for Failure {
     }
 }
 
-/// Has napi throw it, with core's stable code.
+/// Makes napi throw it, with core's stable code.
 impl From<Failure> for JsError<&'static str> {
     fn from(Failure { code, message }: Failure) -> Self {
         napi::Error::new(code, message).into()

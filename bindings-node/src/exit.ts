@@ -17,7 +17,5 @@ let hooked = false;
 export function closeClientsAtExit(): void {
   if (hooked || !isMainThread) return;
   hooked = true;
-  process.once('exit', () => {
-    shutdown(LIMIT);
-  });
+  process.once('exit', () => shutdown(LIMIT));
 }

@@ -9,7 +9,8 @@
  * @packageDocumentation
  */
 
-export { Client, type ConnectOptions, type Credential, type Login, type TlsOptions } from './client';
+export { Client } from './client';
+export type { ConnectOptions, Credential, Login, TlsOptions } from './connect';
 export type { Contender, ContenderInfo } from './contender';
 export {
   AuthFailedError,

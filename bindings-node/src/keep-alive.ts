@@ -3,7 +3,7 @@
 // The longest time that Node's timers accept. A timer, because it is the one handle that needs no file descriptor.
 const LONGEST = 2 ** 31 - 1;
 
-/** Is told of everything that begins and ends. */
+/** Is notified of everything that begins and ends. */
 export interface Pending {
   begin(): void;
   end(): void;

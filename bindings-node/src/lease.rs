@@ -1,14 +1,15 @@
 //! Leases.
 
-use napi::bindgen_prelude::BigInt;
+use napi::bindgen_prelude::{BigInt, ClassInstance};
 use napi_derive::napi;
+use zklock::binding::{Acquired, Raised, loss_to_raise};
 use zklock::{Lease, Leases, LossReason};
 
 use crate::bridge::Bridge;
 use crate::error::Result;
 use crate::transaction::NativeTransaction;
 
-/// A lease. When JavaScript lets go of it, it is dropped, which releases it in the background.
+/// A lease. When JavaScript drops it, it is released in the background.
 #[napi]
 pub struct NativeLease {
     pub(crate) lease: Lease,
@@ -25,6 +26,23 @@ impl NativeLease {
     pub(crate) fn all(leases: Leases) -> Vec<Self> {
         leases.into_iter().map(Self::from).collect()
     }
+}
+
+/// Core's leases inside those of JavaScript.
+pub fn inside<'a>(leases: &'a [ClassInstance<'_, NativeLease>]) -> Vec<&'a Lease> {
+    leases.iter().map(|lease| &lease.lease).collect()
+}
+
+/// The message of the loss that the end of a scope throws. `noticed`: whether what the body threw, if anything, is a loss.
+#[napi]
+pub fn loss_to_throw(leases: Vec<ClassInstance<'_, NativeLease>>, noticed: Option<bool>) -> Option<String> {
+    let raised = match noticed {
+        None => Raised::Nothing,
+        Some(false) => Raised::Error,
+        Some(true) => Raised::Loss,
+    };
+    let loss = inside(&leases).into_iter().find_map(Acquired::loss);
+    loss_to_raise(loss, raised).map(|loss| loss.to_string())
 }
 
 #[napi]
@@ -93,7 +111,7 @@ impl NativeLease {
         })
     }
 
-    /// Starts to wait until somebody asks for the lock to be given up; ends, with nothing, when it happens.
+    /// Starts to wait until a contender asks for the lock; ends, with nothing, when it happens.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if there is no thread to do it on.

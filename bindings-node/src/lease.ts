@@ -1,7 +1,7 @@
 import type { NativeLease } from '../native';
 
 import { giveUp, run, type Start, untilDone, watch } from './bridge';
-import { checkBoolean, checkFunction, checkOptions, checkOurs, ours } from './check';
+import { checkBoolean, checkFunction, checkInstance, checkOptions, checkOurs, ours } from './check';
 import type { Client } from './client';
 import { LockLostError, native, NotHeldError, nullIf } from './errors';
 import { createTransaction, type Transaction } from './transaction';
@@ -31,8 +31,6 @@ export interface ReleaseOptions {
 export interface LeaseInternals {
   readonly native: NativeLease;
   readonly client: Client;
-  /** What `check()` throws if the lease is lost. */
-  loss(): LockLostError | undefined;
 }
 
 let internals: (lease: Lease) => LeaseInternals;
@@ -40,6 +38,14 @@ let create: (native: NativeLease, client: Client) => Lease;
 
 // The native half releases a lease that is collected without a release; what watches it has to go as well.
 const collected = new FinalizationRegistry(giveUp);
+
+/** Calls `then` with a lease that may be collected, and thereby released, while it is watched. */
+function callWeakly(weak: WeakRef<Lease>, then: (lease: Lease) => void): () => void {
+  return () => {
+    const lease = weak.deref();
+    if (lease !== undefined) then(lease);
+  };
+}
 
 /**
  * Proof of holding a lock, and the handle that releases it.
@@ -61,7 +67,7 @@ export class Lease {
   readonly #watches: number[] = [];
 
   static {
-    internals = (lease) => ({ native: lease.#native, client: lease.#client, loss: () => lease.#loss() });
+    internals = (lease) => ({ native: lease.#native, client: lease.#client });
     create = (native, client) => new Lease(native, client, ours);
   }
 
@@ -100,7 +106,7 @@ export class Lease {
   }
 
   /**
-   * For how many ms nobody else can have the lock, whatever happens; 0 once the lease is lost or released. This time
+   * For how many ms no one else can get the lock, whatever happens; 0 once the lease is lost or released. This time
    * ends half the session time-out after the last write that the server acknowledged, and grows while the server
    * answers. Sends nothing.
    */
@@ -128,18 +134,8 @@ export class Lease {
    */
   onRevoke(listener: (lease: Lease) => void): () => void {
     checkFunction('listener', listener);
-    const id = this.#watch((bridge) => this.#native.revoked(bridge), Lease.#callOf(new WeakRef(this), listener));
-    return () => {
-      giveUp(id);
-    };
-  }
-
-  /** As `#abortOf`. */
-  static #callOf(weak: WeakRef<Lease>, listener: (lease: Lease) => void): () => void {
-    return () => {
-      const lease = weak.deref();
-      if (lease !== undefined) listener(lease);
-    };
+    const id = this.#watch((bridge) => this.#native.revoked(bridge), listener);
+    return () => giveUp(id);
   }
 
   /**
@@ -157,25 +153,21 @@ export class Lease {
     if (loss !== undefined) {
       controller.abort(loss);
     } else if (this.state !== 'released') {
-      this.#watch((bridge) => this.#native.lost(bridge), Lease.#abortOf(new WeakRef(this), controller));
+      this.#watch((bridge) => this.#native.lost(bridge), Lease.#abortOf(controller));
     }
     return controller.signal;
   }
 
-  /**
-   * What to do on a loss. It refers to the lease weakly, so that a lease can be collected, and thereby released, while
-   * its loss is awaited; and it is static because closures share what they capture.
-   */
-  static #abortOf(weak: WeakRef<Lease>, controller: AbortController): () => void {
-    return () => {
-      const lease = weak.deref();
-      const loss = lease && lease.#loss();
+  /** What to do on a loss. Static: closures share what they capture, and this one must not refer to the lease. */
+  static #abortOf(controller: AbortController): (lease: Lease) => void {
+    return (lease) => {
+      const loss = lease.#loss();
       if (loss !== undefined) controller.abort(loss);
     };
   }
 
-  #watch(start: Start, then: () => void): number {
-    const id = watch(start, then);
+  #watch(start: Start, then: (lease: Lease) => void): number {
+    const id = watch(start, callWeakly(new WeakRef(this), then));
     this.#watches.push(id);
     collected.register(this, id, this);
     return id;
@@ -208,9 +200,7 @@ export class Lease {
    * }
    */
   check(): void {
-    native(() => {
-      this.#native.check();
-    });
+    native(() => this.#native.check());
   }
 
   /**
@@ -231,9 +221,7 @@ export class Lease {
     if (options.wait ?? true) {
       await run<undefined>((bridge) => this.#native.release(bridge), untilDone);
     } else {
-      native(() => {
-        this.#native.releaseInBackground();
-      });
+      native(() => this.#native.releaseInBackground());
     }
   }
 
@@ -269,6 +257,14 @@ export class Lease {
     const { path, node, fencingToken, sessionId, state } = this;
     return { path, node, fencingToken: fencingToken.toString(), sessionId: sessionId.toString(), state };
   }
+}
+
+export function checkLease(name: string, value: unknown): void {
+  checkInstance(name, value, Lease);
+}
+
+export function nativeLeases(leases: readonly (Lease | undefined)[]): NativeLease[] {
+  return leases.flatMap((lease) => (lease === undefined ? [] : internals(lease).native));
 }
 
 export { create as createLease, internals as leaseInternals };

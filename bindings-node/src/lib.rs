@@ -4,7 +4,7 @@
 //! Operations are started with a [`bridge::Bridge`], which hands their outcomes to the JavaScript thread.
 
 #![allow(unreachable_pub, reason = "what `#[napi]` exports has to be public")]
-#![allow(clippy::needless_pass_by_value, reason = "napi hands arguments over by value")]
+#![allow(clippy::needless_pass_by_value, reason = "napi passes arguments by value")]
 
 mod bridge;
 mod client;

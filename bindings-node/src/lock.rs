@@ -1,14 +1,17 @@
-//! Locks that give one lease.
+//! Locks with one lease per acquire.
 
+use std::slice;
+
+use napi::bindgen_prelude::ClassInstance;
 use napi_derive::napi;
-use zklock::binding::{bad_argument, parse_naming};
-use zklock::{AnyLock, Mutex, MutexOptions, Naming, Owner, ReadWriteLock, ReadWriteLockOptions};
+use zklock::binding::{owners, parse_naming};
+use zklock::{AnyLock, Mutex, MutexOptions, ReadWriteLock, ReadWriteLockOptions};
 
 use crate::bridge::Bridge;
 use crate::client::NativeClient;
 use crate::contender::NativeContender;
 use crate::error::{NODE, Result};
-use crate::lease::NativeLease;
+use crate::lease::{NativeLease, inside};
 
 /// A lock at a path.
 #[napi]
@@ -16,43 +19,50 @@ pub struct NativeLock {
     pub(crate) lock: AnyLock,
 }
 
+impl<L: Into<AnyLock>> From<L> for NativeLock {
+    fn from(lock: L) -> Self {
+        Self { lock: lock.into() }
+    }
+}
+
+/// A mutex. Sends nothing.
+///
+/// # Errors
+/// `BAD_ARGUMENT`.
+#[napi]
+pub fn mutex(
+    client: &NativeClient,
+    path: String,
+    reentrant: bool,
+    label: Option<String>,
+    naming: String,
+) -> Result<NativeLock> {
+    let mut options = MutexOptions::default();
+    (options.reentrant, options.label, options.naming) = (reentrant, label, parse_naming(&naming)?);
+    Ok(Mutex::with_options(&*client.client, &path, options)?.into())
+}
+
+/// The read lock and the write lock of a read/write lock. Sends nothing.
+///
+/// # Errors
+/// `BAD_ARGUMENT`.
+#[napi(ts_return_type = "[NativeLock, NativeLock]")]
+pub fn read_write_lock(
+    client: &NativeClient,
+    path: String,
+    label: Option<String>,
+    naming: String,
+) -> Result<Vec<NativeLock>> {
+    let mut options = ReadWriteLockOptions::default();
+    (options.label, options.naming) = (label, parse_naming(&naming)?);
+    let lock = ReadWriteLock::with_options(&*client.client, &path, options)?;
+    Ok(vec![lock.read_lock.into(), lock.write_lock.into()])
+}
+
 #[napi]
 impl NativeLock {
-    /// A `mutex`, or the half of a read/write lock that is for `read` or for `write`. Sends nothing.
-    ///
-    /// # Errors
-    /// `BAD_ARGUMENT`.
-    #[napi(constructor)]
-    pub fn new(
-        kind: String,
-        client: &NativeClient,
-        path: String,
-        reentrant: bool,
-        label: Option<String>,
-        naming: Option<String>,
-    ) -> Result<Self> {
-        let naming = naming.map_or(Ok(Naming::default()), |name| parse_naming(&name))?;
-        let client = &*client.client;
-        let lock = match &*kind {
-            "mutex" => {
-                let mut options = MutexOptions::default();
-                (options.reentrant, options.label, options.naming) = (reentrant, label, naming);
-                Mutex::with_options(client, &path, options).map(AnyLock::from)
-            }
-            "read" | "write" => {
-                let mut options = ReadWriteLockOptions::default();
-                (options.label, options.naming) = (label, naming);
-                let half =
-                    |lock: ReadWriteLock| if kind == "read" { lock.read_lock } else { lock.write_lock };
-                ReadWriteLock::with_options(client, &path, options).map(half).map(AnyLock::from)
-            }
-            _ => return Err(bad_argument("kind", "must be 'mutex', 'read' or 'write'").into()),
-        };
-        Ok(Self { lock: lock? })
-    }
-
-    /// Starts to acquire, as the owner of `within` or as a new one; ends with a lease. No `timeout` waits for
-    /// ever, zero tries.
+    /// Starts to acquire, as the owner of a lease `within`, or else `around`, or as a new one; ends with a lease. No
+    /// `timeout` means waiting for ever, zero means a try.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -61,15 +71,16 @@ impl NativeLock {
         &self,
         bridge: &Bridge,
         timeout: Option<f64>,
-        within: Option<&NativeLease>,
+        within: Vec<ClassInstance<'_, NativeLease>>,
+        around: Vec<ClassInstance<'_, NativeLease>>,
     ) -> Result<i64> {
         let patience = NODE.patience(timeout)?;
-        let owner = within.map_or_else(Owner::new, |lease| lease.lease.owner());
+        let owner = owners(slice::from_ref(&self.lock), &inside(&within), &inside(&around))?[0];
         let lock = self.lock.clone();
         bridge.start(async move { lock.acquire_as(owner, patience).await.map(NativeLease::from) })
     }
 
-    /// Starts to ask who contends; ends with a list.
+    /// Starts to ask for the contenders; ends with a list.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if there is no thread to do it on.

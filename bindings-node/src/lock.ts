@@ -1,11 +1,11 @@
-import { type NativeContender, type NativeLease, NativeLock } from '../native';
+import type { NativeClient, NativeContender, NativeLease, NativeLock } from '../native';
 
 import { run, untilDone } from './bridge';
-import { checkBoolean, checkInstance, checkNumber, checkOptions, checkSignal, checkString } from './check';
+import { checkInstance, checkNumber, checkOptions, checkSignal, checkString } from './check';
 import { Client, clientInternals } from './client';
 import { type Contender, contenderOf } from './contender';
-import { BadArgumentError, LockTimeoutError, native, nullIf } from './errors';
-import { createLease, Lease, leaseInternals } from './lease';
+import { LockTimeoutError, nullIf } from './errors';
+import { checkLease, createLease, type Lease, nativeLeases } from './lease';
 import { innermostLease } from './scope';
 import { type Body, using, type UsingArguments } from './using';
 
@@ -23,7 +23,7 @@ export interface LockOptions {
 /** How a mutex behaves. */
 export interface MutexOptions extends LockOptions {
   /**
-   * Whether an owner that holds the lock may acquire it again, instead of waiting like everybody else. Default: true.
+   * Whether an owner that holds the lock may acquire it again, instead of waiting like any other owner. Default: true.
    */
   reentrant?: boolean | undefined;
 }
@@ -39,18 +39,19 @@ export interface WaitOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** How long to wait, and as whom. */
+/** How long to wait, and as which owner. */
 export interface AcquireOptions extends WaitOptions {
   /** Acquires as the owner of this lease, who already holds the lock; for a read/write lock, either half of it. */
   within?: Lease | undefined;
 }
 
-export function checkLease(name: string, value: unknown): void {
-  checkInstance(name, value, Lease);
-}
+/** How the options of every lock are checked. */
+export const lockChecks = { label: checkString, naming: checkString };
 
 /** How the options of every wait are checked. */
 export const waitChecks = { timeout: checkNumber, signal: checkSignal };
+
+const acquireChecks = { ...waitChecks, within: checkLease };
 
 /** What the other classes need from a lock. */
 export interface LockInternals {
@@ -60,19 +61,11 @@ export interface LockInternals {
   readonly reentrant: boolean;
 }
 
-/** The internals of a mutex, or of a half of a read/write lock. */
-export function lockOf(
-  kind: 'mutex' | 'read' | 'write',
-  client: Client,
-  path: string,
-  options: MutexOptions,
-): LockInternals {
+/** Checks what every lock is created on; returns the native client. */
+export function clientFor(client: Client, path: string): NativeClient {
   checkInstance('client', client, Client);
   checkString('path', path);
-  checkOptions<MutexOptions>(options, { reentrant: checkBoolean, label: checkString, naming: checkString });
-  const { reentrant = true, label, naming } = options;
-  const lock = native(() => new NativeLock(kind, clientInternals(client).native, path, reentrant, label, naming));
-  return { native: lock, client, path, reentrant };
+  return clientInternals(client).native;
 }
 
 let internals: (lock: Lock) => LockInternals;
@@ -119,26 +112,17 @@ export class Lock {
    * console.log(again.node === lease.node); // true
    */
   async acquire(options: AcquireOptions = {}): Promise<Lease> {
-    checkOptions<AcquireOptions>(options, { ...waitChecks, within: checkLease });
+    checkOptions<AcquireOptions>(options, acquireChecks);
     const { timeout, signal, within } = options;
-    if (within !== undefined) this.#checkWithin(within);
-    const { native, client, path, reentrant } = this.#internals;
-    const owner = reentrant ? (within ?? innermostLease(client, path)) : undefined;
+    const { native, client } = this.#internals;
+    const named = nativeLeases([within]);
+    const around = nativeLeases([innermostLease(this.#internals)]);
     const lease = await run<NativeLease>(
-      (bridge) => native.acquire(bridge, timeout, owner && leaseInternals(owner).native),
+      (bridge) => native.acquire(bridge, timeout, named, around),
       clientInternals(client).keepAlive,
       signal,
     );
     return createLease(lease, client);
-  }
-
-  #checkWithin(within: Lease): void {
-    const { client, path, reentrant } = this.#internals;
-    if (!reentrant) throw new BadArgumentError('within: this lock does not re-enter');
-    if (leaseInternals(within).client !== client || within.path !== path) {
-      throw new BadArgumentError(`within: must be a lease of ${path} on the same client, but is of ${within.path}`);
-    }
-    within.check();
   }
 
   /**
@@ -193,8 +177,8 @@ export class Lock {
   }
 
   /**
-   * Whether anybody holds the lock or waits for it; for a semaphore, whether no permit is free. This may have changed
-   * by the time the promise resolves. Takes one round trip.
+   * Whether any contender holds the lock or waits for it; for a semaphore, whether no permit is free. This may have
+   * changed by the time the promise resolves. Takes one round trip.
    *
    * @throws as `contenders()`.
    *

@@ -1,7 +1,6 @@
 //! Core's events on their way to JavaScript.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use napi::bindgen_prelude::Function;
 use napi_derive::napi;
@@ -20,7 +19,7 @@ pub struct NativeRecord {
     pub fields: Vec<(&'static str, String)>,
 }
 
-/// The events that have come in.
+/// The events that have arrived.
 #[napi(object, object_from_js = false)]
 pub struct NativeBacklog {
     pub records: Vec<NativeRecord>,
@@ -36,7 +35,7 @@ pub struct NativeListener {
 
 #[napi]
 impl NativeListener {
-    /// A listener that calls `wake` when there is something to take. It hears nothing until it is given a level.
+    /// A listener that calls `wake` when there is something to take. It receives nothing until it is given a level.
     ///
     /// # Errors
     /// If Node refuses.
@@ -53,15 +52,14 @@ impl NativeListener {
             .set_level(Level::ALL.into_iter().find(|known| level.as_deref() == Some(known.as_str())));
     }
 
-    /// What has come in since the last time.
+    /// The events that have arrived since the last call.
     #[napi]
     pub fn take(&self) -> NativeBacklog {
         let backlog = self.listener.take();
         let records = backlog.records.iter().map(|record| NativeRecord {
             level: record.level.as_str(),
             target: record.target,
-            time: record.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
-                * 1000.0,
+            time: record.time.as_secs_f64() * 1000.0,
             message: record.message.clone(),
             fields: record.fields.clone(),
         });

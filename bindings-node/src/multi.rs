@@ -1,17 +1,18 @@
-//! Several locks as one.
+//! Several locks taken as one.
 
 use std::sync::Arc;
 
 use napi::bindgen_prelude::ClassInstance;
 use napi_derive::napi;
+use zklock::binding::owners;
 use zklock::{AnyLock, MultiLock};
 
 use crate::bridge::Bridge;
 use crate::error::{NODE, Result};
-use crate::lease::NativeLease;
+use crate::lease::{NativeLease, inside};
 use crate::lock::NativeLock;
 
-/// Several locks.
+/// Several locks that are acquired together.
 #[napi]
 pub struct NativeMultiLock {
     lock: Arc<MultiLock>,
@@ -20,7 +21,7 @@ pub struct NativeMultiLock {
 
 #[napi]
 impl NativeMultiLock {
-    /// These locks as one. Sends nothing.
+    /// Takes these locks as one. Sends nothing.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -28,20 +29,20 @@ impl NativeMultiLock {
     pub fn new(members: Vec<ClassInstance<'_, NativeLock>>) -> Result<Self> {
         let members: Vec<AnyLock> = members.iter().map(|member| member.lock.clone()).collect();
         let lock = MultiLock::new(members.clone())?;
-        let place = |lock: &AnyLock| (0..).zip(&members).find(|(_, member)| is_same(member, lock));
+        let place = |lock: &AnyLock| (0..).zip(&members).find(|(_, member)| member.same_lock(lock));
         let order = lock.locks().iter().filter_map(place).map(|(index, _)| index).collect();
         Ok(Self { lock: Arc::new(lock), order })
     }
 
-    /// The places that the locks had among the members, in the order in which they are taken. One named twice is taken
-    /// once.
+    /// The indices of the locks among the members, in the order in which they are taken. One that is given twice is
+    /// taken once.
     #[napi(getter)]
     pub fn order(&self) -> Vec<u32> {
         self.order.clone()
     }
 
-    /// Starts to acquire all; ends with their leases, in order. What one of the leases `within` is of is acquired
-    /// by its owner, the others by a new one.
+    /// Starts to acquire all; ends with their leases, in that order. A lock of one of the leases `within`, or else
+    /// `around`, is acquired as its owner; the others as a new one.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -51,19 +52,11 @@ impl NativeMultiLock {
         bridge: &Bridge,
         timeout: Option<f64>,
         within: Vec<ClassInstance<'_, NativeLease>>,
+        around: Vec<ClassInstance<'_, NativeLease>>,
     ) -> Result<i64> {
         let patience = NODE.patience(timeout)?;
-        let within: Vec<_> = within.iter().map(|lease| &lease.lease).collect();
-        let owners = self.lock.owners_within(&within)?;
+        let owners = owners(self.lock.locks(), &inside(&within), &inside(&around))?;
         let lock = Arc::clone(&self.lock);
         bridge.start(async move { lock.acquire_as_each(&owners, patience).await.map(NativeLease::all) })
-    }
-}
-
-fn is_same(one: &AnyLock, other: &AnyLock) -> bool {
-    match (one, other) {
-        (AnyLock::Lock(one), AnyLock::Lock(other)) => Arc::ptr_eq(one, other),
-        (AnyLock::Semaphore(one), AnyLock::Semaphore(other)) => Arc::ptr_eq(one, other),
-        _ => false,
     }
 }

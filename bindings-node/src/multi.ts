@@ -3,15 +3,15 @@ import { type NativeLease, NativeMultiLock } from '../native';
 import { run } from './bridge';
 import { checkInstance, checkIterable, checkOptions } from './check';
 import { clientInternals } from './client';
-import { BadArgumentError, LockTimeoutError, native, nullIf } from './errors';
-import { createLease, Lease, leaseInternals } from './lease';
+import { LockTimeoutError, native, nullIf } from './errors';
+import { checkLease, createLease, type Lease, nativeLeases } from './lease';
 import { createLeases, type Leases } from './leases';
 import { type Pending, together } from './keep-alive';
 import { Lock, lockInternals, type LockInternals, waitChecks, type WaitOptions } from './lock';
 import { innermostLease } from './scope';
 import { type Body, using, type UsingArguments } from './using';
 
-/** How long to wait, and as whom. */
+/** How long to wait, and as which owners. */
 export interface AcquireAllOptions extends WaitOptions {
   /** Acquires the locks of these leases as their owners, who already hold them. */
   within?: Iterable<Lease> | undefined;
@@ -80,37 +80,16 @@ export class MultiLock {
     checkOptions<AcquireAllOptions>(options, { ...waitChecks, within: checkIterable });
     const { timeout, signal, within = [] } = options;
     const named = [...within];
-    for (const lease of named) this.#checkWithin(lease);
-    // A lease that the caller names comes before one of a scope.
-    const entered = [...named, ...this.#enclosing()].map((lease) => leaseInternals(lease).native);
+    for (const lease of named) checkLease('within', lease);
+    const [inside, around] = [nativeLeases(named), nativeLeases(this.#locks.map(innermostLease))];
     const leases = await run<NativeLease[]>(
-      (bridge) => this.#native.acquire(bridge, timeout, entered),
+      (bridge) => this.#native.acquire(bridge, timeout, inside, around),
       this.#pending,
       signal,
     );
     return createLeases(
       this.#locks.flatMap(({ client }, index) => (leases[index] ? createLease(leases[index], client) : [])),
     );
-  }
-
-  /** The leases of the enclosing scopes that are of one of the locks. */
-  #enclosing(): Lease[] {
-    const reentrant = this.#locks.filter((lock) => lock.reentrant);
-    return reentrant.flatMap(({ client, path }) => innermostLease(client, path) ?? []);
-  }
-
-  /** Whether a lease is of one of the locks, and lets its owner acquire that again. */
-  #enters(lease: Lease): boolean {
-    const { client } = leaseInternals(lease);
-    return this.#locks.some((lock) => lock.reentrant && lock.client === client && lock.path === lease.path);
-  }
-
-  #checkWithin(lease: Lease): void {
-    checkInstance('within', lease, Lease);
-    if (!this.#enters(lease)) {
-      throw new BadArgumentError(`within: ${lease.path} is none of these locks, or does not re-enter`);
-    }
-    lease.check();
   }
 
   /**

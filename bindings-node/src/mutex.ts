@@ -1,5 +1,9 @@
+import { mutex } from '../native';
+
+import { checkBoolean, checkOptions } from './check';
 import type { Client } from './client';
-import { Lock, lockOf, type MutexOptions } from './lock';
+import { native } from './errors';
+import { clientFor, Lock, lockChecks, type MutexOptions } from './lock';
 
 /**
  * A fair, reentrant, exclusive lock in the node layout of Curator's `InterProcessMutex`.
@@ -10,7 +14,7 @@ import { Lock, lockOf, type MutexOptions } from './lock';
  * **Who may re-enter.** An `acquire()` inside a {@link Mutex.using} scope of the same client and path re-enters, and so
  * do all branches of a `Promise.all` there: they share the lock. A callback that outlives the scope is a new owner.
  * Outside scopes every `acquire()` is a new owner, which waits for the others; `within` re-enters explicitly. With
- * `reentrant: false` nobody re-enters, and an `acquire()` inside the lock's own scope waits until that scope ends.
+ * `reentrant: false` no owner re-enters, and an `acquire()` inside the lock's own scope waits until that scope ends.
  *
  * @example
  * const mutex = new Mutex(client, '/locks/report', { label: 'nightly' });
@@ -23,6 +27,9 @@ export class Mutex extends Lock {
    * @throws {BadArgumentError} if the path is malformed.
    */
   constructor(client: Client, path: string, options: MutexOptions = {}) {
-    super(lockOf('mutex', client, path, options));
+    const on = clientFor(client, path);
+    checkOptions<MutexOptions>(options, { ...lockChecks, reentrant: checkBoolean });
+    const { reentrant = true, label, naming = 'curator' } = options;
+    super({ native: native(() => mutex(on, path, reentrant, label, naming)), client, path, reentrant });
   }
 }

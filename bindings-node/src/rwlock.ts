@@ -1,6 +1,9 @@
-import { checkObject } from './check';
+import { readWriteLock } from '../native';
+
+import { checkOptions } from './check';
 import type { Client } from './client';
-import { Lock, lockOf, type LockOptions } from './lock';
+import { native } from './errors';
+import { clientFor, Lock, lockChecks, type LockOptions } from './lock';
 
 /**
  * A fair read/write lock in the node layout of Curator's `InterProcessReadWriteLock`.
@@ -33,11 +36,12 @@ export class ReadWriteLock {
    * @throws {BadArgumentError} if the path is malformed.
    */
   constructor(client: Client, path: string, options: LockOptions = {}) {
-    checkObject('options', options);
-    // Not `reentrant`: without it neither half could know that it waits for the other.
-    const { label, naming } = options;
-    this.readLock = new Lock(lockOf('read', client, path, { label, naming }));
-    this.writeLock = new Lock(lockOf('write', client, path, { label, naming }));
+    const on = clientFor(client, path);
+    checkOptions<LockOptions>(options, lockChecks);
+    const { label, naming = 'curator' } = options;
+    const [read, write] = native(() => readWriteLock(on, path, label, naming));
+    this.readLock = new Lock({ native: read, client, path, reentrant: true });
+    this.writeLock = new Lock({ native: write, client, path, reentrant: true });
   }
 
   /** The lock path, as given. */

@@ -29,9 +29,9 @@ function* liveScopes(): Generator<Scope> {
 }
 
 /** The lease of the innermost live scope of a client and path. */
-export function innermostLease(client: Client, path: string): Lease | undefined {
-  for (const scope of liveScopes()) {
-    if (leaseInternals(scope.lease).client === client && scope.lease.path === path) return scope.lease;
+export function innermostLease({ client, path }: { client: Client; path: string }): Lease | undefined {
+  for (const { lease } of liveScopes()) {
+    if (leaseInternals(lease).client === client && lease.path === path) return lease;
   }
   return undefined;
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use napi::bindgen_prelude::Either;
 use napi_derive::napi;
 use zklock::binding::{parse_count, parse_permits};
 use zklock::{Semaphore, SemaphoreOptions};
@@ -21,7 +20,7 @@ pub struct NativeSemaphore {
 
 #[napi]
 impl NativeSemaphore {
-    /// A semaphore with so many permits, or as many as the node at a path says. Sends nothing.
+    /// A semaphore with a number of permits, or with as many as the node at a path states. Sends nothing.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -29,23 +28,21 @@ impl NativeSemaphore {
     pub fn new(
         client: &NativeClient,
         path: String,
-        permits: Either<f64, String>,
+        permits: Option<f64>,
+        shared_count: Option<String>,
         label: Option<String>,
     ) -> Result<Self> {
-        let permits = match permits {
-            Either::A(number) => parse_permits(Some(number), None),
-            Either::B(path) => parse_permits(None::<f64>, Some(path)),
-        }?;
+        let permits = parse_permits(permits, shared_count)?;
         let mut options = SemaphoreOptions::default();
         options.label = label;
         let semaphore = Semaphore::with_options(&*client.client, &path, permits, options);
         Ok(Self { semaphore: Arc::new(semaphore?) })
     }
 
-    /// The same as a lock that gives one lease.
+    /// The semaphore as a lock that gives one lease.
     #[napi]
     pub fn as_lock(&self) -> NativeLock {
-        NativeLock { lock: Arc::clone(&self.semaphore).into() }
+        Arc::clone(&self.semaphore).into()
     }
 
     /// Starts to acquire several permits; ends with their leases.

@@ -1,12 +1,12 @@
 import { type NativeLease, NativeSemaphore } from '../native';
 
 import { run } from './bridge';
-import { checkInstance, checkNumber, checkOptions, checkString, checkType } from './check';
-import { Client, clientInternals } from './client';
+import { checkNumber, checkOptions, checkString, checkType } from './check';
+import { type Client, clientInternals } from './client';
 import { native } from './errors';
 import { createLease } from './lease';
 import { createLeases, type Leases } from './leases';
-import { Lock, lockInternals, waitChecks, type WaitOptions } from './lock';
+import { clientFor, Lock, lockInternals, waitChecks, type WaitOptions } from './lock';
 
 /** How a semaphore behaves. */
 export interface SemaphoreOptions {
@@ -55,16 +55,15 @@ export class Semaphore extends Lock {
    * @throws {BadArgumentError} if the path is malformed or the number is below 1.
    */
   constructor(client: Client, path: string, permits: number | SharedCount, options: SemaphoreOptions = {}) {
-    checkInstance('client', client, Client);
-    checkString('path', path);
+    const on = clientFor(client, path);
     checkPermits(permits);
     checkOptions<SemaphoreOptions>(options, { label: checkString });
-    const given = typeof permits === 'number' ? permits : Object.freeze({ sharedCount: permits.sharedCount });
-    const number = typeof given === 'number' ? given : given.sharedCount;
-    const semaphore = native(() => new NativeSemaphore(clientInternals(client).native, path, number, options.label));
+    const fixed = typeof permits === 'number' ? permits : undefined;
+    const sharedCount = typeof permits === 'number' ? undefined : permits.sharedCount;
+    const semaphore = native(() => new NativeSemaphore(on, path, fixed, sharedCount, options.label));
     super({ native: semaphore.asLock(), client, path, reentrant: false });
     this.#native = semaphore;
-    this.#permits = given;
+    this.#permits = typeof permits === 'number' ? permits : Object.freeze({ sharedCount: permits.sharedCount });
   }
 
   /** How many permits there are, or where to read their number, as given. */

@@ -1,4 +1,4 @@
-//! What becomes of a client's state.
+//! Changes of a client's state.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -39,8 +39,6 @@ export class StateListeners {
         },
       );
     let id = next();
-    return () => {
-      giveUp(id);
-    };
+    return () => giveUp(id);
   }
 }

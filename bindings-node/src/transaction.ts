@@ -38,9 +38,7 @@ export class Transaction {
   create(path: string, data: string | Uint8Array = ''): this {
     checkString('path', path);
     const bytes = bytesOf('data', data);
-    return this.#with(() => {
-      this.#native.create(path, bytes);
-    });
+    return this.#add((transaction) => transaction.create(path, bytes));
   }
 
   /**
@@ -53,9 +51,7 @@ export class Transaction {
     checkString('path', path);
     if (version !== undefined) checkNumber('version', version);
     const bytes = bytesOf('data', data);
-    return this.#with(() => {
-      this.#native.setData(path, bytes, version);
-    });
+    return this.#add((transaction) => transaction.setData(path, bytes, version));
   }
 
   /**
@@ -67,9 +63,7 @@ export class Transaction {
   delete(path: string, version?: number): this {
     checkString('path', path);
     if (version !== undefined) checkNumber('version', version);
-    return this.#with(() => {
-      this.#native.delete(path, version);
-    });
+    return this.#add((transaction) => transaction.delete(path, version));
   }
 
   /**
@@ -81,13 +75,11 @@ export class Transaction {
   check(path: string, version: number): this {
     checkString('path', path);
     checkNumber('version', version);
-    return this.#with(() => {
-      this.#native.check(path, version);
-    });
+    return this.#add((transaction) => transaction.check(path, version));
   }
 
-  #with(add: () => void): this {
-    native(add);
+  #add(add: (transaction: NativeTransaction) => void): this {
+    native(() => add(this.#native));
     return this;
   }
 

@@ -1,8 +1,10 @@
 /** Runs a function while locks are held, and releases them when it ends. */
 
+import { lossToThrow } from '../native';
+
 import { checkFunction } from './check';
 import { LockLostError } from './errors';
-import { type Lease, leaseInternals } from './lease';
+import { type Lease, nativeLeases } from './lease';
 import type { Leases } from './leases';
 import { runInScope } from './scope';
 
@@ -40,10 +42,8 @@ export async function using<Options, Held extends Lease | Leases, T>(
 async function unlessLost<T>(leases: readonly Lease[], run: () => Promise<T>): Promise<T> {
   const [end] = await Promise.allSettled([run()]);
   const failed = end.status === 'rejected';
-  if (!failed || !(end.reason instanceof LockLostError)) {
-    const loss = leases.map((lease) => leaseInternals(lease).loss()).find(Boolean);
-    if (loss !== undefined) throw failed ? Object.assign(loss, { cause: end.reason as unknown }) : loss;
-  }
+  const loss = lossToThrow(nativeLeases(leases), failed ? end.reason instanceof LockLostError : undefined);
+  if (loss !== null) throw Object.assign(new LockLostError(loss), failed && { cause: end.reason as unknown });
   if (failed) throw end.reason;
   return end.value;
 }

@@ -97,7 +97,7 @@ export async function deleteNode(path) {
   if (error !== 0) throw new Error(`delete ${path}: error ${error}`);
 }
 
-/** Makes a persistent node that anybody may change. */
+/** Creates a persistent node that any client may change. */
 export async function createNode(path, data = Buffer.alloc(0)) {
   const acl = [int(1), int(31), string('world'), string('anyone')];
   const error = await request(1, string(path), int(data.length), data, ...acl, int(0));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use zklock::binding::{self, Language, Spelling};
 
-use crate::errors::Failure;
+use crate::errors::Result;
 
 /// Python's units and names.
 pub(crate) const PYTHON: Language =
@@ -23,7 +23,7 @@ impl Owner {
     }
 }
 
-/// The owner that the calling thread is. Thread identifiers of the system are reused; these are not.
+/// The owner that represents the calling thread. The system reuses thread identifiers; these are never reused.
 pub(crate) fn this_thread() -> zklock::Owner {
     thread_local! {
         static OWNER: zklock::Owner = zklock::Owner::new();
@@ -39,17 +39,17 @@ pub(crate) struct Patience(pub(crate) zklock::Patience);
 impl Patience {
     #[new]
     #[pyo3(signature = (blocking, timeout))]
-    fn new(blocking: bool, timeout: Option<f64>) -> Result<Self, Failure> {
+    fn new(blocking: bool, timeout: Option<f64>) -> Result<Self> {
         patience(blocking, timeout).map(Self)
     }
 }
 
 /// `blocking` and `timeout` with the meanings that `threading.Lock.acquire` gives them.
-pub(crate) fn patience(blocking: bool, timeout: Option<f64>) -> Result<zklock::Patience, Failure> {
+pub(crate) fn patience(blocking: bool, timeout: Option<f64>) -> Result<zklock::Patience> {
     Ok(PYTHON.blocking(blocking, timeout)?)
 }
 
 /// How long to wait for something else than a lock; `None` is for ever.
-pub(crate) fn wait_limit(timeout: Option<f64>) -> Result<Option<Duration>, Failure> {
+pub(crate) fn wait_limit(timeout: Option<f64>) -> Result<Option<Duration>> {
     Ok(binding::limit(patience(true, timeout)?))
 }

@@ -2,32 +2,34 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use zklock::binding::Identity;
 
-use crate::errors::Failure;
-use crate::identity::{Secret, Tls, client_options};
+use crate::arguments::PYTHON;
+use crate::errors::Result;
+use crate::identity::{Secret, Tls};
 use crate::log;
 use crate::notice::Notice;
 use crate::pending::Pending;
 use crate::stats::Stats;
 use crate::wait::block_on;
 
-/// A connection to a ZooKeeper ensemble, shared by the locks made on it.
+/// A connection to a ZooKeeper ensemble, shared by the locks created on it.
 ///
 /// >>> with zklock.Client("zk1:2181,zk2:2181/chroot") as client:
 /// ...     lock = zklock.Mutex(client, "/locks/report")
 ///
 /// `hosts` names the servers: `host[:port]`, separated by commas, with an optional chroot at the end.
-/// Without it the environment variable `ZKLOCK_HOSTS` counts, else `127.0.0.1:2181`. Times are in
+/// The default is the environment variable `ZKLOCK_HOSTS`, or else `127.0.0.1:2181`. Times are in
 /// seconds. Servers that have not heard from this process for `session_timeout` free its locks. `label`
 /// is shown to operators in the data of the nodes.
 ///
 /// `auth` is a list of credentials to show to the servers: pairs of scheme and credential, such as
-/// `("digest", "user:password")`. `acl` says who may do what with the nodes that the client makes,
-/// parents included: `"open"` permits everything to everybody, and is the default; `"creator"` permits
+/// `("digest", "user:password")`. `acl` says who may do what with the nodes that the client creates,
+/// parents included: `"open"`, the default, permits everything to everyone; `"creator"` permits
 /// everything to those who show the same credentials; or give rules in the syntax of ZooKeeper's own
 /// command line, such as `"digest:user:hash:cdrwa,world:anyone:r"`. What is not permitted raises
-/// `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows at the nodes.
-/// Locks that are made with a hosts string show no credentials.
+/// `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows only when a
+/// node refuses access. Locks created with a hosts string present no credentials.
 ///
 /// `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
 /// once. `tls` encrypts the connections.
@@ -60,14 +62,14 @@ impl Client {
         sasl: Option<(String, String)>,
         tls: Option<Tls>,
         label: Option<String>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let client = lazy_client(hosts, session_timeout, connect_timeout, auth, acl, sasl, tls, label)?;
         log::ask(py);
         block_on(py, client.inner.ready())??;
         Ok(client)
     }
 
-    /// `connecting`, `connected`, `suspended` (out of touch; the session may live on) or `closed`.
+    /// `connecting`, `connected`, `suspended` (disconnected; the session may survive) or `closed`.
     #[getter]
     fn state(&self) -> &'static str {
         self.inner.state().as_str()
@@ -85,11 +87,11 @@ impl Client {
     ///
     /// It reports on the connection, not on locks: for those see `Lease.on_lost`, also for how it is
     /// called.
-    fn on_state(&self, py: Python<'_>, callback: Py<PyAny>) -> Result<Notice, Failure> {
+    fn on_state(&self, py: Python<'_>, callback: Py<PyAny>) -> Result<Notice> {
         Notice::of_client(py, self.inner.states(), callback)
     }
 
-    /// What the client has done since it was made. Sends nothing, and works for a closed client, too.
+    /// What the client has done since it was created. Sends nothing, and works for a closed client too.
     ///
     /// >>> client.stats().acquisitions
     /// 0
@@ -97,7 +99,7 @@ impl Client {
         self.inner.stats().into()
     }
 
-    /// Ask a contender to give its lock up, as Curator's `Revoker` does.
+    /// Ask a contender to give up its lock, as Curator's `Revoker` does.
     ///
     /// >>> with lock as lease:
     /// ...     client.revoke(lease.node)
@@ -108,19 +110,19 @@ impl Client {
     ///
     /// Raises `NotHeld` if there is no such node, `BadArgument` if it is not a contender's, `AuthFailed`,
     /// and `ConnectionFailed`.
-    fn revoke(&self, py: Python<'_>, node: &str) -> Result<(), Failure> {
+    fn revoke(&self, py: Python<'_>, node: &str) -> Result<()> {
         Ok(block_on(py, self.inner.revoke(node))??)
     }
 
-    /// Take a contender's lock, or its place in the queue, away: delete its node. For operators.
+    /// Take away a contender's lock, or its place in the queue, by deleting its node. For operators.
     ///
     /// >>> for contender in lock.contenders():
     /// ...     if contender.host == "retired.example.org":
     /// ...         client.break_lock(f"{lock.path}/{contender.node}")
     ///
-    /// A holder that is in touch with the server learns of its loss within moments, but perhaps after the
+    /// A holder that is connected to the server learns of its loss within moments, but perhaps after the
     /// next one was granted the lock. Raises what `revoke` raises.
-    fn break_lock(&self, py: Python<'_>, node: &str) -> Result<(), Failure> {
+    fn break_lock(&self, py: Python<'_>, node: &str) -> Result<()> {
         Ok(block_on(py, self.inner.break_lock(node))??)
     }
 
@@ -129,7 +131,7 @@ impl Client {
     /// >>> client.close()
     ///
     /// Waits until the server has acknowledged it, for two seconds at most. Closing again does nothing.
-    fn close(&self, py: Python<'_>) -> Result<(), Failure> {
+    fn close(&self, py: Python<'_>) -> Result<()> {
         Ok(block_on(py, self.inner.close())??)
     }
 
@@ -138,7 +140,7 @@ impl Client {
     }
 
     #[pyo3(signature = (*_exception), text_signature = "($self, kind, value, trace, /)")]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> Result<(), Failure> {
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> Result<()> {
         // Inherited through fork, it is the parent's to close.
         block_on(py, self.inner.close())?.ok();
         Ok(())
@@ -162,44 +164,40 @@ pub(crate) fn lazy_client(
     sasl: Option<(String, String)>,
     tls: Option<Tls>,
     label: Option<String>,
-) -> Result<Client, Failure> {
-    let options = client_options(hosts, session_timeout, connect_timeout, auth, acl, sasl, tls, label)?;
+) -> Result<Client> {
+    let auth = auth.into_iter().map(|(scheme, Secret(credential))| (scheme, credential)).collect();
+    let tls = tls.map(|Tls(files)| files.read()).transpose()?;
+    let (session_timeout, connect_timeout) = (Some(session_timeout), Some(connect_timeout));
+    let identity = Identity { auth, acl, sasl, tls };
+    let options = PYTHON.client_options(hosts, session_timeout, connect_timeout, label, identity)?;
     Ok(Client { inner: zklock::Client::new(options) })
 }
 
 /// Begin to connect.
 #[pyfunction]
-pub(crate) fn start_connect(py: Python<'_>, client: &Bound<'_, Client>) -> Result<Pending, Failure> {
+pub(crate) fn start_connect(py: Python<'_>, client: &Client) -> Result<Pending> {
     log::ask(py);
-    let client = client.get().inner.clone();
+    let client = client.inner.clone();
     Pending::start(py, async move { client.ready().await })
 }
 
 /// Begin to ask a contender to give its lock up.
 #[pyfunction]
-pub(crate) fn start_revoke(
-    py: Python<'_>,
-    client: &Bound<'_, Client>,
-    node: String,
-) -> Result<Pending, Failure> {
-    let client = client.get().inner.clone();
+pub(crate) fn start_revoke(py: Python<'_>, client: &Client, node: String) -> Result<Pending> {
+    let client = client.inner.clone();
     Pending::start(py, async move { client.revoke(&node).await })
 }
 
 /// Begin to delete a contender's node.
 #[pyfunction]
-pub(crate) fn start_break_lock(
-    py: Python<'_>,
-    client: &Bound<'_, Client>,
-    node: String,
-) -> Result<Pending, Failure> {
-    let client = client.get().inner.clone();
+pub(crate) fn start_break_lock(py: Python<'_>, client: &Client, node: String) -> Result<Pending> {
+    let client = client.inner.clone();
     Pending::start(py, async move { client.break_lock(&node).await })
 }
 
 /// Begin to close.
 #[pyfunction]
-pub(crate) fn start_close(py: Python<'_>, client: &Bound<'_, Client>) -> Result<Pending, Failure> {
-    let closed = client.get().inner.close();
+pub(crate) fn start_close(py: Python<'_>, client: &Client) -> Result<Pending> {
+    let closed = client.inner.close();
     Pending::start(py, closed)
 }

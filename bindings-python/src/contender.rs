@@ -15,7 +15,7 @@ use crate::pending::IntoPython;
 #[pyclass(frozen, get_all, eq, module = "zklock")]
 #[derive(PartialEq)]
 pub(crate) struct Contender {
-    /// Its place, from 0. The first holds; so do readers and permits behind it as far as there is room.
+    /// Its place, from 0. The first holds; so do the readers or permits behind it that fit.
     position: usize,
     /// Its node's name within the lock path.
     node: String,
@@ -35,7 +35,7 @@ pub(crate) struct Contender {
     label: Option<String>,
     /// When it began to contend, by its own clock, in seconds since 1970 as `time.time()` counts them.
     since: Option<f64>,
-    /// The node's data as it is, whoever wrote it.
+    /// The node's data, unchanged, whoever wrote it.
     data: Cow<'static, [u8]>,
 }
 

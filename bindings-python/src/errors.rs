@@ -5,7 +5,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 use zklock::ErrorKind;
 
-/// What a method of the binding fails with, so that `?` takes the core's errors and Python's exceptions alike.
+/// The error of a method of the binding, so that `?` accepts both the core's errors and Python's exceptions.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// One of zklock's own exceptions.
@@ -13,6 +13,9 @@ pub(crate) enum Failure {
     /// An exception of Python itself, as from a signal handler.
     Python(PyErr),
 }
+
+/// The result of what Python calls.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl From<zklock::Error> for Failure {
     fn from(error: zklock::Error) -> Self {
@@ -39,7 +42,7 @@ impl From<Failure> for PyErr {
 }
 
 /// The exception class of a kind. They are defined in Python, where a class can have two bases.
-fn class(py: Python<'_>, kind: ErrorKind) -> PyResult<Bound<'_, PyType>> {
+pub(crate) fn class(py: Python<'_>, kind: ErrorKind) -> PyResult<Bound<'_, PyType>> {
     static BY_CODE: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let by_code = BY_CODE.import(py, "zklock._errors", "BY_CODE")?;
     Ok(by_code.as_any().get_item(kind.code())?.cast_into()?)

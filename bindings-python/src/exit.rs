@@ -1,10 +1,11 @@
 //! The end of the process, as far as the rest of the binding must respect it.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use zklock::binding::PerProcess;
 
 /// How long daemon threads are held up: the handlers of `atexit` that run after ours have this long. Usually the
 /// interpreter is gone by then, and the daemon threads with it.
@@ -21,10 +22,8 @@ pub(crate) fn begin() {
 /// anything to a server: the answer may then arrive while this thread is still busy here. Returns whether this is the
 /// first such call in this process.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<bool> {
-    /// The process that did this last: a forked child is another one.
-    static PREPARED: AtomicU32 = AtomicU32::new(0);
-    let process = std::process::id();
-    let first = PREPARED.swap(process, Ordering::Relaxed) != process;
+    static PREPARED: PerProcess<AtomicBool> = PerProcess::new();
+    let first = !PREPARED.get_or_init(AtomicBool::default).swap(true, Ordering::Relaxed);
     if first {
         py.import("zklock._children")?.call_method0("close_at_end")?;
     }

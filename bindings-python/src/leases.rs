@@ -1,17 +1,17 @@
 //! `zklock.Leases`.
 
+use std::sync::Arc;
+
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
-use zklock::ErrorKind;
-use zklock::binding::error;
 
-use crate::errors::Failure;
-use crate::lease::{Lease, after_scope};
-use crate::levels::Level;
+use crate::acquirable::raised;
+use crate::lease::Lease;
+use crate::level::Level;
 use crate::pending::IntoPython;
-use crate::wait::block_on;
+
+type Shared = zklock::Leases<Arc<zklock::Lease>>;
 
 /// The leases of one acquire of several locks or permits, in the order in which they were taken.
 ///
@@ -19,111 +19,49 @@ use crate::wait::block_on;
 /// ...     len(leases)
 /// 3
 ///
-/// Each may be released on its own. The end of a `with` block releases those that were not, and raises
-/// `LockLost` if one was lost. Leases that nothing refers to any more are released.
-#[pyclass(frozen, sequence, weakref, module = "zklock")]
-pub(crate) struct Leases(Vec<Py<Lease>>);
+/// Each may be released separately. The end of a `with` block releases those that were not, and raises
+/// `LockLost` if one was lost. Leases without references are released.
+#[pyclass(frozen, sequence, weakref, extends = Level, module = "zklock")]
+pub(crate) struct Leases {
+    inner: Arc<Shared>,
+    leases: Py<PyTuple>,
+}
 
 impl IntoPython for zklock::Leases {
     fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Leases::new(py, self)?.into_py_any(py)
-    }
-}
-
-impl Leases {
-    pub(crate) fn new(py: Python<'_>, leases: zklock::Leases) -> PyResult<Self> {
-        leases.into_iter().map(|inner| Py::new(py, Lease { inner })).collect::<PyResult<_>>().map(Self)
-    }
-
-    /// Ends a scope: releases all, and then raises the first loss as the scope of a single lease does.
-    pub(crate) fn leave_scope(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let loss = self.0.iter().find_map(|lease| lease.get().loss());
-        match self.release(py, true) {
-            Ok(()) | Err(Failure::Zklock(_)) => {}
-            Err(Failure::Python(error)) => return Err(error),
-        }
-        after_scope(py, loss, raised)
-    }
-}
-
-impl Level for Leases {
-    fn is_open(&self) -> bool {
-        self.0.iter().any(|lease| lease.get().is_open())
-    }
-
-    fn is_held(&self) -> bool {
-        self.0.iter().all(|lease| lease.get().is_held())
+        let inner = Arc::new(self.into_arcs());
+        let leases = inner.iter().map(|lease| Lease::new(py, Arc::clone(lease)));
+        let leases = PyTuple::new(py, leases.collect::<PyResult<Vec<_>>>()?)?.unbind();
+        let level = PyClassInitializer::from(Level(Arc::clone(&inner) as _));
+        Py::new(py, level.add_subclass(Leases { inner, leases }))?.into_py_any(py)
     }
 }
 
 #[pymethods]
 impl Leases {
-    /// Return if all locks are held. Sends nothing.
-    ///
-    /// >>> with semaphore.acquire_many(3) as leases:
-    /// ...     leases.check()
-    ///
-    /// Raises `LockLost`, or `NotHeld` after the release of one.
-    fn check(&self) -> Result<(), Failure> {
-        self.0.iter().try_for_each(|lease| Ok(lease.get().inner.check()?))
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.leases.bind(py).len()
     }
 
-    /// Release those that were not yet released, the last one first, from any thread.
-    ///
-    /// >>> leases = semaphore.acquire_many(3)
-    /// >>> leases.release()
-    ///
-    /// See `Lease.release`. Raises `NotHeld` if all were released already.
-    #[pyo3(signature = (wait=true))]
-    pub(crate) fn release(&self, py: Python<'_>, wait: bool) -> Result<(), Failure> {
-        // All are on their way before the first is waited for.
-        let mut released = Vec::new();
-        let open = self.0.iter().rev().map(Py::get).filter(|lease| lease.is_open());
-        for lease in open {
-            released.push(lease.inner.release());
-        }
-        if released.is_empty() {
-            // In a forked child it is not the caller who is wrong.
-            self.check()?;
-            return Err(error(ErrorKind::NotHeld, "these leases have been released already").into());
-        }
-        for released in released.into_iter().take_while(|_| wait) {
-            block_on(py, released)??;
-        }
-        Ok(())
-    }
-
-    fn __len__(&self) -> usize {
-        self.0.len()
-    }
-
-    fn __getitem__(&self, py: Python<'_>, index: isize) -> PyResult<Py<Lease>> {
-        let from_end = if index < 0 { self.0.len() } else { 0 };
-        let lease = from_end.checked_add_signed(index).and_then(|at| self.0.get(at));
-        lease.map(|lease| lease.clone_ref(py)).ok_or_else(|| PyIndexError::new_err("no such lease"))
+    fn __getitem__<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Bound<'py, PyAny>> {
+        self.leases.bind(py).as_any().get_item(index)
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        PyTuple::new(py, self.0.iter())?.try_iter()
+        self.leases.bind(py).try_iter()
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {
         slf
     }
 
-    #[pyo3(signature = (_kind=None, value=None, _trace=None), text_signature = "($self, kind, value, trace, /)")]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _kind: Option<&Bound<'_, PyAny>>,
-        value: Option<&Bound<'_, PyAny>>,
-        _trace: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        self.leave_scope(py, value)
+    #[pyo3(signature = (*exception), text_signature = "($self, kind, value, trace, /)")]
+    fn __exit__(slf: &Bound<'_, Self>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        slf.as_super().get().leave_scope(slf.py(), raised(exception).as_ref())
     }
 
     fn __repr__(&self) -> String {
-        let paths: Vec<_> = self.0.iter().map(|lease| lease.get().inner.path()).collect();
+        let paths: Vec<_> = self.inner.iter().map(|lease| lease.path()).collect();
         format!("<zklock.Leases {}>", paths.join(", "))
     }
 }

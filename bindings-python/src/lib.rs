@@ -4,17 +4,17 @@
 //! Two rules hold throughout. The core's thread never waits for the interpreter, and drops no Python object: a busy
 //! interpreter would delay heartbeats. And no lock of ours is held while waiting for anything.
 
+mod acquirable;
 mod arguments;
 mod client;
 mod contender;
 mod deliver;
 mod errors;
 mod exit;
-mod hold;
 mod identity;
 mod lease;
 mod leases;
-mod levels;
+mod level;
 mod lock;
 mod log;
 mod multi;
@@ -49,41 +49,27 @@ mod _zklock {
     }
 
     #[pymodule_export]
-    use super::arguments::{Owner, Patience};
-    #[pymodule_export]
-    use super::client::{Client, lazy_client, start_break_lock, start_close, start_connect, start_revoke};
-    #[pymodule_export]
-    use super::contender::Contender;
-    #[pymodule_export]
-    use super::hold::Hold;
-    #[pymodule_export]
-    use super::identity::Tls;
-    #[pymodule_export]
-    use super::lease::{Lease, is_held, is_open, start_release, start_wait_lost};
-    #[pymodule_export]
-    use super::leases::Leases;
-    #[pymodule_export]
-    use super::lock::{Lock, owned_by, start_acquire, start_contenders, start_locked};
-    #[pymodule_export]
-    use super::log::next_events;
-    #[pymodule_export]
-    use super::multi::{MultiLock, start_acquire_all};
-    #[pymodule_export]
-    use super::mutex::Mutex;
-    #[pymodule_export]
-    use super::notice::Notice;
-    #[pymodule_export]
-    use super::pending::Pending;
-    #[pymodule_export]
-    use super::rwlock::ReadWriteLock;
-    #[pymodule_export]
-    use super::semaphore::{Semaphore, start_acquire_many};
-    #[pymodule_export]
-    use super::shutdown::shutdown;
-    #[pymodule_export]
-    use super::stats::{Histogram, Stats};
-    #[pymodule_export]
-    use super::transaction::{Transaction, start_commit};
+    use super::{
+        acquirable::{Acquirable, Hold, leave, newest, owned_by, push, start_acquire, take_newest},
+        arguments::{Owner, Patience},
+        client::{Client, lazy_client, start_break_lock, start_close, start_connect, start_revoke},
+        contender::Contender,
+        identity::Tls,
+        lease::{Lease, start_wait_lost},
+        leases::Leases,
+        level::{Leaving, Level, start_release},
+        lock::{Lock, start_contenders, start_locked},
+        log::next_events,
+        multi::MultiLock,
+        mutex::Mutex,
+        notice::Notice,
+        pending::Pending,
+        rwlock::ReadWriteLock,
+        semaphore::{Semaphore, start_acquire_many},
+        shutdown::shutdown,
+        stats::{Histogram, Stats},
+        transaction::{Transaction, start_commit},
+    };
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the name that Python expects")]

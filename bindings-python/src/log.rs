@@ -3,12 +3,13 @@
 //! A Python thread, started with the first event, takes them from here. Not the delivery thread: handlers are the
 //! program's code, and one that blocks would hold up the outcomes that event loops wait for.
 
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use zklock::binding::PerProcess;
 use zklock::binding::log::{Backlog, Level, Listener, Record};
 
 use crate::deliver::{self, Deliver};
@@ -19,7 +20,6 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The log of one process.
 struct Log {
-    process: u32,
     began: Instant,
     /// When the logger's level was last read, in ms from the beginning; zero for never.
     asked: AtomicU64,
@@ -44,42 +44,17 @@ struct State {
     ended: bool,
 }
 
-/// Replaced, and leaked, in a forked child, where the thread does not exist.
-static LOG: AtomicPtr<Log> = AtomicPtr::new(std::ptr::null_mut());
+static LOG: PerProcess<Log> = PerProcess::new();
 
 impl Log {
     fn new() -> Self {
         let inbox = Arc::<Inbox>::default();
         let wake = Arc::clone(&inbox);
         Self {
-            process: std::process::id(),
             began: Instant::now(),
             asked: AtomicU64::new(0),
             listener: Listener::new(None, move || wake.tell()),
             inbox,
-        }
-    }
-
-    fn existing() -> Option<&'static Self> {
-        Self::at(LOG.load(Ordering::Acquire))
-    }
-
-    fn at(log: *mut Self) -> Option<&'static Self> {
-        // SAFETY: only called with what `LOG` held: null, or published and never freed from there on.
-        unsafe { log.as_ref() }.filter(|log| log.process == std::process::id())
-    }
-
-    fn of_this_process() -> &'static Self {
-        loop {
-            let current = LOG.load(Ordering::Acquire);
-            if let Some(log) = Self::at(current) {
-                return log;
-            }
-            let new = Box::into_raw(Box::new(Self::new()));
-            if LOG.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                // SAFETY: was never published.
-                drop(unsafe { Box::from_raw(new) });
-            }
         }
     }
 
@@ -146,7 +121,7 @@ impl Inbox {
 
 /// Reads the logger's level, if that was last done some time ago. For threads that are attached and about to wait.
 pub(crate) fn refresh(py: Python<'_>) {
-    let log = Log::of_this_process();
+    let log = LOG.get_or_init(Log::new);
     if log.is_due() {
         log.ask(py);
     }
@@ -154,7 +129,7 @@ pub(crate) fn refresh(py: Python<'_>) {
 
 /// Reads the logger's level in any case: a client begins, or a process uses its first.
 pub(crate) fn ask(py: Python<'_>) {
-    Log::of_this_process().ask(py);
+    LOG.get_or_init(Log::new).ask(py);
 }
 
 /// Starts Python's thread, which needs the interpreter and so is done on the delivery thread.
@@ -170,7 +145,7 @@ impl Deliver for Begin {
 
 /// Ends Python's thread once it has handed on all events, and waits for that up to `limit`.
 pub(crate) fn end(py: Python<'_>, limit: Duration) {
-    let Some(log) = Log::existing() else { return };
+    let Some(log) = LOG.get() else { return };
     log.listener.set_level(None);
     log.inbox.end();
     if log.inbox.state().begun {
@@ -184,15 +159,14 @@ pub(crate) fn end(py: Python<'_>, limit: Duration) {
 type Told = (&'static str, &'static str, &'static str, u32, f64, String, Vec<(&'static str, String)>);
 
 fn told(record: &Record) -> Told {
-    let time = record.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let Record { level, target, file, line, fields, .. } = record;
-    (level.as_str(), target, file, *line, time, record.to_string(), fields.clone())
+    (level.as_str(), target, file, *line, record.time.as_secs_f64(), record.to_string(), fields.clone())
 }
 
 /// Wait for events, with the logger's verbosity; None when there will be no more. Also how many were dropped.
 #[pyfunction]
 pub(crate) fn next_events(py: Python<'_>, verbosity: usize) -> Option<(Vec<Told>, u64)> {
-    let log = Log::existing()?;
+    let log = LOG.get()?;
     log.set_verbosity(verbosity);
     let backlog = py.detach(|| {
         let backlog = log.inbox.take(&log.listener);

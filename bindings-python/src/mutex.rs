@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use zklock::binding::parse_naming;
 
-use crate::errors::Failure;
+use crate::errors::Result;
 use crate::lock::Lock;
 use crate::source::Source;
 
@@ -13,11 +13,11 @@ use crate::source::Source;
 /// >>> with lock as lease:
 /// ...     write_report(lease.fencing_token)
 ///
-/// `path` is absolute, below the client's chroot; missing directories are made when needed. Two lock
-/// objects on one client and path are one lock. Making one sends nothing.
+/// `path` is absolute, below the client's chroot; missing directories are created when needed. Two lock
+/// objects on one client and path are one lock. Creating one sends nothing.
 ///
-/// With a hosts string for `client`, the process's one client for these hosts is used, made at the
-/// first acquire and closed at the end of the process. Such a lock works after a fork, too.
+/// With a hosts string for `client`, the process's one client for these hosts is used, created at the
+/// first acquire and closed at the end of the process. Such a lock works after a fork too.
 ///
 /// By default it works as `threading.RLock` does. With `reentrant=False` it works as `threading.Lock`
 /// does: an acquire by the thread that holds it waits, or times out, and any thread may release it:
@@ -27,8 +27,9 @@ use crate::source::Source;
 /// True
 /// >>> threading.Thread(target=baton.release).start()
 ///
-/// `label` is shown to operators in the data of the nodes. `naming` decides who else understands the
-/// nodes: `"curator"`, or `"kazoo"` where kazoo services cannot set `extra_lock_patterns`.
+/// `label` is shown to operators in the data of the nodes. `naming` decides which other clients
+/// understand the nodes: `"curator"`, or `"kazoo"` where kazoo services cannot set
+/// `extra_lock_patterns`.
 ///
 /// Raises `BadArgument` for a malformed argument.
 #[pyclass(frozen, extends = Lock, module = "zklock")]
@@ -46,12 +47,12 @@ impl Mutex {
         reentrant: bool,
         label: Option<String>,
         naming: &str,
-    ) -> Result<PyClassInitializer<Self>, Failure> {
+    ) -> Result<PyClassInitializer<Self>> {
         let mut options = zklock::MutexOptions::default();
         options.reentrant = reentrant;
         options.label = label;
         options.naming = parse_naming(naming)?;
         let inner = zklock::Mutex::with_options(client.0, path, options)?;
-        Ok(PyClassInitializer::from(Lock::new(inner, "Mutex").reentrant(reentrant)).add_subclass(Self))
+        Ok(Lock::new(inner, "Mutex", reentrant).add_subclass(Self))
     }
 }

@@ -1,148 +1,115 @@
 //! Callbacks for what happens to a lease or a client.
 
-use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyWeakrefReference};
-use zklock::{ClientState, States};
+use zklock::States;
+use zklock::binding::Origin;
 
 use crate::deliver::{self, Deliver};
-use crate::errors::Failure;
+use crate::errors::Result;
 use crate::{exit, log};
 
-/// Says what there is to tell next; nothing at its end.
-type Source = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Argument>> + Send>;
-
-/// What a callback is called with.
-enum Argument {
-    /// Weak: a lease that nothing else refers to is released, and not told of.
-    Lease(Py<PyWeakrefReference>),
-    State(ClientState),
-}
-
-impl Argument {
-    fn resolve<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
-        match self {
-            Self::Lease(lease) => lease.bind(py).upgrade(),
-            Self::State(state) => Some(PyString::intern(py, state.as_str()).into_any()),
-        }
-    }
-}
-
-/// A callback that was asked for, with `Lease.on_lost`, `Lease.on_revoke` or `Client.on_state`.
+/// A callback registered with `Lease.on_lost`, `Lease.on_revoke` or `Client.on_state`.
 ///
 /// >>> notice = client.on_state(lambda state: print("now", state))
 /// >>> notice.cancel()
 #[pyclass(frozen, module = "zklock")]
 pub(crate) struct Notice {
     shared: Arc<Shared>,
-    process: u32,
+    origin: Origin,
 }
 
-/// What the core wakes when there is something to tell.
+/// What the core wakes when there is something to report.
 struct Shared {
-    progress: Mutex<Progress>,
-    callback: Py<PyAny>,
+    /// Waits, and calls back. Carried on by the delivery thread; none once it has ended. Its output is false if there is
+    /// no interpreter any more.
+    course: Mutex<Option<Pin<Box<dyn Future<Output = bool> + Send>>>>,
+    cancelled: Arc<AtomicBool>,
 }
 
-struct Progress {
-    source: Option<Source>,
-    /// To be told, by the delivery thread.
-    due: Option<Argument>,
+/// What is called, unless it is cancelled.
+struct Callback {
+    callable: Py<PyAny>,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl Callback {
+    /// Calls it on the delivery thread, if there is an argument. False if there is no interpreter any more.
+    fn call(&self, argument: impl FnOnce(Python<'_>) -> Option<Bound<'_, PyAny>>) -> bool {
+        let call = |py: Python<'_>| {
+            if !self.cancelled.load(Ordering::Acquire)
+                && let Some(argument) = argument(py)
+                && let Err(error) = self.callable.call1(py, (argument,))
+            {
+                error.write_unraisable(py, Some(self.callable.bind(py)));
+            }
+        };
+        Python::try_attach(call).is_some()
+    }
 }
 
 impl Notice {
-    /// Has `callback` called with the lease, once, when `event` ends with true; at once if it has already.
+    /// Has `callable` called with the lease, once, when `event` ends with true; soon if it already has.
     pub(crate) fn of_lease(
         lease: &Bound<'_, PyAny>,
         event: impl Future<Output = bool> + Send + 'static,
-        callback: Py<PyAny>,
-    ) -> Result<Self, Failure> {
+        callable: Py<PyAny>,
+    ) -> Result<Self> {
+        // A lease without other references is released, and not reported.
         let weak = PyWeakrefReference::new(lease)?.unbind();
-        let mut waiting = Some((Box::pin(event), weak));
-        let source = move |context: &mut Context<'_>| match &mut waiting {
-            None => Poll::Ready(None),
-            Some((event, _)) => event.as_mut().poll(context).map(|due| {
-                let (_, lease) = waiting.take()?;
-                due.then_some(Argument::Lease(lease))
-            }),
-        };
-        Self::start(lease.py(), Box::new(source), callback)
+        Self::start(lease.py(), callable, |callback| async move {
+            !event.await || callback.call(|py| weak.bind(py).upgrade())
+        })
     }
 
-    /// Has `callback` called with each new state of a client.
-    pub(crate) fn of_client(
-        py: Python<'_>,
-        mut states: States,
-        callback: Py<PyAny>,
-    ) -> Result<Self, Failure> {
-        let source = move |context: &mut Context<'_>| {
-            pin!(states.next()).poll(context).map(|state| state.map(Argument::State))
-        };
-        Self::start(py, Box::new(source), callback)
+    /// Has `callable` called with each new state of a client.
+    pub(crate) fn of_client(py: Python<'_>, mut states: States, callable: Py<PyAny>) -> Result<Self> {
+        Self::start(py, callable, |callback| async move {
+            while let Some(state) = states.next().await {
+                if !callback.call(|py| Some(PyString::intern(py, state.as_str()).into_any())) {
+                    return false;
+                }
+            }
+            true
+        })
     }
 
-    fn start(py: Python<'_>, source: Source, callback: Py<PyAny>) -> Result<Self, Failure> {
+    fn start<F>(py: Python<'_>, callable: Py<PyAny>, course: impl FnOnce(Callback) -> F) -> Result<Self>
+    where
+        F: Future<Output = bool> + Send + 'static,
+    {
         exit::pause(py)?;
         log::refresh(py);
         deliver::start()?;
-        let progress = Mutex::new(Progress { source: Some(source), due: None });
-        let shared = Arc::new(Shared { progress, callback });
-        if shared.poll() {
-            deliver::send(shared.clone());
-        }
-        Ok(Self { shared, process: std::process::id() })
+        let cancelled = Arc::<AtomicBool>::default();
+        let course = course(Callback { callable, cancelled: Arc::clone(&cancelled) });
+        let shared = Arc::new(Shared { course: Mutex::new(Some(Box::pin(course))), cancelled });
+        deliver::send(shared.clone());
+        Ok(Self { shared, origin: Origin::new() })
     }
 }
 
 #[pymethods]
 impl Notice {
-    /// Call nothing any more. A call that has begun goes on.
+    /// Stop calling the callback. A call that has begun continues.
     ///
     /// >>> notice = client.on_state(lambda state: print("now", state))
     /// >>> notice.cancel()
     fn cancel(&self) {
         // In a forked child nothing is called, and one of the parent's threads may have held the lock.
-        if self.process == std::process::id() {
-            let over = Progress { source: None, due: None };
-            let over = std::mem::replace(&mut *self.shared.progress(), over);
-            drop(over);
+        if !self.origin.is_here() {
+            return;
         }
-    }
-}
-
-impl Shared {
-    /// A panic cannot leave half a change in it.
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Looks at the source; true if there is something to tell.
-    fn poll(self: &Arc<Self>) -> bool {
-        let waker = Waker::from(Arc::clone(self));
-        let mut progress = self.progress();
-        let Progress { source, due } = &mut *progress;
-        if due.is_none()
-            && let Some(next) = source
-            && let Poll::Ready(argument) = next(&mut Context::from_waker(&waker))
-        {
-            if argument.is_none() {
-                *source = None;
-            }
-            *due = argument;
-        }
-        due.is_some()
-    }
-
-    fn tell(&self, py: Python<'_>) {
-        // Taken by whoever comes first, this or `cancel`.
-        let due = self.progress().due.take();
-        if let Some(argument) = due.and_then(|due| due.resolve(py))
-            && let Err(error) = self.callback.call1(py, (argument,))
-        {
-            error.write_unraisable(py, Some(self.callback.bind(py)));
+        self.shared.cancelled.store(true, Ordering::Release);
+        // While it is carried on, perhaps by the call that we are in, its end is left to the delivery thread.
+        if let Ok(mut course) = self.shared.course.try_lock() {
+            let course = course.take();
+            drop(course);
         }
     }
 }
@@ -156,11 +123,13 @@ impl Wake for Shared {
 
 impl Deliver for Shared {
     fn deliver(self: Arc<Self>) -> bool {
-        while self.poll() {
-            if Python::try_attach(|py| self.tell(py)).is_none() {
-                return false;
-            }
+        let waker = Waker::from(Arc::clone(&self));
+        let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(running) = &mut *course else { return true };
+        let progress = running.as_mut().poll(&mut Context::from_waker(&waker));
+        if progress.is_ready() || self.cancelled.load(Ordering::Acquire) {
+            *course = None;
         }
-        true
+        progress != Poll::Ready(false)
     }
 }

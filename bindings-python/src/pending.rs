@@ -8,9 +8,10 @@ use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use zklock::binding::Origin;
 
 use crate::deliver::{self, Deliver};
-use crate::errors::Failure;
+use crate::errors::Result;
 use crate::{log, wait};
 
 /// The outcome of an operation of the core that has a counterpart in Python.
@@ -30,21 +31,30 @@ impl IntoPython for bool {
     }
 }
 
-/// Holds an outcome, and converts it for whoever asks for it.
+/// Holds an outcome, and converts it on request.
 type Convert = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 type Outcome = zklock::Result<Convert>;
 
-type Operation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub(crate) type Operation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// An operation of the core, with what it comes to in Python.
+pub(crate) fn operation<T: IntoPython>(
+    operation: impl Future<Output = zklock::Result<T>> + Send + 'static,
+) -> Operation {
+    Box::pin(async move {
+        operation.await.map(|value| Box::new(move |py: Python<'_>| value.into_python(py)) as Convert)
+    })
+}
 
 /// An operation under way. Awaiting it waits for the outcome; `take()` then gives it, once.
 ///
-/// The outcome stays on this side until somebody asks for it. So a lease that arrives in the tick in
+/// The outcome stays on this side until it is asked for. So a lease that arrives in the tick in
 /// which its task is cancelled, or after the end of its event loop, is still here to be released.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Pending {
     shared: Arc<Shared>,
-    process: u32,
+    origin: Origin,
 }
 
 /// What the awaiting side and the delivery thread share. Also what the core wakes when there is progress.
@@ -56,7 +66,7 @@ struct State {
     /// Until it has an outcome, or is abandoned.
     operation: Option<Operation>,
     outcome: Option<Outcome>,
-    /// Taken by whoever comes first, delivery or cancellation. Both are attached to the interpreter, as whoever
+    /// Taken by the first to come, delivery or cancellation. Both are attached to the interpreter, as any thread that
     /// drops Python objects should be.
     waiting: Option<Waiting>,
 }
@@ -68,19 +78,19 @@ struct Waiting {
 }
 
 impl Pending {
-    /// Begins `operation`.
-    pub(crate) fn start<F, T>(py: Python<'_>, operation: F) -> Result<Self, Failure>
-    where
-        F: Future<Output = zklock::Result<T>> + Send + 'static,
-        T: IntoPython,
-    {
-        let operation = async move {
-            operation.await.map(|value| Box::new(move |py: Python<'_>| value.into_python(py)) as Convert)
-        };
+    /// Begins an operation.
+    pub(crate) fn start<T: IntoPython>(
+        py: Python<'_>,
+        begun: impl Future<Output = zklock::Result<T>> + Send + 'static,
+    ) -> Result<Self> {
+        Self::start_operation(py, operation(begun))
+    }
+
+    pub(crate) fn start_operation(py: Python<'_>, operation: Operation) -> Result<Self> {
         wait::begin(py)?;
         let shared = Arc::<Shared>::default();
-        shared.state().operation = Some(Box::pin(operation));
-        let pending = Self { shared, process: std::process::id() };
+        shared.state().operation = Some(operation);
+        let pending = Self { shared, origin: Origin::new() };
         // What needs no answer from a server, such as re-entry, is done at once.
         if !pending.shared.poll(Waker::noop()) {
             log::refresh(py);
@@ -89,12 +99,18 @@ impl Pending {
         }
         Ok(pending)
     }
+
+    /// Fails if the operation has failed already.
+    pub(crate) fn check(&self) -> Result<()> {
+        let mut state = self.shared.state();
+        state.outcome.take_if(|outcome| outcome.is_err()).map_or(Ok(()), |outcome| Ok(outcome.map(drop)?))
+    }
 }
 
 #[pymethods]
 impl Pending {
     fn __await__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if !self.shared.is_finished() {
+        if self.shared.state().outcome.is_none() {
             deliver::start()?;
             let event_loop = py.import("asyncio")?.call_method0("get_running_loop")?;
             let future = event_loop.call_method0("create_future")?;
@@ -103,12 +119,12 @@ impl Pending {
                 return future.call_method0("__await__");
             }
         }
-        // An iterator that is exhausted, for there is nothing to wait for.
+        // An exhausted iterator, because there is nothing to wait for.
         Ok(PyTuple::empty(py).try_iter()?.into_any())
     }
 
     /// The outcome, or its exception.
-    fn take(&self, py: Python<'_>) -> Result<Py<PyAny>, Failure> {
+    fn take(&self, py: Python<'_>) -> Result<Py<PyAny>> {
         let outcome = self.shared.state().outcome.take();
         match outcome {
             Some(outcome) => Ok(outcome?(py)?),
@@ -118,8 +134,8 @@ impl Pending {
 
     /// Give up the rest of the operation: leave the queue, and release a lease that nobody took.
     fn abandon(&self) {
-        // In a forked child nothing goes on, and one of the parent's threads may have held the lock.
-        if self.process == std::process::id() {
+        // In a forked child nothing proceeds, and one of the parent's threads may have held the lock.
+        if self.origin.is_here() {
             self.shared.abandon();
         }
     }
@@ -137,10 +153,6 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_finished(&self) -> bool {
-        self.state().outcome.is_some()
-    }
-
     /// Has a future completed when the outcome comes; false if it is there already.
     fn wait(&self, waiting: Waiting) -> bool {
         let mut state = self.state();
@@ -151,7 +163,7 @@ impl Shared {
         pending
     }
 
-    /// Moves the operation on; true if there is an outcome now.
+    /// Lets the operation proceed; true if there is an outcome now.
     fn poll(&self, waker: &Waker) -> bool {
         let mut state = self.state();
         if let Some(operation) = &mut state.operation
@@ -170,7 +182,7 @@ impl Shared {
 }
 
 impl Deliver for Shared {
-    /// Completes the future of whoever waits for the outcome, through its event loop.
+    /// Completes the future that waits for the outcome, through its event loop.
     fn deliver(self: Arc<Self>) -> bool {
         if !self.poll(&Waker::from(Arc::clone(&self))) || self.state().waiting.is_none() {
             return true;
@@ -219,7 +231,7 @@ impl WakeUp {
 
 impl Drop for WakeUp {
     fn drop(&mut self) {
-        // Dropped without a call: the event loop is closed, and nobody will ask for the outcome any more.
+        // Dropped without a call: the event loop is closed, and the outcome will never be asked for.
         if let Some(shared) = self.take() {
             shared.abandon();
         }

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use zklock::binding::parse_naming;
 
-use crate::errors::Failure;
+use crate::errors::Result;
 use crate::lock::Lock;
 use crate::source::Source;
 
@@ -42,21 +42,15 @@ impl ReadWriteLock {
     #[pyo3(
         signature = (client, path, *, label=None, naming="curator")
     )]
-    fn new(
-        py: Python<'_>,
-        client: Source,
-        path: &str,
-        label: Option<String>,
-        naming: &str,
-    ) -> Result<Self, Failure> {
+    fn new(py: Python<'_>, client: Source, path: &str, label: Option<String>, naming: &str) -> Result<Self> {
         let mut options = zklock::ReadWriteLockOptions::default();
         options.label = label;
         options.naming = parse_naming(naming)?;
         let inner = zklock::ReadWriteLock::with_options(client.0, path, options)?;
-        let read_lock = Py::new(py, Lock::new(inner.read_lock, "ReadWriteLock.read_lock"))?;
+        let read_lock = Py::new(py, Lock::new(inner.read_lock, "ReadWriteLock.read_lock", true))?;
         Ok(Self {
             read_lock,
-            write_lock: Py::new(py, Lock::new(inner.write_lock, "ReadWriteLock.write_lock"))?,
+            write_lock: Py::new(py, Lock::new(inner.write_lock, "ReadWriteLock.write_lock", true))?,
         })
     }
 

@@ -7,10 +7,9 @@ use zklock::Permits;
 use zklock::binding::{parse_count, parse_permits};
 
 use crate::arguments::{Patience, patience};
-use crate::errors::Failure;
-use crate::leases::Leases;
+use crate::errors::Result;
 use crate::lock::Lock;
-use crate::pending::Pending;
+use crate::pending::{IntoPython, Pending};
 use crate::source::Source;
 use crate::wait::block_on;
 
@@ -35,8 +34,8 @@ use crate::wait::block_on;
 /// All contenders on a path must agree on the number of permits. A contender that finds another number
 /// there, when it first uses the path or when it has to wait, gets `PermitsMismatch`. With
 /// `shared_count` the number is read instead from the node at that path, which is one of Curator's
-/// `SharedCount`: four bytes, the highest first. It is read at every acquire, and those that wait learn
-/// of a change.
+/// `SharedCount`: four bytes, the highest first. It is read at every acquire, and waiters learn of a
+/// change.
 ///
 /// `contenders()` lists a node for each permit that is held or whose turn it is (`leases/…`), then
 /// those that take turns (`locks/…`), of which the first is the one that is waiting for its permits.
@@ -58,13 +57,12 @@ impl Semaphore {
         permits: Option<i64>,
         shared_count: Option<String>,
         label: Option<String>,
-    ) -> Result<PyClassInitializer<Self>, Failure> {
+    ) -> Result<PyClassInitializer<Self>> {
         let permits = parse_permits(permits, shared_count)?;
         let mut options = zklock::SemaphoreOptions::default();
         options.label = label;
         let inner = Arc::new(zklock::Semaphore::with_options(client.0, path, permits, options)?);
-        let lock = Lock::new(Arc::clone(&inner), "Semaphore").reentrant(false);
-        Ok(PyClassInitializer::from(lock).add_subclass(Self(inner)))
+        Ok(Lock::new(Arc::clone(&inner), "Semaphore", false).add_subclass(Self(inner)))
     }
 
     /// The number of permits, or None if it is read from a node.
@@ -85,7 +83,7 @@ impl Semaphore {
         }
     }
 
-    /// Acquire `count` permits, all or none, and return their leases: a context manager, too.
+    /// Acquire `count` permits, all or none, and return their leases: also a context manager.
     ///
     /// >>> with semaphore.acquire_many(3, timeout=10) as leases:
     /// ...     leases[2].state
@@ -106,10 +104,9 @@ impl Semaphore {
         count: i64,
         blocking: bool,
         timeout: Option<f64>,
-    ) -> Result<Leases, Failure> {
+    ) -> Result<Py<PyAny>> {
         let (count, patience) = (parse_count("count", count)?, patience(blocking, timeout)?);
-        let leases = block_on(py, self.0.acquire_many(count, patience))??;
-        Ok(Leases::new(py, leases)?)
+        Ok(block_on(py, self.0.acquire_many(count, patience))??.into_python(py)?)
     }
 }
 
@@ -117,11 +114,11 @@ impl Semaphore {
 #[pyfunction]
 pub(crate) fn start_acquire_many(
     py: Python<'_>,
-    semaphore: &Bound<'_, Semaphore>,
+    semaphore: &Semaphore,
     count: i64,
-    patience: &Bound<'_, Patience>,
-) -> Result<Pending, Failure> {
-    let (semaphore, count) = (Arc::clone(&semaphore.get().0), parse_count("count", count)?);
-    let patience = patience.get().0;
+    patience: &Patience,
+) -> Result<Pending> {
+    let (semaphore, count) = (Arc::clone(&semaphore.0), parse_count("count", count)?);
+    let patience = patience.0;
     Pending::start(py, async move { semaphore.acquire_many(count, patience).await })
 }

@@ -5,28 +5,28 @@ use std::collections::BTreeMap;
 use pyo3::prelude::*;
 use zklock::Transport;
 
-/// What a client has done since it was made: a snapshot of numbers that only grow.
+/// What a client has done since it was created: a snapshot of numbers that only grow.
 ///
 /// >>> with lock:
 /// ...     client.stats().acquisitions
 /// 1
 ///
-/// A *hold* begins with a grant and ends with its last release, or with its loss. Re-entry begins none,
-/// and counts nowhere: it costs nothing. Each permit of a semaphore is a hold.
+/// A *hold* begins with a grant and ends with its last release, or with its loss. A re-entry begins
+/// none, and is not counted: it costs nothing. Each permit of a semaphore is a hold.
 #[pyclass(frozen, get_all, eq, module = "zklock")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Stats {
     /// What carries the requests: `zklock`, or `stock` on sockets and timers of other crates.
     ///
-    /// None before there was a session.
+    /// None before the first session.
     transport: Option<&'static str>,
     /// Holds that began.
     acquisitions: u64,
-    /// Those among them that had to wait for somebody.
+    /// Those of them that had to wait for another contender.
     contended: u64,
     /// Tries that found the lock taken.
     busy: u64,
-    /// Attempts whose time ran out.
+    /// Attempts that timed out.
     timeouts: u64,
     /// Holds that were lost, except by closing the client.
     losses: u64,
@@ -67,7 +67,7 @@ impl Stats {
     }
 }
 
-/// A distribution of durations in seconds, as a Prometheus histogram has it.
+/// A distribution of durations in seconds, in the form of a Prometheus histogram.
 ///
 /// >>> with lock:
 /// ...     client.stats().wait.count

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use zklock::binding::Draft;
 
-use crate::errors::Failure;
+use crate::errors::Result;
 use crate::pending::Pending;
 use crate::wait::block_on;
 
@@ -12,7 +12,7 @@ use crate::wait::block_on;
 /// >>> with lock as lease:
 /// ...     lease.transaction().set_data("/state", b"done", version=0).create("/report").commit()
 ///
-/// So they need no fencing token: a holder that was paused, and whose lock went to somebody else,
+/// So they need no fencing token: a holder that was paused, and whose lock went to another client,
 /// changes nothing. Paths are absolute, below the client's chroot. Nodes are created persistent, with
 /// the client's access control list. Every method but `commit` returns the transaction.
 #[pyclass(frozen, module = "zklock")]
@@ -28,7 +28,7 @@ impl Transaction {
     fn add(
         slf: PyRef<'_, Self>,
         add: impl FnOnce(zklock::Transaction) -> zklock::Transaction,
-    ) -> Result<PyRef<'_, Self>, Failure> {
+    ) -> Result<PyRef<'_, Self>> {
         slf.draft.add(add)?;
         Ok(slf)
     }
@@ -41,7 +41,7 @@ impl Transaction {
     /// >>> with lock as lease:
     /// ...     lease.transaction().create("/report", b"draft").commit()
     #[pyo3(signature = (path, data=&[] as &[u8]), text_signature = "($self, path, data=b'')")]
-    fn create<'py>(slf: PyRef<'py, Self>, path: &str, data: &[u8]) -> Result<PyRef<'py, Self>, Failure> {
+    fn create<'py>(slf: PyRef<'py, Self>, path: &str, data: &[u8]) -> Result<PyRef<'py, Self>> {
         Self::add(slf, |transaction| transaction.create(path, data))
     }
 
@@ -55,7 +55,7 @@ impl Transaction {
         path: &str,
         data: &[u8],
         version: Option<i32>,
-    ) -> Result<PyRef<'py, Self>, Failure> {
+    ) -> Result<PyRef<'py, Self>> {
         Self::add(slf, |transaction| transaction.set_data(path, data, version))
     }
 
@@ -64,11 +64,7 @@ impl Transaction {
     /// >>> with lock as lease:
     /// ...     lease.transaction().delete("/state").commit()
     #[pyo3(signature = (path, version=None))]
-    fn delete<'py>(
-        slf: PyRef<'py, Self>,
-        path: &str,
-        version: Option<i32>,
-    ) -> Result<PyRef<'py, Self>, Failure> {
+    fn delete<'py>(slf: PyRef<'py, Self>, path: &str, version: Option<i32>) -> Result<PyRef<'py, Self>> {
         Self::add(slf, |transaction| transaction.delete(path, version))
     }
 
@@ -76,7 +72,7 @@ impl Transaction {
     ///
     /// >>> with lock as lease:
     /// ...     lease.transaction().check("/state", 0).create("/report").commit()
-    fn check<'py>(slf: PyRef<'py, Self>, path: &str, version: i32) -> Result<PyRef<'py, Self>, Failure> {
+    fn check<'py>(slf: PyRef<'py, Self>, path: &str, version: i32) -> Result<PyRef<'py, Self>> {
         Self::add(slf, |transaction| transaction.check(path, version))
     }
 
@@ -89,13 +85,13 @@ impl Transaction {
     /// cannot be carried out, as the message says: nothing was written then. Raises `ConnectionFailed` if
     /// no answer came: the operations may or may not have been applied, as when the wait is interrupted.
     /// Raises `NotHeld` after a release, and `BadArgument` for a malformed path or a second commit.
-    fn commit(&self, py: Python<'_>) -> Result<(), Failure> {
+    fn commit(&self, py: Python<'_>) -> Result<()> {
         Ok(block_on(py, self.draft.take()?.commit())??)
     }
 }
 
 /// Begin to carry a transaction out.
 #[pyfunction]
-pub(crate) fn start_commit(py: Python<'_>, transaction: &Bound<'_, Transaction>) -> Result<Pending, Failure> {
-    Pending::start(py, transaction.get().draft.take()?.commit())
+pub(crate) fn start_commit(py: Python<'_>, transaction: &Transaction) -> Result<Pending> {
+    Pending::start(py, transaction.draft.take()?.commit())
 }

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use zklock::ErrorKind;
-use zklock::binding::error;
+use zklock::binding::{Origin, error};
 
 use crate::errors::Failure;
 use crate::{exit, log};
 
-/// How often the main thread looks for signals while it waits. A tenth of a second is the most that Ctrl-C may
+/// How often the main thread checks for signals while it waits. A tenth of a second is the most that Ctrl-C may
 /// take to be noticed; half of it leaves room for what the handler does.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -29,7 +29,7 @@ pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
 
 /// Waits for `future` with the interpreter free for other threads. On the main thread a signal handler that raises
 /// ends the wait, as `KeyboardInterrupt` does: the future is dropped before the exception is raised, and so has left
-/// the queue. One that forks and returns ends it in the child, where nothing would ever come of it.
+/// the queue. One that forks and returns ends it in the child, where the wait could never end.
 pub(crate) fn block_on<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
 where
     F: Future<Output: Send> + Send,
@@ -42,7 +42,7 @@ where
     }
 }
 
-/// The same, for so long at most.
+/// The same, for at most this long.
 pub(crate) fn block_on_for<F>(
     py: Python<'_>,
     future: F,
@@ -62,13 +62,13 @@ where
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let main_thread = exit::is_main_thread(py)?;
     let interval = main_thread.then_some(SIGNAL_INTERVAL);
-    let process = std::process::id();
+    let origin = Origin::new();
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let time = interval.into_iter().chain(left).min();
         let output = py.detach(|| {
             let output = poll_for(future.as_mut(), &waker, time);
-            // The main thread it is that ends the interpreter, and may wait in a finalizer meanwhile.
+            // The main thread itself ends the interpreter, and may wait in a finalizer meanwhile.
             if !main_thread {
                 exit::stay_out_of_a_dying_interpreter();
             }
@@ -79,7 +79,7 @@ where
             return Ok(output);
         }
         py.check_signals()?;
-        if std::process::id() != process {
+        if !origin.is_here() {
             let message =
                 "a signal handler forked during this wait, which is the parent process's; begin it again";
             return Err(Failure::from(error(ErrorKind::Forked, message)).into());

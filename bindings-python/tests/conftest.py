@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import uuid
 from collections.abc import Callable, Coroutine, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
-
 from harness.built import NotBuilt, OutOfDate
 from harness.observer import Observer
 from harness.server import Standalone

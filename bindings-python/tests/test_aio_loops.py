@@ -105,6 +105,37 @@ def test_a_task_that_waits_can_be_collected_with_its_loop(
     assert done.stdout.strip() == "None", done
 
 
+def test_a_task_that_stands_in_a_scope_can_be_collected_with_its_loop(hosts: str, path: str) -> None:
+    """The lock keeps the scope, the scope its task, and the task the lock: a garbage collector sees it."""
+    done = scripts.run(
+        """
+        import gc, weakref
+
+        async def hold(lock):
+            async with lock:
+                await asyncio.sleep(3600)
+
+        event_loop = asyncio.new_event_loop()
+        holding = event_loop.create_task(hold(aio.Mutex(hosts, path)))
+        other = zklock.Mutex(hosts, path)
+        while not other.locked():
+            event_loop.run_until_complete(asyncio.sleep(0.01))
+        event_loop.set_exception_handler(lambda *_: None)
+        task = weakref.ref(holding)
+        event_loop.close()
+        del holding, event_loop
+        deadline = time.monotonic() + 5
+        while task() and time.monotonic() < deadline:
+            time.sleep(0.01)
+            gc.collect()
+        print(task(), other.acquire(timeout=5))
+        """,
+        hosts,
+        path,
+    )
+    assert done.stdout.strip() == "None True", done
+
+
 def test_threads_after_use(hosts: str, path: str) -> None:
     done = scripts.run(
         """

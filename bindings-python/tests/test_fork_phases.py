@@ -29,7 +29,7 @@ HEAD = """
                 lambda: client.revoke(node), lambda: client.break_lock(node)]
 
     def hold_until_queued(waiting):
-        # On a connection that nobody looks at.
+        # On a connection that is not watched.
         holder = zklock.Mutex(zklock.Client(direct), path)
         holder.acquire()
         waiting()

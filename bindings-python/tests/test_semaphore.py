@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import scripts
+from conftest import Run
 from harness.observer import Observer
 from harness.steps import eventually
 
@@ -98,6 +99,20 @@ def test_a_scope_of_many_ends_with_a_loss(client: zklock.Client, observer: Obser
     with pytest.raises(zklock.LockLost):
         work()
     assert held(observer, path) == 0
+
+
+def test_a_scope_of_many_ends_with_a_loss_in_asyncio(run: Run, observer: Observer, path: str) -> None:
+    async def lose_one(slots: aio.Semaphore) -> None:
+        async with await slots.acquire_many(2) as leases:
+            observer.delete(leases[1].node)
+            assert await leases[1].wait_lost(timeout=10)
+
+    async def body(client: aio.Client) -> None:
+        with pytest.raises(zklock.LockLost):
+            await lose_one(aio.Semaphore(client, path, 2))
+        assert held(observer, path) == 0
+
+    run(body)
 
 
 def test_what_is_refused(client: zklock.Client, path: str) -> None:

@@ -146,7 +146,7 @@ impl AnyLock {
         }
     }
 
-    /// Its place in the order that all programs share.
+    /// Its place in the order that is the same in all programs.
     pub(crate) fn order(&self) -> Order {
         match self {
             Self::Lock(lock) => lock.order(),

@@ -1,5 +1,7 @@
 //! The contenders for a lock, for operators.
 
+use std::ffi::CStr;
+
 use serde_json::{Value, json};
 
 use crate::clock;
@@ -87,7 +89,7 @@ impl About {
     /// The data of a node of ours that is being created: operators see it, and other zklock contenders read it.
     pub(crate) fn node_data(options: &ClientOptions, label: Option<&str>, permits: Option<u32>) -> Vec<u8> {
         let mut data = json!({
-            "host": rustix::system::uname().nodename().to_string_lossy(),
+            "host": host_name(),
             "pid": std::process::id(),
             "language": options.language,
             "label": label.or(options.label.as_deref()),
@@ -113,9 +115,33 @@ impl About {
     }
 }
 
+/// The name of this host; empty if the system does not tell.
+fn host_name() -> String {
+    // SAFETY: zeros are a value of this structure, which is ours; the call fills it with strings that end in a zero.
+    unsafe {
+        let mut names: libc::utsname = std::mem::zeroed();
+        libc::uname(&raw mut names);
+        CStr::from_ptr(names.nodename.as_ptr()).to_string_lossy().into_owned()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_ours_write_is_understood() {
+        let options = ClientOptions::new(Some("a")).unwrap().label(Some("client".into()));
+        let about = About::parse(&About::node_data(&options, Some("lock"), Some(3))).unwrap();
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        assert_eq!((about.host.as_str(), about.pid), (host.trim(), std::process::id()));
+        assert_eq!(
+            (about.language.as_str(), about.label.as_deref(), about.permits),
+            ("rust", Some("lock"), Some(3))
+        );
+        let about = About::parse(&About::node_data(&options, None, None)).unwrap();
+        assert_eq!((about.label.as_deref(), about.permits), (Some("client"), None));
+    }
 
     #[test]
     fn only_what_ours_write_is_understood() {

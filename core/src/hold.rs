@@ -1,8 +1,8 @@
 //! What the driver grants: the holds of a lock directory.
 //!
-//! The driver and the handles share this: re-entry is decided here, on the caller's thread, and a loss is declared here
-//! by the first to see it. What the driver must know of it is a [`Notice`]. It goes through [`Report`], because the
-//! mailbox, which carries it, is above this file.
+//! Both the driver and the handles use this: re-entry is decided here, on the caller's thread, and a loss is declared
+//! here by the first to see it. What the driver must know of it is a [`Notice`]. It goes through [`Report`], because
+//! the mailbox, which carries it, is above this file.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use crate::operation::Operation;
 use crate::owner::Owner;
 use crate::path::Place;
 use crate::process::Origin;
-use crate::queue::{JoinId, Kind, NodeName};
+use crate::queue::{Kind, NodeName};
 use crate::term::Term;
 
 /// What the driver is told about a hold, which is named by its node.
@@ -62,22 +62,21 @@ impl Claim {
 
 /// What a claim was granted through.
 pub(crate) struct Grant {
-    pub(crate) join: JoinId,
     pub(crate) node: NodeName,
     pub(crate) fencing_token: i64,
     pub(crate) session_id: i64,
     pub(crate) term: Arc<Term>,
 }
 
-/// The holds of one client in one lock directory. All lock objects on one client and path share them, so re-entry goes
-/// by owner and path, not by object.
+/// The holds of one client in one lock directory. They are the same for all lock objects on one client and path, so
+/// re-entry goes by owner and path, not by object.
 pub(crate) struct Holds {
     pub(crate) place: Place,
     pub(crate) origin: Origin,
     pub(crate) meter: Arc<Meter>,
     driver: Arc<dyn Report>,
-    open: Mutex<Vec<Arc<Hold>>>,
-    pub(crate) permits: PermitNews,
+    all: Mutex<Vec<Arc<Hold>>>,
+    pub(crate) permit_news: PermitNews,
 }
 
 /// What the semaphores on one directory know, besides their leases.
@@ -89,7 +88,7 @@ pub(crate) struct PermitNews {
     pub(crate) compared: AtomicU32,
 }
 
-/// One hold of one lock, shared by the leases of all its levels.
+/// One hold of one lock, with a lease for each of its levels.
 pub(crate) struct Hold {
     pub(crate) holds: Arc<Holds>,
     pub(crate) claim: Claim,
@@ -99,7 +98,7 @@ pub(crate) struct Hold {
     pub(crate) state: watch::Sender<LeaseState>,
     /// Whether another contender has asked for the lock.
     pub(crate) revoked: watch::Sender<bool>,
-    /// The leases that have not been released yet. Changed only while the holds are locked.
+    /// The leases that have not been released yet. Changed only while [`Holds::all`] is borrowed.
     pub(crate) levels: AtomicUsize,
 }
 
@@ -118,15 +117,15 @@ impl std::fmt::Debug for Hold {
 impl Holds {
     /// The holds of a client that was created in a process, whose driver is told about them.
     pub(crate) fn new(place: Place, origin: Origin, meter: Arc<Meter>, driver: Arc<dyn Report>) -> Self {
-        Self { place, origin, meter, driver, open: Mutex::default(), permits: PermitNews::default() }
+        Self { place, origin, meter, driver, all: Mutex::default(), permit_news: PermitNews::default() }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<Arc<Hold>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn all(&self) -> MutexGuard<'_, Vec<Arc<Hold>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn owned_by(&self, owner: Owner, kind: Kind) -> bool {
-        self.lock().iter().any(|hold| hold.held_by(owner, kind))
+        self.all().iter().any(|hold| hold.held_by(owner, kind))
     }
 
     /// Tells the hold through a node whether it is disconnected from the server.
@@ -136,14 +135,14 @@ impl Holds {
         } else {
             (LeaseState::Suspended, LeaseState::Held)
         };
-        if let Some(hold) = self.lock().iter().find(|hold| hold.grant.node == *node) {
+        if let Some(hold) = self.all().iter().find(|hold| hold.grant.node == *node) {
             hold.change(|state| (state == from).then_some(to));
         }
     }
 
     /// Tells the hold through a node to give up the lock. Returns whether there is one.
     pub(crate) fn revoke(&self, node: &NodeName) -> bool {
-        let holds = self.lock();
+        let holds = self.all();
         let hold = holds.iter().find(|hold| hold.grant.node == *node);
         hold.is_some_and(|hold| {
             hold.revoked.send_replace(true);
@@ -153,7 +152,7 @@ impl Holds {
 
     /// Declares the hold through a node lost, if there still is one.
     pub(crate) fn lose(&self, node: &NodeName, reason: LossReason) {
-        let lost = take(&mut self.lock(), node);
+        let lost = take(&mut self.all(), node);
         if let Some(hold) = lost {
             hold.lose(reason);
         }
@@ -239,7 +238,7 @@ impl Hold {
             LeaseState::Held | LeaseState::Suspended => Ok(()),
             LeaseState::Lost(reason) => {
                 let message = format!(
-                    "the lock {} is lost: {reason}; another client may hold it. Stop what it protects, then acquire \
+                    "the lock {:?} is lost: {reason}; another client may hold it. Stop what it protects, then acquire \
                      it again",
                     self.holds.place.path()
                 );

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::path::check_path;
 
 /// The environment variable that names the default servers.
-pub const HOSTS_VARIABLE: &str = "ZKLOCK_HOSTS";
+const HOSTS_VARIABLE: &str = "ZKLOCK_HOSTS";
 
 const DEFAULT_HOSTS: &str = "127.0.0.1:2181";
 const DEFAULT_PORT: u16 = 2181;
@@ -89,6 +89,11 @@ mod tests {
         let parse = |text| Hosts::parse(text).map(|hosts| (hosts.servers, hosts.chroot));
         assert_eq!(parse("a").unwrap(), ("a:2181".into(), String::new()));
         assert_eq!(parse("a:1, b:2/x/y").unwrap(), ("a:1,b:2".into(), "/x/y".into()));
+        assert_eq!(
+            parse("a , b/x y ").unwrap(),
+            ("a:2181,b:2181".into(), "/x y ".into()),
+            "spaces in a path are kept"
+        );
         assert_eq!(parse("[::1]:2182/").unwrap(), ("[::1]:2182".into(), String::new()));
     }
 

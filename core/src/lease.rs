@@ -34,14 +34,14 @@ impl Holds {
     /// Re-enters without a request if `owner` holds the lock; says how to queue otherwise. A reader is refused the
     /// write lock: it would wait for itself.
     pub(crate) fn enter(&self, owner: Owner, kind: Kind, intent: Intent) -> Result<Entry> {
-        let holds = self.lock();
+        let holds = self.all();
         let held = |kind: Kind| holds.iter().find(|hold| hold.held_by(owner, kind));
         if let Some(hold) = held(kind) {
             hold.levels.fetch_add(1, Ordering::Relaxed);
             return Ok(Entry::Reentered(Lease::new(Arc::clone(hold))));
         }
         match (kind, held(Kind::Read), held(Kind::Write)) {
-            (Kind::Read, _, Some(writer)) => Ok(Entry::Queues(Intent::Downgrade(writer.grant.join))),
+            (Kind::Read, _, Some(writer)) => Ok(Entry::Queues(Intent::Downgrade(writer.grant.node.clone()))),
             (Kind::Write, Some(_), _) => Err(self.upgrade_refused()),
             _ => Ok(Entry::Queues(intent)),
         }
@@ -49,7 +49,7 @@ impl Holds {
 
     pub(crate) fn upgrade_refused(&self) -> Error {
         let message = format!(
-            "{} is held for reading, and a reader that asks for the write lock would wait for itself; release the read lock first",
+            "{:?} is held for reading, and a reader that asks for the write lock would wait for itself; release the read lock first",
             self.place.path()
         );
         Error::new(ErrorKind::UpgradeRefused, message)
@@ -68,7 +68,7 @@ impl Holds {
             }
         }
         let hold = Arc::new(Hold::new(Arc::clone(self), claim, grant));
-        self.lock().push(Arc::clone(&hold));
+        self.all().push(Arc::clone(&hold));
         Lease::new(hold)
     }
 }
@@ -293,11 +293,11 @@ impl Lease {
         if !self.live.swap(false, Ordering::Relaxed) {
             return Err(Error::released());
         }
-        let mut holds = holds.lock();
+        let mut holds = holds.all();
         if self.hold.levels.fetch_sub(1, Ordering::Relaxed) > 1 {
             return Ok(());
         }
-        // Sent while the holds are locked: a join that results from this is behind this release.
+        // Sent while the holds are borrowed: a join that results from this is behind this release.
         if let Some(hold) = take(&mut holds, &grant.node) {
             hold.change(|state| state.holds().then_some(LeaseState::Released));
             hold.report(|node| Notice::Released { node, done }).ok();

@@ -30,7 +30,8 @@ use crate::lease_state::{LeaseState, LossReason};
 /// # }
 /// ```
 ///
-/// `L` is [`Lease`], or an [`Arc`] of it where each is to live as long as it is used (see [`shared`](Self::shared)).
+/// `L` is [`Lease`], or an [`Arc`] of it if each must live as long as it is in use (see
+/// [`into_arcs`](Self::into_arcs)).
 #[derive(Debug)]
 pub struct Leases<L = Lease>(Vec<L>);
 
@@ -48,7 +49,7 @@ impl Leases {
 
     /// The same leases, each of which others may hold too: it is released when the last of them drops it.
     #[must_use]
-    pub fn shared(self) -> Leases<Arc<Lease>> {
+    pub fn into_arcs(self) -> Leases<Arc<Lease>> {
         Leases(self.into_iter().map(Arc::new).collect())
     }
 }
@@ -196,5 +197,141 @@ impl<'a, L> IntoIterator for &'a Leases<L> {
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::clock::Moment;
+    use crate::hold::{Claim, Grant, Holds, Notice, Report};
+    use crate::owner::Owner;
+    use crate::path::Place;
+    use crate::process::Origin;
+    use crate::queue::{Kind, NodeName};
+    use crate::term::Term;
+
+    /// Stands in for the driver: notes the nodes whose holds were released, and when to say that they are deleted.
+    #[derive(Default)]
+    struct Driver {
+        released: Mutex<Vec<u64>>,
+        acknowledge: Mutex<Vec<oneshot::Sender<()>>>,
+    }
+
+    impl Report for Driver {
+        fn report(&self, _: &Arc<str>, notice: Notice) -> Result<()> {
+            if let Notice::Released { node, done } = notice {
+                self.released.lock().unwrap().push(node.sequence());
+                self.acknowledge.lock().unwrap().extend(done);
+            }
+            Ok(())
+        }
+
+        fn silence(&self) -> Error {
+            Error::client_closed()
+        }
+    }
+
+    struct Directory {
+        driver: Arc<Driver>,
+        holds: Arc<Holds>,
+    }
+
+    impl Directory {
+        fn new() -> Self {
+            let driver = Arc::new(Driver::default());
+            let report: Arc<dyn Report> = Arc::clone(&driver) as _;
+            let place = Place::new("", "/lock", "").unwrap();
+            Self { driver, holds: Arc::new(Holds::new(place, Origin::new(), Arc::default(), report)) }
+        }
+
+        fn node(number: u64) -> NodeName {
+            NodeName::parse(&format!("lock-{number:010}")).unwrap()
+        }
+
+        fn grant(&self, number: u64) -> Lease {
+            let term = Term::new(Duration::from_secs(60), 1);
+            term.prove(Moment::now(), 1);
+            let claim = Claim::new(Owner::new(), Kind::Permit(9), None);
+            let grant =
+                Grant { node: Self::node(number), fencing_token: 1, session_id: 1, term: Arc::new(term) };
+            self.holds.grant(claim, grant)
+        }
+
+        fn three(&self) -> Leases {
+            Leases((1..=3).map(|number| self.grant(number)).collect())
+        }
+
+        fn released(&self) -> Vec<u64> {
+            self.driver.released.lock().unwrap().clone()
+        }
+    }
+
+    #[tokio::test]
+    async fn all_releases_are_on_their_way_before_the_first_is_waited_for_the_newest_first() {
+        let directory = Directory::new();
+        let leases = directory.three();
+        let mut released = Box::pin(leases.release());
+        assert_eq!(directory.released(), [3, 2, 1]);
+        assert!(std::future::poll_fn(|cx| Poll::Ready(released.as_mut().poll(cx))).await.is_pending());
+        for done in directory.driver.acknowledge.lock().unwrap().drain(..) {
+            done.send(()).unwrap();
+        }
+        released.await.unwrap();
+        assert_eq!(leases.release().await.unwrap_err().kind(), ErrorKind::NotHeld);
+        assert_eq!(leases.release_in_background().unwrap_err().kind(), ErrorKind::NotHeld);
+    }
+
+    #[test]
+    fn one_that_was_released_by_itself_is_left_out() {
+        let directory = Directory::new();
+        let leases = directory.three();
+        leases[1].release_in_background().unwrap();
+        assert!(leases.is_open() && !leases.is_held());
+        assert_eq!(leases.check().unwrap_err().kind(), ErrorKind::NotHeld);
+        leases.release_in_background().unwrap();
+        assert_eq!(directory.released(), [2, 3, 1]);
+        assert!(!leases.is_open());
+    }
+
+    #[test]
+    fn dropping_them_releases_the_newest_first() {
+        let directory = Directory::new();
+        drop(directory.three());
+        assert_eq!(directory.released(), [3, 2, 1]);
+    }
+
+    #[tokio::test]
+    async fn the_first_loss_is_told() {
+        let directory = Directory::new();
+        let leases = directory.three();
+        assert!(leases.is_held() && leases.first_loss().is_none());
+        directory.holds.lose(&Directory::node(2), LossReason::NodeDeleted);
+        assert_eq!(leases.lost().await, (1, LossReason::NodeDeleted));
+        let (lease, reason) = leases.first_loss().unwrap();
+        assert_eq!((lease.node(), reason), (leases[1].node(), LossReason::NodeDeleted));
+        assert_eq!(leases.check().unwrap_err().kind(), ErrorKind::LockLost);
+        // A lost lease still has to be released, without telling the driver.
+        leases.release_in_background().unwrap();
+        assert_eq!(directory.released(), [3, 1]);
+    }
+
+    #[test]
+    fn a_lease_that_nobody_receives_is_released_once() {
+        let directory = Directory::new();
+        let (reply, answer) = oneshot::channel();
+        reply.send(directory.grant(1)).unwrap();
+        assert_eq!(directory.released(), [0; 0]);
+        drop(answer);
+        assert_eq!(directory.released(), [1]);
+        let (reply, answer) = oneshot::channel();
+        drop(answer);
+        drop(reply.send(directory.grant(2)));
+        assert_eq!(directory.released(), [1, 2]);
     }
 }

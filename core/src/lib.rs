@@ -14,6 +14,21 @@
 //! [`Client::stats`] counts what a client does. Events go to `tracing`, with targets that begin with `zklock`: the
 //! course of a session and losses at `INFO` and `WARN`, every lock at `DEBUG`. No subscriber is installed.
 //!
+//! # Words
+//! Each has one meaning, here and in the other languages.
+//!
+//! | Word | Meaning |
+//! |---|---|
+//! | *lock* | The means of exclusion: a directory in ZooKeeper, named by its path, and the objects that acquire it. It *guards* a resource |
+//! | *contender* | A participant in a lock's queue, whether it holds or waits; it has its own *node* |
+//! | *owner* | Who may re-enter: an [`Owner`] |
+//! | *hold* | The possession of a lock by an owner, from the grant to the last release or the loss |
+//! | *lease* | One level of a hold: what an acquire returns ([`Lease`]) |
+//! | *permit* | What an acquire of a semaphore obtains, as a lease; its *permits* are their number ([`Permits`]) |
+//! | *term* | The time until which a hold is certain without another word from the server |
+//! | *state* | That of a client ([`ClientState`]) or of a lease ([`LeaseState`]), and of nothing else |
+//! | *shared* | Said of a client: the process's one with the same options ([`Client::shared`]) |
+//!
 //! # Layers
 //! `queue` decides, without I/O; `driver` carries out its decisions on a `session`; the handles are thin.
 
@@ -62,7 +77,6 @@ pub use any_lock::AnyLock;
 pub use client::{Client, shutdown};
 pub use contender::{About, Contender};
 pub use error::{Error, ErrorKind, Result};
-pub use hosts::HOSTS_VARIABLE;
 pub use lease::Lease;
 pub use lease_state::{LeaseState, LossReason};
 pub use leases::Leases;

@@ -27,9 +27,9 @@ use crate::queue::{JoinId, Kind, Naming};
 /// // On a client of its own…
 /// let client = Client::connect("127.0.0.1:2181").await?;
 /// let lock = Mutex::new(&client, "/locks/report")?;
-/// // … or on the one that all of the process share which ask for the same options.
-/// let shared = ClientSource::Shared(ClientOptions::new(Some("127.0.0.1:2181"))?);
-/// let lock = Mutex::new(shared, "/locks/report")?;
+/// // … or on the process's one client with these options.
+/// let options = ClientOptions::new(Some("127.0.0.1:2181"))?;
+/// let lock = Mutex::new(ClientSource::Shared(options), "/locks/report")?;
 /// # Ok(())
 /// # }
 /// ```
@@ -65,8 +65,8 @@ impl ClientSource {
     }
 }
 
-/// The place of a lock in the order that all programs share: by ensemble, then by path from its root, byte by byte;
-/// on one path the writer before the reader.
+/// The place of a lock in the order that is the same in all programs: by ensemble, then by path from its root, byte by
+/// byte; on one path the writer before the reader.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Order {
     pub(crate) ensemble: String,
@@ -81,7 +81,7 @@ pub(crate) struct Manner {
     pub(crate) label: Option<String>,
     pub(crate) naming: Naming,
     /// For a semaphore: the number of permits that its nodes state.
-    pub(crate) permits: Option<u32>,
+    pub(crate) stated_permits: Option<u32>,
 }
 
 /// Something that can be acquired: a [`Mutex`](crate::Mutex), or a half of a [`ReadWriteLock`](crate::ReadWriteLock).
@@ -212,7 +212,7 @@ impl Lock {
             Entry::Queues(intent) => intent,
         };
         let (reply, outcome) = oneshot::channel();
-        let Manner { label, naming, permits, .. } = &self.manner;
+        let Manner { label, naming, stated_permits, .. } = &self.manner;
         let join = client.next_join();
         client.send(Command::Join(Attempt {
             join,
@@ -220,14 +220,14 @@ impl Lock {
             claim: Claim::new(owner, kind, wait()),
             intent,
             naming: *naming,
-            data: About::node_data(client.options(), label.as_deref(), *permits),
+            data: About::node_data(client.options(), label.as_deref(), *stated_permits),
             deadline: Deadline::after(patience).end(),
             reply,
         }))?;
         Ok(Request::Pending { outcome, leave: LeaveOnDrop { resolved, join: Some(join) } })
     }
 
-    /// The place of this lock in the order that all programs share.
+    /// The place of this lock in the order that is the same in all programs.
     pub(crate) fn order(&self) -> Order {
         let ensemble = self.source.hosts().servers.clone();
         Order { ensemble, path: self.place.absolute_path().to_owned(), reads: self.kind == Kind::Read }

@@ -170,3 +170,37 @@ impl Drop for Mailbox {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn expired() -> Notice {
+        Notice::Expired { node: NodeName::parse("lock-0000000001").expect("a node's name") }
+    }
+
+    #[test]
+    fn what_is_sent_before_there_is_a_driver_waits_for_it() {
+        let (mailbox, mut inbox) = Mailbox::new();
+        mailbox.report(&"/lock".into(), expired()).unwrap();
+        let input = inbox.receiver.try_recv();
+        assert!(matches!(input, Ok(Input::Command(Command::Hold { notice: Notice::Expired { .. }, .. }))));
+    }
+
+    #[test]
+    fn nothing_is_taken_once_the_driver_has_ended() {
+        let (mailbox, inbox) = Mailbox::new();
+        drop(inbox);
+        let refused = mailbox.report(&"/lock".into(), expired()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ClientClosed);
+        assert!(mailbox.close().is_none());
+    }
+
+    #[test]
+    fn the_client_closes_with_its_last_handle() {
+        let (mailbox, mut inbox) = Mailbox::new();
+        drop(mailbox);
+        assert!(matches!(inbox.receiver.try_recv(), Ok(Input::Command(Command::Close { done: None }))));
+    }
+}

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::any_lock::AnyLock;
 use crate::error::{Error, Result};
-use crate::lease::Lease;
 use crate::leases::Leases;
 use crate::lock::busy_is_none;
 use crate::owner::Owner;
@@ -12,7 +11,8 @@ use crate::patience::{Deadline, Patience};
 
 /// Several locks that are acquired together, all or none, within one deadline.
 ///
-/// They are taken in one order that all zklock programs share: by ensemble, then by path from the root, byte by byte.
+/// They are taken in an order that is the same in all zklock programs: by ensemble, then by path from the root, byte by
+/// byte.
 /// So two programs cannot wait for each other. Curator's `InterProcessMultiLock` keeps its caller's order: such peers
 /// must sort by path. A lock that is named twice is taken once; the write half of a read/write lock is taken before its
 /// read half.
@@ -49,7 +49,7 @@ impl MultiLock {
         for pair in locks.windows(2) {
             let [one, other] = pair else { continue };
             if let Some(problem) = cannot_both_be_held(one, other) {
-                return Err(Error::bad_argument("locks", format!("{} {problem}", one.path())));
+                return Err(Error::bad_argument("locks", format!("{:?} {problem}", one.path())));
             }
         }
         locks.dedup_by_key(|lock| lock.order());
@@ -60,26 +60,6 @@ impl MultiLock {
     #[must_use]
     pub fn locks(&self) -> &[AnyLock] {
         &self.locks
-    }
-
-    /// For each of the [`locks`](Self::locks), who must acquire it to re-enter what is held: the owner of a lease of
-    /// it, if there is one among these, and for all others one new owner.
-    ///
-    /// # Errors
-    /// [`Forked`](crate::ErrorKind::Forked).
-    pub fn owners_within(&self, held: &[&Lease]) -> Result<Vec<Owner>> {
-        let new = Owner::new();
-        self.locks
-            .iter()
-            .map(|lock| {
-                for lease in held {
-                    if lock.gave(lease)? {
-                        return Ok(lease.owner());
-                    }
-                }
-                Ok(new)
-            })
-            .collect()
     }
 
     /// Acquires all as a new owner, waiting as long as it takes.
@@ -157,6 +137,7 @@ impl MultiLock {
         let mut taken = Leases::default();
         for (lock, owner) in self.locks.iter().zip(owners) {
             tokio::select! {
+                biased;
                 lease = lock.acquire_as(*owner, deadline.left()) => taken.push(lease?),
                 _ = taken.lost() => return Ok(None),
             }
@@ -170,7 +151,7 @@ impl MultiLock {
             match (lock.owned_by(*owner)?, missing) {
                 (true, Some(missing)) => {
                     let problem = format!(
-                        "{} is held already, but {} must be acquired before it; release it first",
+                        "{:?} is held already, but {:?} must be acquired before it; release it first",
                         lock.path(),
                         missing.path()
                     );

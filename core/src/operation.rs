@@ -31,6 +31,6 @@ impl fmt::Display for Operation {
             Self::Delete { .. } => "delete",
             Self::Check { .. } => "check",
         };
-        write!(f, "{verb} {}", self.path())
+        write!(f, "{verb} {:?}", self.path())
     }
 }

@@ -89,10 +89,11 @@ impl Deadline {
         };
         let Patience::For(left) = self.left() else { return answer.await };
         tokio::select! {
+            biased;
             answer = answer => answer,
             slept = runtime::sleep(left) => {
                 slept?;
-                let message = format!("the server did not answer in time while acquiring {path}");
+                let message = format!("the server did not answer in time while acquiring {path:?}");
                 Err(Error::new(ErrorKind::LockTimeout, message))
             }
         }

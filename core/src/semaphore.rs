@@ -1,4 +1,5 @@
-//! The counting semaphore.
+//! The counting semaphore: how it takes its turn, its permits, and the number of them that others state. The three are
+//! one protocol on two lock directories, and half of the lines are documentation.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::runtime;
 /// How long a try waits for another contender that is in the middle of taking permits: a few round trips.
 const TRY_LIMIT: Duration = Duration::from_secs(2);
 
-/// After this long without news of a shared number, a waiter reads it again, whatever the watch says (rule 10).
+/// After this long without news of a number in a node, a waiter reads it again, whatever the watch says (rule 10).
 const LONG_SILENCE: Duration = Duration::from_secs(20);
 
 /// The directory of the nodes of permits, held or waited for.
@@ -38,7 +39,7 @@ const TURNS: &str = "/locks";
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
 /// use zklock::{Permits, Semaphore, SemaphoreOptions};
 ///
-/// // As many as operators write into this node, with Curator's SharedCount for instance.
+/// // As many as operators write into this node, for example with Curator's SharedCount.
 /// let permits = Permits::SharedCount("/settings/upstream".into());
 /// let semaphore = Semaphore::with_options(client, "/locks/upstream", permits, SemaphoreOptions::default())?;
 /// # Ok(())
@@ -128,7 +129,7 @@ impl Semaphore {
         };
         let source = client.into();
         let SemaphoreOptions { label } = options;
-        let manner = Manner { reentrant: true, label, naming: Naming::Curator, permits: stated };
+        let manner = Manner { reentrant: true, label, naming: Naming::Curator, stated_permits: stated };
         let turns = Lock::with_part(source.clone(), path, TURNS, Kind::Exclusive, manner.clone())?;
         let leases = Lock::with_part(source, path, LEASES, Kind::Permit(0), manner)?;
         Ok(Self { turns, leases, permits })
@@ -189,8 +190,8 @@ impl Semaphore {
         leases.into_iter().next().ok_or_else(Error::client_closed)
     }
 
-    /// Acquires `count` permits, all or none. Smaller requests cannot overtake. A request for more than a shared number
-    /// says waits: the number may grow.
+    /// Acquires `count` permits, all or none. Smaller requests cannot overtake. A request for more permits than a
+    /// [`SharedCount`](Permits::SharedCount) has waits: the number may grow.
     ///
     /// Cancel safe as [`acquire`](Self::acquire): no permit is kept.
     ///
@@ -223,6 +224,7 @@ impl Semaphore {
             // Without its turn it must not keep waiting: another contender may wait for permits now, and each could
             // keep a part of what both need.
             let leases = tokio::select! {
+                biased;
                 leases = self.take(count, patience, deadline, wait) => leases?,
                 _ = turn.lost() => continue,
             };
@@ -234,7 +236,7 @@ impl Semaphore {
     /// Takes permits, in its turn. On leaving they go before the turn does.
     async fn take(&self, count: u32, patience: Patience, deadline: Deadline, wait: Wait) -> Result<Leases> {
         let resolved = self.leases.resolve()?;
-        let news = &resolved.holds.permits;
+        let news = &resolved.holds.permit_news;
         let mut permits = self.number(deadline).await?;
         if matches!(self.permits, Permits::Fixed(_)) && news.compared.load(Ordering::Relaxed) != permits {
             self.compare(permits, deadline).await?;
@@ -244,10 +246,12 @@ impl Semaphore {
             let waiting = news.waiting.notified();
             let mut leases = pin!(self.request(count, permits, patience, deadline, wait));
             tokio::select! {
+                biased;
                 leases = &mut leases => return leases,
                 () = waiting => {}
             }
             permits = tokio::select! {
+                biased;
                 leases = &mut leases => return leases,
                 changed = self.changed(permits, deadline) => changed?,
             };
@@ -299,6 +303,7 @@ impl Semaphore {
                 }
             };
             tokio::select! {
+                biased;
                 () = changed => {}
                 slept = runtime::sleep(LONG_SILENCE) => slept?,
             }
@@ -333,7 +338,7 @@ impl Semaphore {
             None => "does not exist",
         };
         let hint = "create it with Curator's SharedCount, or write the number as 4 bytes, the highest first";
-        Err(Error::bad_argument("shared_count", format!("{node} {problem}; {hint}")))
+        Err(Error::bad_argument("shared_count", format!("{node:?} {problem}; {hint}")))
     }
 
     /// Fails if another contender on the path states a different number of permits.
@@ -342,7 +347,7 @@ impl Semaphore {
             let Some(about) = contender.about else { continue };
             if let Some(theirs) = about.permits.filter(|theirs| *theirs != permits) {
                 let message = format!(
-                    "{} has {theirs} permits for process {} on {}, but {permits} here; all must agree on the number",
+                    "{:?} has {theirs} permits for process {} on {}, but {permits} here; all must agree on the number",
                     self.path(),
                     about.pid,
                     about.host
@@ -360,7 +365,7 @@ impl Semaphore {
             return Ok(());
         }
         self.leases.note_busy()?;
-        let message = format!("{taken} of {permits} permits of {} are taken", self.path());
+        let message = format!("{taken} of {permits} permits of {:?} are taken", self.path());
         Err(Error::new(ErrorKind::LockTimeout, message))
     }
 

@@ -99,13 +99,13 @@ pub enum RequestKind {
     Delete,
     /// Creates the lock directory and its parents.
     Parents,
-    /// Reads contenders' data, or a shared number of permits.
+    /// Reads contenders' data, or the number of permits in a node.
     Read,
     /// Proves the session, for the term of its leases.
     Heartbeat,
     /// Asks a contender to give up its lock.
     Revoke,
-    /// Writes of the application, guarded by a lease.
+    /// Writes of the application, on condition that a lock is held.
     Transaction,
 }
 

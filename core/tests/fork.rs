@@ -1,7 +1,7 @@
-//! A forked child can do nothing with what it inherited, and everything with what it makes itself.
+//! A forked child can do nothing with what it inherited, and everything with what it creates itself.
 //!
-//! No server answers here: what a child must leave alone shows on the parent's side of a connection. What becomes of
-//! leases is tested from Python, where processes fork in earnest.
+//! No server answers here: what a child must leave alone shows on the parent's side of a connection. Leases are tested
+//! from Python, where processes really fork.
 
 use std::future::Future;
 use std::io::Read;
@@ -20,14 +20,14 @@ fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
 }
 
-/// Runs something in a forked child, which must come through it.
+/// Runs a function in a forked child, which must survive it.
 fn in_child(run: impl FnOnce()) {
     // SAFETY: the child runs what a child of a process with threads may: it allocates, which the C library provides
-    // for, and takes no lock that another thread could have held. It ends without a word to the test's runner.
+    // for, and takes no lock that another thread could have held. It ends without reporting to the test's runner.
     unsafe {
         let child = libc::fork();
         if child == 0 {
-            // A child that hangs ends by this.
+            // A child that hangs is ended by this.
             libc::alarm(20);
             let outcome = catch_unwind(AssertUnwindSafe(run));
             libc::_exit(outcome.is_err().into());
@@ -42,7 +42,7 @@ fn refused<T>(result: Result<T>) {
     assert_eq!(result.err().map(|error| error.kind()), Some(ErrorKind::Forked));
 }
 
-/// The next connection, and what asks for a session on it.
+/// The next connection, and the request for a session on it.
 fn greeted(silent: &TcpListener) -> TcpStream {
     let (mut connection, _) = silent.accept().expect("a connection");
     connection.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
@@ -73,7 +73,7 @@ fn a_child_of_a_process_that_connects_and_waits() {
         refused(block_on(client.ready()));
         refused(block_on(client.revoke("/fork/lock-0000000000")));
         refused(block_on(client.close()));
-        // On a thread of the child's own, which finds the server as silent as it is.
+        // On the child's own thread, which finds the server just as silent.
         let own = Client::new(options(200).expect("options"));
         let error = block_on(own.ready()).expect_err("no server answers");
         assert_eq!(error.kind(), ErrorKind::ConnectionFailed);
@@ -87,6 +87,6 @@ fn a_child_of_a_process_that_connects_and_waits() {
     assert_eq!(
         word.map_err(|error| error.kind()),
         Err(std::io::ErrorKind::WouldBlock),
-        "nobody speaks for the parent"
+        "nothing is sent for the parent"
     );
 }

@@ -1,21 +1,23 @@
-//! What the queue may cost, in requests. Whoever adds a request to a budget makes a test fail here.
+//! What the queue may cost, in requests. Adding a request to a budget makes a test fail here.
 
 mod model;
 
 use proptest::prelude::*;
-use zklock::queue::{Intent, JoinId, Kind, Naming};
+use zklock::queue::{JoinId, Kind, Naming};
 
-use self::model::{Requests, Step, Told, World};
+use self::model::client::{Requests, Told};
+use self::model::step::Step;
+use self::model::world::World;
 
 fn join(client: usize) -> Step {
-    Step::Join(client, Naming::Curator, Kind::Exclusive, Intent::Wait)
+    Step::Join(client, Naming::Curator, Kind::Exclusive)
 }
 
 fn attempt(client: usize) -> Step {
-    Step::Join(client, Naming::Curator, Kind::Exclusive, Intent::Try)
+    Step::Try(client, Naming::Curator, Kind::Exclusive)
 }
 
-/// The client asks, is answered, and hears the answers: one round trip.
+/// The client asks, is answered, and receives the answers: one round trip.
 fn round_trip(client: usize) -> [Step; 2] {
     [Step::Drive(client, usize::MAX), Step::Pump(client)]
 }
@@ -76,7 +78,7 @@ fn a_waiter_sets_three_watches_and_its_hand_off_costs_no_request() {
     play(&mut world, [round_trip(0), round_trip(0)].concat());
     let waiting = Requests { creates: 1, lists: 1, watches: 3, ..Requests::default() };
     assert_eq!(*requests(&world, 0), waiting);
-    // The first is two away from the nearest: nobody hears of its end.
+    // The first is two away from the nearest: no waiter is told of its end.
     play(&mut world, [Step::Exit(0)].into_iter().chain(round_trip(0)));
     assert_eq!(*requests(&world, 0), waiting);
     // The second was the second-nearest: one listing, while the nearest still waits or holds.
@@ -177,7 +179,7 @@ proptest! {
                 1 => drop(play(&mut world, [Step::Flush(0, 1)])),
                 2 => drop(play(&mut world, [Step::Serve(0)])),
                 _ => {
-                    // The first answer may be heard; the second, the listing's, ends the round trip.
+                    // The first answer may be received; the second, the listing's, ends the round trip.
                     let mut next = world.clone();
                     play(&mut next, [Step::Receive(0), Step::Drive(0, 1)]);
                     if next.clients[0].holds.is_empty() {

@@ -21,7 +21,7 @@ fn play(scene: Scene, at_least: usize) {
         scene.explore().unwrap_or_else(|problem| panic!("{problem:?}"));
     let missed = [
         (states < at_least).then(|| format!("it has {states} distinct states, and must have {at_least}")),
-        (grants == 0).then(|| "nobody is granted the lock".to_owned()),
+        (grants == 0).then(|| "the lock is never granted".to_owned()),
         (!unspent.is_empty()).then(|| format!("the budget is never used up: {}", unspent.join(", "))),
     ];
     let missed: Vec<_> = missed.into_iter().flatten().collect();
@@ -29,6 +29,7 @@ fn play(scene: Scene, at_least: usize) {
 }
 
 /// Clients that want a mutex.
+#[track_caller]
 fn scene(clients: u64, foreign: u64, budget: Budget, at_least: usize) {
     play(Scene::new(clients, foreign, budget), at_least);
 }

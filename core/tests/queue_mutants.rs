@@ -1,4 +1,4 @@
-//! Known ways to get the protocol wrong, planted before the queue one by one: the explorer must find each of them.
+//! Known ways to get the protocol wrong, planted in front of the queue one by one: the explorer must find each of them.
 //!
 //! A model that finds nothing proves nothing unless it finds these, and for the reason that each is named after.
 
@@ -11,7 +11,7 @@ use self::model::mutants::Mutant;
 
 const UNOWNED: &[&str] = &["whose Stat is"];
 const OUT_OF_PLACE: &[&str] = &["and not in the writer's place"];
-/// Whoever waits behind the writer comes in between, or the reader comes elsewhere.
+/// A contender that waits behind the writer comes in between, or the reader stands elsewhere.
 const DISPLACED: &[&str] = &["and not in the writer's place", "of its own"];
 const BEHIND_ANOTHER: &[&str] = &["of somebody else"];
 const BEHIND_SOMEBODY: &[&str] = &[", behind"];

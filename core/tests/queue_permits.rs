@@ -1,6 +1,8 @@
 //! Permits in the queue: counted, not ordered (rules 4 and 17).
 
-use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, Outcome, Queue, Ticket};
+use std::collections::BTreeMap;
+
+use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Ticket};
 
 /// A queue, and the directory on the server.
 struct Directory {
@@ -8,6 +10,8 @@ struct Directory {
     children: Vec<String>,
     next: i32,
     granted: Vec<JoinId>,
+    /// The nodes of those that hold.
+    held: BTreeMap<JoinId, NodeName>,
     refused: Vec<JoinId>,
     /// The watch on the children.
     watch: Option<Ticket>,
@@ -20,11 +24,11 @@ impl Directory {
         for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
             queue.handle(event);
         }
-        let (children, granted, refused) = Default::default();
-        Self { queue, children, next: 0, granted, refused, watch: None, requests: 0 }
+        let (children, granted, held, refused) = Default::default();
+        Self { queue, children, next: 0, granted, held, refused, watch: None, requests: 0 }
     }
 
-    /// Somebody else's node.
+    /// Another client's node.
     fn enter(&mut self) -> String {
         self.next += 1;
         let name = format!("_c_00000000-0000-0000-0000-{:012}-lease-{:010}", self.next, self.next);
@@ -46,6 +50,11 @@ impl Directory {
 
     fn join(&mut self, id: u64, permits: u32, intent: Intent) {
         self.queue.handle(Event::Join(JoinId(id), Naming::Curator, Kind::Permit(permits), intent));
+    }
+
+    fn release(&mut self, id: u64) {
+        let node = self.held.remove(&JoinId(id)).expect("it holds");
+        self.queue.handle(Event::Release(node));
     }
 
     /// Answers requests until there are no more. Returns those that were granted a permit.
@@ -84,7 +93,10 @@ impl Directory {
             Action::Unwatch(ticket) => {
                 self.watch.take_if(|watch| *watch == ticket);
             }
-            Action::Grant(join, ..) => self.granted.push(join),
+            Action::Grant(join, node, _) => {
+                self.held.insert(join, node);
+                self.granted.push(join);
+            }
             Action::Refuse(join, _) => self.refused.push(join),
             Action::Released(_) => {}
             other => panic!("not expected: {other:?}"),
@@ -155,9 +167,9 @@ fn the_number_is_that_of_those_who_wait() {
     // The number shrank: the holders joined when it was larger.
     directory.join(4, 2, Intent::Wait);
     assert_eq!(directory.run(), []);
-    directory.queue.handle(Event::Release(JoinId(2)));
+    directory.release(2);
     assert_eq!(directory.run(), []);
-    directory.queue.handle(Event::Release(JoinId(3)));
+    directory.release(3);
     assert_eq!(directory.run(), [JoinId(4)]);
 }
 

@@ -1,15 +1,17 @@
-//! Properties of the queue under random orders of events, while all that can go wrong does.
+//! Properties of the queue under random orders of events, while everything that can go wrong does.
 //!
-//! After the random steps the faults end and everybody has their turn. Then nobody may wait and nothing may be left.
+//! After the random steps the faults end and each contender has its turn. Then none may wait and nothing may be left.
 //! `PROPTEST_CASES` sets another number of cases.
 
 mod model;
 
 use proptest::prelude::*;
 use proptest::strategy::{BoxedStrategy, Union};
-use zklock::queue::{Intent, Kind, Naming};
+use zklock::queue::{Kind, Naming};
 
-use self::model::{Permission, Step, World};
+use self::model::server::Permission;
+use self::model::step::Step;
+use self::model::world::World;
 
 /// How often each sort of thing happens, relative to the others.
 #[derive(Clone, Copy)]
@@ -64,7 +66,7 @@ fn steps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
 fn scraps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
     let Scene { clients, foreign, .. } = scene;
     let queue_up = (0..clients, kind(scene.wishes)).prop_map(|(c, kind)| {
-        let join = Step::Join(c, Naming::Curator, kind, Intent::Wait);
+        let join = Step::Join(c, Naming::Curator, kind);
         vec![join, Step::Pump(c), Step::Pump(c), Step::Pump(c)]
     });
     let all = Just((0..clients).flat_map(|c| [Step::Pump(c), Step::Pump(c)]).collect::<Vec<_>>());
@@ -97,17 +99,17 @@ fn step(scene: Scene) -> impl Strategy<Value = Step> {
 
 fn asks(clients: usize, wishes: Wishes) -> BoxedStrategy<Step> {
     let halves = 2 * u32::from(matches!(wishes, Wishes::ReadWrite));
-    let intent = prop_oneof![4 => Just(Intent::Wait), 1 => Just(Intent::Try)];
     let which = 0..6usize;
     prop_oneof![
-        8 => (0..clients, naming(), kind(wishes), intent).prop_map(|(c, n, k, i)| Step::Join(c, n, k, i)),
-        halves => (0..clients, naming()).prop_map(|(c, n)| Step::JoinBoth(c, n)),
-        2 * halves => (0..clients, naming(), which.clone()).prop_map(|(c, n, w)| Step::ReadToo(c, n, w)),
-        3 => (0..clients, which.clone()).prop_map(|(c, w)| Step::Leave(c, w)),
-        6 => (0..clients, which.clone()).prop_map(|(c, w)| Step::Release(c, w)),
-        1 => (0..clients, which).prop_map(|(c, w)| Step::Guard(c, w)),
-        1 => (0..clients).prop_map(Step::LookAgain),
-        1 => (0..clients).prop_map(Step::Beat),
+        32 => (0..clients, naming(), kind(wishes)).prop_map(|(c, n, k)| Step::Join(c, n, k)),
+        8 => (0..clients, naming(), kind(wishes)).prop_map(|(c, n, k)| Step::Try(c, n, k)),
+        5 * halves => (0..clients, naming()).prop_map(|(c, n)| Step::JoinBoth(c, n)),
+        10 * halves => (0..clients, naming(), which.clone()).prop_map(|(c, n, w)| Step::ReadToo(c, n, w)),
+        15 => (0..clients, which.clone()).prop_map(|(c, w)| Step::Leave(c, w)),
+        30 => (0..clients, which.clone()).prop_map(|(c, w)| Step::Release(c, w)),
+        5 => (0..clients, which).prop_map(|(c, w)| Step::WatchHold(c, w)),
+        5 => (0..clients).prop_map(Step::LookAgain),
+        5 => (0..clients).prop_map(Step::Beat),
     ]
     .boxed()
 }
@@ -187,7 +189,7 @@ fn run(mut world: World, steps: &[Step]) -> Result<(), TestCaseError> {
     world.finish().map_err(TestCaseError::fail)
 }
 
-/// As [`run`], for servers that refuse: a refused listing may leave the fate of a create unknown until the next
+/// Like [`run`], for servers that refuse: a refused listing may leave the fate of a create unknown until the next
 /// connection.
 fn run_refusing(world: World, steps: &[Step]) -> Result<(), TestCaseError> {
     let clients = world.clients.len();
@@ -223,7 +225,7 @@ const ALONE: Scene = Scene {
     weights: Weights { asks: 6, moves: 14, faults: 5, losses: 1, others: 0, operators: 2, refusals: 0 },
 };
 
-/// Lost replies, lagging servers and downgrades, but no losses: everybody's order is kept.
+/// Lost replies, lagging servers and downgrades, but no losses: the order of all contenders is kept.
 const ROUGH: Scene = Scene {
     clients: 2,
     foreign: 2,
@@ -296,10 +298,10 @@ proptest! {
     }
 }
 
-/// The term ends after a reader asks for a writer's place and before the driver hears of it.
+/// The term ends after a reader asks for a writer's place and before the driver learns of it.
 #[test]
 fn a_reader_comes_too_late_for_its_writers_place() {
-    let ask = |kind| Step::Join(0, Naming::Curator, kind, Intent::Wait);
+    let ask = |kind| Step::Join(0, Naming::Curator, kind);
     let read_too = Step::ReadToo(0, Naming::Curator, 0);
     let holds = [ask(Kind::Write), Step::Pump(0), Step::Pump(0), Step::Pump(0)];
     for wishes in [vec![ask(Kind::Read), read_too], vec![read_too, ask(Kind::Read), read_too]] {
@@ -309,10 +311,10 @@ fn a_reader_comes_too_late_for_its_writers_place() {
     }
 }
 
-/// A node in a directory that was made anew was never before a node that an operator deleted in the old one.
+/// A node in a directory that was created anew was never before a node that an operator deleted in the old one.
 #[test]
 fn numbers_begin_anew_with_the_directory() {
-    let ask = Step::Join(0, Naming::Curator, Kind::Exclusive, Intent::Wait);
+    let ask = Step::Join(0, Naming::Curator, Kind::Exclusive);
     let queued = [ask, Step::Pump(0), Step::Pump(0), ask, Step::Pump(0), Step::Pump(0)];
     let anew =
         [Step::Delete(0), Step::Delete(0), Step::Reap, Step::Release(0, 0), Step::Enter(0, Kind::Exclusive)];

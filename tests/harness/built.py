@@ -1,4 +1,4 @@
-"""What is built, and made of the sources as they are now."""
+"""Which parts are built, and from their current sources."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from parts import PARTS, problem
 
 
 class NotBuilt(Exception):
-    """Something that a test needs is not there."""
+    """Something that a test needs is not built."""
 
 
 class OutOfDate(Exception):
@@ -14,12 +14,12 @@ class OutOfDate(Exception):
 
 
 def missing(part: str) -> str | None:
-    """Why a part (see tools/parts.py) cannot be used at all, if so."""
+    """Why a part (see tools/parts.py) cannot be used at all, if it cannot."""
     return None if problem(part) is None else PARTS[part].missing()
 
 
 def require(part: str) -> None:
-    """Raises if a part cannot be used, or must not."""
+    """Raises if a part cannot, or must not, be used."""
     if (what := missing(part)) is not None:
         raise NotBuilt(what)
     if (what := problem(part)) is not None:

@@ -10,9 +10,10 @@ import time
 from dataclasses import dataclass
 
 from harness.observer import Observer
+from harness.permits import counting, leases_of, turns_of
 from harness.proxy import Proxy
 from harness.server import Standalone
-from harness.steps import Start, counting, eventually, leases_of, line_up, turns_of, user
+from harness.steps import Start, eventually, line_up, user
 from harness.worker import Pending, Worker
 
 # A client gives up its session after 7/5 of the time-out at the latest. A server that was away for longer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.observer import Observer
-from harness.steps import leases_of, turns_of
+from harness.permits import leases_of, turns_of
 from harness.worker import Pending, Worker
 
 # Locks and owners are named after what waits. A semaphore has two: one that waits for its turn, and one that

@@ -19,6 +19,3 @@ PYTHON = sys.executable
 RUST_WORKER = Path(os.environ.get("ZKLOCK_RUST_WORKER", str(TARGET / "zklock-worker")))
 GO_WORKER = Path(os.environ.get("ZKLOCK_GO_WORKER", str(TARGET / "go-worker")))
 NODE_PACKAGE = Path(os.environ.get("ZKLOCK_NODE_PACKAGE", str(REPOSITORY / "bindings-node")))
-
-# Where `parts` is, which knows what is built.
-sys.path.append(str(REPOSITORY / "tools"))

@@ -26,7 +26,7 @@ def _candidates() -> Iterator[int]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on and that this process has not given out before."""
+    """A port on which nothing listens, and which this process has not given out before."""
     for port in _candidates():
         if port in _given:
             continue

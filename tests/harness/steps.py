@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from harness.observer import Observer, watched_by
 from harness.server import Server
@@ -44,51 +43,6 @@ def user(
     worker.connect(hosts, session_timeout=session_timeout)
     worker.lock(path)
     return worker
-
-
-def readwriter(
-    start: Start,
-    surface: str,
-    hosts: str,
-    path: str,
-    *,
-    session_timeout: float = 10,
-) -> Worker:
-    """A worker with a connected client `c` and the halves `r` and `w` of a read/write lock on the path."""
-    worker = start(surface)
-    worker.connect(hosts, session_timeout=session_timeout)
-    worker.lock(path, lock="r", kind="read")
-    worker.lock(path, lock="w", kind="write")
-    return worker
-
-
-def counting(
-    start: Start,
-    surface: str,
-    hosts: str,
-    path: str,
-    permits: int | None = None,
-    *,
-    session_timeout: float = 10,
-    **options: Any,
-) -> Worker:
-    """A worker with a connected client `c` and a semaphore object `m` on the path."""
-    worker = start(surface)
-    worker.connect(hosts, session_timeout=session_timeout)
-    if permits is not None:
-        options["permits"] = permits
-    worker.lock(path, kind="semaphore", **options)
-    return worker
-
-
-def leases_of(path: str) -> str:
-    """The directory of the permit nodes: of the holders, and of the one contender that waits for permits."""
-    return f"{path}/leases"
-
-
-def turns_of(path: str) -> str:
-    """The directory of the turn nodes."""
-    return f"{path}/locks"
 
 
 def queue_up(

@@ -48,7 +48,7 @@ class KazooWorker(ThreadedWorker):
         client = self._clients[command["client"]]
         recipe, seen = {
             "mutex": (client.Lock, ["-lock-"]),
-            # Whom a reader waits for. Curator's readers are not named, so it does not.
+            # The nodes that a reader waits for. Curator's readers are not named, so it ignores them.
             "read": (client.ReadLock, ["-lock-", "__WRIT__"]),
             "write": (client.WriteLock, ["-lock-", "__WRIT__", "__READ__"]),
         }[command.get("kind", "mutex")]

@@ -11,9 +11,11 @@ from functools import partial
 
 from harness.observer import Observer, watched_by
 from harness.paths import NODE, NODE_PACKAGE, PYTHON
+from harness.permits import counting
 from harness.proxy import Proxy
+from harness.readwrite import readwriter
 from harness.server import Server, Standalone
-from harness.steps import Start, counting, eventually, nothing_watched, readwriter, user
+from harness.steps import Start, eventually, nothing_watched, user
 from harness.worker import Worker
 
 # So large that the slowness of a busy machine is small in comparison.

@@ -7,9 +7,11 @@ import time
 import pytest
 
 from harness.observer import Observer
+from harness.permits import counting
 from harness.proxy import Proxy
+from harness.readwrite import readwriter
 from harness.server import Standalone
-from harness.steps import Start, counting, line_up, nothing_watched, queue_up, readwriter, user
+from harness.steps import Start, line_up, nothing_watched, queue_up, user
 from harness.worker import Line, Worker
 
 MANY = 500

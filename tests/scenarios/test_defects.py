@@ -18,9 +18,10 @@ from harness.defects import (
 )
 from harness.history import assert_clean
 from harness.observer import Observer
+from harness.permits import leases_of
 from harness.proxy import Proxy
 from harness.server import Standalone
-from harness.steps import Start, await_loss, eventually, leases_of, user
+from harness.steps import Start, await_loss, eventually, user
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,9 @@ import pytest
 
 from harness.history import assert_clean
 from harness.observer import Observer
+from harness.readwrite import readwriter
 from harness.server import Standalone
-from harness.steps import Start, line_up, queue_up, readwriter, seconds, user
+from harness.steps import Start, line_up, queue_up, seconds, user
 
 SESSION = 2.0
 

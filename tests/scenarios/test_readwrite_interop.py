@@ -9,8 +9,9 @@ import pytest
 
 from harness.history import assert_clean
 from harness.observer import Observer
+from harness.readwrite import readwriter
 from harness.server import Standalone
-from harness.steps import Start, queue_up, readwriter
+from harness.steps import Start, queue_up
 from harness.worker import Worker
 
 ROUNDS = [

@@ -7,8 +7,9 @@ import pytest
 from harness.history import assert_clean
 from harness.observer import Observer, watched_by
 from harness.proxy import Proxy
+from harness.readwrite import readwriter
 from harness.server import Standalone
-from harness.steps import Start, await_loss, eventually, line_up, readwriter, user
+from harness.steps import Start, await_loss, eventually, line_up, user
 from harness.worker import Worker
 
 REVOKE = b"__REVOKE__"

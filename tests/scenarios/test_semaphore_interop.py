@@ -6,8 +6,9 @@ import struct
 
 from harness.history import assert_clean
 from harness.observer import Observer
+from harness.permits import counting, leases_of, turns_of
 from harness.server import Standalone
-from harness.steps import Start, counting, leases_of, seconds, turns_of
+from harness.steps import Start, seconds
 
 SESSION = 2.0
 PERMITS = 3

@@ -16,7 +16,7 @@ SHORT = 1.5
 LONG = 60.0
 OURS = ["python", "aio", "node", "node", "rust"]
 CURATORS = ["curator", "curator"]
-# Curator does not see kazoo's nodes, so kazoo shares a mutex with everybody else only (S174).
+# Curator does not see kazoo's nodes, so kazoo shares a mutex with the others only (S173).
 MUTEX_PEERS = [pytest.param([*CURATORS, "go"], id="curator"), pytest.param(["kazoo", "go"], id="kazoo")]
 PERMITS = 3
 

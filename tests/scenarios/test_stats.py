@@ -10,8 +10,9 @@ import pytest
 
 from harness.observer import Observer
 from harness.proxy import Proxy
+from harness.readwrite import readwriter
 from harness.server import Standalone
-from harness.steps import Start, await_loss, line_up, queue_up, readwriter, user
+from harness.steps import Start, await_loss, line_up, queue_up, user
 from harness.worker import Worker
 
 Stats = Mapping[str, Any]

@@ -7,9 +7,10 @@ from itertools import pairwise
 import pytest
 
 from harness.observer import Observer
-from harness.proxy import Flight, Proxy
+from harness.proxy import Proxy
 from harness.server import Standalone
 from harness.steps import Start, assert_granted_later, contest, eventually, line_up, user, watch_losses
+from harness.traffic import Flight
 from harness.worker import Worker
 
 HEARTBEATS = 4

@@ -1,4 +1,4 @@
-"""Circles of imports among files are found, however the names are written, and nothing else is taken for one."""
+"""Circles of imports among files are found, however the names are written, and nothing else is reported."""
 
 from __future__ import annotations
 

@@ -23,19 +23,11 @@ from harness.defects import (
 )
 from harness.history import assert_clean, overlaps
 from harness.observer import Observer, sequence, watched_by
+from harness.permits import counting, leases_of, turns_of
 from harness.proxy import Proxy
+from harness.readwrite import readwriter
 from harness.server import Standalone
-from harness.steps import (
-    Start,
-    counting,
-    eventually,
-    leases_of,
-    line_up,
-    queue_up,
-    readwriter,
-    turns_of,
-    user,
-)
+from harness.steps import Start, eventually, line_up, queue_up, user
 from harness.worker import Pending, Unanswered, Worker
 
 ends = pytest.mark.parametrize("how", ["session", "node"])

@@ -1,4 +1,4 @@
-"""A reference of the protocol's rules to the code that carries them out must lead somewhere."""
+"""A reference from the protocol's rules to the code that carries them out must lead somewhere."""
 
 from __future__ import annotations
 
@@ -32,6 +32,4 @@ def test_a_missing_function_is_named(tmp_path: Path) -> None:
 
 def test_a_rule_without_a_reference_is_named(tmp_path: Path) -> None:
     text = "**1. Names.** `core/view.rs::blockers`.\n\n**2. Order.** By number.\n"
-    assert wrong(tmp_path, text) == [
-        "docs/protocol.md: rule 2 names no `file.rs::function` that carries it out"
-    ]
+    assert wrong(tmp_path, text) == ["docs/protocol.md: rule 2 names no `file.rs::function`"]

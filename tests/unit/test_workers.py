@@ -9,7 +9,7 @@ import pytest
 from harness.surfaces import ALL
 from harness.worker import Worker
 
-# In seconds. No worker has to ask anybody.
+# In seconds. No worker needs a server for it.
 AT_ONCE = 5
 
 

@@ -4,6 +4,6 @@ An arrow is a name used from another file, wherever it is written: imported, or 
 code; of a parent or of a child; as a value or only as a type. A name that a file merely passes on is followed
 to the file that defines it, so `mod` lines and re-exports are no arrows themselves.
 
-Methods are not looked at: only a compiler knows in which file the method of a call is. Mostly a file has to
-name a type before it can call its methods.
+Methods are not considered: only a compiler knows which file defines the method of a call. Mostly a file
+must name a type before it can call its methods.
 """

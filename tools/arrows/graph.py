@@ -18,18 +18,18 @@ class Use:
 
 @dataclass
 class Arrows:
-    """For each file the files whose names it uses, and the first such use."""
+    """For each file, the files whose names it uses, each with the first such use."""
 
     uses: dict[Path, dict[Path, Use]] = field(default_factory=dict)
 
     def add(self, user: Path, used: Path, use: Use) -> None:
-        """Notes a use. One of a file's own names is none."""
+        """Records a use. A use of a file's own names does not count."""
         targets = self.uses.setdefault(user, {})
         if user != used:
             targets[used] = min(use, targets.get(used, use))
 
     def components(self) -> list[set[Path]]:
-        """The largest sets of several files in which each leads to each (Tarjan's algorithm)."""
+        """The largest sets of several files in which each file leads to every other (Tarjan's algorithm)."""
         index: dict[Path, int] = {}
         low: dict[Path, int] = {}
         stack: list[Path] = []
@@ -56,7 +56,7 @@ class Arrows:
         return found
 
     def circle(self, members: set[Path]) -> list[Path]:
-        """A shortest circle within a component; its first file is the last one as well."""
+        """A shortest circle within a component; its first file is also the last one."""
         best: list[Path] = []
         for start in sorted(members):
             queue, reached_from = [start], {start: start}

@@ -150,7 +150,7 @@ class Package:
             return None
         if one.name is None:
             return one.module
-        # A name that is made at run time is taken to be the module's own.
+        # A name that is created at run time is taken to be the module's own.
         return self.locate(one.module, one.name, seen) or self.scopes[one.module].file
 
     def _uses(self, scope: Scope) -> Iterator[tuple[Path, Use]]:

@@ -73,7 +73,7 @@ def tokens(source: str) -> list[Token]:
 
 @dataclass(frozen=True)
 class Import:
-    """One leaf of a `use`: the path, under which name it is known here, and whether it is passed on."""
+    """One leaf of a `use`: the path, the name under which it is known here, and whether it is re-exported."""
 
     path: tuple[str, ...]
     alias: str
@@ -221,7 +221,7 @@ class Crate:
         while path:
             found = self._member(module, path[0], seen)
             if not isinstance(found, tuple):
-                # A name that a macro may have made is taken to be the module's own.
+                # A name that a macro may have created is taken to be the module's own.
                 return found or self.scopes[module].file
             module, path = found, path[1:]
         return module
@@ -261,6 +261,6 @@ class Crate:
 
     def _point(self, arrows: Arrows, module: Module, path: tuple[str, ...], line: int) -> None:
         found = self.locate(module, path)
-        # A module alone is no use: what is used of it follows.
+        # A module alone is not a use: the name used from it follows.
         if isinstance(found, Path):
             arrows.add(self.scopes[module].file, found, Use(line, "::".join(path)))

@@ -10,12 +10,15 @@ from typing_extensions import disjoint_base
 _T = TypeVar("_T")
 
 __all__ = [
+    "Acquirable",
     "Client",
     "Contender",
     "Histogram",
     "Hold",
     "Lease",
     "Leases",
+    "Leaving",
+    "Level",
     "Lock",
     "MultiLock",
     "Mutex",
@@ -29,14 +32,14 @@ __all__ = [
     "Tls",
     "Transaction",
     "__version__",
-    "is_held",
-    "is_open",
     "lazy_client",
+    "leave",
+    "newest",
     "next_events",
     "owned_by",
+    "push",
     "shutdown",
     "start_acquire",
-    "start_acquire_all",
     "start_acquire_many",
     "start_break_lock",
     "start_close",
@@ -47,29 +50,30 @@ __all__ = [
     "start_release",
     "start_revoke",
     "start_wait_lost",
+    "take_newest",
 ]
 
 __version__: str
 
 @final
 class Client:
-    """A connection to a ZooKeeper ensemble, shared by the locks made on it.
+    """A connection to a ZooKeeper ensemble, shared by the locks created on it.
 
     >>> with zklock.Client("zk1:2181,zk2:2181/chroot") as client:
     ...     lock = zklock.Mutex(client, "/locks/report")
 
     `hosts` names the servers: `host[:port]`, separated by commas, with an optional chroot at the end.
-    Without it the environment variable `ZKLOCK_HOSTS` counts, else `127.0.0.1:2181`. Times are in
+    The default is the environment variable `ZKLOCK_HOSTS`, or else `127.0.0.1:2181`. Times are in
     seconds. Servers that have not heard from this process for `session_timeout` free its locks. `label`
     is shown to operators in the data of the nodes.
 
     `auth` is a list of credentials to show to the servers: pairs of scheme and credential, such as
-    `("digest", "user:password")`. `acl` says who may do what with the nodes that the client makes,
-    parents included: `"open"` permits everything to everybody, and is the default; `"creator"` permits
+    `("digest", "user:password")`. `acl` says who may do what with the nodes that the client creates,
+    parents included: `"open"`, the default, permits everything to everyone; `"creator"` permits
     everything to those who show the same credentials; or give rules in the syntax of ZooKeeper's own
     command line, such as `"digest:user:hash:cdrwa,world:anyone:r"`. What is not permitted raises
-    `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows at the nodes.
-    Locks that are made with a hosts string show no credentials.
+    `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows only when a
+    node refuses access. Locks created with a hosts string present no credentials.
 
     `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
     once. `tls` encrypts the connections.
@@ -95,7 +99,7 @@ class Client:
     ) -> Self: ...
     @property
     def state(self) -> str:
-        """`connecting`, `connected`, `suspended` (out of touch; the session may live on) or `closed`."""
+        """`connecting`, `connected`, `suspended` (disconnected; the session may survive) or `closed`."""
 
     @property
     def session_id(self) -> int:
@@ -111,14 +115,14 @@ class Client:
         """
 
     def stats(self) -> Stats:
-        """What the client has done since it was made. Sends nothing, and works for a closed client, too.
+        """What the client has done since it was created. Sends nothing, and works for a closed client too.
 
         >>> client.stats().acquisitions
         0
         """
 
     def revoke(self, node: str) -> None:
-        """Ask a contender to give its lock up, as Curator's `Revoker` does.
+        """Ask a contender to give up its lock, as Curator's `Revoker` does.
 
         >>> with lock as lease:
         ...     client.revoke(lease.node)
@@ -132,13 +136,13 @@ class Client:
         """
 
     def break_lock(self, node: str) -> None:
-        """Take a contender's lock, or its place in the queue, away: delete its node. For operators.
+        """Take away a contender's lock, or its place in the queue, by deleting its node. For operators.
 
         >>> for contender in lock.contenders():
         ...     if contender.host == "retired.example.org":
         ...         client.break_lock(f"{lock.path}/{contender.node}")
 
-        A holder that is in touch with the server learns of its loss within moments, but perhaps after the
+        A holder that is connected to the server learns of its loss within moments, but perhaps after the
         next one was granted the lock. Raises what `revoke` raises.
         """
 
@@ -155,20 +159,47 @@ class Client:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
 
+@disjoint_base
+class Level:
+    """What leases have in common, one or several."""
+
+    def check(self) -> None:
+        """Return if the lock is held, or all locks of several leases. Sends nothing.
+
+        >>> with lock as lease:
+        ...     lease.check()
+
+        Raises `LockLost`, or `NotHeld` after a release.
+        """
+
+    def release(self, wait: bool = True) -> None:
+        """Release this level, from any thread, once. The last level of a hold frees the lock.
+
+        >>> with lock as lease:
+        ...     lease.release(wait=False)
+
+        For several leases: release those that have not been released yet, the last one first.
+
+        Waits until the server has acknowledged it, or the session is over; with `wait=False` returns when
+        the release is on its way. It never fails because of the network.
+
+        Raises `NotHeld` the second time.
+        """
+
 @final
-class Lease:
+class Lease(Level):
     """Proof of holding a lock, returned by a successful acquire.
 
     >>> with lock as lease:
     ...     write_report(lease.fencing_token)
 
-    Every acquire gives a lease of its own. Those of one owner on one path share node, token and state;
-    the last one released frees the lock. A lease that nothing refers to any more is released.
+    Every acquire returns its own lease. Those of one owner on one path share node, token and state; the
+    last one released frees the lock. A lease without references is released.
     """
 
     @property
     def path(self) -> str:
-        """The lock path, as given when the lock was made."""
+        """The lock path, as given when the lock was created."""
 
     @property
     def node(self) -> str:
@@ -178,7 +209,7 @@ class Lease:
     def fencing_token(self) -> int:
         """A number that grows from holder to holder over the life of the ensemble.
 
-        Hand it to the resource that the lock guards, and let the resource refuse smaller ones: a process
+        Pass it to the resource that the lock guards, and let the resource refuse smaller ones: a process
         that was paused cannot know that it lost the lock.
         """
 
@@ -188,18 +219,18 @@ class Lease:
 
     @property
     def state(self) -> str:
-        """`held`; `suspended` while the server is out of reach; `lost` for good; or `released`.
+        """`held`; `suspended` while the server is unreachable; `lost` for good; or `released`.
 
-        A suspended lease is still good, for `remaining` seconds: it is held again if the server answers in
+        A suspended lease is still valid, for `remaining` seconds: it is held again if the server answers in
         time, and lost if it does not. Sends nothing.
         """
 
     @property
     def remaining(self) -> float:
-        """For how many seconds nobody else can have the lock, whatever happens; 0 if lost or released.
+        """For how many seconds no one else can get the lock, whatever happens; 0 if lost or released.
 
         It runs out half the session time-out after the last write that the server acknowledged, and is
-        prolonged while the server answers. Sends nothing.
+        extended while the server answers. Sends nothing.
         """
 
     @property
@@ -207,15 +238,6 @@ class Lease:
         """Why the lease is lost, or None: `term ended`, `session expired`, `node deleted`, `client closed`.
 
         In a forked child, `inherited through fork`. Sends nothing.
-        """
-
-    def check(self) -> None:
-        """Return if the lock is held. Sends nothing.
-
-        >>> with lock as lease:
-        ...     lease.check()
-
-        Raises `LockLost`, or `NotHeld` after a release.
         """
 
     def on_lost(self, callback: Callable[[Lease], object]) -> Notice:
@@ -232,13 +254,13 @@ class Lease:
         """
 
     def on_revoke(self, callback: Callable[[Lease], object]) -> Notice:
-        """Have `callback` called with the lease, once, when somebody asks for the lock to be given up.
+        """Have `callback` called with the lease, once, when another contender asks for the lock.
 
         >>> asked = threading.Event()
         >>> with lock as lease:
         ...     notice = lease.on_revoke(lambda lease: asked.set())
 
-        They ask with `Client.revoke`, or Curator's `Revoker`; a request that was made before this call
+        It asks with `Client.revoke`, or Curator's `Revoker`; a request that was made before this call
         counts. The lease stays held: the holder decides whether to release it. How it is called: see
         `on_lost`.
         """
@@ -260,47 +282,17 @@ class Lease:
         -1 and None wait for ever. Raises `BadArgument` for any other time-out below zero.
         """
 
-    def release(self, wait: bool = True) -> None:
-        """Release this level, from any thread, once. The last level of a hold frees the lock.
-
-        >>> with lock as lease:
-        ...     lease.release(wait=False)
-
-        Waits until the server has acknowledged it, or the session is over; with `wait=False` returns when
-        the release is on its way. It never fails because of the network.
-
-        Raises `NotHeld` the second time.
-        """
-
 @final
-class Leases:
+class Leases(Level):
     """The leases of one acquire of several locks or permits, in the order in which they were taken.
 
     >>> with semaphore.acquire_many(3) as leases:
     ...     len(leases)
     3
 
-    Each may be released on its own. The end of a `with` block releases those that were not, and raises
-    `LockLost` if one was lost. Leases that nothing refers to any more are released.
+    Each may be released separately. The end of a `with` block releases those that were not, and raises
+    `LockLost` if one was lost. Leases without references are released.
     """
-
-    def check(self) -> None:
-        """Return if all locks are held. Sends nothing.
-
-        >>> with semaphore.acquire_many(3) as leases:
-        ...     leases.check()
-
-        Raises `LockLost`, or `NotHeld` after the release of one.
-        """
-
-    def release(self, wait: bool = True) -> None:
-        """Release those that were not yet released, the last one first, from any thread.
-
-        >>> leases = semaphore.acquire_many(3)
-        >>> leases.release()
-
-        See `Lease.release`. Raises `NotHeld` if all were released already.
-        """
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Lease: ...
@@ -321,7 +313,7 @@ class Contender:
 
     @property
     def position(self) -> int:
-        """Its place, from 0. The first holds; so do readers and permits behind it as far as there is room."""
+        """Its place, from 0. The first holds; so do the readers or permits behind it that fit."""
 
     @property
     def node(self) -> str:
@@ -361,36 +353,17 @@ class Contender:
 
     @property
     def data(self) -> bytes:
-        """The node's data as it is, whoever wrote it."""
+        """The node's data, unchanged, whoever wrote it."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 
 @disjoint_base
-class Lock:
-    """Something that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
-
-    >>> with lock as lease:
-    ...     write_report(lease.fencing_token)
-
-    The *owner* of a lock, who may acquire it again, is the thread. An owner that acquired a lock n
-    times releases it n times. Threads may share the lock object. When the object goes, levels that were
-    never released are released.
-    """
-
-    @property
-    def path(self) -> str:
-        """The lock path."""
-
-    @property
-    def lease(self) -> Lease | None:
-        """The calling thread's newest lease of this object that was not released, or None.
-
-        With `reentrant=False`, and of a semaphore: the object's, whoever acquired it.
-        """
+class Acquirable(Generic[_T]):
+    """A lock, or several locks taken as one."""
 
     def acquire(self, blocking: bool = True, timeout: float | None = -1) -> bool:
-        """Acquire the lock for the calling thread; False if it was not acquired in time, and only then.
+        """Acquire for the calling thread; False if that was not possible in time, and only then.
 
         >>> if lock.acquire(timeout=5):
         ...     lock.release()
@@ -401,7 +374,7 @@ class Lock:
 
         Other threads run while this one waits. Ctrl-C is answered within 0.2 s and leaves the queue.
 
-        Raises `BadArgument` for another negative time-out, for NaN, and for a time-out together with
+        Raises `BadArgument` for any other negative time-out, for NaN, and for a time-out together with
         `blocking=False`; `UpgradeRefused` for a write lock whose read lock the caller holds;
         `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within the
         client's `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
@@ -413,9 +386,47 @@ class Lock:
         >>> if lock.acquire(blocking=False):
         ...     lock.release()
 
-        With `reentrant=False`, and of a semaphore: undo the object's newest acquire, whoever calls.
+        With `reentrant=False`, and for a semaphore: undo the object's newest acquire, whoever calls.
 
         Raises `NotHeld` if there is none.
+        """
+
+    def hold(self, timeout: float | None = -1) -> Hold[_T]:
+        """A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
+
+        >>> with lock.hold(timeout=5):
+        ...     print("held")
+        held
+
+        The message says whether the lock was taken or the servers were unreachable.
+        """
+
+    def __enter__(self) -> _T: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+@disjoint_base
+class Lock(Acquirable[Lease]):
+    """Something that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
+
+    >>> with lock as lease:
+    ...     write_report(lease.fencing_token)
+
+    The *owner* of a lock, which may acquire it again, is the thread. An owner that acquired a lock n
+    times releases it n times. Threads may share the lock object. When the object goes, levels that were
+    never released are released.
+    """
+
+    @property
+    def path(self) -> str:
+        """The lock path."""
+
+    @property
+    def lease(self) -> Lease | None:
+        """The calling thread's newest lease of this object that has not been released, or None.
+
+        With `reentrant=False`, and for a semaphore: the object's newest, whoever acquired it.
         """
 
     def owned(self) -> bool:
@@ -425,21 +436,21 @@ class Lock:
         ...     lock.owned()
         True
 
-        With `reentrant=False`, and of a semaphore: whether this object holds it, whoever acquired it.
+        With `reentrant=False`, and for a semaphore: whether this object holds it, whoever acquired it.
         """
 
     def locked(self) -> bool:
-        """Whether anybody holds the lock or waits for it, as of now: it may have changed when this returns.
+        """Whether any contender holds the lock or waits for it; that may have changed when this returns.
 
         >>> lock.locked()
         False
 
-        Of a semaphore: whether no permit is free. One read, whoever holds it. Raises `ConnectionFailed` if
+        For a semaphore: whether no permit is free. One read, whoever holds it. Raises `ConnectionFailed` if
         no server answers within the client's `connect_timeout`.
         """
 
     def contenders(self) -> list[Contender]:
-        """Who contends for the lock, in the order of the queue: those that hold it first.
+        """The contenders for the lock, in queue order: holders first.
 
         >>> with lock:
         ...     lock.contenders()[0].language
@@ -447,21 +458,6 @@ class Lock:
 
         Two round trips, however many there are. Raises what `locked()` raises.
         """
-
-    def hold(self, timeout: float | None = -1) -> Hold[Lease]:
-        """A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
-
-        >>> with lock.hold(timeout=5):
-        ...     print("held")
-        held
-
-        The message says whether the lock was taken or the servers were out of reach.
-        """
-
-    def __enter__(self) -> Lease: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
 
 @final
 class Mutex(Lock):
@@ -471,11 +467,11 @@ class Mutex(Lock):
     >>> with lock as lease:
     ...     write_report(lease.fencing_token)
 
-    `path` is absolute, below the client's chroot; missing directories are made when needed. Two lock
-    objects on one client and path are one lock. Making one sends nothing.
+    `path` is absolute, below the client's chroot; missing directories are created when needed. Two lock
+    objects on one client and path are one lock. Creating one sends nothing.
 
-    With a hosts string for `client`, the process's one client for these hosts is used, made at the
-    first acquire and closed at the end of the process. Such a lock works after a fork, too.
+    With a hosts string for `client`, the process's one client for these hosts is used, created at the
+    first acquire and closed at the end of the process. Such a lock works after a fork too.
 
     By default it works as `threading.RLock` does. With `reentrant=False` it works as `threading.Lock`
     does: an acquire by the thread that holds it waits, or times out, and any thread may release it:
@@ -485,8 +481,9 @@ class Mutex(Lock):
     True
     >>> threading.Thread(target=baton.release).start()
 
-    `label` is shown to operators in the data of the nodes. `naming` decides who else understands the
-    nodes: `"curator"`, or `"kazoo"` where kazoo services cannot set `extra_lock_patterns`.
+    `label` is shown to operators in the data of the nodes. `naming` decides which other clients
+    understand the nodes: `"curator"`, or `"kazoo"` where kazoo services cannot set
+    `extra_lock_patterns`.
 
     Raises `BadArgument` for a malformed argument.
     """
@@ -550,21 +547,21 @@ class ReadWriteLock:
 
 @final
 class Stats:
-    """What a client has done since it was made: a snapshot of numbers that only grow.
+    """What a client has done since it was created: a snapshot of numbers that only grow.
 
     >>> with lock:
     ...     client.stats().acquisitions
     1
 
-    A *hold* begins with a grant and ends with its last release, or with its loss. Re-entry begins none,
-    and counts nowhere: it costs nothing. Each permit of a semaphore is a hold.
+    A *hold* begins with a grant and ends with its last release, or with its loss. A re-entry begins
+    none, and is not counted: it costs nothing. Each permit of a semaphore is a hold.
     """
 
     @property
     def transport(self) -> str | None:
         """What carries the requests: `zklock`, or `stock` on sockets and timers of other crates.
 
-        None before there was a session.
+        None before the first session.
         """
 
     @property
@@ -573,7 +570,7 @@ class Stats:
 
     @property
     def contended(self) -> int:
-        """Those among them that had to wait for somebody."""
+        """Those of them that had to wait for another contender."""
 
     @property
     def busy(self) -> int:
@@ -581,7 +578,7 @@ class Stats:
 
     @property
     def timeouts(self) -> int:
-        """Attempts whose time ran out."""
+        """Attempts that timed out."""
 
     @property
     def losses(self) -> int:
@@ -605,7 +602,7 @@ class Stats:
 
 @final
 class Histogram:
-    """A distribution of durations in seconds, as a Prometheus histogram has it.
+    """A distribution of durations in seconds, in the form of a Prometheus histogram.
 
     >>> with lock:
     ...     client.stats().wait.count
@@ -655,8 +652,8 @@ class Semaphore(Lock):
     All contenders on a path must agree on the number of permits. A contender that finds another number
     there, when it first uses the path or when it has to wait, gets `PermitsMismatch`. With
     `shared_count` the number is read instead from the node at that path, which is one of Curator's
-    `SharedCount`: four bytes, the highest first. It is read at every acquire, and those that wait learn
-    of a change.
+    `SharedCount`: four bytes, the highest first. It is read at every acquire, and waiters learn of a
+    change.
 
     `contenders()` lists a node for each permit that is held or whose turn it is (`leases/…`), then
     those that take turns (`locks/…`), of which the first is the one that is waiting for its permits.
@@ -683,7 +680,7 @@ class Semaphore(Lock):
         """The node from which the number of permits is read, or None if the number is fixed."""
 
     def acquire_many(self, count: int, blocking: bool = True, timeout: float | None = -1) -> Leases:
-        """Acquire `count` permits, all or none, and return their leases: a context manager, too.
+        """Acquire `count` permits, all or none, and return their leases: also a context manager.
 
         >>> with semaphore.acquire_many(3, timeout=10) as leases:
         ...     leases[2].state
@@ -697,24 +694,24 @@ class Semaphore(Lock):
         """
 
 @final
-class MultiLock:
-    """Several locks as one: all are acquired, or none.
+class MultiLock(Acquirable[Leases]):
+    """Several locks taken as one: all, or none.
 
     >>> with zklock.MultiLock([lock, catalogue.write_lock]) as leases:
     ...     len(leases)
     2
 
     Any kinds may be mixed. They are taken in one order that all zklock programs share: by ensemble,
-    then by path from the root; so two of them cannot wait for each other. A lock that is named twice is
-    taken once; of a read/write lock the write half is taken before the read half. The time-out is one
-    for all. If one cannot be acquired, those before it are released; if one is lost while another is
+    then by path from the root; so two programs cannot wait for each other. A lock that is named twice
+    is taken once; the write half of a read/write lock is taken before the read half. One time-out
+    covers all. If one cannot be acquired, those before it are released; if one is lost while another is
     waited for, all are released and acquired anew.
 
-    The owner is the thread, as of its locks. Acquiring is refused with `BadArgument` for an owner that
+    The owner is the thread, as for its locks. Acquiring is refused with `BadArgument` for an owner that
     holds one of the locks but not one that comes before it: taking that now would break the order.
 
-    Raises `BadArgument` for no locks; for one path through two clients, or as locks of two kinds; and
-    for a lock named twice that does not re-enter.
+    Raises `BadArgument` for an empty list; for one path through two clients, or as locks of two kinds;
+    and for a lock without re-entry that is named twice.
     """
 
     def __new__(cls, locks: Iterable[Lock]) -> Self: ...
@@ -724,42 +721,11 @@ class MultiLock:
 
     @property
     def leases(self) -> Leases | None:
-        """The calling thread's newest leases of this object that were not released, or None."""
-
-    def acquire(self, blocking: bool = True, timeout: float | None = -1) -> bool:
-        """Acquire all for the calling thread; False if not all were acquired in time. See `Lock.acquire`.
-
-        >>> both = zklock.MultiLock([lock, catalogue.write_lock])
-        >>> if both.acquire(timeout=5):
-        ...     both.release()
-        """
-
-    def release(self, wait: bool = True) -> None:
-        """Undo the calling thread's newest acquire of this object. See `Leases.release`.
-
-        >>> both = zklock.MultiLock([lock, catalogue.write_lock])
-        >>> if both.acquire(blocking=False):
-        ...     both.release()
-
-        Raises `NotHeld` if there is none.
-        """
-
-    def hold(self, timeout: float | None = -1) -> Hold[Leases]:
-        """A context manager that acquires all within `timeout` seconds, or raises `LockTimeout`.
-
-        >>> with zklock.MultiLock([lock, catalogue.write_lock]).hold(timeout=5) as leases:
-        ...     len(leases)
-        2
-        """
-
-    def __enter__(self) -> Leases: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+        """The calling thread's newest leases of this object that have not been released, or None."""
 
 @final
 class Hold(Generic[_T]):
-    """What the locks' `hold()` returns. May be entered again."""
+    """What the locks' `hold()` returns. Can be entered more than once."""
 
     def __enter__(self) -> _T: ...
     def __exit__(
@@ -776,9 +742,9 @@ class Tls:
     'connected'
 
     `ca` holds the certificates of the authorities that vouch for the servers. A server's certificate
-    must be for the name or address by which the server is reached. `cert` and `key` are shown to
-    servers that ask who we are; they belong together. The files are read when a client is made, which
-    raises `BadArgument` if it cannot read them.
+    must be for the name or address by which the server is reached. `cert` and `key` are presented to
+    servers that ask for a certificate; they belong together. The files are read when a client is
+    created, which raises `BadArgument` if it cannot read them.
     """
 
     def __new__(
@@ -796,7 +762,7 @@ class Transaction:
     >>> with lock as lease:
     ...     lease.transaction().set_data("/state", b"done", version=0).create("/report").commit()
 
-    So they need no fencing token: a holder that was paused, and whose lock went to somebody else,
+    So they need no fencing token: a holder that was paused, and whose lock went to another client,
     changes nothing. Paths are absolute, below the client's chroot. Nodes are created persistent, with
     the client's access control list. Every method but `commit` returns the transaction.
     """
@@ -843,17 +809,28 @@ class Transaction:
 
 @final
 class Notice:
-    """A callback that was asked for, with `Lease.on_lost`, `Lease.on_revoke` or `Client.on_state`.
+    """A callback registered with `Lease.on_lost`, `Lease.on_revoke` or `Client.on_state`.
 
     >>> notice = client.on_state(lambda state: print("now", state))
     >>> notice.cancel()
     """
 
     def cancel(self) -> None:
-        """Call nothing any more. A call that has begun goes on.
+        """Stop calling the callback. A call that has begun continues.
 
         >>> notice = client.on_state(lambda state: print("now", state))
         >>> notice.cancel()
+        """
+
+@final
+class Leaving:
+    """The end of a scope. It begins before the release, to know whether there was a loss."""
+
+    def __new__(cls, level: Level) -> Self: ...
+    def end(self, raised: BaseException | None, cancelled: bool) -> None:
+        """Raise the loss, if there was one, from what the body raised, unless that matters more.
+
+        `cancelled` says that the body raised the cancellation that the loss brought about.
         """
 
 @final
@@ -872,7 +849,7 @@ class Patience:
 class Pending(Awaitable[None], Generic[_T]):
     """An operation under way. Awaiting it waits for the outcome; `take()` then gives it, once.
 
-    The outcome stays on this side until somebody asks for it. So a lease that arrives in the tick in
+    The outcome stays on this side until it is asked for. So a lease that arrives in the tick in
     which its task is cancelled, or after the end of its event loop, is still here to be released.
     """
 
@@ -896,17 +873,18 @@ def start_connect(client: Client) -> Pending[None]: ...
 def start_close(client: Client) -> Pending[None]: ...
 def start_revoke(client: Client, node: str) -> Pending[None]: ...
 def start_break_lock(client: Client, node: str) -> Pending[None]: ...
-def start_acquire(lock: Lock, owner: Owner, patience: Patience) -> Pending[Lease]: ...
-def start_acquire_all(lock: MultiLock, owner: Owner, patience: Patience) -> Pending[Leases]: ...
+def start_acquire(lock: Acquirable[_T], owner: Owner, patience: Patience) -> Pending[_T]: ...
 def start_acquire_many(semaphore: Semaphore, count: int, patience: Patience) -> Pending[Leases]: ...
 def start_contenders(lock: Lock) -> Pending[list[Contender]]: ...
 def start_locked(lock: Lock) -> Pending[bool]: ...
-def start_release(lease: Lease) -> Pending[None]: ...
+def start_release(level: Level, wait: bool) -> Pending[None]: ...
 def start_commit(transaction: Transaction) -> Pending[None]: ...
 def start_wait_lost(lease: Lease) -> Pending[bool]: ...
-def is_held(lease: Lease) -> bool: ...
-def is_open(lease: Lease) -> bool: ...
-def owned_by(lock: Lock, owner: Owner | None) -> bool: ...
+def push(lock: Acquirable[Any], owner: Owner, level: Level, handle: object, scope: object | None) -> None: ...
+def newest(lock: Acquirable[Any], owner: Owner) -> Any: ...
+def take_newest(lock: Acquirable[Any], owner: Owner) -> Any: ...
+def leave(lock: Acquirable[Any], owner: Owner) -> Any: ...
+def owned_by(lock: Acquirable[Any], owner: Owner) -> bool: ...
 def next_events(
     verbosity: int,
 ) -> tuple[list[tuple[str, str, str, int, float, str, list[tuple[str, str]]]], int] | None: ...

@@ -67,7 +67,7 @@ impl TlsParts<PathBuf> {
     pub fn read(&self) -> Result<TlsParts<String>> {
         let read = |argument: &str, path: &PathBuf| {
             std::fs::read_to_string(path).map_err(|error| {
-                let problem = format_args!("{argument}: cannot read {}: {error}", path.display());
+                let problem = format_args!("{argument}: cannot read \"{}\": {error}", path.display());
                 Error::bad_argument("tls", problem)
             })
         };
@@ -137,6 +137,6 @@ mod tests {
     fn a_file_that_cannot_be_read_is_named() {
         let parts = TlsParts::new(PathBuf::from("/no/such/file"), None, None).unwrap();
         let error = parts.read().err().unwrap().to_string();
-        assert!(error.starts_with("tls: ca: cannot read /no/such/file: "), "{error}");
+        assert!(error.starts_with("tls: ca: cannot read \"/no/such/file\": "), "{error}");
     }
 }

@@ -3,51 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Error, ErrorKind};
-use crate::lease::Lease;
-use crate::leases::Leases;
+use super::acquired::Acquired;
+use crate::error::{Error, Result};
 use crate::owner::Owner;
-
-/// What one acquire returned: a lease, or several.
-pub trait Acquired: Send + Sync {
-    /// Whether there is something left to release. If the lock was lost, there is; for a lease that a forked child
-    /// inherited, there is not.
-    fn is_open(&self) -> bool;
-
-    /// Whether all of it is held.
-    fn is_held(&self) -> bool;
-
-    /// The first loss, if there is one.
-    fn loss(&self) -> Option<Error>;
-}
-
-impl Acquired for Lease {
-    fn is_open(&self) -> bool {
-        Lease::is_open(self)
-    }
-
-    fn is_held(&self) -> bool {
-        self.check().is_ok()
-    }
-
-    fn loss(&self) -> Option<Error> {
-        self.check().err().filter(|error| error.kind() == ErrorKind::LockLost)
-    }
-}
-
-impl Acquired for Leases<Arc<Lease>> {
-    fn is_open(&self) -> bool {
-        Leases::is_open(self)
-    }
-
-    fn is_held(&self) -> bool {
-        Leases::is_held(self)
-    }
-
-    fn loss(&self) -> Option<Error> {
-        self.iter().find_map(|lease| lease.loss())
-    }
-}
 
 /// The levels of one lock object, in the order in which they were acquired, each with the binding's handle `H` for it.
 /// A level is undone by a release, or by the end of the scope that acquired it, for which the binding stores `S`.
@@ -66,7 +24,7 @@ struct Level<H, S> {
     /// Who acquired it. Without re-entry the lease itself has an owner of its own.
     owner: Owner,
     acquired: Arc<dyn Acquired>,
-    /// None once a release has undone the level, so that only its scope is left.
+    /// False once a release has undone the level, so that only its scope is left.
     releasable: bool,
     handle: H,
     /// The scope that acquired it, if one did.
@@ -130,12 +88,12 @@ impl<H, S> Levels<H, S> {
         level.scope.map(|scope| (level.handle, scope))
     }
 
-    /// Whether the caller owns the lock: where it re-enters, whether the caller holds it through any object, which is what
-    /// `owned_by` says; otherwise whether this object holds it.
+    /// Whether the caller owns the lock. With re-entry: whether the caller holds it through any object, as `owned_by`
+    /// says. Without: whether this object holds it.
     ///
     /// # Errors
     /// As `owned_by`.
-    pub fn owned(&self, owned_by: Result<bool, Error>) -> Result<bool, Error> {
+    pub fn owned(&self, owned_by: Result<bool>) -> Result<bool> {
         let held = owned_by?;
         let any_held = || self.lock().iter().any(|level| level.releasable && level.acquired.is_held());
         Ok(if self.reentrant { held } else { any_held() })
@@ -188,7 +146,9 @@ fn forget<H, S>(levels: &mut Vec<Level<H, S>>, at: usize) -> Option<Level<H, S>>
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use super::super::acquired::Released;
     use super::*;
+    use crate::error::ErrorKind;
 
     /// Held until released or lost.
     #[derive(Default)]
@@ -198,16 +158,25 @@ mod tests {
     }
 
     impl Acquired for Fake {
+        fn check(&self) -> Result<()> {
+            let lost = self.lost.load(Ordering::Relaxed);
+            if lost { Err(Error::new(ErrorKind::LockLost, "lost")) } else { Ok(()) }
+        }
+
         fn is_open(&self) -> bool {
             !self.released.load(Ordering::Relaxed)
         }
 
-        fn is_held(&self) -> bool {
-            self.is_open() && !self.lost.load(Ordering::Relaxed)
+        fn loss(&self) -> Option<Error> {
+            self.check().err()
         }
 
-        fn loss(&self) -> Option<Error> {
-            None
+        fn release(&self) -> Released {
+            unreachable!("levels release nothing")
+        }
+
+        fn release_in_background(&self) -> Result<()> {
+            unreachable!("levels release nothing")
         }
     }
 

@@ -4,13 +4,14 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::SystemTime;
+use std::time::Duration;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record as SpanRecord};
 use tracing::subscriber::{Interest, Subscriber};
 use tracing::{Event, Metadata};
 
+use crate::clock;
 use crate::process::PerProcess;
 
 /// How many events wait for a slow listener. Any more are dropped, and counted.
@@ -72,8 +73,8 @@ pub struct Record {
     pub file: &'static str,
     /// The line in it.
     pub line: u32,
-    /// When it happened.
-    pub time: SystemTime,
+    /// When it happened, since the beginning of 1970.
+    pub time: Duration,
     /// What happened, without the fields.
     pub message: String,
     /// The details, by name.
@@ -238,7 +239,7 @@ impl Subscriber for Emitter {
             target: metadata.target(),
             file: metadata.file().unwrap_or_default(),
             line: metadata.line().unwrap_or_default(),
-            time: SystemTime::now(),
+            time: clock::since_1970(),
             message: String::new(),
             fields: Vec::new(),
         };

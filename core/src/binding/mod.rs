@@ -4,8 +4,10 @@
 //! A binding converts errors, durations and handles, and waits as its language does. All decisions are made here or
 //! further down.
 
+mod acquired;
 mod closing;
 mod draft;
+mod entering;
 mod errors;
 mod identity;
 mod language;
@@ -15,12 +17,14 @@ mod naming;
 mod permits;
 mod scope;
 
+pub use acquired::Acquired;
 pub use closing::close_all;
 pub use draft::Draft;
+pub use entering::owners;
 pub use errors::{bad_argument, error};
 pub use identity::{Identity, TlsParts};
 pub use language::{Language, Spelling, limit};
-pub use levels::{Acquired, Levels};
+pub use levels::Levels;
 pub use naming::parse_naming;
 pub use permits::{Count, parse_count, parse_permits};
 pub use scope::{Raised, loss_to_raise};

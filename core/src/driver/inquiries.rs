@@ -152,7 +152,7 @@ impl Wire {
             Touch::Break => self.client.ask(RequestKind::Delete).delete(node, None).await,
         };
         if done == Err(zk::Error::NoNode) {
-            let message = format!("there is no contender at {node}, or no longer");
+            let message = format!("there is no contender at {node:?}, or no longer");
             return Some(Err(Error::new(ErrorKind::NotHeld, message)));
         }
         self.read(done)
@@ -182,13 +182,14 @@ impl Wire {
             ),
             Ok(_) => return Some(Ok(())),
             Err(zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode }) => {
-                let message =
-                    format!("the lock's node {condition} is gone, and the lock lost; nothing was written");
+                let message = format!(
+                    "the lock's node {condition:?} is gone, so the lock is lost; nothing was written"
+                );
                 (ErrorKind::LockLost, message)
             }
             Err(zk::MultiWriteError::OperationFailed { index, source }) => {
                 let what = index.checked_sub(1).and_then(|index| operations.get(index));
-                let what = what.map_or_else(|| format!("check {condition}"), ToString::to_string);
+                let what = what.map_or_else(|| format!("check {condition:?}"), ToString::to_string);
                 (ErrorKind::TransactionFailed, format!("nothing was written, because of {what}: {source}"))
             }
             Err(zk::MultiWriteError::RequestFailed { .. }) => return None,

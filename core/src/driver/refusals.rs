@@ -28,7 +28,7 @@ pub(super) fn credentials_refused(options: &ClientOptions) -> Error {
 
 pub(super) fn not_authorized(path: &str) -> Error {
     let message =
-        format!("not permitted to use {path}; check the access control lists and the client's credentials");
+        format!("not permitted to use {path:?}; check the access control lists and the client's credentials");
     Error::new(ErrorKind::AuthFailed, message)
 }
 
@@ -36,9 +36,9 @@ pub(super) fn not_authorized(path: &str) -> Error {
 pub(super) fn timed_out(path: &str, connected: bool, too_few: bool, ahead: Option<usize>) -> Error {
     let message = match (connected, ahead) {
         (true, _) if too_few => too_few_permits(path),
-        (false, _) => format!("the server did not answer in time while acquiring {path}"),
-        (true, Some(ahead @ 1..)) => format!("{path} is taken: {ahead} still ahead in the queue"),
-        (true, _) => format!("{path} was not acquired in time"),
+        (false, _) => format!("the server did not answer in time while acquiring {path:?}"),
+        (true, Some(ahead @ 1..)) => format!("{path:?} is taken: {ahead} still ahead in the queue"),
+        (true, _) => format!("{path:?} was not acquired in time"),
     };
     Error::new(ErrorKind::LockTimeout, message)
 }
@@ -47,21 +47,21 @@ pub(super) fn timed_out(path: &str, connected: bool, too_few: bool, ahead: Optio
 pub(super) fn refused(path: &str, kind: Kind, refusal: Refusal) -> Error {
     let (error, message) = match (refusal, kind) {
         (Refusal::Busy, Kind::Permit(_)) => (ErrorKind::LockTimeout, too_few_permits(path)),
-        (Refusal::Busy, _) => (ErrorKind::LockTimeout, format!("{path} is taken")),
+        (Refusal::Busy, _) => (ErrorKind::LockTimeout, format!("{path:?} is taken")),
         (Refusal::SequenceExhausted, _) => (
             ErrorKind::SequenceExhausted,
             format!(
-                "the sequence numbers of {path} are used up; delete the directory while it is idle, or use another path"
+                "the sequence numbers of {path:?} are used up; delete the directory while it is idle, or use another path"
             ),
         ),
         (Refusal::NotAuthorized, _) => return not_authorized(path),
         (Refusal::Server(problem), _) => {
-            (ErrorKind::ConnectionFailed, format!("the server refused to queue at {path}: {problem}"))
+            (ErrorKind::ConnectionFailed, format!("the server refused to queue at {path:?}: {problem}"))
         }
     };
     Error::new(error, message)
 }
 
 fn too_few_permits(path: &str) -> String {
-    format!("too few permits of {path} are free")
+    format!("too few permits of {path:?} are free")
 }

@@ -52,13 +52,15 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
     driver.timers.set(Instant::now() + LONG_SILENCE, Alarm::LookAgain);
     let done = loop {
         tokio::select! {
+            // In a fixed order, not a random one. Alarms that are due are few, and cannot starve the inputs.
+            biased;
+            () = driver.timers.next() => driver.alarms(),
             Some(input) = receiver.recv() => {
                 let more = std::iter::from_fn(|| receiver.try_recv().ok()).take(BATCH);
                 if let ControlFlow::Break(done) = driver.take_in(std::iter::once(input).chain(more)) {
                     break done;
                 }
             }
-            () = driver.timers.next() => driver.alarms(),
         }
         driver.settle();
     };
@@ -91,7 +93,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// Receives inputs; breaks off, with whom to tell, when one of them says to close.
+    /// Receives inputs; breaks off, with the caller to notify, when one of them says to close.
     fn take_in(&mut self, inputs: impl Iterator<Item = Input>) -> ControlFlow<Option<oneshot::Sender<()>>> {
         for input in inputs {
             match input {

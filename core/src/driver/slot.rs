@@ -24,19 +24,12 @@ use crate::random;
 /// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
 const LONG_HOLD: Duration = Duration::from_millis(200);
 
-/// What the driver knows of a hold.
-struct Holder {
-    /// The queue's name for it.
-    join: JoinId,
-    holds: Weak<Holds>,
-}
-
 pub(super) struct Slot {
     queue: Queue,
     waiters: Waiters,
     /// By node.
-    holders: BTreeMap<NodeName, Holder>,
-    releasing: HashMap<JoinId, oneshot::Sender<()>>,
+    holders: BTreeMap<NodeName, Weak<Holds>>,
+    releasing: HashMap<NodeName, oneshot::Sender<()>>,
     /// Nodes of waiters that were asked to give up the lock before they had it.
     revoked: BTreeSet<NodeName>,
     watches: Watches,
@@ -155,7 +148,7 @@ impl Slot {
 
     fn enter_queue(&mut self, join: JoinId) {
         if let Some(Attempt { naming, claim, intent, .. }) = self.waiters.get(join) {
-            self.hear(Event::Join(join, *naming, claim.kind, *intent));
+            self.hear(Event::Join(join, *naming, claim.kind, intent.clone()));
         }
     }
 
@@ -178,17 +171,19 @@ impl Slot {
     /// The last lease of a hold was released.
     pub(super) fn release(&mut self, node: &NodeName, done: Option<oneshot::Sender<()>>) {
         // A hold that was lost has nothing left to release; dropping `done` says so.
-        let Some(Holder { join, .. }) = self.holders.remove(node) else { return };
-        if let Some(done) = done {
-            self.releasing.insert(join, done);
+        if self.holders.remove(node).is_none() {
+            return;
         }
-        self.hear(Event::Release(join));
+        if let Some(done) = done {
+            self.releasing.insert(node.clone(), done);
+        }
+        self.hear(Event::Release(node.clone()));
     }
 
     /// A hold has lasted for long, or its holder wants to be told at once when it is asked to give up the lock.
     pub(super) fn watch_hold(&mut self, node: &NodeName) {
-        if let Some(Holder { join, .. }) = self.holders.get(node) {
-            self.hear(Event::Guard(*join));
+        if self.holders.contains_key(node) {
+            self.hear(Event::WatchHold(node.clone()));
         }
     }
 
@@ -209,18 +204,18 @@ impl Slot {
 
     /// A holder has lost the lock because a check found that the term was over.
     pub(super) fn expire(&mut self, node: &NodeName) {
-        if let Some(join) = self.lose(node, LossReason::TermEnded) {
-            self.hear(Event::Release(join));
+        if self.lose(node, LossReason::TermEnded) {
+            self.hear(Event::Release(node.clone()));
         }
     }
 
-    /// The hold through a node is lost. Returns the queue's name for it, if there was one.
-    fn lose(&mut self, node: &NodeName, reason: LossReason) -> Option<JoinId> {
-        let Holder { join, holds } = self.holders.remove(node)?;
+    /// The hold through a node is lost. Returns whether there was one.
+    fn lose(&mut self, node: &NodeName, reason: LossReason) -> bool {
+        let Some(holds) = self.holders.remove(node) else { return false };
         if let Some(holds) = holds.upgrade() {
             holds.lose(node, reason);
         }
-        Some(join)
+        true
     }
 
     pub(super) fn lose_all(&mut self, reason: LossReason) {
@@ -232,7 +227,7 @@ impl Slot {
 
     /// The owner of a node of ours is asked to give up the lock; if it is still waiting, it is told when it holds.
     pub(super) fn revoked(&mut self, node: NodeName) {
-        let holds = self.holders.get(&node).and_then(|holder| holder.holds.upgrade());
+        let holds = self.holders.get(&node).and_then(Weak::upgrade);
         if holds.is_some_and(|holds| holds.revoke(&node)) {
             return;
         }
@@ -244,8 +239,8 @@ impl Slot {
 
     /// The holders are disconnected from the server, or connected again.
     pub(super) fn suspend(&self, suspended: bool) {
-        for (node, holder) in &self.holders {
-            if let Some(holds) = holder.holds.upgrade() {
+        for (node, holds) in &self.holders {
+            if let Some(holds) = holds.upgrade() {
                 holds.suspend(node, suspended);
             }
         }
@@ -285,7 +280,7 @@ impl Slot {
         self.watches.settle(link, timers);
         if self.queue.awaits_permits() {
             for attempt in self.waiters.attempts() {
-                attempt.holds.permits.waiting.notify_waiters();
+                attempt.holds.permit_news.waiting.notify_waiters();
             }
         }
     }
@@ -296,16 +291,13 @@ impl Slot {
                 self.grant(join, &node, czxid, link, timers);
             }
             Action::Refuse(join, refusal) => self.refuse(join, refusal, timers),
-            Action::NodeLost(join) => {
+            Action::NodeLost(node) => {
                 let reason =
                     if link.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
-                let node = self.holders.iter().find(|(_, holder)| holder.join == join);
-                if let Some(node) = node.map(|(node, _)| node.clone()) {
-                    self.lose(&node, reason);
-                }
+                self.lose(&node, reason);
             }
-            Action::Released(join) => {
-                if let Some(done) = self.releasing.remove(&join) {
+            Action::Released(node) => {
+                if let Some(done) = self.releasing.remove(&node) {
                     done.send(()).ok();
                 }
             }
@@ -345,20 +337,19 @@ impl Slot {
     fn grant(&mut self, join: JoinId, node: &NodeName, czxid: i64, link: &Link, timers: &mut Timers) {
         let Some(Waiter { attempt, alarms }) = self.waiters.remove(join) else {
             // The waiter gave up at the same moment.
-            self.hear(Event::Release(join));
+            self.hear(Event::Release(node.clone()));
             return;
         };
         timers.cancel(&alarms);
         let Attempt { holds, claim, reply, .. } = attempt;
         let grant = Grant {
-            join,
             node: node.clone(),
             fencing_token: czxid,
             session_id: link.session_id(),
             // The queue grants only while the term of a session runs.
             term: link.term().map(Arc::clone).unwrap_or_default(),
         };
-        self.holders.insert(node.clone(), Holder { join, holds: Arc::downgrade(&holds) });
+        self.holders.insert(node.clone(), Arc::downgrade(&holds));
         let long = Alarm::LongHold(Arc::clone(holds.place.full()), node.clone());
         timers.set(Instant::now() + LONG_HOLD, long);
         let lease = holds.grant(claim, grant);
@@ -381,8 +372,8 @@ impl Slot {
                 }
             }
         }
-        self.settle_other_half(&holds, claim, join, timers);
-        // A lease that nobody receives is dropped, which releases it.
+        self.settle_other_half(&holds, claim, node, timers);
+        // A lease that no one receives is dropped, which releases it.
         reply.send(Ok(lease)).ok();
     }
 
@@ -395,7 +386,7 @@ impl Slot {
 
     /// An owner that asked for both halves of a read/write lock at once now has one of them, and must not wait for
     /// itself with the other.
-    fn settle_other_half(&mut self, holds: &Holds, granted: Claim, join: JoinId, timers: &mut Timers) {
+    fn settle_other_half(&mut self, holds: &Holds, granted: Claim, node: &NodeName, timers: &mut Timers) {
         match granted.kind {
             Kind::Read => {
                 for writer in self.waiters.end_line((granted.owner, Kind::Write)) {
@@ -406,7 +397,7 @@ impl Slot {
             }
             Kind::Write => {
                 if let Some(reader) = self.waiters.first_in_line((granted.owner, Kind::Read)) {
-                    self.hear(Event::Downgrade(reader, join));
+                    self.hear(Event::Downgrade(reader, node.clone()));
                 }
             }
             Kind::Exclusive | Kind::Permit(_) => {}

@@ -14,7 +14,7 @@ use crate::state::{ClientState, Status};
 /// does too.
 pub(super) struct Slots {
     status: Arc<Status>,
-    /// In an order that does not depend on chance: each has its session's seed drawn for it in turn.
+    /// In an order that does not depend on chance: their seeds for a session are drawn one after the other.
     all: BTreeMap<Arc<str>, Slot>,
     /// The paths whose queues have something to conclude.
     unsettled: BTreeSet<Arc<str>>,

@@ -50,16 +50,14 @@ impl Waiters {
 
     /// Puts a waiter at the end of its owner's line, if it queues. Returns whether it is to enter the queue now.
     pub(super) fn line_up(&mut self, join: JoinId) -> bool {
-        let Some(Attempt { claim, intent, .. }) = self.get(join) else { return false };
-        let (line, intent) = ((claim.owner, claim.kind), *intent);
-        match intent {
-            Intent::Try => true,
-            Intent::Wait | Intent::Downgrade(_) => {
-                let line = self.lines.entry(line).or_default();
-                line.push(join);
-                line.len() == 1
-            }
+        let Some(attempt) = self.get(join) else { return false };
+        if attempt.intent == Intent::Try {
+            return true;
         }
+        let claim = attempt.claim;
+        let line = self.lines.entry((claim.owner, claim.kind)).or_default();
+        line.push(join);
+        line.len() == 1
     }
 
     /// Removes a waiter, but not from its line.

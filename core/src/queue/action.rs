@@ -39,10 +39,10 @@ pub enum Action {
     Grant(JoinId, NodeName, i64),
     /// The contender cannot have the lock, and has left the queue.
     Refuse(JoinId, Refusal),
-    /// The holder's node is gone, and the hold with it.
-    NodeLost(JoinId),
-    /// The holder's node is deleted, or the queue deletes it in the background.
-    Released(JoinId),
+    /// This node is gone, and with it the hold that it identified.
+    NodeLost(NodeName),
+    /// The hold that this node identified is over: the node is deleted, or the queue deletes it in the background.
+    Released(NodeName),
     /// A child does not count. Said once.
     Ignored(String),
 }

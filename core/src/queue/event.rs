@@ -2,7 +2,7 @@
 
 use super::name::{Kind, Naming, NodeName};
 
-/// One attempt to hold the lock.
+/// One attempt to hold the lock. It ends when it is granted or refused: a hold is identified by its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JoinId(pub u64);
 
@@ -11,17 +11,18 @@ pub struct JoinId(pub u64);
 pub struct Ticket(pub u64);
 
 /// How a contender joins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Intent {
     /// Queues up and waits.
     Wait,
     /// Looks first, and queues only if the lock seems free (rule 14).
     Try,
-    /// Takes, as a reader, the place of this writer, which its owner holds: a downgrade, as Curator does it.
-    Downgrade(JoinId),
+    /// Takes, as a reader, the place of this writer's node, through which its owner holds: a downgrade, as Curator does
+    /// it.
+    Downgrade(NodeName),
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome<T> {
     /// The server did it.
@@ -52,14 +53,15 @@ pub enum Refusal {
 pub enum Event {
     /// A local contender wants the lock.
     Join(JoinId, Naming, Kind, Intent),
-    /// A reader's owner now holds as this writer: the reader takes the writer's place instead of waiting for it.
-    Downgrade(JoinId, JoinId),
+    /// A reader's owner now holds through this writer's node: the reader takes the writer's place instead of waiting
+    /// for it.
+    Downgrade(JoinId, NodeName),
     /// A contender no longer wants the lock. Ignored once it holds: then only a release ends it.
     Leave(JoinId),
-    /// A holder is done.
-    Release(JoinId),
-    /// A holder has held for long enough to watch its own node (rule 12).
-    Guard(JoinId),
+    /// The holder through this node is done.
+    Release(NodeName),
+    /// The holder through this node has held for long enough to watch it (rule 12).
+    WatchHold(NodeName),
     /// A session began. The seed is random; the names of the session's nodes come from it.
     SessionBegan(u64),
     /// The session is over, and its nodes with it.

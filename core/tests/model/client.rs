@@ -1,19 +1,20 @@
-//! A client: the real queue, driven as the crate's driver does it.
+//! A client: what its application wants and is told, and its session. The driver in it is in `driver`.
 
 use std::collections::{BTreeMap, VecDeque};
 
+use zklock::queue::{Intent, JoinId, Kind, Naming, NodeName, Refusal};
+
 use super::mutants::{Mutant, Pipe};
-use super::network::{News, Request, Sent, Session};
 use super::server::{Server, SessionId, Zxid};
-use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Refusal};
+use super::session::{News, Session};
 
 /// What reaches a driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Input {
+pub(super) enum Input {
     Join(JoinId, Naming, Kind, Intent),
     Leave(JoinId),
-    Release(JoinId),
-    Guard(JoinId),
+    Release(NodeName),
+    WatchHold(NodeName),
     LookAgain,
     Beat,
     Began,
@@ -24,10 +25,9 @@ enum Input {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Wish {
     pub(crate) kind: Kind,
-    pub(crate) intent: Intent,
-    /// The same owner's wish for the other half of a read/write lock.
-    other_half: Option<JoinId>,
-    /// The writer's node in whose place it is to hold.
+    /// The same owner's request for the other half of a read/write lock.
+    pub(super) other_half: Option<JoinId>,
+    /// The writer's node whose place it is to take.
     pub(crate) place: Option<Place>,
 }
 
@@ -36,30 +36,32 @@ pub(crate) struct Wish {
 pub(crate) struct Place {
     pub(crate) session: SessionId,
     pub(crate) sequence: u64,
-    /// The writer was lost before the driver heard of the wish: the reader may, but need not, come into its place.
+    /// The writer was lost before the driver learned of the request: the reader may, but need not, take its place.
     pub(crate) late: bool,
 }
 
 /// A lock that the application believes it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Hold {
+    /// The attempt that became this hold.
+    pub(crate) join: JoinId,
     pub(crate) kind: Kind,
-    /// The writer's node in whose place it was to hold.
+    /// The writer's node whose place it was to take.
     pub(crate) place: Option<Place>,
     pub(crate) node: NodeName,
     pub(crate) czxid: Zxid,
     pub(crate) session: SessionId,
 }
 
-/// What an application hears of its attempts.
+/// What an application is told about its attempts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Told {
     Granted(JoinId),
     /// Granted, although no term ran.
     Unfounded(JoinId),
     Refused(JoinId, Refusal),
-    Lost(JoinId),
-    Released(JoinId),
+    Lost(NodeName),
+    Released(NodeName),
 }
 
 /// How many requests of each kind a client made.
@@ -89,33 +91,33 @@ impl Requests {
 #[allow(clippy::struct_excessive_bools, reason = "each is one fact, and they combine freely")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
-    number: u64,
+    pub(super) number: u64,
     /// The application's attempts that it still waits for.
     pub(crate) waiting: BTreeMap<JoinId, Wish>,
     /// The application's locks.
-    pub(crate) holds: BTreeMap<JoinId, Hold>,
-    /// What the application heard since the last time that somebody looked.
+    pub(crate) holds: BTreeMap<NodeName, Hold>,
+    /// What the application was told since this was last read.
     pub(crate) told: Vec<Told>,
-    /// Which attempt each name, without its sequence number, was made for.
+    /// The attempt for which each name, without its sequence number, was created.
     pub(crate) prefixes: BTreeMap<String, JoinId>,
     pub(crate) requests: Requests,
     /// What the client crate keeps. None between sessions.
     pub(crate) session: Option<Session>,
-    inbox: VecDeque<Input>,
+    pub(super) inbox: VecDeque<Input>,
     pub(crate) queue: Option<Pipe>,
     /// The bug of its queues, and perhaps of its driver.
     pub(crate) mutant: Option<Mutant>,
     /// Whether the queue was told something since it last drew conclusions.
-    unsettled: bool,
-    live: bool,
-    connected: bool,
+    pub(super) unsettled: bool,
+    pub(super) live: bool,
+    pub(super) connected: bool,
     /// Whether the term runs, as the queue was told.
-    term: bool,
+    pub(super) term: bool,
     /// Sessions that were replaced, and not closed.
     pub(crate) forsaken: Vec<SessionId>,
-    connection: u64,
-    seeds: u64,
-    joins: u64,
+    pub(super) connection: u64,
+    pub(super) seeds: u64,
+    pub(super) joins: u64,
 }
 
 impl Client {
@@ -143,13 +145,11 @@ impl Client {
         }
     }
 
-    // The application.
-
     pub(crate) fn join(&mut self, naming: Naming, kind: Kind, intent: Intent) -> JoinId {
         self.joins += 1;
         let join = JoinId(self.joins);
         self.inbox.push_back(Input::Join(join, naming, kind, intent));
-        self.waiting.insert(join, Wish { kind, intent, other_half: None, place: None });
+        self.waiting.insert(join, Wish { kind, other_half: None, place: None });
         join
     }
 
@@ -162,10 +162,10 @@ impl Client {
     }
 
     /// The owner of a write lock asks for the read lock too.
-    pub(crate) fn downgrade(&mut self, naming: Naming, writer: JoinId) {
-        if let Some(hold) = self.holds.get(&writer).filter(|hold| hold.kind == Kind::Write) {
+    pub(crate) fn downgrade(&mut self, naming: Naming, writer: &NodeName) {
+        if let Some(hold) = self.holds.get(writer).filter(|hold| hold.kind == Kind::Write) {
             let place = Some(Place { session: hold.session, sequence: hold.node.sequence(), late: false });
-            let reader = self.join(naming, Kind::Read, Intent::Downgrade(writer));
+            let reader = self.join(naming, Kind::Read, Intent::Downgrade(writer.clone()));
             self.waiting.entry(reader).and_modify(|wish| wish.place = place);
         }
     }
@@ -176,14 +176,14 @@ impl Client {
         }
     }
 
-    pub(crate) fn release(&mut self, join: JoinId) {
-        if self.holds.remove(&join).is_some() {
-            self.inbox.push_back(Input::Release(join));
+    pub(crate) fn release(&mut self, node: NodeName) {
+        if self.holds.remove(&node).is_some() {
+            self.inbox.push_back(Input::Release(node));
         }
     }
 
-    pub(crate) fn guard(&mut self, join: JoinId) {
-        self.inbox.push_back(Input::Guard(join));
+    pub(crate) fn watch_hold(&mut self, node: NodeName) {
+        self.inbox.push_back(Input::WatchHold(node));
     }
 
     pub(crate) fn look_again(&mut self) {
@@ -200,8 +200,6 @@ impl Client {
         self.holds.values().filter(move |hold| running == Some(hold.session))
     }
 
-    // The session.
-
     /// Lets the session do something that may bring news.
     pub(crate) fn on_session(&mut self, act: impl FnOnce(&mut Session, &mut VecDeque<News>)) {
         let mut news = VecDeque::new();
@@ -215,8 +213,8 @@ impl Client {
         self.session.as_ref().is_some_and(Session::is_up)
     }
 
-    /// Finds a new session, after the driver heard that the last one is over. The last one is closed first, unless the
-    /// crate has replaced it.
+    /// Finds a new session, after the driver learned that the last one is over. The last one is closed first, unless
+    /// the crate has replaced it.
     pub(crate) fn establish(&mut self, server: &mut Server) {
         if self.live {
             return;
@@ -240,264 +238,17 @@ impl Client {
         self.connected && !self.has_news()
     }
 
-    /// Whether there is anything for the driver to take in, even if only that a term began or ended.
+    /// Whether there is anything for the driver to receive, even if only that a term began or ended.
     pub(crate) fn has_news(&self) -> bool {
         !self.inbox.is_empty() || self.term != self.term_runs()
     }
 
-    fn term_runs(&self) -> bool {
+    pub(super) fn term_runs(&self) -> bool {
         self.live && self.session.as_ref().is_some_and(Session::term_runs)
     }
 
-    /// Which attempt a node was made for.
+    /// The attempt for which a node was created.
     pub(crate) fn made_for(&self, node: &str) -> Option<JoinId> {
         self.prefixes.iter().find(|(prefix, _)| node.starts_with(*prefix)).map(|(_, join)| *join)
-    }
-
-    // The driver.
-
-    /// The driver takes up to `count` inputs and draws conclusions.
-    pub(crate) fn drive(&mut self, count: usize) {
-        if !self.has_news() {
-            return;
-        }
-        for _ in 0..count {
-            let Some(input) = self.inbox.pop_front() else {
-                break;
-            };
-            self.take_in(input);
-        }
-        self.settle();
-    }
-
-    fn take_in(&mut self, input: Input) {
-        match input {
-            Input::Join(join, naming, kind, intent) => {
-                if self.queue.is_none() {
-                    self.queue = Some(Pipe::new(self.mutant));
-                    if self.live {
-                        let seed = self.seed();
-                        self.tell(Event::SessionBegan(seed));
-                    }
-                    if self.connected {
-                        self.tell(Event::Connected);
-                    }
-                    if self.term {
-                        self.tell(Event::TermBegan);
-                    }
-                }
-                self.tell(Event::Join(join, naming, kind, intent));
-            }
-            Input::Leave(join) => self.tell(Event::Leave(join)),
-            Input::Release(join) => {
-                self.holds.remove(&join);
-                self.tell(Event::Release(join));
-            }
-            Input::Guard(join) => self.tell(Event::Guard(join)),
-            Input::LookAgain => self.tell(Event::LookAgain),
-            Input::Beat => self.send_heartbeat(),
-            Input::Began => {
-                self.connected = true;
-                let seed = self.seed();
-                self.tell(Event::SessionBegan(seed));
-                self.tell(Event::Connected);
-            }
-            Input::News(News::Connected) => {
-                self.connected = true;
-                self.tell(Event::Connected);
-            }
-            Input::News(News::Disconnected) => {
-                self.connection += 1;
-                self.connected = false;
-                self.tell(Event::Disconnected);
-            }
-            Input::News(News::Expired) => {
-                self.connection += 1;
-                self.connected = false;
-                self.live = false;
-                let lost = std::mem::take(&mut self.holds).into_keys().map(Told::Lost);
-                self.told.extend(lost);
-                self.tell(Event::SessionLost);
-            }
-            Input::News(News::Queue { connection, event }) => {
-                let event = match event {
-                    Event::Listed(ticket, _)
-                        if connection != self.connection && self.mutant != Some(Mutant::TornPair) =>
-                    {
-                        Event::Listed(ticket, Outcome::Lost)
-                    }
-                    event => event,
-                };
-                self.tell(event);
-            }
-        }
-    }
-
-    fn tell(&mut self, event: Event) {
-        if let Some(queue) = &mut self.queue {
-            queue.handle(event);
-            self.unsettled = true;
-        }
-    }
-
-    fn seed(&mut self) -> u64 {
-        self.seeds += 1;
-        // Spread over the bits that a uuid keeps.
-        (self.number << 48) | (self.seeds << 16)
-    }
-
-    fn settle(&mut self) {
-        self.check_term();
-        // Carrying out an action may tell the queue something.
-        self.unsettled = true;
-        while std::mem::take(&mut self.unsettled) {
-            if let Some(queue) = &mut self.queue {
-                queue.settle();
-            }
-            while let Some(action) = self.queue.as_mut().and_then(Pipe::next_action) {
-                self.act(action);
-            }
-        }
-        let beats = self.session.as_ref().is_some_and(Session::beats);
-        if self.live && self.connected && !self.term && !beats {
-            self.send_heartbeat();
-        }
-        if self.queue.as_ref().is_some_and(Pipe::is_idle) {
-            self.queue = None;
-        }
-    }
-
-    /// Looks at the clock, and acts on it: with the term all holds end, and their nodes are deleted.
-    fn check_term(&mut self) {
-        let running = self.term_runs();
-        if running == std::mem::replace(&mut self.term, running) {
-            return;
-        }
-        if !running {
-            for (join, _) in std::mem::take(&mut self.holds) {
-                self.told.push(Told::Lost(join));
-                self.come_too_late(join);
-                self.tell(Event::Release(join));
-            }
-        }
-        self.tell(if running { Event::TermBegan } else { Event::TermEnded });
-    }
-
-    /// A writer is lost: those wishes for its place that the driver has yet to hear of come too late.
-    fn come_too_late(&mut self, writer: JoinId) {
-        for input in &self.inbox {
-            let Input::Join(reader, _, _, Intent::Downgrade(of)) = input else { continue };
-            let place = self.waiting.get_mut(reader).and_then(|wish| wish.place.as_mut());
-            if let Some(place) = place.filter(|_| *of == writer) {
-                place.late = true;
-            }
-        }
-    }
-
-    /// Proves the session, if somebody holds or is about to.
-    fn send_heartbeat(&mut self) {
-        let Some(queue) = &self.queue else { return };
-        let nodes = queue.places();
-        if !nodes.is_empty() && (!self.holds.is_empty() || queue.is_near()) {
-            self.requests.heartbeats += 1;
-            self.send(Request::Heartbeat(nodes));
-        }
-    }
-
-    fn act(&mut self, action: Action) {
-        match action {
-            Action::Grant(join, node, czxid) => self.grant(join, node, czxid),
-            Action::Refuse(join, refusal) => {
-                self.waiting.remove(&join);
-                self.told.push(Told::Refused(join, refusal));
-            }
-            Action::NodeLost(join) => {
-                if self.holds.remove(&join).is_some() {
-                    self.told.push(Told::Lost(join));
-                }
-            }
-            Action::Released(join) => self.told.push(Told::Released(join)),
-            Action::Ignored(_) => {}
-            Action::Unwatch(ticket) => {
-                if !self.live {
-                    return;
-                }
-                self.requests.unwatches += 1;
-                let connection = self.connection;
-                self.on_session(|session, _| session.unwatch(ticket, connection));
-            }
-            Action::List { ticket, sync } => self.list(Request::List(ticket), sync),
-            Action::ListAndWatch { ticket, sync } => self.list(Request::ListAndWatch(ticket), sync),
-            Action::Create(ticket, join, prefix) => {
-                self.requests.creates += 1;
-                self.prefixes.insert(prefix.clone(), join);
-                self.send(Request::Create(ticket, prefix));
-            }
-            Action::CreateInPlace(ticket, join, name) => {
-                self.requests.creates += 1;
-                self.prefixes.insert(name.clone(), join);
-                self.send(Request::CreateInPlace(ticket, name));
-            }
-            Action::MakeParents(ticket) => {
-                self.requests.parents += 1;
-                self.send(Request::MakeParents(ticket));
-            }
-            Action::Verify(ticket, node) => {
-                self.requests.verifies += 1;
-                self.send(Request::Verify(ticket, node.as_str().to_owned()));
-            }
-            Action::Watch(ticket, node) => {
-                self.requests.watches += 1;
-                self.send(Request::Watch(ticket, node.as_str().to_owned()));
-            }
-            Action::Delete(ticket, node) => {
-                self.requests.deletes += 1;
-                self.send(Request::Delete(ticket, node.as_str().to_owned()));
-            }
-        }
-    }
-
-    fn list(&mut self, listing: Request, sync: bool) {
-        if sync {
-            self.requests.syncs += 1;
-            self.send(Request::Sync);
-        }
-        self.requests.lists += 1;
-        self.send(listing);
-    }
-
-    fn grant(&mut self, join: JoinId, node: NodeName, czxid: Zxid) {
-        let session = self.session.as_ref().expect("a grant needs a session").id;
-        self.told.push(if self.term_runs() { Told::Granted(join) } else { Told::Unfounded(join) });
-        let wish = self.waiting.remove(&join);
-        let writers_place = Some(Place { session, sequence: node.sequence(), late: false });
-        let place = wish.and_then(|wish| wish.place);
-        let unwanted = if node.as_str().contains("-lease-") { Kind::Permit(u32::MAX) } else { node.kind() };
-        let kind = wish.map_or(unwanted, |wish| wish.kind);
-        self.holds.insert(join, Hold { kind, place, node, czxid, session });
-        let Some(wish) = wish else {
-            // It left, but the driver did not know yet. Nobody receives the lease, which releases it.
-            return self.inbox.push_back(Input::Release(join));
-        };
-        // An owner that asked for both halves at once must not wait for itself with the other one.
-        let Some(other) = wish.other_half.filter(|other| self.waiting.contains_key(other)) else { return };
-        if wish.kind == Kind::Write {
-            self.waiting.entry(other).and_modify(|wish| {
-                wish.intent = Intent::Downgrade(join);
-                wish.place = writers_place;
-            });
-            self.tell(Event::Downgrade(other, join));
-        } else {
-            self.waiting.remove(&other);
-            self.tell(Event::Leave(other));
-        }
-    }
-
-    fn send(&mut self, request: Request) {
-        // Without a session what was asked for is forgotten with it.
-        if self.live {
-            let sent = Sent { request, connection: self.connection };
-            self.on_session(|session, news| session.send(sent, news));
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Every order of events in a small world.
 //!
-//! Breadth first, so that a counterexample is a shortest one. A hash of 64 bits tells states apart: among a million of
+//! Breadth first, so that a counterexample is a shortest one. A 64-bit hash tells states apart: among a million of
 //! them the chance that two are mistaken for each other is one in thirty million. What is random in the property tests
 //! is a budget here: each scene says how many joins, leaves, cuts and losses there may be.
 
@@ -9,13 +9,17 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use zklock::queue::{Kind, Naming};
+
+use super::client::{Client, Told};
 use super::mutants::Mutant;
-use super::{Client, Session, Step, Told, World};
-use zklock::queue::{Intent, Kind, Naming};
+use super::session::Session;
+use super::step::Step;
+use super::world::World;
 
 const ALL: usize = usize::MAX;
 
-/// From one in this many states all faults end and everybody has their turn.
+/// From one in this many states, all faults end and each contender has its turn.
 const SAMPLE: u64 = 8;
 
 /// What may still happen.
@@ -32,7 +36,7 @@ pub(crate) struct Budget {
     pub(crate) faults: u8,
     pub(crate) cuts: u8,
     pub(crate) expiries: u8,
-    /// Terms that end without anything else being wrong.
+    /// Terms that end without any other fault.
     pub(crate) pauses: u8,
     /// Sessions that are replaced silently.
     pub(crate) replacements: u8,
@@ -88,7 +92,7 @@ impl Budget {
 /// How finely the network's part is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grain {
-    /// Serving a request and reading its answer are steps of their own.
+    /// Serving a request and reading its answer are separate steps.
     Fine,
     /// A request is served and its answer read in one step, unless the connection breaks. Events still take their time.
     Coarse,
@@ -207,12 +211,12 @@ impl Scene {
     }
 }
 
-/// What a scene without a mistake came to.
+/// The result of a scene without a mistake.
 #[derive(Debug)]
 pub(crate) struct Explored {
     /// How many distinct states there are.
     pub(crate) states: usize,
-    /// How many moves granted somebody the lock.
+    /// How many moves granted the lock.
     pub(crate) grants: usize,
     /// The events that never happened as often as the budget allows.
     pub(crate) unspent: Vec<&'static str>,
@@ -239,8 +243,8 @@ struct State {
     budget: Budget,
 }
 
-/// What can happen next: a few steps in a row, between which nothing could come that makes a difference; and what may
-/// still happen then.
+/// What can happen next: a few steps in a row, where nothing that could come in between makes a difference; and what
+/// may still happen then.
 type Move = (Vec<Step>, Budget);
 
 impl State {
@@ -274,11 +278,11 @@ impl State {
         for kind in scene.kinds {
             if budget.joins > 0 {
                 let left = Budget { joins: budget.joins - 1, ..budget };
-                add(Step::Join(number, naming, *kind, Intent::Wait), left);
+                add(Step::Join(number, naming, *kind), left);
             }
             if budget.tries > 0 {
                 let left = Budget { tries: budget.tries - 1, ..budget };
-                add(Step::Join(number, naming, *kind, Intent::Try), left);
+                add(Step::Try(number, naming, *kind), left);
             }
         }
         if budget.boths > 0 {
@@ -340,7 +344,7 @@ impl State {
         }
         let budget = Budget { faults: budget.faults - 1, ..budget };
         // Only a cut makes a difference between what was written and what was not, or between news that waits and news
-        // that was heard.
+        // that was received.
         if up && budget.cuts > 0 {
             let left = Budget { cuts: budget.cuts - 1, ..budget };
             add(&[Step::Cut(number), drive], left);

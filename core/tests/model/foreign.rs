@@ -1,10 +1,10 @@
 //! A contender of another kind, such as a service on Curator: it creates a node, lists, and waits until it is first.
 //!
-//! It talks to the leader and sees what is true at once: what it does to us matters here, not what we do to it.
+//! It talks to the leader and sees the truth at once: what it does to us matters here, not what we do to it.
 
-use super::conflict;
-use super::server::{Server, SessionId};
 use zklock::queue::{Kind, NodeName};
+
+use super::server::{Server, SessionId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {
@@ -51,7 +51,7 @@ impl Foreign {
         self.held().is_none() && next == *self
     }
 
-    /// Queues up, unless it has.
+    /// Queues, unless it already has.
     pub(crate) fn enter(&mut self, kind: Kind, server: &mut Server) {
         if !self.is_away() {
             return;
@@ -73,7 +73,7 @@ impl Foreign {
         self.stage = Stage::Queued(NodeName::parse(&name).expect("a sequential name"));
     }
 
-    /// Looks whether it is first. Returns whether it now holds.
+    /// Checks whether it is first. Returns whether it now holds.
     pub(crate) fn look(&mut self, server: &Server) -> bool {
         let Stage::Queued(node) = &self.stage else {
             return false;
@@ -103,7 +103,7 @@ impl Foreign {
         }
     }
 
-    /// One half of a downgrade: first it makes the reader's node with the writer's number, then it deletes the
+    /// One half of a downgrade: first it creates the reader's node with the writer's number, then it deletes the
     /// writer's.
     pub(crate) fn downgrade(&mut self, server: &mut Server) {
         match &self.stage {
@@ -128,4 +128,11 @@ impl Foreign {
         server.expire(self.session);
         self.stage = Stage::Away;
     }
+}
+
+/// Whether two contenders cannot hold at the same time.
+pub(super) fn conflict(one: Kind, other: Kind) -> bool {
+    let exclusive = |kind| matches!(kind, Kind::Exclusive | Kind::Write);
+    let counted = |kind| matches!(kind, Kind::Permit(_));
+    !counted(one) && !counted(other) && (exclusive(one) || exclusive(other))
 }

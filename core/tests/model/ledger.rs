@@ -1,4 +1,4 @@
-//! What can be known of a queue by listening to its events and actions.
+//! What can be learned about a queue by watching its events and actions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,15 @@ use zklock::queue::{Action, Event, Intent, JoinId, NodeName, Outcome, Ticket};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Ledger {
-    /// How each contender joined that has neither left nor been refused.
-    intents: BTreeMap<JoinId, Intent>,
-    /// The names before the sequence number that nodes were asked for with.
+    /// Writers whose places are to be taken, by readers that do not hold yet.
+    downgrades: BTreeMap<JoinId, NodeName>,
+    /// The names, before the sequence number, of the nodes that were requested.
     prefixes: BTreeMap<Ticket, (JoinId, String)>,
-    /// The node of each contender, and its czxid.
-    pub(super) nodes: BTreeMap<JoinId, (NodeName, i64)>,
-    pub(super) holders: BTreeSet<JoinId>,
-    /// Watches that were asked for and have not fired.
+    /// The node of each contender that waits, and its czxid.
+    pub(super) waiting: BTreeMap<JoinId, (NodeName, i64)>,
+    /// The nodes of those that hold.
+    pub(super) held: BTreeSet<NodeName>,
+    /// Watches that were requested and have not fired.
     pub(super) watches: BTreeMap<Ticket, NodeName>,
     /// The children that the last listing showed.
     children: BTreeSet<NodeName>,
@@ -24,15 +25,15 @@ pub(super) struct Ledger {
 impl Ledger {
     pub(super) fn hear(&mut self, event: &Event) {
         match event {
-            Event::Join(join, _, _, intent) => drop(self.intents.insert(*join, *intent)),
-            Event::Downgrade(reader, writer) => {
-                self.intents.insert(*reader, Intent::Downgrade(*writer));
+            Event::Join(join, _, _, Intent::Downgrade(writer)) | Event::Downgrade(join, writer) => {
+                self.downgrades.insert(*join, writer.clone());
             }
-            Event::Leave(join) | Event::Release(join) => self.forget(*join),
+            Event::Leave(join) => self.forget(*join),
+            Event::Release(node) => drop(self.held.remove(node)),
             Event::Created(ticket, outcome) => {
                 if let (Outcome::Done((name, czxid)), Some((join, _))) = (outcome, self.prefixes.get(ticket))
                 {
-                    self.nodes.extend(NodeName::parse(name).map(|name| (*join, (name, *czxid))));
+                    self.waiting.extend(NodeName::parse(name).map(|name| (*join, (name, *czxid))));
                 }
                 self.under_way.remove(ticket);
             }
@@ -63,31 +64,30 @@ impl Ledger {
             }
             Action::Watch(ticket, node) => drop(self.watches.insert(*ticket, node.clone())),
             Action::Unwatch(ticket) => drop(self.watches.remove(ticket)),
-            Action::Grant(join, ..) => drop(self.holders.insert(*join)),
-            Action::Refuse(join, _) | Action::NodeLost(join) => self.forget(*join),
+            Action::Grant(join, node, _) => {
+                self.forget(*join);
+                self.held.insert(node.clone());
+            }
+            Action::Refuse(join, _) => self.forget(*join),
+            Action::NodeLost(node) => drop(self.held.remove(node)),
             _ => {}
         }
         self.under_way.extend(lost(action));
     }
 
     fn forget(&mut self, join: JoinId) {
-        self.intents.remove(&join);
-        self.nodes.remove(&join);
-        self.holders.remove(&join);
+        self.downgrades.remove(&join);
+        self.waiting.remove(&join);
     }
 
     /// The readers that are on their way into this writer's place.
-    pub(super) fn downgrading(&self, writer: JoinId) -> Vec<JoinId> {
-        let pending = |(join, intent): (&JoinId, &Intent)| {
-            (*intent == Intent::Downgrade(writer) && !self.holders.contains(join)).then_some(*join)
-        };
-        self.intents.iter().filter_map(pending).collect()
+    pub(super) fn downgrading(&self, writer: &NodeName) -> Vec<JoinId> {
+        self.downgrades.iter().filter(|(_, of)| *of == writer).map(|(join, _)| *join).collect()
     }
 
     /// The first contender that waits with a node, and that node.
     pub(super) fn first_waiter(&self) -> Option<(JoinId, NodeName, i64)> {
-        let waiters = self.nodes.iter().filter(|(join, _)| !self.holders.contains(join));
-        let (join, (node, czxid)) = waiters.min_by_key(|(_, (node, _))| node)?;
+        let (join, (node, czxid)) = self.waiting.iter().min_by_key(|(_, (node, _))| node)?;
         Some((*join, node.clone(), *czxid))
     }
 
@@ -104,12 +104,12 @@ impl Ledger {
         self.children.range(..node).next_back()
     }
 
-    /// Whether a name is one that a node was asked for with.
+    /// Whether a name is one for which a node was requested.
     pub(super) fn is_own(&self, name: &str) -> bool {
         self.prefixes.values().any(|(_, prefix)| name.starts_with(prefix))
     }
 
-    /// The name before the sequence number that a create asked for.
+    /// The name before the sequence number that a create requested.
     pub(super) fn prefix(&self, create: Ticket) -> Option<&str> {
         self.prefixes.get(&create).map(|(_, prefix)| prefix.as_str())
     }
@@ -122,7 +122,7 @@ impl Ledger {
     }
 }
 
-/// What is heard if no reply to a request comes.
+/// What the queue is told if no reply to a request comes.
 fn lost(action: &Action) -> Option<(Ticket, Event)> {
     match action {
         Action::Create(ticket, ..) | Action::CreateInPlace(ticket, ..) => {

@@ -1,32 +1,32 @@
 //! Known ways to get the protocol wrong.
 //!
-//! The queue turns events into actions, so its bugs are planted from outside: a [`Pipe`] stands before the real queue,
-//! and rewrites or swallows what goes in and what comes out. Without a mutant it passes everything on.
+//! The queue turns events into actions, so its bugs are planted from outside: a [`Pipe`] stands in front of the real
+//! queue, and rewrites or swallows what goes in and what comes out. Without a mutant it passes everything on.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use zklock::queue::{Action, Event, JoinId, Kind, NodeName, Outcome, Queue, Ticket};
+use zklock::queue::{Action, Event, Intent, Kind, NodeName, Outcome, Queue, Ticket};
 
 use super::ledger::Ledger;
 
 /// A known way to get a rule wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
-    /// A waiter whose session was replaced goes on waiting, and acquires, through its old session's node (rule 1).
+    /// A waiter whose session was replaced still waits, and acquires, through its old session's node (rule 1).
     Curator604,
     /// After a lost reply the old session's node is taken for the new one's (rule 1).
     Curator498,
     /// A downgrade queues up like any reader, and counts as held while it does (rule 4).
     Curator621,
-    /// After a lost reply a server that lags may say that there is no node (rule 8).
+    /// After a lost reply, a lagging server may say that there is no node (rule 8).
     MissingSync,
-    /// A vanished writer's place is taken to be empty (rule 6).
+    /// A deleted writer's place is taken to be empty (rule 6).
     NoDowngradeException,
     /// What was known before a reconnection is still believed (rule 10).
     NoRelist,
-    /// Whoever leaves the queue leaves its node there (rule 9).
+    /// A contender that leaves the queue leaves its node there (rule 9).
     LeaveWithoutDelete,
-    /// Grants do not ask whether the term runs (rule 16).
+    /// Grants do not depend on whether the term runs (rule 16).
     GrantWithoutTerm,
     /// The fencing token is the sequence number (rule 12).
     TokenFromSequence,
@@ -34,13 +34,13 @@ pub(crate) enum Mutant {
     StringOrder,
     /// The end of a session is taken for a release, which grants to the next of ours (rules 7 and 11).
     AdjacentAcrossSessions,
-    /// The node before the one that is waited for is watched in its stead (rule 6).
+    /// The node before the one that is waited for is watched instead (rule 6).
     WrongPredecessor,
-    /// A writer that is gone is remembered over the next listing, which is then thought to need no sync (rule 5).
+    /// A writer that is gone is remembered past the next listing, which is then thought to need no sync (rule 5).
     Tombstones,
     /// A writer's release does not wait for the reader in its place (rule 4).
     DowngradeDoesNotBlock,
-    /// Events are believed without knowing that the own node stands (rule 6).
+    /// Events are believed without knowing that the own node exists (rule 6).
     NoOwnNodeWatch,
     /// The name of a node is used again in the next session (rule 1).
     UuidKept,
@@ -70,8 +70,8 @@ impl Mutant {
     ];
 }
 
-/// A contender that never was.
-const NOBODY: JoinId = JoinId(u64::MAX);
+/// A node that never was.
+const NOBODYS: &str = "__WRIT__0000000000";
 
 /// The queue, perhaps with a bug.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -131,10 +131,10 @@ impl Pipe {
     }
 }
 
-/// What becomes of an action.
+/// What is done with an action.
 enum Carried {
     Out(Action),
-    /// Nothing, but the queue hears that it was done.
+    /// Nothing, but the queue is told that it was done.
     Swallowed(Event),
 }
 
@@ -143,23 +143,23 @@ enum Carried {
 struct Planted {
     mutant: Mutant,
     ledger: Ledger,
-    /// Actions that the queue did not ask for.
+    /// Actions that the queue did not request.
     ahead: VecDeque<Action>,
-    /// The names that the queue is told in place of those that the server knows.
+    /// The names that the queue is told instead of those that the server knows.
     names: BTreeMap<String, String>,
-    /// `Curator621`: the places that were asked for, by their creates.
+    /// `Curator621`: the places that were requested, by their creates.
     places: BTreeMap<Ticket, String>,
     /// `LeaveWithoutDelete`: nodes of those that left.
     left: BTreeSet<NodeName>,
     /// `Tombstones`: writers that are gone.
     buried: BTreeSet<NodeName>,
-    /// `UuidKept`: what the names of the first session came from.
+    /// `UuidKept`: the source of the names of the first session.
     seed: Option<u64>,
     /// `TornPair`: the create of the pair, whose reply was lost.
     torn: Option<Ticket>,
     /// The queue does not know that the connection is lost.
     cut_off: bool,
-    /// The queue has heard of a connection.
+    /// The queue has been told of a connection.
     connected: bool,
 }
 
@@ -188,16 +188,18 @@ impl Planted {
         told.unwrap_or_else(|| vec![event])
     }
 
-    /// What the queue is told in place of an event; `None` if it is told the event itself.
+    /// What the queue is told instead of an event; `None` if it is told the event itself.
     fn rewrite(&mut self, event: &Event) -> Option<Vec<Event>> {
         match (self.mutant, event) {
             (Mutant::Curator604, Event::SessionLost)
-                if self.ledger.holders.is_empty() && !self.ledger.nodes.is_empty() =>
+                if self.ledger.held.is_empty() && !self.ledger.waiting.is_empty() =>
             {
                 Some(self.only_disconnected())
             }
             (Mutant::Curator498, Event::SessionLost)
-                if self.ledger.nodes.is_empty() && self.ledger.is_creating() =>
+                if self.ledger.waiting.is_empty()
+                    && self.ledger.held.is_empty()
+                    && self.ledger.is_creating() =>
             {
                 Some(self.only_disconnected())
             }
@@ -210,8 +212,8 @@ impl Planted {
             (Mutant::NoRelist, Event::Connected) => {
                 std::mem::replace(&mut self.connected, true).then(Vec::new)
             }
-            (Mutant::LeaveWithoutDelete, Event::Leave(join)) if !self.ledger.holders.contains(join) => {
-                self.left.extend(self.ledger.nodes.get(join).map(|(node, _)| node.clone()));
+            (Mutant::LeaveWithoutDelete, Event::Leave(join)) => {
+                self.left.extend(self.ledger.waiting.get(join).map(|(node, _)| node.clone()));
                 None
             }
             (Mutant::GrantWithoutTerm, Event::SessionBegan(_)) => Some(vec![event.clone(), Event::TermBegan]),
@@ -231,7 +233,7 @@ impl Planted {
                 let children = children.iter().filter(stands).cloned().collect();
                 Some(vec![Event::Listed(*ticket, Outcome::Done(children))])
             }
-            (Mutant::DowngradeDoesNotBlock, Event::Release(writer)) => Some(self.release_at_once(*writer)),
+            (Mutant::DowngradeDoesNotBlock, Event::Release(writer)) => Some(self.release_at_once(writer)),
             (Mutant::UuidKept, Event::SessionBegan(seed)) => {
                 Some(vec![Event::SessionBegan(*self.seed.get_or_insert(*seed))])
             }
@@ -240,19 +242,20 @@ impl Planted {
         }
     }
 
-    /// The session's end is taken for that of its connection.
+    /// The session's end is mistaken for that of its connection.
     fn only_disconnected(&mut self) -> Vec<Event> {
         let lost = self.ledger.lose_all();
         [Event::Disconnected].into_iter().chain(lost).collect()
     }
 
     /// The readers on their way into a writer's place forget whose it is.
-    fn release_at_once(&mut self, writer: JoinId) -> Vec<Event> {
+    fn release_at_once(&self, writer: &NodeName) -> Vec<Event> {
         let readers = self.ledger.downgrading(writer).into_iter();
-        readers.map(|reader| Event::Downgrade(reader, NOBODY)).chain([Event::Release(writer)]).collect()
+        let forget = |reader| Event::Downgrade(reader, parse(NOBODYS));
+        readers.map(forget).chain([Event::Release(writer.clone())]).collect()
     }
 
-    /// The listing of a pair decides what became of the create, though the connection was lost between the two.
+    /// The listing of a pair decides what became of the create, although the connection was lost between the two.
     fn believe_torn_pair(&mut self, event: &Event) -> Option<Vec<Event>> {
         match event {
             Event::Disconnected if self.ledger.is_listing() => {
@@ -282,7 +285,7 @@ impl Planted {
         }
     }
 
-    /// What is done when the queue asks for this.
+    /// What is done when the queue requests this.
     fn carry(&mut self, action: Action, queue: &Queue) -> Carried {
         self.ledger.note(&action);
         let done = |ticket| Carried::Swallowed(Event::Watched(ticket, Outcome::Done(())));
@@ -316,7 +319,7 @@ impl Planted {
         }
     }
 
-    // Names that the queue is told in place of the server's.
+    // Names that the queue is told instead of the server's.
 
     fn rename(&mut self, event: Event) -> Event {
         match event {
@@ -331,12 +334,18 @@ impl Planted {
                 let children = children.into_iter().map(|child| self.told(child)).collect();
                 Event::Listed(ticket, Outcome::Done(children))
             }
-            Event::Missing(node) => Event::Missing(parse(&self.told(node.as_str().to_owned()))),
+            Event::Join(join, naming, kind, Intent::Downgrade(writer)) => {
+                Event::Join(join, naming, kind, Intent::Downgrade(self.told_node(&writer)))
+            }
+            Event::Downgrade(reader, writer) => Event::Downgrade(reader, self.told_node(&writer)),
+            Event::Release(node) => Event::Release(self.told_node(&node)),
+            Event::WatchHold(node) => Event::WatchHold(self.told_node(&node)),
+            Event::Missing(node) => Event::Missing(self.told_node(&node)),
             event => event,
         }
     }
 
-    /// The name that the queue is told in place of one of the server's.
+    /// The name that the queue is told instead of one of the server's.
     fn told(&mut self, name: String) -> String {
         if let Some(told) = self.names.get(&name) {
             return told.clone();
@@ -351,6 +360,10 @@ impl Planted {
         told
     }
 
+    fn told_node(&mut self, node: &NodeName) -> NodeName {
+        parse(&self.told(node.as_str().to_owned()))
+    }
+
     fn real(&self, node: NodeName) -> NodeName {
         let told = self.names.iter().find(|(_, told)| told.as_str() == node.as_str());
         told.map_or(node, |(name, _)| parse(name))
@@ -362,6 +375,8 @@ impl Planted {
             Action::Watch(ticket, node) => Action::Watch(ticket, self.real(node)),
             Action::Delete(ticket, node) => Action::Delete(ticket, self.real(node)),
             Action::Grant(join, node, czxid) => Action::Grant(join, self.real(node), czxid),
+            Action::NodeLost(node) => Action::NodeLost(self.real(node)),
+            Action::Released(node) => Action::Released(self.real(node)),
             action => action,
         }
     }

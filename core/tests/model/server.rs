@@ -1,7 +1,7 @@
 //! One lock directory on a ZooKeeper ensemble, in all its versions.
 //!
 //! The leader's transactions are the truth. A server that a client talks to may have applied only a part of them, so
-//! nodes keep the transactions that made and removed them, and everything is read *at* a transaction number.
+//! nodes keep the transactions that created and removed them, and everything is read *at* a transaction number.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(crate) struct Node {
     /// None for a node that is not ephemeral.
     pub(crate) owner: Option<SessionId>,
     pub(crate) made: Zxid,
-    /// When its data was changed. Once at most: a one-shot watch tells no more.
+    /// When its data was changed. Once at most: a one-shot watch reports no more.
     pub(crate) changed: Option<Zxid>,
     pub(crate) gone: Option<Zxid>,
     /// Whether an operator deleted it.
@@ -29,7 +29,7 @@ impl Node {
     }
 }
 
-/// What a watch tells.
+/// What a watch reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fired {
     Deleted,
@@ -44,7 +44,7 @@ pub(crate) enum Permission {
     Read,
 }
 
-/// Why a write did not happen.
+/// Why a write was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     NoNode,
@@ -57,7 +57,7 @@ pub(crate) const CHILDREN: &str = "";
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     pub(crate) now: Zxid,
-    /// When the directory was made and removed, oldest first.
+    /// When the directory was created and removed, oldest first.
     directory: Vec<(Zxid, Option<Zxid>)>,
     pub(crate) next_sequence: u32,
     pub(crate) nodes: BTreeMap<String, Node>,
@@ -188,7 +188,7 @@ impl Server {
         self.node_at(name, self.now).is_some()
     }
 
-    /// Whether what a watch is set on is there: a node, or the directory.
+    /// Whether the thing that a watch is set on exists: a node, or the directory.
     pub(crate) fn can_watch(&self, name: &str, at: Zxid) -> bool {
         if name == CHILDREN { self.has_directory_at(at) } else { self.node_at(name, at).is_some() }
     }

@@ -1,9 +1,10 @@
-//! Who may hold beside whom, and the hand-off within one client (rules 4 and 7).
+//! Which contenders may hold together, and the hand-off within one client (rules 4 and 7).
 
-use zklock::queue::{Action, Event, Intent, Kind, Naming, NodeName, Outcome, Ticket};
+use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Ticket};
 
 use super::desk::{
-    A, B, Desk, create, created, deleted, grants, list, listed, other, verify, watch, watched, writer,
+    A, B, Desk, create, created, deleted, grants, list, listed, name, other, release, verify, watch, watched,
+    writer,
 };
 
 #[test]
@@ -28,7 +29,7 @@ fn rule_04_a_writer_waits_for_its_own_clients_reader_before_it() {
     assert_eq!(grants(&found), []);
     let again = desk.tell([Event::Verified(verify(&found).0, Outcome::Done(Some(9)))]);
     assert_eq!(grants(&desk.tell([listed(list(&again).0, [&reader, &writer])])), [A]);
-    assert_eq!(grants(&desk.tell([Event::Release(A)])), [B]);
+    assert_eq!(grants(&desk.tell([release(&reader)])), [B]);
 }
 
 #[test]
@@ -52,7 +53,7 @@ fn rule_04_readers_hold_together_and_wait_for_the_nearest_writer_only() {
 fn rule_04_a_released_writer_stands_until_the_reader_in_its_place_does() {
     let mut desk = Desk::new(1);
     let (writer, ticket, reader) = downgrading(&mut desk);
-    assert_eq!(desk.tell([Event::Release(A)]), []);
+    assert_eq!(desk.tell([release(&writer)]), []);
     let actions = desk.tell([created(ticket, &reader)]);
     assert_eq!((grants(&actions), deleted(&actions)), (vec![B], vec![writer]));
 }
@@ -62,7 +63,7 @@ fn downgrading(desk: &mut Desk) -> (String, Ticket, String) {
     let sent = desk.tell([Event::Join(A, Naming::Curator, Kind::Write, Intent::Wait)]);
     let writer = format!("{}0000000005", create(&sent).1);
     desk.tell([created(create(&sent).0, &writer), listed(list(&sent).0, [&writer])]);
-    let sent = desk.tell([Event::Join(B, Naming::Curator, Kind::Read, Intent::Downgrade(A))]);
+    let sent = desk.tell([Event::Join(B, Naming::Curator, Kind::Read, Intent::Downgrade(name(&writer)))]);
     let Some(Action::CreateInPlace(ticket, B, reader)) = sent.first() else { panic!("{sent:?}") };
     assert!(reader.ends_with("__READ__0000000005"), "{reader}");
     (writer, *ticket, reader.clone())
@@ -73,7 +74,7 @@ fn rule_07_adjacent_handoff_grants_before_the_delete_is_acknowledged() {
     let mut desk = Desk::new(1);
     let first = desk.hold(A, 0);
     desk.place(B, 1, std::slice::from_ref(&first));
-    let actions = desk.tell([Event::Release(A)]);
+    let actions = desk.tell([release(&first)]);
     assert_eq!((grants(&actions), deleted(&actions)), (vec![B], vec![first]));
     assert_eq!(actions.len(), 2, "a grant and a delete: {actions:?}");
 }
@@ -82,19 +83,19 @@ fn rule_07_adjacent_handoff_grants_before_the_delete_is_acknowledged() {
 fn rule_07_strict_order_is_kept_where_somebody_stands_between() {
     let mut desk = Desk::new(1);
     let first = desk.hold(A, 0);
-    let (_, actions) = desk.queue_up(B, 2, &[first, other(1)]);
-    assert_eq!(grants(&desk.tell([Event::Release(A)])), []);
+    let (_, actions) = desk.queue_up(B, 2, &[first.clone(), other(1)]);
+    assert_eq!(grants(&desk.tell([release(&first)])), []);
     assert_eq!(grants(&desk.tell([Event::Gone(watch(&actions, &other(1)))])), [B]);
 }
 
 /// An operator deleted a writer's node while a reader was on its way into its place. The reader came to stand before
-/// whoever held by then, and waited there for ever, or was granted the lock beside it.
+/// a contender that held by then, and waited there for ever, or was granted the lock beside it.
 #[test]
 fn rule_04_a_reader_in_the_place_of_a_lost_writer_begins_anew() {
     for known_before in [true, false] {
         let mut desk = Desk::new(1);
         let (writer, ticket, reader) = downgrading(&mut desk);
-        let missing = Event::Missing(NodeName::parse(&writer).expect("a name of ours"));
+        let missing = Event::Missing(name(&writer));
         let in_place = created(ticket, &reader);
         let again = desk.tell(if known_before {
             vec![missing, in_place]

@@ -1,6 +1,6 @@
-//! A queue that is told events and answers with actions, and the words to tell both in a line.
+//! A queue that is told events and answers with actions, and helpers to write both in a line.
 
-use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, Outcome, Queue, Refusal, Ticket};
+use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Refusal, Ticket};
 
 pub(crate) const A: JoinId = JoinId(1);
 pub(crate) const B: JoinId = JoinId(2);
@@ -77,11 +77,27 @@ pub(crate) fn tries(join: JoinId) -> Event {
     Event::Join(join, Naming::Curator, Kind::Exclusive, Intent::Try)
 }
 
+pub(crate) fn release(node: &str) -> Event {
+    Event::Release(name(node))
+}
+
+pub(crate) fn released(node: &str) -> Action {
+    Action::Released(name(node))
+}
+
+pub(crate) fn lost(node: &str) -> Action {
+    Action::NodeLost(name(node))
+}
+
+pub(crate) fn name(node: &str) -> NodeName {
+    NodeName::parse(node).expect("a sequential name")
+}
+
 pub(crate) fn created(ticket: Ticket, node: &str) -> Event {
     Event::Created(ticket, Outcome::Done((node.to_owned(), czxid(node))))
 }
 
-/// The transaction that made a node: as its sequence number, from 1000.
+/// The transaction that created a node: its sequence number, counted from 1000.
 pub(crate) fn czxid(node: &str) -> i64 {
     1000 + node[node.len() - 10..].parse::<i64>().expect("ten digits")
 }

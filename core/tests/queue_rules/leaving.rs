@@ -3,8 +3,8 @@
 use zklock::queue::{Action, Event, Outcome, Refusal};
 
 use super::desk::{
-    A, B, Desk, create, created, deleted, deletes, grants, list, listed, lost_reply, other, refusals, verify,
-    waits, watch,
+    A, B, Desk, create, created, deleted, deletes, grants, list, listed, lost_reply, other, refusals,
+    release, released, verify, waits, watch,
 };
 
 #[test]
@@ -66,40 +66,40 @@ fn rule_09_a_grant_that_races_the_leave_is_ended_by_a_release() {
     let mut desk = Desk::new(1);
     let node = desk.hold(A, 5);
     assert_eq!(desk.tell([Event::Leave(A)]), []);
-    assert_eq!(deleted(&desk.tell([Event::Release(A)])), [node]);
+    assert_eq!(deleted(&desk.tell([release(&node)])), [node]);
 }
 
 #[test]
 fn rule_13_a_release_is_retried_until_the_node_is_gone() {
     let mut desk = Desk::new(1);
     let node = desk.hold(A, 5);
-    let first = desk.tell([Event::Release(A)]);
+    let first = desk.tell([release(&node)]);
     assert_eq!(desk.tell([Event::Disconnected]), []);
     assert_eq!(desk.tell([Event::Deleted(deletes(&first)[0].0, Outcome::Lost)]), []);
     let again = desk.tell([Event::Connected]);
-    assert_eq!(deleted(&again), [node]);
+    assert_eq!(deleted(&again), [node.as_str()]);
     let done = desk.tell([Event::Deleted(deletes(&again)[0].0, Outcome::NoNode)]);
-    assert_eq!(done, [Action::Released(A)]);
+    assert_eq!(done, [released(&node)]);
     assert!(desk.0.is_idle());
 }
 
 #[test]
 fn rule_13_a_release_is_over_when_the_session_is() {
     let mut desk = Desk::new(1);
-    desk.hold(A, 5);
-    desk.tell([Event::Release(A)]);
-    assert_eq!(desk.tell([Event::SessionLost]), [Action::Released(A)]);
+    let node = desk.hold(A, 5);
+    desk.tell([release(&node)]);
+    assert_eq!(desk.tell([Event::SessionLost]), [released(&node)]);
     assert!(desk.0.is_idle());
 }
 
 #[test]
 fn rule_13_a_refused_delete_is_answered_and_tried_again_at_the_next_look() {
     let mut desk = Desk::new(1);
-    desk.hold(A, 5);
-    let release = desk.tell([Event::Release(A)]);
-    let (ticket, node) = deletes(&release)[0].clone();
+    let node = desk.hold(A, 5);
+    let sent = desk.tell([release(&node)]);
+    let (ticket, _) = deletes(&sent)[0];
     let refused = Outcome::Refused(Refusal::NotAuthorized);
-    assert_eq!(desk.tell([Event::Deleted(ticket, refused)]), [Action::Released(A)]);
+    assert_eq!(desk.tell([Event::Deleted(ticket, refused)]), [released(&node)]);
     // Not dropped: the next queue of this path would not know that the node is ours.
     assert!(!desk.0.is_idle());
     assert_eq!(deleted(&desk.tell([Event::LookAgain])), [node]);

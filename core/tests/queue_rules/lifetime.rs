@@ -1,4 +1,4 @@
-//! When a queue may be dropped, and what its successor hears.
+//! When a queue may be dropped, and what its successor is told.
 
 use zklock::queue::{Action, Event, Outcome, Queue};
 

@@ -1,8 +1,10 @@
 //! Watching ahead, and granting on an event (rule 6).
 
-use zklock::queue::{Action, Event, Intent, Kind, Naming, NodeName};
+use zklock::queue::{Action, Event, Intent, Kind, Naming};
 
-use super::desk::{A, B, Desk, acknowledged, create, grants, list, listed, other, watch, watched, writer};
+use super::desk::{
+    A, B, Desk, acknowledged, create, grants, list, listed, name, other, release, watch, watched, writer,
+};
 
 #[test]
 fn rule_06_lookahead_watches_the_two_nearest_and_the_own_node_in_one_flight() {
@@ -64,12 +66,12 @@ fn rule_06_own_node_gone_joins_again() {
 fn rule_06_one_place_that_is_certain_does_not_vouch_for_those_behind_it() {
     let mut desk = Desk::new(1);
     let (first, near) = desk.queue_up(A, 2, &[other(1)]);
-    let (node, far) = desk.queue_up(B, 4, &[other(1), first, other(3)]);
-    // From here on, nobody tells what becomes of B's node.
+    let (node, far) = desk.queue_up(B, 4, &[other(1), first.clone(), other(3)]);
+    // From here on, nothing reports what becomes of B's node.
     let used_up = Event::Changed(watch(&far, &node));
     assert_eq!(desk.tell([used_up, Event::Gone(watch(&far, &other(3)))]), []);
     assert_eq!(grants(&desk.tell([Event::Gone(watch(&near, &other(1)))])), [A]);
-    let look = desk.tell([Event::Release(A)]);
+    let look = desk.tell([release(&first)]);
     assert_eq!(grants(&look), []);
     let again = desk.tell([listed(list(&look).0, [])]);
     assert_ne!(create(&again).1, node[..node.len() - 10]);
@@ -104,7 +106,7 @@ fn rule_06_a_vanished_writer_is_not_cleared_by_a_listing_from_before() {
 fn rule_06_a_heartbeat_that_misses_a_waiters_node_lets_it_join_again() {
     let mut desk = Desk::new(1);
     let (node, watching) = desk.queue_up(A, 5, &[other(4)]);
-    let again = desk.tell([Event::Missing(NodeName::parse(&node).expect("a name of ours"))]);
+    let again = desk.tell([Event::Missing(name(&node))]);
     assert!(create(&again).1.starts_with("_c_"));
     assert!(again.contains(&Action::Unwatch(watch(&watching, &node))));
 }

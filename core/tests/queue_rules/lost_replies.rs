@@ -3,7 +3,7 @@
 use zklock::queue::{Action, Event, Outcome};
 
 use super::desk::{
-    A, B, Desk, create, created, deleted, deletes, grants, list, listed, lost_reply, verify, waits,
+    A, B, Desk, create, created, deleted, deletes, grants, list, listed, lost_reply, release, verify, waits,
 };
 
 #[test]
@@ -86,7 +86,7 @@ fn rule_08_a_place_found_late_before_a_holder_waits_for_it() {
     let again = desk.tell([listed(list(&late).0, [&a, &b])]);
     let look = desk.tell([Event::Verified(verify(&again).0, Outcome::Done(Some(9)))]);
     assert_eq!(grants(&desk.tell([listed(list(&look).0, [&a, &b])])), []);
-    assert_eq!(grants(&desk.tell([Event::Release(B)])), [A]);
+    assert_eq!(grants(&desk.tell([release(&b)])), [A]);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn rule_08_a_create_under_way_is_no_orphan() {
 }
 
 /// The session went back to a server that had been stopped, by a request to connect that had waited there like the
-/// create. The node stood before everybody, and nobody knew it.
+/// create. The node stood before all others, and no one knew it.
 #[test]
 fn rule_08_a_create_that_was_given_up_may_come_late() {
     let mut desk = Desk::new(1);

@@ -25,7 +25,7 @@ fn rule_01_a_uuid_never_crosses_sessions() {
     assert!(matches!(&again[..], [Action::Create(..), Action::List { .. }]), "{again:?}");
     let (ticket, name) = create(&again);
     assert_ne!(name, ghost[..ghost.len() - 10], "the uuid of the old session");
-    // The server still shows the old node: it is somebody else's, and stands before the new one.
+    // The server still shows the old node: it is another client's, and stands before the new one.
     let new = format!("{name}0000000006");
     let actions = desk.tell([created(ticket, &new), listed(list(&again).0, [&ghost, &new])]);
     assert_eq!((grants(&actions), deleted(&actions)), (vec![], vec![]));

@@ -1,19 +1,22 @@
 //! The end of a session, and of a node (rules 11 and 12).
 
-use zklock::queue::{Action, Event, NodeName, Outcome};
+use zklock::queue::{Action, Event, Outcome};
 
-use super::desk::{A, B, Desk, acknowledged, create, created, grants, list, listed, waits, watched, watches};
+use super::desk::{
+    A, B, Desk, acknowledged, create, created, grants, list, listed, lost, name, release, released, waits,
+    watched, watches,
+};
 
 #[test]
 fn rule_11_session_lost_ends_holds_and_lets_waiters_join_again() {
     let mut desk = Desk::new(1);
     let node = desk.hold(A, 5);
-    desk.place(B, 6, &[node]);
-    assert_eq!(desk.tell([Event::SessionLost]), [Action::NodeLost(A)]);
+    desk.place(B, 6, std::slice::from_ref(&node));
+    assert_eq!(desk.tell([Event::SessionLost]), [lost(&node)]);
     let again = desk.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     assert!(matches!(&again[..], [Action::Create(_, B, _), Action::List { .. }]), "{again:?}");
     // A release that comes too late is still answered.
-    assert_eq!(desk.tell([Event::Release(A)]), [Action::Released(A)]);
+    assert_eq!(desk.tell([release(&node)]), [released(&node)]);
 }
 
 #[test]
@@ -36,7 +39,7 @@ fn rule_11_session_lost_parents_are_made_again_in_the_new_one() {
         Event::Created(create(&sent).0, Outcome::NoNode),
         Event::Listed(list(&sent).0, Outcome::NoNode),
     ]);
-    // The parents were under way; the outcome is never heard.
+    // The parents were under way; the outcome never arrives.
     let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     let made = desk.tell([Event::Created(create(&again).0, Outcome::NoNode)]);
     assert!(matches!(&made[..], [Action::MakeParents(_)]), "{made:?}");
@@ -56,27 +59,26 @@ fn rule_11_session_lost_ends_the_wait_of_those_that_leave() {
 fn rule_12_a_long_hold_watches_its_node_and_a_deletion_is_a_loss() {
     let mut desk = Desk::new(1);
     let node = desk.hold(A, 5);
-    let guard = desk.tell([Event::Guard(A)]);
-    assert_eq!(watched(&guard), [node]);
-    assert_eq!(guard.len(), 1);
-    desk.tell([acknowledged(watches(&guard)[0].0)]);
-    assert_eq!(desk.tell([Event::Gone(watches(&guard)[0].0)]), [Action::NodeLost(A)]);
+    let watching = desk.tell([Event::WatchHold(name(&node))]);
+    assert_eq!(watched(&watching), [node.as_str()]);
+    assert_eq!(watching.len(), 1);
+    desk.tell([acknowledged(watches(&watching)[0].0)]);
+    assert_eq!(desk.tell([Event::Gone(watches(&watching)[0].0)]), [lost(&node)]);
     assert!(desk.0.is_idle());
 }
 
 #[test]
 fn rule_12_a_holders_node_that_a_new_connection_does_not_show_is_a_loss() {
     let mut desk = Desk::new(1);
-    desk.hold(A, 5);
+    let node = desk.hold(A, 5);
     let look = desk.reconnect();
-    assert_eq!(desk.tell([listed(list(&look).0, &[])]), [Action::NodeLost(A)]);
+    assert_eq!(desk.tell([listed(list(&look).0, &[])]), [lost(&node)]);
 }
 
 #[test]
 fn rule_12_a_heartbeat_that_misses_a_holders_node_is_a_loss() {
     let mut desk = Desk::new(1);
     let node = desk.hold(A, 5);
-    let name = NodeName::parse(&node).expect("a name of ours");
-    assert_eq!(desk.tell([Event::Missing(name.clone())]), [Action::NodeLost(A)]);
-    assert_eq!(desk.tell([Event::Missing(name)]), []);
+    assert_eq!(desk.tell([Event::Missing(name(&node))]), [lost(&node)]);
+    assert_eq!(desk.tell([Event::Missing(name(&node))]), []);
 }

@@ -1,8 +1,8 @@
-//! Nothing is granted without a term, and whoever is near needs one (rule 16).
+//! Nothing is granted without a term, and a contender near the front needs one (rule 16).
 
 use zklock::queue::{Action, Event, Intent, Kind, NEAR, Naming};
 
-use super::desk::{A, Desk, create, created, deleted, grants, list, listed, other, watch};
+use super::desk::{A, Desk, create, created, deleted, grants, list, listed, other, release, watch};
 
 #[test]
 fn rule_16_nothing_is_granted_while_no_term_runs() {
@@ -26,7 +26,7 @@ fn rule_16_a_new_session_begins_without_a_term() {
 fn rule_16_a_release_needs_no_term() {
     let mut desk = Desk::new(1);
     let node = desk.hold(A, 5);
-    assert_eq!(deleted(&desk.tell([Event::TermEnded, Event::Release(A)])), [node]);
+    assert_eq!(deleted(&desk.tell([Event::TermEnded, release(&node)])), [node]);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_reader_is_near_whatever_readers_are_before_it() {
     assert_eq!(grants(&desk.tell([Event::TermBegan])), [A]);
 }
 
-/// The same happened to whoever waited for one of more than two permits.
+/// The same happened to a contender that waited for one of more than two permits.
 #[test]
 fn a_waiter_for_a_permit_is_near_however_many_are_taken() {
     let mut desk = Desk::new(1);

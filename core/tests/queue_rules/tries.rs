@@ -3,7 +3,7 @@
 use zklock::queue::{Action, Event, Outcome, Refusal};
 
 use super::desk::{
-    A, B, Desk, create, created, deleted, deletes, grants, list, listed, other, refusals, tries,
+    A, B, Desk, create, created, deleted, deletes, grants, list, listed, other, refusals, release, tries,
 };
 
 #[test]
@@ -48,12 +48,12 @@ fn rule_14_a_try_is_answered_by_a_listing_sent_after_it() {
     let mut desk = Desk::new(1);
     let node = desk.hold(A, 5);
     let early = desk.tell([Event::LookAgain]);
-    let release = desk.tell([Event::Release(A), tries(B)]);
-    assert_eq!(deleted(&release), std::slice::from_ref(&node));
+    let released = desk.tell([release(&node), tries(B)]);
+    assert_eq!(deleted(&released), std::slice::from_ref(&node));
     // This one may be from before the release, and shows another waiter that has left since.
     let look = desk.tell([listed(list(&early).0, [&node, &other(6)])]);
     assert_eq!(refusals(&look), []);
     let sent =
-        desk.tell([Event::Deleted(deletes(&release)[0].0, Outcome::Done(())), listed(list(&look).0, &[])]);
+        desk.tell([Event::Deleted(deletes(&released)[0].0, Outcome::Done(())), listed(list(&look).0, &[])]);
     assert!(create(&sent).1.starts_with("_c_"));
 }

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from harness.connections import Direction
 from harness.nemesis.wallclock import WallClock
-from harness.proxy import Direction, Proxy
+from harness.proxy import Proxy
 from harness.server import Server
 from harness.surfaces import PEERS
 from harness.worker import Worker, WorkerError

@@ -12,12 +12,9 @@ Cancelling a task that waits makes it leave the queue. A lease that arrives at t
 """
 
 from zklock.aio._client import Client
-from zklock.aio._lease import Lease
-from zklock.aio._leases import Leases
-from zklock.aio._lock import Lock
+from zklock.aio._lease import Lease, Leases
+from zklock.aio._lock import Lock, Mutex, ReadWriteLock
 from zklock.aio._multi import MultiLock
-from zklock.aio._mutex import Mutex
-from zklock.aio._rwlock import ReadWriteLock
 from zklock.aio._semaphore import Semaphore
 from zklock.aio._transaction import Transaction
 

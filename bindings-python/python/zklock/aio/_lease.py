@@ -1,76 +1,104 @@
-"""`zklock.aio.Lease`."""
+"""`zklock.aio.Lease` and `zklock.aio.Leases`: what one acquire gives."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, final
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, final
 from weakref import ref
 
 from zklock import _zklock
+from zklock._errors import Forked, NotHeld
 from zklock._zklock import Notice
 from zklock.aio._tasks import call_soon, outcome, represent
 from zklock.aio._transaction import Transaction
 
+_I = TypeVar("_I", _zklock.Lease, _zklock.Leases)
 
-@final
-class Lease:
-    """Proof of holding a lock, returned by a successful acquire. See `zklock.Lease`.
 
-    >>> async with lock as lease:
-    ...     await write_report(lease.fencing_token)
-    """
+class Level(Generic[_I]):
+    """What can be checked and released: a lease, or several."""
 
-    __slots__ = ("__weakref__", "_lease", "_owner")
+    __slots__ = ("__weakref__", "_inner")
 
-    def __init__(self, lease: _zklock.Lease, owner: _zklock.Owner) -> None:
-        self._lease = lease
-        self._owner = owner
-
-    @property
-    def path(self) -> str:
-        """The lock path, as given when the lock was created."""
-        return self._lease.path
-
-    @property
-    def node(self) -> str:
-        """The full path of the lock's node, below the client's chroot."""
-        return self._lease.node
-
-    @property
-    def fencing_token(self) -> int:
-        """A number that grows from holder to holder. See `zklock.Lease.fencing_token`."""
-        return self._lease.fencing_token
-
-    @property
-    def session_id(self) -> int:
-        """The ZooKeeper session that owns the node."""
-        return self._lease.session_id
-
-    @property
-    def state(self) -> str:
-        """`held`, `suspended`, `lost` for good, or `released`. Sends nothing. See `zklock.Lease.state`."""
-        return self._lease.state
-
-    @property
-    def remaining(self) -> float:
-        """For how many seconds no one else can get the lock. Sends nothing. See `zklock.Lease.remaining`."""
-        return self._lease.remaining
-
-    @property
-    def loss_reason(self) -> str | None:
-        """Why the lease is lost, or None. Sends nothing. See `zklock.Lease.loss_reason`."""
-        return self._lease.loss_reason
+    def __init__(self, inner: _I) -> None:
+        self._inner: _I = inner
 
     def check(self) -> None:
-        """Return if the lock is held. Sends nothing.
+        """Return if the lock is held, or all locks of several leases. Sends nothing.
 
         >>> async with lock as lease:
         ...     lease.check()
 
         Raises `LockLost`, or `NotHeld` after a release.
         """
-        self._lease.check()
+        self._inner.check()
+
+    def release(self, wait: bool = True) -> Coroutine[Any, Any, None]:
+        """Release this level, from any task or thread, once. The last level of a hold frees the lock.
+
+        >>> async with lock as lease:
+        ...     await lease.release(wait=False)
+
+        Of several leases, release those that were not yet released, the last one first.
+
+        The release has begun when this returns; awaiting it waits until the server has acknowledged it, or
+        not with `wait=False`. It never fails because of the network. Cancelling it does not undo it.
+
+        Raises `NotHeld` the second time.
+        """
+        return outcome(_zklock.start_release(self._inner, wait))
+
+    def __repr__(self) -> str:
+        return represent(self._inner)
+
+
+@final
+class Lease(Level[_zklock.Lease]):
+    """Proof of holding a lock, returned by a successful acquire. See `zklock.Lease`.
+
+    >>> async with lock as lease:
+    ...     await write_report(lease.fencing_token)
+    """
+
+    __slots__ = ()
+
+    @property
+    def path(self) -> str:
+        """The lock path, as given when the lock was created."""
+        return self._inner.path
+
+    @property
+    def node(self) -> str:
+        """The full path of the lock's node, below the client's chroot."""
+        return self._inner.node
+
+    @property
+    def fencing_token(self) -> int:
+        """A number that grows from holder to holder. See `zklock.Lease.fencing_token`."""
+        return self._inner.fencing_token
+
+    @property
+    def session_id(self) -> int:
+        """The ZooKeeper session that owns the node."""
+        return self._inner.session_id
+
+    @property
+    def state(self) -> str:
+        """`held`, `suspended`, `lost` for good, or `released`. Sends nothing. See `zklock.Lease.state`."""
+        return self._inner.state
+
+    @property
+    def remaining(self) -> float:
+        """For how many seconds no one else can get the lock. Sends nothing. See `zklock.Lease.remaining`."""
+        return self._inner.remaining
+
+    @property
+    def loss_reason(self) -> str | None:
+        """Why the lease is lost, or None. Sends nothing. See `zklock.Lease.loss_reason`."""
+        return self._inner.loss_reason
 
     def on_lost(self, callback: Callable[[Lease], object]) -> Notice:
         """Have the event loop call `callback` with the lease, once, when it is lost; soon, if it already is.
@@ -81,7 +109,7 @@ class Lease:
         Nothing is called once the lease is released. An `async with` block needs no callback: its task is
         cancelled.
         """
-        return self._notify(self._lease.on_lost, callback)
+        return self._notify(self._inner.on_lost, callback)
 
     def on_revoke(self, callback: Callable[[Lease], object]) -> Notice:
         """Have the event loop call `callback` with the lease when another contender asks for the lock.
@@ -92,7 +120,7 @@ class Lease:
 
         See `zklock.Lease.on_revoke`.
         """
-        return self._notify(self._lease.on_revoke, callback)
+        return self._notify(self._inner.on_revoke, callback)
 
     def transaction(self) -> Transaction:
         """Begin a transaction that is carried out only while the lock is held. Sends nothing.
@@ -100,7 +128,7 @@ class Lease:
         >>> async with lock as lease:
         ...     await lease.transaction().set_data("/state", b"done").commit()
         """
-        return Transaction(self._lease.transaction())
+        return Transaction(self._inner.transaction())
 
     async def wait_lost(self, timeout: float | None = -1) -> bool:
         """Wait until the lease is lost; False if it was released first, or after `timeout` seconds.
@@ -110,30 +138,11 @@ class Lease:
         False
         """
         _zklock.Patience(True, timeout)
-        ended = outcome(_zklock.start_wait_lost(self._lease))
+        ended = outcome(_zklock.start_wait_lost(self._inner))
         try:
             return await asyncio.wait_for(ended, None if timeout == -1 else timeout)
         except TimeoutError:
             return False
-
-    def release(self, wait: bool = True) -> Coroutine[Any, Any, None]:
-        """Release this level, from any task or thread, once. The last level of a hold frees the lock.
-
-        >>> async with lock as lease:
-        ...     await lease.release(wait=False)
-
-        The release has begun when this returns; awaiting it waits until the server has acknowledged it, or
-        not with `wait=False`. It never fails because of the network. Cancelling it does not undo it.
-
-        Raises `NotHeld` the second time.
-        """
-        if wait:
-            return outcome(_zklock.start_release(self._lease))
-        self._lease.release(wait=False)
-        return _nothing()
-
-    def __repr__(self) -> str:
-        return represent(self._lease)
 
     def _notify(
         self,
@@ -151,15 +160,38 @@ class Lease:
 
         return register(lambda _: call_soon(event_loop, call))
 
-    def _watch(self, lost: Callable[[Lease], object]) -> list[Notice]:
-        return [self.on_lost(lost)]
 
-    def _is_open(self) -> bool:
-        return _zklock.is_open(self._lease)
+@final
+class Leases(Level[_zklock.Leases]):
+    """The leases of one acquire of several locks or permits. See `zklock.Leases`.
 
-    def _is_held(self) -> bool:
-        return _zklock.is_held(self._lease)
+    >>> async with await semaphore.acquire_many(3) as leases:
+    ...     len(leases)
+    3
+    """
 
+    __slots__ = ("_leases",)
 
-async def _nothing() -> None:
-    pass
+    def __init__(self, inner: _zklock.Leases) -> None:
+        super().__init__(inner)
+        self._leases = tuple(Lease(lease) for lease in inner)
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    def __getitem__(self, index: int, /) -> Lease:
+        return self._leases[index]
+
+    def __iter__(self) -> Iterator[Lease]:
+        return iter(self._leases)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        leaving = _zklock.Leaving(self._inner)
+        with suppress(NotHeld, Forked):
+            await self.release()
+        leaving.end(value, False)

@@ -1,17 +1,18 @@
-"""`zklock.aio.Lock`."""
+"""`zklock.aio.Lock`, and the locks that are nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Literal, final
 
 from zklock import _zklock
 from zklock.aio._acquirable import Acquirable
+from zklock.aio._client import Client, source
 from zklock.aio._lease import Lease
 from zklock.aio._tasks import outcome, represent
 
 
-class Lock(Acquirable[Lease]):
+class Lock(Acquirable[_zklock.Lease, Lease]):
     """Something that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
 
     >>> async with lock as lease:
@@ -23,7 +24,7 @@ class Lock(Acquirable[Lease]):
     __slots__ = ("_lock",)
 
     def __init__(self, lock: _zklock.Lock, reentrant: bool = True) -> None:
-        super().__init__(reentrant)
+        super().__init__(lock, Lease, reentrant)
         self._lock = lock
 
     @property
@@ -48,8 +49,7 @@ class Lock(Acquirable[Lease]):
 
         With `reentrant=False`, and for a semaphore: whether this object holds it, whoever acquired it.
         """
-        owned = self._check_owned()
-        return owned if self._reentrant else any(lease._is_held() for lease in self._levels)
+        return _zklock.owned_by(self._lock, self._caller())
 
     def locked(self) -> Coroutine[Any, Any, bool]:
         """Whether any contender holds the lock or waits for it; for a semaphore, whether no permit is free.
@@ -70,11 +70,77 @@ class Lock(Acquirable[Lease]):
         """
         return outcome(_zklock.start_contenders(self._lock))
 
+
+@final
+class Mutex(Lock):
+    """A fair, exclusive lock. See `zklock.Mutex`, which describes the arguments.
+
+    >>> async with aio.Mutex(client, "/locks/report") as lease:
+    ...     await write_report(lease.fencing_token)
+
+    With a hosts string for `client`, the process's one client for these hosts is used, created at the first
+    acquire. It is the one that `zklock.Mutex` uses too: it does not belong to an event loop.
+
+    With `reentrant=False`, an acquire by the task that holds it waits, or times out, and any task may release
+    it, as with `asyncio.Lock`.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        client: Client | str,
+        path: str,
+        *,
+        reentrant: bool = True,
+        label: str | None = None,
+        naming: Literal["curator", "kazoo"] = "curator",
+    ) -> None:
+        lock = _zklock.Mutex(source(client), path, reentrant=reentrant, label=label, naming=naming)
+        super().__init__(lock, reentrant)
+
+
+@final
+class ReadWriteLock:
+    """A fair, reentrant read/write lock. See `zklock.ReadWriteLock`, which says more.
+
+    >>> catalogue = aio.ReadWriteLock(client, "/locks/catalogue")
+    >>> async with catalogue.read_lock:
+    ...     print("reading, with others")
+    reading, with others
+
+    A task that holds the write lock may take the read lock as well, and keeps it when it releases the write
+    lock. The other way round is refused with `UpgradeRefused`.
+    """
+
+    __slots__ = ("__weakref__", "_lock", "_read_lock", "_write_lock")
+
+    def __init__(
+        self,
+        client: Client | str,
+        path: str,
+        *,
+        label: str | None = None,
+        naming: Literal["curator", "kazoo"] = "curator",
+    ) -> None:
+        self._lock = _zklock.ReadWriteLock(source(client), path, label=label, naming=naming)
+        self._read_lock = Lock(self._lock.read_lock)
+        self._write_lock = Lock(self._lock.write_lock)
+
+    @property
+    def path(self) -> str:
+        """The lock path."""
+        return self._lock.path
+
+    @property
+    def read_lock(self) -> Lock:
+        """The half that is held together with other readers."""
+        return self._read_lock
+
+    @property
+    def write_lock(self) -> Lock:
+        """The half that is held alone."""
+        return self._write_lock
+
     def __repr__(self) -> str:
         return represent(self._lock)
-
-    async def _start(self, owner: _zklock.Owner, patience: _zklock.Patience) -> Lease:
-        return Lease(await outcome(_zklock.start_acquire(self._lock, owner, patience)), owner)
-
-    def _check_owned(self) -> bool:
-        return _zklock.owned_by(self._lock, self._caller())

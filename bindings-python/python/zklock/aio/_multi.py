@@ -7,13 +7,12 @@ from typing import final
 
 from zklock import _zklock
 from zklock.aio._acquirable import Acquirable
-from zklock.aio._leases import Leases
+from zklock.aio._lease import Leases
 from zklock.aio._lock import Lock
-from zklock.aio._tasks import outcome, represent
 
 
 @final
-class MultiLock(Acquirable[Leases]):
+class MultiLock(Acquirable[_zklock.Leases, Leases]):
     """Several locks taken as one: all, or none. See `zklock.MultiLock`, which says more.
 
     >>> async with aio.MultiLock([lock, catalogue.write_lock]) as leases:
@@ -21,31 +20,21 @@ class MultiLock(Acquirable[Leases]):
     2
     """
 
-    __slots__ = ("_lock", "_members")
+    __slots__ = ("_locks",)
 
     def __init__(self, locks: Iterable[Lock]) -> None:
-        super().__init__(reentrant=True)
-        self._members = [_inner(lock) for lock in locks]
-        self._lock = _zklock.MultiLock(self._members)
+        self._locks = _zklock.MultiLock(map(_inner, locks))
+        super().__init__(self._locks, Leases)
 
     @property
     def paths(self) -> list[str]:
         """The locks' paths, in the order in which they are taken."""
-        return self._lock.paths
+        return self._locks.paths
 
     @property
     def leases(self) -> Leases | None:
         """The calling task's newest leases of this object that have not been released, or None."""
         return self._newest()
-
-    def __repr__(self) -> str:
-        return represent(self._lock)
-
-    async def _start(self, owner: _zklock.Owner, patience: _zklock.Patience) -> Leases:
-        return Leases(await outcome(_zklock.start_acquire_all(self._lock, owner, patience)), owner)
-
-    def _check_owned(self) -> bool:
-        return all(_zklock.owned_by(member, self._caller()) for member in self._members)
 
 
 def _inner(lock: Lock) -> _zklock.Lock:

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Generic, TypeVar
 from weakref import ref
 
 from zklock import _zklock
-from zklock._errors import Forked, LockLost, NotHeld
-from zklock.aio._lease import Lease
-from zklock.aio._leases import Leases
-
-# The result of one acquire.
-L = TypeVar("L", Lease, Leases)
+from zklock._errors import Forked, NotHeld
+from zklock.aio._lease import Lease, Leases
 
 
-class Scope(Generic[L]):
+class Scope:
     """The body of an `async with` block. On a loss its task is cancelled, as by `asyncio.timeout`."""
 
-    __slots__ = ("__weakref__", "_cancelled", "_cancelling", "_notices", "_open", "_owner", "_task", "lease")
+    __slots__ = ("__weakref__", "_cancelled", "_cancelling", "_lease", "_notices", "_open", "_task")
 
-    def __init__(self, lease: L, owner: _zklock.Owner) -> None:
-        self.lease: L = lease
-        self._owner = owner
+    def __init__(self, lease: Lease | Leases) -> None:
+        self._lease = lease
         self._task = asyncio.current_task()
         self._cancelling = 0 if self._task is None else self._task.cancelling()
         self._open = True
@@ -36,7 +30,7 @@ class Scope(Generic[L]):
             if scope is not None:
                 scope._cancel()
 
-        self._notices = lease._watch(lost)
+        self._notices = [each.on_lost(lost) for each in (lease if isinstance(lease, Leases) else [lease])]
 
     def _cancel(self) -> None:
         if self._open and not self._cancelled and self._task is not None:
@@ -48,23 +42,12 @@ class Scope(Generic[L]):
         self._open = False
         for notice in self._notices:
             notice.cancel()
-        loss = self._loss()
+        leaving = _zklock.Leaving(self._lease._inner)
         # The body may have released it, and a forked child does not own it.
         with suppress(NotHeld, Forked):
-            await self.lease.release()
+            await self._lease.release()
         # Only we cancelled the task: no one else asked for it.
         ours = False
         if self._cancelled and self._task is not None:
             ours = self._task.uncancel() <= self._cancelling and isinstance(raised, asyncio.CancelledError)
-        noticed = isinstance(raised, LockLost)
-        if loss is not None and (raised is None or ours or (isinstance(raised, Exception) and not noticed)):
-            raise loss from raised
-
-    def _loss(self) -> LockLost | None:
-        try:
-            self.lease.check()
-        except LockLost as loss:
-            return loss
-        except (NotHeld, Forked):
-            pass
-        return None
+        leaving.end(raised, ours)

@@ -7,9 +7,9 @@ from typing import Any, final
 
 from zklock import _zklock
 from zklock.aio._client import Client, source
-from zklock.aio._leases import Leases
+from zklock.aio._lease import Leases
 from zklock.aio._lock import Lock
-from zklock.aio._tasks import outcome, this_task
+from zklock.aio._tasks import outcome
 
 
 @final
@@ -61,7 +61,7 @@ class Semaphore(Lock):
 
         Arguments and exceptions are those of `zklock.Semaphore.acquire_many`.
         """
-        return self._acquire_many(this_task(), count, _zklock.Patience(blocking, timeout))
+        return self._acquire_many(count, _zklock.Patience(blocking, timeout))
 
-    async def _acquire_many(self, owner: _zklock.Owner, count: int, patience: _zklock.Patience) -> Leases:
-        return Leases(await outcome(_zklock.start_acquire_many(self._semaphore, count, patience)), owner)
+    async def _acquire_many(self, count: int, patience: _zklock.Patience) -> Leases:
+        return Leases(await outcome(_zklock.start_acquire_many(self._semaphore, count, patience)))

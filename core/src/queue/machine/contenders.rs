@@ -36,14 +36,14 @@ impl Queue {
             Stage::Queued(place) => {
                 let name = place.name.clone();
                 self.joins.remove(id);
-                self.doom(name, None);
+                self.doom(name);
             }
         }
     }
 
     /// Gives up a place in the queue, to join again.
     pub(super) fn begin_anew(&mut self, id: JoinId, name: &NodeName) {
-        self.doom(name.clone(), None);
+        self.doom(name.clone());
         if let Some(join) = self.joins.get_mut(id) {
             join.stage = Stage::Idle;
             join.uuid = None;

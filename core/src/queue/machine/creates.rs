@@ -25,8 +25,8 @@ impl Queue {
 
     fn create(&mut self, id: JoinId) {
         let ticket = self.ticket();
-        let writers_place = match self.joins.get(&id).map(|join| join.intent) {
-            Some(Intent::Downgrade(writer)) => self.held_place(writer),
+        let writers_place = match self.joins.get(&id).map(|join| &join.intent) {
+            Some(Intent::Downgrade(writer)) if self.holder(writer).is_some() => Some(writer.sequence()),
             _ => None,
         };
         let (Some(join), Some(mint)) = (self.joins.get_mut(id), self.mint.as_mut()) else { return };
@@ -103,7 +103,7 @@ impl Queue {
         join.stage = Stage::Queued(Place { name: name.clone(), czxid, created, confirmed: false });
         if join.leaving {
             self.joins.remove(id);
-            self.doom(name, None);
+            self.doom(name);
         } else if name.is_at_the_end() {
             self.refuse(id, Refusal::SequenceExhausted);
         } else if self.out_of_place(id, &name) {
@@ -145,7 +145,7 @@ impl Queue {
             Outcome::Refused(refusal) => {
                 join.stage = Stage::Idle;
                 self.refuse(id, refusal);
-                self.doom(name, None);
+                self.doom(name);
             }
         }
         self.want(Look::Plain);

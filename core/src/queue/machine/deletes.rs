@@ -1,31 +1,35 @@
 //! Releases and deletes: a node that is no longer wanted is deleted until it or the session is gone (rules 9 and 13).
 
 use super::super::action::Action;
-use super::super::event::{JoinId, Outcome, Ticket};
+use super::super::event::{Outcome, Ticket};
 use super::super::name::NodeName;
-use super::join::{Join, Stage};
 use super::state::{Doomed, Queue};
 
 impl Queue {
-    pub(super) fn release(&mut self, id: JoinId) {
-        let downgrading = self.is_downgrading(id);
-        match self.joins.get_mut(id) {
-            // The reader that takes its place must exist before it goes, or a writer could slip in between (rule 4).
-            Some(join @ Join { stage: Stage::Held(_), .. }) if downgrading => join.leaving = true,
-            Some(Join { stage: Stage::Held(place), .. }) => {
-                let name = place.name.clone();
-                self.joins.remove(id);
-                self.doom(name, Some(id));
-            }
+    pub(super) fn release(&mut self, name: NodeName) {
+        let Some(id) = self.holder(&name) else {
             // Already lost: the node is gone.
-            _ => self.actions.push_back(Action::Released(id)),
+            return self.actions.push_back(Action::Released(name));
+        };
+        // The reader that takes its place must exist before it goes, or a writer could slip in between (rule 4).
+        if self.is_downgrading(&name) {
+            if let Some(join) = self.joins.get_mut(id) {
+                join.leaving = true;
+            }
+            return;
         }
+        self.joins.remove(id);
+        self.doom_as(name, true);
     }
 
-    /// Takes a node out of the line, to be deleted; a hold ends with it, if there is one.
-    pub(super) fn doom(&mut self, name: NodeName, release: Option<JoinId>) {
+    /// Takes a node out of the line, to be deleted. No one holds through it.
+    pub(super) fn doom(&mut self, name: NodeName) {
+        self.doom_as(name, false);
+    }
+
+    fn doom_as(&mut self, name: NodeName, released: bool) {
         self.line.remove(&name);
-        self.doomed.entry(name).or_insert(Doomed { ticket: None, release, refused: false });
+        self.doomed.entry(name).or_insert(Doomed { ticket: None, released, refused: false });
     }
 
     pub(super) fn send_deletes(&mut self) {
@@ -44,9 +48,7 @@ impl Queue {
 
     pub(super) fn deleted(&mut self, ticket: Ticket, outcome: &Outcome<()>) {
         let sent = |doomed: &Doomed| doomed.ticket == Some(ticket);
-        let Some((name, doomed)) = self.doomed.iter_mut().find(|(_, doomed)| sent(doomed)) else {
-            return;
-        };
+        let Some((name, doomed)) = self.doomed.iter_mut().find(|(_, doomed)| sent(doomed)) else { return };
         match outcome {
             Outcome::Lost => {
                 doomed.ticket = None;
@@ -56,7 +58,9 @@ impl Queue {
             Outcome::Refused(_) => {
                 doomed.ticket = None;
                 doomed.refused = true;
-                self.actions.extend(doomed.release.take().map(Action::Released));
+                if std::mem::take(&mut doomed.released) {
+                    self.actions.push_back(Action::Released(name.clone()));
+                }
                 return;
             }
             Outcome::Done(()) | Outcome::NoNode => {}
@@ -64,8 +68,8 @@ impl Queue {
         let name = name.clone();
         // The watch on the node, if any, went with it.
         self.watches.remove(&name);
-        if let Some(Doomed { release: Some(id), .. }) = self.doomed.remove(&name) {
-            self.actions.push_back(Action::Released(id));
+        if self.doomed.remove(&name).is_some_and(|doomed| doomed.released) {
+            self.actions.push_back(Action::Released(name));
         }
     }
 

@@ -6,7 +6,7 @@ use super::join::{Join, Stage};
 use super::state::Queue;
 
 impl Queue {
-    pub(super) fn downgrade(&mut self, reader: JoinId, writer: JoinId) {
+    pub(super) fn downgrade(&mut self, reader: JoinId, writer: NodeName) {
         let Some(join) = self.joins.get_mut(reader) else { return };
         join.intent = Intent::Downgrade(writer);
         if let Stage::Queued(place) = &join.stage {
@@ -15,43 +15,47 @@ impl Queue {
         }
     }
 
-    /// The sequence number of a holder.
-    pub(super) fn held_place(&self, holder: JoinId) -> Option<u64> {
-        match &self.joins.get(&holder)?.stage {
-            Stage::Held(place) => Some(place.name.sequence()),
-            _ => None,
-        }
+    /// The contender whose hold this node identifies.
+    pub(super) fn holder(&self, name: &NodeName) -> Option<JoinId> {
+        let id = *self.line.get(name)?;
+        self.joins.get(&id)?.is_held().then_some(id)
     }
 
     /// Whether a reader is on its way into the place of this writer.
-    pub(super) fn is_downgrading(&self, writer: JoinId) -> bool {
+    pub(super) fn is_downgrading(&self, writer: &NodeName) -> bool {
         let pending = |join: &Join| !join.leaving && !join.is_held();
-        self.joins.active().any(|(_, join)| join.intent == Intent::Downgrade(writer) && pending(join))
+        self.joins.active().any(|(_, join)| join.takes_place_of(writer) && pending(join))
     }
 
     /// Releases the writers that waited for a reader in their place and no longer need to. Returns whether there were
     /// any.
     pub(super) fn finish_releases(&mut self) -> bool {
-        let released = |join: &Join| join.leaving && join.is_held();
-        let due: Vec<_> = self.joins.active().filter(|(_, join)| released(join)).map(|(id, _)| id).collect();
-        let due: Vec<_> = due.into_iter().filter(|id| !self.is_downgrading(*id)).collect();
-        for id in &due {
-            self.release(*id);
+        let released = |(_, join): (JoinId, &Join)| match &join.stage {
+            Stage::Held(place) if join.leaving && !self.is_downgrading(&place.name) => {
+                Some(place.name.clone())
+            }
+            _ => None,
+        };
+        let due: Vec<_> = self.joins.active().filter_map(released).collect();
+        let any = !due.is_empty();
+        for name in due {
+            self.release(name);
         }
-        !due.is_empty()
+        any
     }
 
     /// A reader in the place of a writer that its owner holds needs nothing but its node. It keeps the writer's token.
     pub(super) fn grant_downgrades(&mut self) {
-        let placed = |join: &Join| match (&join.stage, join.intent) {
-            (Stage::Queued(_), Intent::Downgrade(writer)) => match &self.joins.get(&writer)?.stage {
-                Stage::Held(place) => Some(place.czxid),
-                _ => None,
-            },
+        let placed = |(id, join): (JoinId, &Join)| match (&join.stage, &join.intent) {
+            (Stage::Queued(_), Intent::Downgrade(writer)) => {
+                match &self.joins.get(&self.holder(writer)?)?.stage {
+                    Stage::Held(place) => Some((id, place.czxid)),
+                    _ => None,
+                }
+            }
             _ => None,
         };
-        let due: Vec<_> =
-            self.joins.active().filter_map(|(id, join)| placed(join).map(|czxid| (id, czxid))).collect();
+        let due: Vec<_> = self.joins.active().filter_map(placed).collect();
         for (id, czxid) in due {
             self.hold(id, Some(czxid));
         }
@@ -60,18 +64,18 @@ impl Queue {
     /// Whether a reader that belongs in a writer's place stands elsewhere, because it was created before the writer
     /// held, or the writer is lost, so that another contender may hold behind the reader's place.
     pub(super) fn out_of_place(&self, id: JoinId, name: &NodeName) -> bool {
-        match self.joins.get(&id).map(|join| join.intent) {
-            Some(Intent::Downgrade(writer)) => self.held_place(writer) != Some(name.sequence()),
+        match self.joins.get(&id).map(|join| &join.intent) {
+            Some(Intent::Downgrade(writer)) => {
+                self.holder(writer).is_none() || writer.sequence() != name.sequence()
+            }
             _ => false,
         }
     }
 
     /// A writer is lost: readers that wait in its place no longer have a right to it.
-    pub(super) fn displace_readers(&mut self, writer: JoinId) {
+    pub(super) fn displace_readers(&mut self, writer: &NodeName) {
         let waits = |(id, join): (JoinId, &Join)| match &join.stage {
-            Stage::Queued(place) if join.intent == Intent::Downgrade(writer) => {
-                Some((id, place.name.clone()))
-            }
+            Stage::Queued(place) if join.takes_place_of(writer) => Some((id, place.name.clone())),
             _ => None,
         };
         let readers: Vec<_> = self.joins.active().filter_map(waits).collect();

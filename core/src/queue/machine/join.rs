@@ -50,6 +50,11 @@ impl Join {
     pub(super) fn is_held(&self) -> bool {
         matches!(self.stage, Stage::Held(_))
     }
+
+    /// Whether this is a reader that belongs in this writer's place.
+    pub(super) fn takes_place_of(&self, writer: &NodeName) -> bool {
+        matches!(&self.intent, Intent::Downgrade(of) if of == writer)
+    }
 }
 
 /// Whether two contenders cannot hold at the same time.

@@ -79,7 +79,7 @@ impl Queue {
         }
         let Children { others, orphans, found } = self.sort_out(children);
         for orphan in orphans {
-            self.doom(orphan, None);
+            self.doom(orphan);
         }
         if others.last().is_some_and(NodeName::is_at_the_end) {
             self.refuse_all(&Refusal::SequenceExhausted);

@@ -38,19 +38,19 @@ impl Queue {
         self.child_watch = None;
         self.making_parents = None;
         self.doubt = 0;
-        for (_, doomed) in std::mem::take(&mut self.doomed) {
-            self.actions.extend(doomed.release.map(Action::Released));
-        }
+        let doomed = std::mem::take(&mut self.doomed).into_iter();
+        let released = doomed.filter(|(_, doomed)| doomed.released);
+        self.actions.extend(released.map(|(name, _)| Action::Released(name)));
         let (last_ticket, actions) = (self.last_ticket, &mut self.actions);
-        self.joins.retain(|id, join| {
+        self.joins.retain(|_, join| {
             join.uuid = None;
             if matches!(join.intent, Intent::Downgrade(_)) {
                 join.intent = Intent::Wait;
             }
-            match join.stage {
-                Stage::Held(_) => {
-                    let lost = if join.leaving { Action::Released(*id) } else { Action::NodeLost(*id) };
-                    actions.push_back(lost);
+            match &join.stage {
+                Stage::Held(place) => {
+                    let lost = if join.leaving { Action::Released } else { Action::NodeLost };
+                    actions.push_back(lost(place.name.clone()));
                     return false;
                 }
                 Stage::Looking(_) => join.stage = Stage::Looking(last_ticket),

@@ -52,8 +52,8 @@ pub(super) enum Look {
 pub(super) struct Doomed {
     /// The delete under way, if any.
     pub(super) ticket: Option<Ticket>,
-    /// The hold that ends with it.
-    pub(super) release: Option<JoinId>,
+    /// Its hold was released, and the caller that released it waits until the node is deleted.
+    pub(super) released: bool,
     /// The server refused: tried again at the next look.
     pub(super) refused: bool,
 }
@@ -100,8 +100,8 @@ impl Queue {
             Event::Join(join, naming, kind, intent) => self.join(join, naming, kind, intent),
             Event::Downgrade(reader, writer) => self.downgrade(reader, writer),
             Event::Leave(join) => self.leave(join),
-            Event::Release(join) => self.release(join),
-            Event::Guard(join) => self.guard(join),
+            Event::Release(name) => self.release(name),
+            Event::WatchHold(name) => self.watch_hold(&name),
             Event::SessionBegan(seed) => drop(self.mint.get_or_insert_with(|| Mint::new(seed))),
             Event::SessionLost => self.session_lost(),
             Event::Connected => self.connected(),

@@ -64,10 +64,10 @@ impl Queue {
             return;
         };
         if join.is_held() {
-            let action = if join.leaving { Action::Released(id) } else { Action::NodeLost(id) };
+            let lost = if join.leaving { Action::Released } else { Action::NodeLost };
             self.joins.remove(id);
-            self.actions.push_back(action);
-            self.displace_readers(id);
+            self.actions.push_back(lost(name.clone()));
+            self.displace_readers(name);
         } else {
             join.stage = Stage::Idle;
             join.uuid = None;
@@ -75,8 +75,9 @@ impl Queue {
     }
 
     /// A holder has held for long enough to watch its own node (rule 12).
-    pub(super) fn guard(&mut self, id: JoinId) {
-        if let Some(Join { stage: Stage::Held(place), .. }) = self.joins.get_mut(id) {
+    pub(super) fn watch_hold(&mut self, name: &NodeName) {
+        let join = self.holder(name).and_then(|id| self.joins.get_mut(id));
+        if let Some(Join { stage: Stage::Held(place), .. }) = join {
             place.confirmed = true;
         }
     }

@@ -1,115 +1,14 @@
-//! What lies between a client's driver and the ensemble: the client crate with its session, a connection, and the
-//! server at its other end, which may lag behind the leader.
+//! The client crate's session: what it keeps over reconnections, and how it ends.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::server::{CHILDREN, Failure, Fired, Permission, Server, SessionId, Zxid};
-use zklock::queue::{Event, NodeName, Outcome, Refusal, Ticket};
+use zklock::queue::{Event, Outcome, Ticket};
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Request {
-    Create(Ticket, String),
-    CreateInPlace(Ticket, String),
-    MakeParents(Ticket),
-    Sync,
-    List(Ticket),
-    ListAndWatch(Ticket),
-    Verify(Ticket, String),
-    Watch(Ticket, String),
-    Unwatch(String),
-    Delete(Ticket, String),
-    /// A transaction that checks nodes: a committed write, whatever its result.
-    Heartbeat(Vec<NodeName>),
-}
+use super::connection::{Connection, Message};
+use super::request::{Request, Sent};
+use super::server::{Fired, Server, SessionId, Zxid};
 
-impl Request {
-    /// What this request sets a watch on.
-    fn watches(&self) -> Option<(Ticket, &str)> {
-        match self {
-            Self::Watch(ticket, name) => Some((*ticket, name)),
-            Self::ListAndWatch(ticket) => Some((*ticket, CHILDREN)),
-            _ => None,
-        }
-    }
-
-    /// Whether this answer proves that the session still existed.
-    fn is_proved_by(&self, answer: Option<&Event>) -> bool {
-        let done = matches!(
-            answer,
-            Some(Event::Created(_, Outcome::Done(_)) | Event::Deleted(_, Outcome::Done(())))
-        );
-        done || matches!(self, Self::Heartbeat(_))
-    }
-
-    fn needs(&self) -> Option<Permission> {
-        match self {
-            Self::Create(..) | Self::CreateInPlace(..) | Self::MakeParents(_) => Some(Permission::Create),
-            Self::List(_) | Self::ListAndWatch(_) => Some(Permission::List),
-            Self::Verify(..) | Self::Watch(..) => Some(Permission::Read),
-            Self::Sync | Self::Unwatch(_) | Self::Delete(..) | Self::Heartbeat(_) => None,
-        }
-    }
-
-    fn refused(&self) -> Option<Event> {
-        let refusal = Refusal::NotAuthorized;
-        match self {
-            Self::Create(ticket, _) | Self::CreateInPlace(ticket, _) => {
-                Some(Event::Created(*ticket, Outcome::Refused(refusal)))
-            }
-            Self::MakeParents(ticket) => Some(Event::ParentsMade(*ticket, Outcome::Refused(refusal))),
-            Self::List(ticket) | Self::ListAndWatch(ticket) => {
-                Some(Event::Listed(*ticket, Outcome::Refused(refusal)))
-            }
-            Self::Verify(ticket, _) => Some(Event::Verified(*ticket, Outcome::Refused(refusal))),
-            Self::Watch(ticket, _) => Some(Event::Watched(*ticket, Outcome::Refused(refusal))),
-            Self::Sync | Self::Unwatch(_) | Self::Delete(..) | Self::Heartbeat(_) => None,
-        }
-    }
-
-    /// What the driver hears when no reply comes.
-    fn lost(&self) -> Option<Event> {
-        match self {
-            Self::Create(ticket, _) | Self::CreateInPlace(ticket, _) => {
-                Some(Event::Created(*ticket, Outcome::Lost))
-            }
-            Self::MakeParents(ticket) => Some(Event::ParentsMade(*ticket, Outcome::Lost)),
-            Self::List(ticket) | Self::ListAndWatch(ticket) => Some(Event::Listed(*ticket, Outcome::Lost)),
-            Self::Verify(ticket, _) => Some(Event::Verified(*ticket, Outcome::Lost)),
-            Self::Watch(ticket, _) => Some(Event::Watched(*ticket, Outcome::Lost)),
-            Self::Delete(ticket, _) => Some(Event::Deleted(*ticket, Outcome::Lost)),
-            Self::Sync | Self::Unwatch(_) | Self::Heartbeat(_) => None,
-        }
-    }
-}
-
-/// A request and the number of the connection that it was meant for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Sent {
-    pub(crate) request: Request,
-    pub(crate) connection: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Message {
-    /// The reply to the oldest request that has none, with the server's transaction number.
-    Reply(Option<Event>, Zxid),
-    Fired(String, Fired),
-    /// The server closed the connection.
-    Closed,
-}
-
-/// A connection, with the server at its other end.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Connection {
-    /// The last transaction that the server applied.
-    at: Zxid,
-    requests: VecDeque<Sent>,
-    replies: VecDeque<Message>,
-    watches: BTreeSet<String>,
-    closed: bool,
-}
-
-/// What the driver hears from its session, in order.
+/// What the driver is told by its session, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum News {
     Connected,
@@ -139,10 +38,10 @@ pub(crate) struct Session {
     connection: Option<Connection>,
     /// Requests of the last connection, which its server may still carry out until the session moves.
     ghosts: VecDeque<Sent>,
-    /// What the ghosts were when the session moved. Their server may take the session back, and carry them out, if the
-    /// client had first tried to come back there: its request to connect waits with them.
+    /// The ghosts at the time when the session moved. Their server may take the session back, and carry them out, if
+    /// the client had first tried to reconnect there: its connect request waits with them.
     stale: VecDeque<Sent>,
-    /// The last transaction that a *reply* told of. The crate does not learn it from watch events, and the ensemble
+    /// The last transaction that a *reply* reported. The crate does not learn it from watch events, and the ensemble
     /// only refuses to serve it from a server that is behind this.
     seen: Zxid,
     /// Acknowledged watches, each with the connection number of the task that waits for it.
@@ -236,7 +135,7 @@ impl Session {
         self.connection.iter().flat_map(|connection| &connection.watches).cloned().collect()
     }
 
-    /// Watches that the driver asked for and did not drop, acknowledged or not.
+    /// Watches that the driver requested and did not drop, acknowledged or not.
     pub(crate) fn wanted_watches(&self) -> Vec<&str> {
         let pending = self.outbox.iter().chain(&self.written).filter_map(|sent| sent.request.watches());
         let pending = pending.filter(|(ticket, _)| !self.cancelled.contains(ticket)).map(|(_, name)| name);
@@ -266,7 +165,7 @@ impl Session {
         self.outbox.iter().chain(&self.written).any(is_it)
     }
 
-    /// Asks the server to drop a watch, unless somebody else here wants it.
+    /// Asks the server to drop a watch, unless something else here wants it.
     fn remove_watch(&mut self, name: String, connection: u64) {
         let wanted = self.wanted_watches().contains(&name.as_str());
         if !wanted && !self.terminated {
@@ -339,7 +238,7 @@ impl Session {
                         (true, false) => drop(self.watchers.insert(ticket, (name.to_owned(), connection))),
                         (false, _) => {}
                     }
-                    // Its task was aborted: nobody hears the outcome.
+                    // Its task was aborted: the outcome reaches no one.
                     if cancelled {
                         return;
                     }
@@ -393,8 +292,8 @@ impl Session {
         }
     }
 
-    /// A server that the session has left takes it back, and carries out the requests that it had of it. The server
-    /// that the client is on now closes the connection.
+    /// A server that the session has left takes it back, and carries out the requests that it had received from it. The
+    /// server to which the client is now connected closes the connection.
     pub(crate) fn take_back(&mut self, server: &mut Server) {
         let stale = std::mem::take(&mut self.stale);
         let Some(current) = self.connection.as_mut().filter(|_| !stale.is_empty()) else { return };
@@ -409,7 +308,7 @@ impl Session {
         current.replies.push_back(Message::Closed);
     }
 
-    /// Enough time passes that no server has anything of the session's past any more.
+    /// Enough time passes that no server has anything left from the session's past.
     pub(crate) fn forget_the_past(&mut self) {
         self.stale.clear();
     }
@@ -443,7 +342,7 @@ impl Session {
         connection
     }
 
-    /// The server said that the session is over. What was not written is lost, and the driver may hear of that.
+    /// The server said that the session is over. What was not written is lost, and the driver may be told so.
     fn expire(&mut self, news: &mut VecDeque<News>) {
         self.terminated = true;
         news.push_back(News::Expired);
@@ -453,7 +352,7 @@ impl Session {
     }
 
     /// The crate gives the session up by itself, while it has no connection. What was not written is forgotten, and the
-    /// driver does not hear of it: it aborts its tasks when a session ends.
+    /// driver is not told: it aborts its tasks when a session ends.
     pub(crate) fn give_up(&mut self, news: &mut VecDeque<News>) {
         if !self.is_up() && !self.terminated {
             self.terminated = true;
@@ -472,119 +371,6 @@ impl Session {
     }
 }
 
-/// What the driver makes of a create's answer: a node that exists may be its own.
-fn created(made: Result<(String, Zxid), Failure>) -> Outcome<(String, Zxid)> {
-    match made {
-        Ok(node) => Outcome::Done(node),
-        Err(Failure::NoNode) => Outcome::NoNode,
-        Err(Failure::NodeExists) => Outcome::Lost,
-    }
-}
-
 fn report(sent: &Sent, news: &mut VecDeque<News>) {
     news.extend(sent.request.lost().map(|event| News::Queue { connection: sent.connection, event }));
-}
-
-impl Connection {
-    fn new(at: Zxid) -> Self {
-        Self {
-            at,
-            requests: VecDeque::new(),
-            replies: VecDeque::new(),
-            watches: BTreeSet::new(),
-            closed: false,
-        }
-    }
-
-    /// Applies the leader's transactions up to one; watches fire on the way.
-    fn apply_to(&mut self, to: Zxid, session: SessionId, server: &Server) {
-        while self.at < to && !self.closed {
-            self.at += 1;
-            let fired: Vec<_> = self
-                .watches
-                .iter()
-                .filter_map(|name| Some((name.clone(), server.fired(name, self.at)?)))
-                .collect();
-            for (name, fired) in fired {
-                self.watches.remove(&name);
-                self.replies.push_back(Message::Fired(name, fired));
-            }
-            if server.expired_at(session) == Some(self.at) {
-                self.closed = true;
-                self.replies.push_back(Message::Closed);
-            }
-        }
-    }
-
-    /// Does what a request asks for. Writes and syncs are answered when the server has caught up with the leader.
-    fn carry_out(&mut self, session: SessionId, request: Request, server: &mut Server) -> Option<Event> {
-        if server.forbidden.is_some() && server.forbidden == request.needs() {
-            return request.refused();
-        }
-        let event = match request {
-            Request::Create(ticket, prefix) => {
-                Event::Created(ticket, created(server.create_sequential(session, &prefix)))
-            }
-            Request::CreateInPlace(ticket, name) => {
-                let made = server.create(name.clone(), Some(session));
-                Event::Created(ticket, created(made.map(|zxid| (name, zxid))))
-            }
-            Request::Delete(ticket, name) => {
-                let outcome = if server.delete(&name).is_ok() { Outcome::Done(()) } else { Outcome::NoNode };
-                Event::Deleted(ticket, outcome)
-            }
-            Request::MakeParents(ticket) => {
-                server.make_directory();
-                Event::ParentsMade(ticket, Outcome::Done(()))
-            }
-            Request::Heartbeat(nodes) => {
-                self.apply_to(server.now, session, server);
-                return nodes.into_iter().find(|name| !server.exists(name.as_str())).map(Event::Missing);
-            }
-            Request::Sync => {
-                self.apply_to(server.now, session, server);
-                return None;
-            }
-            read => return self.read(session, read, server),
-        };
-        self.apply_to(server.now, session, server);
-        Some(event)
-    }
-
-    fn read(&mut self, session: SessionId, request: Request, server: &Server) -> Option<Event> {
-        match request {
-            Request::List(ticket) | Request::ListAndWatch(ticket) => {
-                let watched = request.watches().filter(|(_, name)| server.can_watch(name, self.at));
-                self.watches.extend(watched.map(|(_, name)| name.to_owned()));
-                let outcome = if server.has_directory_at(self.at) {
-                    Outcome::Done(server.children_at(self.at))
-                } else {
-                    Outcome::NoNode
-                };
-                Some(Event::Listed(ticket, outcome))
-            }
-            Request::Verify(ticket, name) => {
-                let outcome = match server.node_at(&name, self.at) {
-                    Some(node) => Outcome::Done((node.owner == Some(session)).then_some(node.made)),
-                    None => Outcome::NoNode,
-                };
-                Some(Event::Verified(ticket, outcome))
-            }
-            Request::Watch(ticket, name) => {
-                let outcome = match server.node_at(&name, self.at) {
-                    Some(_) => {
-                        self.watches.insert(name);
-                        Outcome::Done(())
-                    }
-                    None => Outcome::NoNode,
-                };
-                Some(Event::Watched(ticket, outcome))
-            }
-            Request::Unwatch(name) => {
-                self.watches.remove(&name);
-                None
-            }
-            write => unreachable!("{write:?} is no read"),
-        }
-    }
 }

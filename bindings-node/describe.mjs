@@ -1,0 +1,25 @@
+// Describes the addon that tools/build.py has compiled as `napi build` would. `napi build` itself always compiles for a
+// named target, apart from everything else, and could not share a build with the tests of Rust and Python.
+//
+//   node describe.mjs TYPES LIBRARY: the directory with the types that the macros wrote, and the compiled library
+
+import { execFileSync } from 'node:child_process';
+import { copyFile, mkdir, rename, writeFile } from 'node:fs/promises';
+import { argv } from 'node:process';
+
+import { generateTypeDef, parseTriple, readNapiConfig, writeJsBinding } from '@napi-rs/cli';
+
+const [typeDefDir, library] = argv.slice(2);
+const outputDir = 'native';
+
+const host = execFileSync('rustc', ['-vV'], { encoding: 'utf8' }).match(/^host: (.*)$/m)[1];
+const { binaryName, packageName, packageJson } = await readNapiConfig('package.json');
+const { exports: idents, dts } = await generateTypeDef({ typeDefDir, cwd: '.', declareBindingTarget: true });
+
+await mkdir(outputDir, { recursive: true });
+const addon = `${outputDir}/${binaryName}.${parseTriple(host).platformArchABI}.node`;
+// A process may have the old one loaded.
+await copyFile(library, `${addon}.new`);
+await rename(`${addon}.new`, addon);
+await writeFile(`${outputDir}/index.d.ts`, dts);
+await writeJsBinding({ platform: true, idents, binaryName, packageName, version: packageJson.version, outputDir });

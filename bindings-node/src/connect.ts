@@ -1,0 +1,92 @@
+import type { NativeConnectOptions } from '../native';
+
+import { bytesOf, checkIterable, checkNumber, checkObject, checkOptions, checkString } from './check';
+
+/** How to connect. */
+export interface ConnectOptions {
+  /**
+   * The session time-out to request, in ms: the server frees the locks of a client from which it has not heard for this
+   * long. The server may set another one. Default: 10 000.
+   */
+  sessionTimeout?: number | undefined;
+  /** How long to wait for the first answer from any server, in ms. Default: 10 000. */
+  connectTimeout?: number | undefined;
+  /**
+   * Credentials to present to the servers; for the scheme `digest`, `user:password`. A server accepts any password of
+   * that scheme: a wrong one only shows when a node refuses access.
+   */
+  auth?: readonly Credential[] | undefined;
+  /**
+   * Who may do what with the nodes that the client creates, parents included: `open`, the default, means everyone;
+   * `creator` means clients that present the same credentials; or rules as in ZooKeeper's command line,
+   * `digest:user:hash:cdrwa,world:anyone:r`. An operation that is not permitted rejects with `AuthFailedError`.
+   */
+  acl?: string | undefined;
+  /**
+   * A user and password for SASL (DIGEST-MD5). If the server refuses them, `connect()` rejects with `AuthFailedError`.
+   */
+  sasl?: Login | undefined;
+  /** Encrypts the connection to every server. Default: no encryption. */
+  tls?: TlsOptions | undefined;
+  /** A name for this client, shown to operators in the data of its nodes. */
+  label?: string | undefined;
+}
+
+/** A user and password for SASL. */
+export interface Login {
+  user: string;
+  password: string;
+}
+
+/** What encryption needs, in PEM. */
+export interface TlsOptions {
+  /**
+   * The certificates of the authorities to trust. A server's certificate must be for the name or address under which
+   * the client reaches it.
+   */
+  ca: string | Uint8Array;
+  /** The client's certificate, for servers that ask for one; needs `key`. */
+  cert?: string | Uint8Array | undefined;
+  /** Its private key. */
+  key?: string | Uint8Array | undefined;
+}
+
+/** A credential of one of ZooKeeper's authentication schemes. */
+export interface Credential {
+  scheme: string;
+  credential: string | Uint8Array;
+}
+
+const checks = {
+  sessionTimeout: checkNumber,
+  connectTimeout: checkNumber,
+  auth: checkIterable,
+  acl: checkString,
+  sasl: checkObject,
+  tls: checkObject,
+  label: checkString,
+};
+
+/** The options as the native half takes them: parts in order, credentials as bytes, certificates as text. */
+export function nativeOptions(options: ConnectOptions): NativeConnectOptions {
+  checkOptions(options, checks);
+  const { auth = [], sasl, tls, ...rest } = options;
+  const parts = { auth: Array.from(auth, credentialOf), sasl: sasl && loginOf(sasl), tls: tls && tlsOf(tls) };
+  return { ...rest, ...parts } as NativeConnectOptions;
+}
+
+function credentialOf({ scheme, credential }: Credential): [string, Uint8Array] {
+  checkString('auth: scheme', scheme);
+  return [scheme, bytesOf('auth: credential', credential)];
+}
+
+function loginOf({ user, password }: Login): [string, string] {
+  checkString('sasl: user', user);
+  checkString('sasl: password', password);
+  return [user, password];
+}
+
+function tlsOf({ ca, cert, key }: TlsOptions): (string | undefined)[] {
+  const text = (name: string, pem: string | Uint8Array) => new TextDecoder().decode(bytesOf(`tls: ${name}`, pem));
+  return [text('ca', ca), cert && text('cert', cert), key && text('key', key)];
+}

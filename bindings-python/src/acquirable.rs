@@ -1,0 +1,224 @@
+//! What a lock and a `MultiLock` have in common: owners, levels and scopes.
+
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use zklock::ErrorKind;
+use zklock::binding::Levels;
+
+use crate::arguments::{Owner, Patience, patience, this_thread};
+use crate::errors::{Failure, Result};
+use crate::level::Level;
+use crate::pending::{Operation, Pending};
+use crate::wait::block_on;
+
+/// What is acquired.
+pub(crate) trait Target: Send + Sync {
+    /// Begins to acquire it; the outcome is a `Level` of Python's.
+    fn acquire(&self, owner: zklock::Owner, patience: zklock::Patience) -> Operation;
+
+    /// Whether the owner holds it, through any object.
+    fn owned_by(&self, owner: zklock::Owner) -> zklock::Result<bool>;
+
+    /// Its name in messages.
+    fn name(&self) -> String;
+}
+
+/// A lock, or several locks taken as one.
+#[pyclass(frozen, subclass, module = "zklock._zklock")]
+pub(crate) struct Acquirable {
+    target: Box<dyn Target>,
+    /// Each with what the acquire returned, and with the scope that it began: here the two are the same object.
+    /// `zklock.aio` keeps its own objects.
+    levels: Levels<Py<PyAny>, Py<PyAny>>,
+}
+
+impl Acquirable {
+    pub(crate) fn new(target: impl Target + 'static, reentrant: bool) -> Self {
+        Self { target: Box::new(target), levels: Levels::new(reentrant) }
+    }
+
+    /// Acquires a level for the calling thread, perhaps as a scope.
+    fn take(&self, py: Python<'_>, patience: zklock::Patience, scope: bool) -> Result<Py<PyAny>> {
+        let owner = this_thread();
+        let lease = block_on(py, self.target.acquire(owner, patience))??(py)?;
+        let scope = scope.then(|| lease.clone_ref(py));
+        let held = level(lease.bind(py))?.0.clone();
+        self.levels.push(owner, held, lease.clone_ref(py), scope);
+        Ok(lease)
+    }
+
+    /// Ends a scope: the newest of the calling thread.
+    fn exit(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let Some((lease, _)) = self.levels.leave(this_thread()) else { return Ok(()) };
+        level(lease.bind(py))?.leave_scope(py, raised(exception).as_ref())
+    }
+
+    /// The newest level of an owner; without re-entry, of any.
+    pub(crate) fn newest(&self, py: Python<'_>, owner: zklock::Owner) -> Option<Py<PyAny>> {
+        self.levels.newest(owner, |lease| lease.clone_ref(py))
+    }
+
+    pub(crate) fn owned_by(&self, owner: zklock::Owner) -> Result<bool> {
+        Ok(self.levels.owned(self.target.owned_by(owner))?)
+    }
+
+    fn take_newest(&self, py: Python<'_>, owner: zklock::Owner, caller: &str) -> Result<Py<PyAny>> {
+        if let Some(lease) = self.levels.take(owner, |lease| lease.clone_ref(py)) {
+            return Ok(lease);
+        }
+        // In a forked child the caller is not at fault.
+        self.target.owned_by(owner)?;
+        Err(self.levels.not_held(caller, &self.target.name()).into())
+    }
+}
+
+/// The exception with which a `with` block ends.
+pub(crate) fn raised<'py>(exception: &Bound<'py, PyTuple>) -> Option<Bound<'py, PyAny>> {
+    exception.get_item(1).ok().filter(|value| !value.is_none())
+}
+
+/// What the calling thread has acquired.
+fn level<'a>(lease: &'a Bound<'_, PyAny>) -> PyResult<&'a Level> {
+    Ok(lease.cast::<Level>()?.get())
+}
+
+#[pymethods]
+impl Acquirable {
+    /// Acquire for the calling thread; False if that was not possible in time, and only then.
+    ///
+    /// >>> if lock.acquire(timeout=5):
+    /// ...     lock.release()
+    ///
+    /// `timeout` is in seconds and covers connecting, queueing and waiting together. -1 or None waits as
+    /// long as it takes: connection loss only lengthens the wait. 0 is the same as `blocking=False`: it
+    /// does not queue for a lock that is taken.
+    ///
+    /// Other threads run while this one waits. Ctrl-C is answered within 0.2 s and leaves the queue.
+    ///
+    /// Raises `BadArgument` for any other negative time-out, for NaN, and for a time-out together with
+    /// `blocking=False`; `UpgradeRefused` for a write lock whose read lock the caller holds;
+    /// `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within the
+    /// client's `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
+    #[pyo3(
+        signature = (blocking=true, timeout=-1.0),
+        text_signature = "($self, blocking=True, timeout=-1)"
+    )]
+    fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> Result<bool> {
+        match self.take(py, patience(blocking, timeout)?, false) {
+            Err(Failure::Zklock(error)) if error.kind() == ErrorKind::LockTimeout => Ok(false),
+            taken => taken.map(|_| true),
+        }
+    }
+
+    /// Undo the calling thread's newest acquire of this object. See `Lease.release`.
+    ///
+    /// >>> if lock.acquire(blocking=False):
+    /// ...     lock.release()
+    ///
+    /// With `reentrant=False`, and for a semaphore: undo the object's newest acquire, whoever calls.
+    ///
+    /// Raises `NotHeld` if there is none.
+    #[pyo3(signature = (wait=true))]
+    fn release(&self, py: Python<'_>, wait: bool) -> Result<()> {
+        let lease = self.take_newest(py, this_thread(), "thread")?;
+        level(lease.bind(py))?.release(py, wait)
+    }
+
+    /// A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
+    ///
+    /// >>> with lock.hold(timeout=5):
+    /// ...     print("held")
+    /// held
+    ///
+    /// The message says whether the lock was taken or the servers were unreachable.
+    #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
+    fn hold(slf: Py<Self>, timeout: Option<f64>) -> Result<Hold> {
+        Ok(Hold { lock: slf, patience: patience(true, timeout)? })
+    }
+
+    /// The levels of `zklock.aio` may be part of a reference cycle.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.levels.visit(|handle, scope| visit.call(handle).and_then(|()| visit.call(scope)))
+    }
+
+    fn __clear__(&self) {
+        self.levels.clear();
+    }
+
+    fn __enter__(&self, py: Python<'_>) -> Result<Py<PyAny>> {
+        self.take(py, zklock::Patience::Forever, true)
+    }
+
+    #[pyo3(signature = (*exception), text_signature = "($self, kind, value, trace, /)")]
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.exit(py, exception)
+    }
+}
+
+/// What the locks' `hold()` returns. Can be entered more than once.
+#[pyclass(frozen, module = "zklock._zklock")]
+pub(crate) struct Hold {
+    lock: Py<Acquirable>,
+    patience: zklock::Patience,
+}
+
+#[pymethods]
+impl Hold {
+    fn __enter__(&self, py: Python<'_>) -> Result<Py<PyAny>> {
+        self.lock.get().take(py, self.patience, true)
+    }
+
+    #[pyo3(signature = (*exception), text_signature = "($self, kind, value, trace, /)")]
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.lock.get().exit(py, exception)
+    }
+}
+
+/// Begin to acquire for `owner`.
+#[pyfunction]
+pub(crate) fn start_acquire(
+    py: Python<'_>,
+    lock: &Acquirable,
+    owner: &Owner,
+    patience: &Patience,
+) -> Result<Pending> {
+    Pending::start_operation(py, lock.target.acquire(owner.0, patience.0))
+}
+
+/// Keep what `owner` acquired, and the scope that it began, if any.
+#[pyfunction]
+#[pyo3(signature = (lock, owner, level, handle, scope))]
+pub(crate) fn push(
+    lock: &Acquirable,
+    owner: &Owner,
+    level: &Level,
+    handle: Py<PyAny>,
+    scope: Option<Py<PyAny>>,
+) {
+    lock.levels.push(owner.0, level.0.clone(), handle, scope);
+}
+
+/// What `owner` acquired last and has not released; without re-entry, what any owner has.
+#[pyfunction]
+pub(crate) fn newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Option<Py<PyAny>> {
+    lock.newest(py, owner.0)
+}
+
+/// The same, to be released; raises `NotHeld` if there is nothing.
+#[pyfunction]
+pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Py<PyAny>> {
+    lock.take_newest(py, owner.0, "task")
+}
+
+/// The scope that `owner` began last, which ends.
+#[pyfunction]
+pub(crate) fn leave(lock: &Acquirable, owner: &Owner) -> Option<Py<PyAny>> {
+    lock.levels.leave(owner.0).map(|(_, scope)| scope)
+}
+
+/// Whether `owner` holds the lock; without re-entry, whether it is held through this object.
+#[pyfunction]
+pub(crate) fn owned_by(lock: &Acquirable, owner: &Owner) -> Result<bool> {
+    lock.owned_by(owner.0)
+}

@@ -1,0 +1,193 @@
+//! What must be true in the world, after each step and at the end.
+
+use std::collections::BTreeSet;
+
+use zklock::queue::{JoinId, Kind, NodeName};
+
+use super::client::{Hold, Place, Told};
+use super::foreign::{Foreign, conflict};
+use super::server::CHILDREN;
+use super::world::World;
+
+impl World {
+    /// Checks what the applications were told.
+    pub(super) fn check(&mut self) -> Result<Vec<(usize, Told)>, String> {
+        let mut told = Vec::new();
+        for number in 0..self.clients.len() {
+            for news in std::mem::take(&mut self.clients[number].told) {
+                match news {
+                    Told::Granted(join) => self.check_grant(number, join)?,
+                    Told::Unfounded(join) => {
+                        return Err(format!("client {number} was granted {join:?} without a term"));
+                    }
+                    _ => {}
+                }
+                told.push((number, news));
+            }
+        }
+        self.check_exclusion()?;
+        Ok(told)
+    }
+
+    /// A grant is right if the client's term runs, the node is this session's own, and no node is before it with which
+    /// its owner cannot hold together.
+    fn check_grant(&self, number: usize, join: JoinId) -> Result<(), String> {
+        let client = &self.clients[number];
+        let Some(hold) = client.holds.values().find(|hold| hold.join == join) else {
+            return Ok(());
+        };
+        let who = format!("client {number} was granted {join:?} through {:?}", hold.node);
+        let node = &self.server.nodes[hold.node.as_str()];
+        let in_place = self.check_place(&who, hold)?;
+        // A reader in its writer's place keeps the writer's token.
+        if (node.made != hold.czxid && !in_place) || node.owner != Some(hold.session) {
+            return Err(format!("{who}, whose Stat is {node:?}"));
+        }
+        if node.deleted_by_operator {
+            return self.check_deleted(&who, hold);
+        }
+        if node.gone.is_some() {
+            return Err(format!("{who}, which it had deleted itself"));
+        }
+        // An operator deleted the writer: the grant comes too late, and the reader will find out.
+        if in_place && self.is_deleted(&hold.node) {
+            return Ok(());
+        }
+        for child in self.server.children_at(self.server.now) {
+            let before = |name: &NodeName| *name < hold.node && conflict(hold.kind, name.kind());
+            // A reader in the place of a writer that an operator deleted comes too late, and will find out.
+            let Some(name) = NodeName::parse(&child).filter(|name| before(name) && !self.is_deleted(name))
+            else {
+                continue;
+            };
+            if self.server.nodes[&child].owner != Some(hold.session) {
+                return Err(format!("{who}, behind {name:?} of somebody else"));
+            }
+            // A second node of the contender that was granted is an orphan, and goes.
+            let wanted = |other| {
+                let holds = || client.holds.values().any(|hold| hold.join == other);
+                other != join && (client.waiting.contains_key(&other) || holds())
+            };
+            if name.sequence() != hold.node.sequence() && client.made_for(&child).is_some_and(wanted) {
+                return Err(format!("{who}, behind {name:?} of its own"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A downgrade lets no one in between: it keeps the writer's place, unless that is lost. Returns whether it has it.
+    fn check_place(&self, who: &str, hold: &Hold) -> Result<bool, String> {
+        let Some(Place { session, sequence, late }) = hold.place else { return Ok(false) };
+        let same = |name: &str| NodeName::parse(name).is_some_and(|name| name.sequence() == sequence);
+        let lost = self.server.nodes.iter().any(|(name, node)| node.deleted_by_operator && same(name));
+        if hold.node.sequence() == sequence {
+            Ok(true)
+        } else if session != hold.session || lost || late {
+            Ok(false)
+        } else {
+            Err(format!("{who}, and not in the writer's place {sequence}"))
+        }
+    }
+
+    /// It cannot be promised that a holder whose node an operator deletes is told before the next one holds. But a
+    /// waiter whose node was deleted while it stood behind another client's must not be granted the lock (rule 6).
+    fn check_deleted(&self, who: &str, hold: &Hold) -> Result<(), String> {
+        let node = &self.server.nodes[hold.node.as_str()];
+        let stood_before = |name: &NodeName| {
+            let other = &self.server.nodes[name.as_str()];
+            *name < hold.node
+                && (other.owner == node.owner || conflict(hold.kind, name.kind()))
+                && other.gone.is_none_or(|gone| gone > node.made)
+                // In a directory created anew the numbers begin at zero again.
+                && node.gone.is_none_or(|gone| other.made < gone)
+        };
+        let names = self.server.nodes.keys().filter_map(|name| NodeName::parse(name));
+        let mut before: Vec<_> = names.filter(stood_before).collect();
+        before.sort();
+        // Behind a node of our own client no server is asked: neither by the adjacent hand-off nor by readers that are
+        // granted together.
+        let owner = |name: &NodeName| self.server.nodes[name.as_str()].owner;
+        let nearest = before.iter().rev().take_while(|name| owner(name) != node.owner);
+        for other in nearest {
+            if self.server.nodes[other.as_str()].gone.is_none_or(|gone| node.gone < Some(gone)) {
+                return Err(format!("{who}, which was deleted while it waited behind {other:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an operator deleted a node, or the node of the writer whose place it took.
+    fn is_deleted(&self, name: &NodeName) -> bool {
+        let same =
+            |other: &str| NodeName::parse(other).is_some_and(|other| other.sequence() == name.sequence());
+        self.server.nodes.iter().any(|(other, node)| node.deleted_by_operator && same(other))
+    }
+
+    /// All that believe they hold can hold together. A holder does not count if an operator deleted its node, or that
+    /// of the writer whose place it took.
+    fn check_exclusion(&self) -> Result<(), String> {
+        let stands = |node: &NodeName| !self.is_deleted(node);
+        let mut holders: Vec<(Option<usize>, &NodeName, Kind)> = Vec::new();
+        for (number, client) in self.clients.iter().enumerate() {
+            let held = client.believed().filter(|hold| stands(&hold.node));
+            holders.extend(held.map(|hold| (Some(number), &hold.node, hold.kind)));
+        }
+        let foreign = self.foreign.iter().filter_map(Foreign::held).filter(|node| stands(node));
+        holders.extend(foreign.map(|node| (None, node, node.kind())));
+        for (at, (client, node, kind)) in holders.iter().enumerate() {
+            for (other_client, other, other_kind) in &holders[..at] {
+                // One owner, with a writer and the reader in its place.
+                let same = client == other_client && node.sequence() == other.sequence();
+                if !same && conflict(*kind, *other_kind) {
+                    return Err(format!("{other:?} and {node:?} are held at once"));
+                }
+            }
+            if matches!(kind, Kind::Permit(permits) if (*permits as usize) < holders.len()) {
+                return Err(format!("more are held than there are permits: {holders:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// No node is watched twice, and each contender in the queue keeps at most three watches. The children are watched
+    /// at most once, perhaps a little longer than a contender waits for a permit.
+    pub(super) fn check_watches(&self, number: usize) -> Result<(), String> {
+        let client = &self.clients[number % self.clients.len()];
+        let Some(session) = client.session.as_ref().filter(|_| client.has_settled()) else { return Ok(()) };
+        let watches = session.wanted_watches();
+        let distinct: BTreeSet<_> = watches.iter().collect();
+        let theirs = |name: &str| name != CHILDREN && client.made_for(name).is_none();
+        let others = watches.iter().filter(|name| theirs(name)).count();
+        if distinct.len() < watches.len() || others > 2 * client.waiting.len() {
+            return Err(format!("client {number} watches {watches:?} for {:?}", client.waiting));
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_end(&self) -> Result<(), String> {
+        for (number, client) in self.clients.iter().enumerate() {
+            if !client.waiting.is_empty() {
+                return Err(format!("client {number} waits for ever: {:?}", client.waiting));
+            }
+            if !client.holds.is_empty() || client.queue.is_some() {
+                return Err(format!("client {number} has not let go: {:?} {:?}", client.holds, client.queue));
+            }
+            let session = client.session.as_ref().expect("all faults are over");
+            let watches = session.server_watches();
+            if !watches.is_empty() || !session.wanted_watches().is_empty() {
+                return Err(format!(
+                    "client {number} left watches: {watches:?}, {:?}",
+                    session.wanted_watches()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A client at rest has no node left, and needs no more time to find out.
+    pub(super) fn check_nodes(&self) -> Result<(), String> {
+        let left: Vec<_> = self.server.children_at(self.server.now);
+        let left: Vec<_> = left.iter().filter(|child| self.server.nodes[*child].owner.is_some()).collect();
+        if left.is_empty() { Ok(()) } else { Err(format!("nodes are left: {left:?}")) }
+    }
+}

@@ -1,0 +1,146 @@
+//! A connection, and the server at its other end, which may lag behind the leader.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use zklock::queue::{Event, Outcome};
+
+use super::request::{Request, Sent};
+use super::server::{Failure, Fired, Server, SessionId, Zxid};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Message {
+    /// The reply to the oldest request that has none, with the server's transaction number.
+    Reply(Option<Event>, Zxid),
+    Fired(String, Fired),
+    /// The server closed the connection.
+    Closed,
+}
+
+/// A connection, with the server at its other end.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Connection {
+    /// The last transaction that the server applied.
+    pub(super) at: Zxid,
+    pub(super) requests: VecDeque<Sent>,
+    pub(super) replies: VecDeque<Message>,
+    pub(super) watches: BTreeSet<String>,
+    pub(super) closed: bool,
+}
+
+impl Connection {
+    pub(super) fn new(at: Zxid) -> Self {
+        Self {
+            at,
+            requests: VecDeque::new(),
+            replies: VecDeque::new(),
+            watches: BTreeSet::new(),
+            closed: false,
+        }
+    }
+
+    /// Applies the leader's transactions up to one; watches fire on the way.
+    pub(super) fn apply_to(&mut self, to: Zxid, session: SessionId, server: &Server) {
+        while self.at < to && !self.closed {
+            self.at += 1;
+            let fired: Vec<_> = self
+                .watches
+                .iter()
+                .filter_map(|name| Some((name.clone(), server.fired(name, self.at)?)))
+                .collect();
+            for (name, fired) in fired {
+                self.watches.remove(&name);
+                self.replies.push_back(Message::Fired(name, fired));
+            }
+            if server.expired_at(session) == Some(self.at) {
+                self.closed = true;
+                self.replies.push_back(Message::Closed);
+            }
+        }
+    }
+
+    /// Does what a request asks for. Writes and syncs are answered when the server has caught up with the leader.
+    pub(super) fn carry_out(
+        &mut self,
+        session: SessionId,
+        request: Request,
+        server: &mut Server,
+    ) -> Option<Event> {
+        if server.forbidden.is_some() && server.forbidden == request.needs() {
+            return request.refused();
+        }
+        let event = match request {
+            Request::Create(ticket, prefix) => {
+                Event::Created(ticket, created(server.create_sequential(session, &prefix)))
+            }
+            Request::CreateInPlace(ticket, name) => {
+                let made = server.create(name.clone(), Some(session));
+                Event::Created(ticket, created(made.map(|zxid| (name, zxid))))
+            }
+            Request::Delete(ticket, name) => {
+                let outcome = if server.delete(&name).is_ok() { Outcome::Done(()) } else { Outcome::NoNode };
+                Event::Deleted(ticket, outcome)
+            }
+            Request::MakeParents(ticket) => {
+                server.make_directory();
+                Event::ParentsMade(ticket, Outcome::Done(()))
+            }
+            Request::Heartbeat(nodes) => {
+                self.apply_to(server.now, session, server);
+                return nodes.into_iter().find(|name| !server.exists(name.as_str())).map(Event::Missing);
+            }
+            Request::Sync => {
+                self.apply_to(server.now, session, server);
+                return None;
+            }
+            read => return self.read(session, read, server),
+        };
+        self.apply_to(server.now, session, server);
+        Some(event)
+    }
+
+    fn read(&mut self, session: SessionId, request: Request, server: &Server) -> Option<Event> {
+        match request {
+            Request::List(ticket) | Request::ListAndWatch(ticket) => {
+                let watched = request.watches().filter(|(_, name)| server.can_watch(name, self.at));
+                self.watches.extend(watched.map(|(_, name)| name.to_owned()));
+                let outcome = if server.has_directory_at(self.at) {
+                    Outcome::Done(server.children_at(self.at))
+                } else {
+                    Outcome::NoNode
+                };
+                Some(Event::Listed(ticket, outcome))
+            }
+            Request::Verify(ticket, name) => {
+                let outcome = match server.node_at(&name, self.at) {
+                    Some(node) => Outcome::Done((node.owner == Some(session)).then_some(node.made)),
+                    None => Outcome::NoNode,
+                };
+                Some(Event::Verified(ticket, outcome))
+            }
+            Request::Watch(ticket, name) => {
+                let outcome = match server.node_at(&name, self.at) {
+                    Some(_) => {
+                        self.watches.insert(name);
+                        Outcome::Done(())
+                    }
+                    None => Outcome::NoNode,
+                };
+                Some(Event::Watched(ticket, outcome))
+            }
+            Request::Unwatch(name) => {
+                self.watches.remove(&name);
+                None
+            }
+            write => unreachable!("{write:?} is no read"),
+        }
+    }
+}
+
+/// What the driver makes of a create's answer: a node that exists may be its own.
+fn created(made: Result<(String, Zxid), Failure>) -> Outcome<(String, Zxid)> {
+    match made {
+        Ok(node) => Outcome::Done(node),
+        Err(Failure::NoNode) => Outcome::NoNode,
+        Err(Failure::NodeExists) => Outcome::Lost,
+    }
+}

@@ -1,0 +1,265 @@
+//! The world, and how each step changes it.
+
+use zklock::queue::{Intent, Kind, Naming};
+
+use super::client::{Client, Requests, Told};
+use super::foreign::Foreign;
+use super::server::Server;
+use super::session::Session;
+use super::step::Step;
+
+/// More looks than those for which a queue remembers that a create may come late.
+const MANY_LOOKS: u32 = 32;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) foreign: Vec<Foreign>,
+}
+
+impl World {
+    /// A world in which all clients are connected and none wants the lock.
+    pub(crate) fn new(clients: u64, foreign: u64, directory: bool) -> Self {
+        let mut server = Server::new(directory);
+        let clients = (1..=clients).map(|number| Client::new(number, &mut server)).collect();
+        let foreign = (1..=foreign).map(|number| Foreign::new(number, &mut server)).collect();
+        Self { server, clients, foreign }
+    }
+
+    #[allow(clippy::too_many_lines, reason = "one arm per step")]
+    /// Does a step. Returns what the applications were told; fails if they must not be told it.
+    pub(crate) fn step(&mut self, step: Step) -> Result<Vec<(usize, Told)>, String> {
+        let server = &mut self.server;
+        match step {
+            Step::Join(client, naming, kind) => self.join(client, naming, kind, Intent::Wait),
+            Step::Try(client, naming, kind) => self.join(client, naming, kind, Intent::Try),
+            Step::JoinBoth(client, naming) => self.client(client).join_both(naming),
+            Step::ReadToo(client, naming, which) => {
+                let client = self.client(client);
+                if let Some(writer) = pick(client.holds.keys(), which) {
+                    client.downgrade(naming, &writer);
+                }
+            }
+            Step::Leave(client, which) => {
+                let client = self.client(client);
+                if let Some(join) = pick(client.waiting.keys(), which) {
+                    client.leave(join);
+                }
+            }
+            Step::Release(client, which) => {
+                let client = self.client(client);
+                if let Some(node) = pick(client.holds.keys(), which) {
+                    client.release(node);
+                }
+            }
+            Step::WatchHold(client, which) => {
+                let client = self.client(client);
+                if let Some(node) = pick(client.holds.keys(), which) {
+                    client.watch_hold(node);
+                }
+            }
+            Step::LookAgain(client) => self.client(client).look_again(),
+            Step::Beat(client) => self.client(client).beat(),
+            Step::Flush(client, count) => self.client(client).on_session(|session, _| session.flush(count)),
+            Step::Serve(client) => {
+                let client = client % self.clients.len();
+                self.clients[client].on_session(|session, _| session.serve(server));
+            }
+            Step::Advance(client) => {
+                let client = client % self.clients.len();
+                self.clients[client].on_session(|session, _| session.advance(server));
+            }
+            Step::Receive(client) => self.client(client).on_session(Session::receive),
+            Step::ReceiveAll(client) => self.client(client).on_session(|session, news| {
+                while session.has_unread() {
+                    session.receive(news);
+                }
+            }),
+            Step::Drive(client, count) => {
+                self.client(client).drive(count);
+                self.check_watches(client)?;
+            }
+            Step::Pump(client) => {
+                self.pump(client);
+                self.check_watches(client)?;
+            }
+            Step::Cut(client) => self.client(client).on_session(Session::cut),
+            Step::ServeGhost(client) => {
+                let client = client % self.clients.len();
+                self.clients[client].on_session(|session, _| session.serve_ghost(server));
+            }
+            Step::Reconnect(client, lag) => {
+                let client = client % self.clients.len();
+                self.clients[client].on_session(|session, news| session.reconnect(server, lag, news));
+            }
+            Step::TakeBack(client) => {
+                let client = client % self.clients.len();
+                self.clients[client].on_session(|session, _| session.take_back(server));
+            }
+            Step::EndTerm(client) => self.client(client).on_session(|session, _| session.end_term()),
+            Step::Expire(client) => {
+                let client = client % self.clients.len();
+                self.clients[client].on_session(|session, _| {
+                    session.outlive();
+                    server.expire(session.id);
+                });
+            }
+            Step::GiveUp(client) => self.client(client).on_session(Session::give_up),
+            Step::Replace(client) => self.client(client).on_session(Session::replace),
+            Step::Bury(client) => {
+                let client = client % self.clients.len();
+                for session in std::mem::take(&mut self.clients[client].forsaken) {
+                    server.expire(session);
+                }
+            }
+            Step::Establish(client) => {
+                let client = client % self.clients.len();
+                self.clients[client].establish(server);
+            }
+            Step::Enter(foreign, kind) => {
+                if let Some(foreign) = self.foreign.get_mut(foreign) {
+                    foreign.enter(kind, server);
+                }
+            }
+            Step::Look(which) => {
+                if let Some(foreign) = self.foreign.get_mut(which) {
+                    foreign.look(server);
+                }
+            }
+            Step::Exit(foreign) => {
+                if let Some(foreign) = self.foreign.get_mut(foreign) {
+                    foreign.leave(server);
+                }
+            }
+            Step::Downgrade(foreign) => {
+                if let Some(foreign) = self.foreign.get_mut(foreign) {
+                    foreign.downgrade(server);
+                }
+            }
+            Step::Crash(foreign) => {
+                if let Some(foreign) = self.foreign.get_mut(foreign) {
+                    foreign.crash(server);
+                }
+            }
+            Step::Delete(which) => {
+                if let Some(node) = pick(server.children_at(server.now).iter(), which) {
+                    server.delete_as_operator(&node);
+                }
+            }
+            Step::Change(which) => {
+                if let Some(node) = pick(server.children_at(server.now).iter(), which) {
+                    server.change(&node);
+                }
+            }
+            Step::Forbid(permission) => server.forbidden = permission,
+            Step::Reap => server.reap(),
+        }
+        self.check()
+    }
+
+    fn client(&mut self, number: usize) -> &mut Client {
+        let count = self.clients.len();
+        &mut self.clients[number % count]
+    }
+
+    fn join(&mut self, client: usize, naming: Naming, kind: Kind, intent: Intent) {
+        let may_ask = match kind {
+            Kind::Permit(permits) => self.has_turn(client, permits),
+            _ => true,
+        };
+        if may_ask {
+            self.client(client).join(naming, kind, intent);
+        }
+    }
+
+    /// Whether a client may ask for permits: a client that does holds the semaphore's mutex until it has them or gives
+    /// up, so no other asks meanwhile; and none asks for more than there are.
+    fn has_turn(&self, client: usize, permits: u32) -> bool {
+        let client = client % self.clients.len();
+        let asks = |(number, other): (usize, &Client)| if number == client { 0 } else { other.waiting.len() };
+        self.clients.iter().enumerate().map(asks).sum::<usize>() == 0
+            && self.clients[client].waiting.len() < permits as usize
+    }
+
+    fn pump(&mut self, number: usize) {
+        let number = number % self.clients.len();
+        let (server, client) = (&mut self.server, &mut self.clients[number]);
+        client.on_session(|session, news| {
+            while session.is_up() && !session.is_quiet(server) {
+                session.flush(usize::MAX);
+                session.catch_up(server);
+                session.serve(server);
+                session.receive(news);
+            }
+        });
+        client.drive(usize::MAX);
+    }
+
+    /// Forgets counters, and what does not matter if no server takes a session back: states that differ in nothing
+    /// else are the same.
+    pub(crate) fn forget_costs(&mut self) {
+        for client in &mut self.clients {
+            client.requests = Requests::default();
+            client.on_session(|session, _| session.forget_the_past());
+        }
+    }
+
+    /// Ends all faults and lets each contender have its turn. Fails if one waits for ever, or something is left.
+    pub(crate) fn finish(&mut self) -> Result<(), String> {
+        self.step(Step::Forbid(None))?;
+        let mut rested = false;
+        for _ in 0..400 {
+            for client in 0..self.clients.len() {
+                self.step(Step::Reconnect(client, 0))?;
+                self.step(Step::Drive(client, usize::MAX))?;
+                self.step(Step::Establish(client))?;
+                self.step(Step::Bury(client))?;
+                self.step(Step::Pump(client))?;
+                self.step(Step::Release(client, 0))?;
+            }
+            for foreign in 0..self.foreign.len() {
+                self.step(Step::Look(foreign))?;
+                if self.foreign[foreign].held().is_some() {
+                    self.step(Step::Exit(foreign))?;
+                }
+            }
+            // Twice, for those that were at rest before the last one moved.
+            let rests = self.is_at_rest();
+            if rested && rests {
+                self.check_nodes()?;
+                self.outlast_doubt()?;
+                return self.check_end();
+            }
+            rested = rests;
+        }
+        Err("it never comes to rest".to_owned())
+    }
+
+    /// Enough time passes that nothing can come late any more.
+    fn outlast_doubt(&mut self) -> Result<(), String> {
+        for client in 0..self.clients.len() {
+            for _ in 0..MANY_LOOKS {
+                if self.clients[client].queue.is_some() {
+                    self.step(Step::LookAgain(client))?;
+                    self.step(Step::Pump(client))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let rests = |client: &Client| {
+            let quiet = |session: &Session| session.is_up() && session.is_quiet(&self.server);
+            client.has_settled() && client.holds.is_empty() && client.session.as_ref().is_some_and(quiet)
+        };
+        self.clients.iter().all(rests) && self.foreign.iter().all(|foreign| foreign.is_at_rest(&self.server))
+    }
+}
+
+/// The element with a number that wraps around.
+fn pick<'a, T: Clone + 'a>(mut all: impl ExactSizeIterator<Item = &'a T>, which: usize) -> Option<T> {
+    let count = all.len();
+    if count == 0 { None } else { all.nth(which % count).cloned() }
+}

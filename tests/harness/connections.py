@@ -1,0 +1,280 @@
+"""The connections of a proxy: both ends of each, and what passes between them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import selectors
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Literal
+
+from harness import wire
+from harness.traffic import Counts, Delivery, Flight, Traps
+
+Direction = Literal["up", "down"]
+"""To the server, to the client."""
+
+BOTH: frozenset[Direction] = frozenset(("up", "down"))
+
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+class Switchboard:
+    """What the connections of a proxy share. All of it belongs to the loop's thread."""
+
+    def __init__(self, upstream: str, delay: float) -> None:
+        host, port = upstream.rsplit(":", 1)
+        self.upstream = (host, int(port))
+        self.delay = delay
+        # Session passwords by session id: they let a test kill a session for real, as a second client would.
+        self.passwords: dict[int, bytes] = {}
+        # The connection that each session used last.
+        self.session_connections: dict[int, int] = {}
+        self.holding: frozenset[Direction] = frozenset()
+        self.counts = Counts()
+        self.connections: set[Connection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        # select() takes microseconds where epoll rounds up to a millisecond, a fifth of the usual delay.
+        self.loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
+        # Whether new clients are hung up on.
+        self.turning_away = False
+        # Whether clients get new sessions instead of those that they want to resume.
+        self.forgetful = False
+        self.drops = Traps()
+        self.silences = Traps()
+        self._number = 0
+
+    def next_number(self) -> int:
+        """A number for a new connection."""
+        self._number += 1
+        return self._number
+
+
+class Pipe:
+    """One direction of a connection: frames go in at once and come out after the delay, in order."""
+
+    def __init__(self, proxy: Switchboard, direction: Direction, deliver: Callable[[bytes], None]) -> None:
+        self._proxy = proxy
+        self._direction = direction
+        self._deliver = deliver
+        self._queue: deque[tuple[float, bytes]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def push(self, frame: bytes) -> None:
+        loop = self._proxy.loop
+        self._queue.append((loop.time() + self._proxy.delay, frame))
+        self.pump()
+
+    def pump(self) -> None:
+        """Pass on what is due.
+
+        One timer for the whole queue, because equal timers fire in no particular order.
+        """
+        loop = self._proxy.loop
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._queue and self._direction not in self._proxy.holding:
+            due, frame = self._queue[0]
+            if due > loop.time():
+                self._timer = loop.call_at(due, self.pump)
+                return
+            self._queue.popleft()
+            self._deliver(frame)
+
+    def clear(self) -> None:
+        self._queue.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class Connection:
+    """A client's connection, and the corresponding one to the server."""
+
+    def __init__(self, proxy: Switchboard, number: int) -> None:
+        self._proxy = proxy
+        self.number = number
+        self.client: asyncio.Transport | None = None
+        self.server: asyncio.Transport | None = None
+        self._from_client = wire.Frames()
+        self._from_server = wire.Frames()
+        self._up = Pipe(proxy, "up", self._to_server)
+        self._down = Pipe(proxy, "down", self._to_client)
+        self._greeted = False
+        self._answered = False
+        # One end is gone, and the other has not been told yet.
+        self._half = False
+        self._early: list[bytes] = []
+        self._outstanding: dict[int, str] = {}
+        self._flight: Flight | None = None
+
+    def client_data(self, data: bytes) -> None:
+        for frame in self._from_client.feed(data):
+            if self._greeted:
+                self._count(wire.request(frame))
+            elif self._proxy.forgetful:
+                frame = wire.greeting_anew(frame)
+            self._greeted = True
+            self._up.push(frame)
+
+    def server_data(self, data: bytes) -> None:
+        for frame in self._from_server.feed(data):
+            if not self._answered:
+                self._answered = True
+                session_id, password = wire.session(frame)
+                self._proxy.passwords[session_id] = password
+                self._proxy.session_connections[session_id] = self.number
+            else:
+                op = self._outstanding.get(wire.reply_xid(frame), "")
+                if self._proxy.drops.spring(op):
+                    self.abort()
+                    return
+                if self._proxy.silences.spring(op):
+                    self._down.push(frame)
+                    self._proxy.holding = BOTH
+                    continue
+            self._down.push(frame)
+
+    def _count(self, request: wire.Request) -> None:
+        if request.op == "ping":
+            return
+        counts = self._proxy.counts
+        counts.requests[request.op] += 1
+        if not self._outstanding or self._flight is None:
+            self._flight = Flight(self.number, time.monotonic())
+            counts.flights.append(self._flight)
+        self._flight.requests.append(request.op)
+        self._outstanding[request.xid] = request.op
+
+    def _to_server(self, frame: bytes) -> None:
+        if self.server is not None:
+            self.server.write(frame)
+        elif not self._half:
+            self._early.append(frame)
+
+    def _to_client(self, frame: bytes) -> None:
+        if self.client is None:
+            return
+        xid = wire.reply_xid(frame)
+        if xid == wire.EVENT_XID:
+            self._proxy.counts.events.append(Delivery(self.number, time.monotonic()))
+        elif (
+            self._outstanding.pop(xid, None) is not None
+            and not self._outstanding
+            and self._flight is not None
+        ):
+            self._flight.closed = time.monotonic()
+        self.client.write(frame)
+
+    def server_connected(self, transport: asyncio.Transport) -> None:
+        self.server = transport
+        for frame in self._early:
+            transport.write(frame)
+        self._early.clear()
+
+    def pump(self) -> None:
+        self._up.pump()
+        self._down.pump()
+
+    def abort(self) -> None:
+        """Reset both ends."""
+        self._proxy.connections.discard(self)
+        self._up.clear()
+        self._down.clear()
+        for transport in (self.client, self.server):
+            if transport is not None:
+                plug = transport.get_extra_info("socket")
+                with contextlib.suppress(OSError):
+                    plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+                transport.abort()
+        self.client = self.server = None
+
+    def ended(self) -> None:
+        """One end is gone. If it ended in an orderly way, what is still on its way is passed on first.
+
+        Through a black hole the other end does not learn of it.
+        """
+        if self not in self._proxy.connections:
+            return
+        if self._proxy.holding:
+            self._half = True
+            if self.client is not None and self.client.is_closing():
+                self.client = None
+            if self.server is not None and self.server.is_closing():
+                self.server = None
+        else:
+            self._proxy.loop.call_later(self._proxy.delay, self.abort)
+
+    def healed(self) -> None:
+        """The black hole ends: what it held comes out, and then the news that the other end is gone.
+
+        The receiver of that hangs up, after reading everything before it.
+        """
+        self.pump()
+        for transport in (self.client, self.server):
+            if self._half and transport is not None:
+                # It may be gone by now too.
+                with contextlib.suppress(OSError):
+                    transport.write_eof()
+
+
+def _no_delay(transport: asyncio.BaseTransport) -> None:
+    plug = transport.get_extra_info("socket")
+    plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class ClientEnd(asyncio.Protocol):
+    def __init__(self, proxy: Switchboard) -> None:
+        self._proxy = proxy
+        self._connection = Connection(proxy, proxy.next_number())
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._proxy.counts.arrivals.append(time.monotonic())
+        if self._proxy.turning_away:
+            transport.abort()
+            return
+        _no_delay(transport)
+        self._connection.client = transport
+        self._proxy.connections.add(self._connection)
+        task = self._proxy.loop.create_task(self._dial())
+        self._proxy.tasks.add(task)
+        task.add_done_callback(self._proxy.tasks.discard)
+
+    async def _dial(self) -> None:
+        try:
+            await self._proxy.loop.create_connection(
+                lambda: ServerEnd(self._connection), *self._proxy.upstream
+            )
+        except OSError:
+            self._connection.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._connection.client_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.ended()
+
+
+class ServerEnd(asyncio.Protocol):
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        _no_delay(transport)
+        if self._connection.client is None:
+            transport.abort()
+        else:
+            self._connection.server_connected(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._connection.server_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.ended()

@@ -1,0 +1,44 @@
+"""Steps that the scenarios of semaphores share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.observer import Observer
+from harness.steps import Start
+from harness.worker import Worker
+
+
+def counting(
+    start: Start,
+    surface: str,
+    hosts: str,
+    path: str,
+    permits: int | None = None,
+    *,
+    session_timeout: float = 10,
+    **options: Any,
+) -> Worker:
+    """A worker with a connected client `c` and a semaphore object `m` on the path."""
+    worker = start(surface)
+    worker.connect(hosts, session_timeout=session_timeout)
+    if permits is not None:
+        options["permits"] = permits
+    worker.lock(path, kind="semaphore", **options)
+    return worker
+
+
+def leases_of(path: str) -> str:
+    """The directory of the permit nodes: of the holders, and of the one contender that waits for permits."""
+    return f"{path}/leases"
+
+
+def turns_of(path: str) -> str:
+    """The directory of the turn nodes."""
+    return f"{path}/locks"
+
+
+def all_free(observer: Observer, path: str) -> None:
+    """No contender holds a permit, waits for one, or has the turn."""
+    observer.wait_queue(leases_of(path), 0, timeout=3)
+    observer.wait_queue(turns_of(path), 0, timeout=3)

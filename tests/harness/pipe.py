@@ -1,0 +1,184 @@
+"""A worker's process, and the protocol's lines through its pipes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from types import TracebackType
+from typing import Any, Self
+
+from harness.answers import ANSWER, Line, Pending, Unanswered, now
+from harness.paths import TESTS
+from harness.processes import reap, spawn
+from harness.surfaces import Surface
+
+
+class Process:
+    """Lines go in and come out, and are kept."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, surface: Surface, env: dict[str, str] | None) -> None:
+        surface.require()
+        self.surface = surface
+        self.name = f"{surface.name}#{next(self._numbers)}"
+        self.history: list[Line] = []
+        self.killed: int | None = None
+        # Leases that the worker has reported lost, by the names of their latest acquires.
+        self.lost: set[str] = set()
+        # When the process was stopped, and when it resumed.
+        self.pauses: list[tuple[int, int | None]] = []
+        self._commands: dict[int, Pending] = {}
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()
+        self._errors: deque[str] = deque(maxlen=40)
+        self._news = threading.Condition()
+        self._process = spawn(
+            self.surface.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=TESTS,
+            env=env,
+        )
+        self._readers = [
+            threading.Thread(target=self._read_lines, daemon=True),
+            threading.Thread(target=self._read_errors, daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def _read_lines(self) -> None:
+        assert self._process.stdout is not None
+        for raw in self._process.stdout:
+            try:
+                line: Line = json.loads(raw)
+            except ValueError:
+                self._errors.append(f"not JSON: {raw!r}")
+                continue
+            with self._news:
+                self.history.append(line)
+                if line["event"] == "lost":
+                    self.lost.add(line["lease"])
+                self._news.notify_all()
+            pending = self._commands.get(line.get("id", -1))
+            if pending is not None and line["event"] != "held" and not pending.done:
+                pending.resolve(line)
+        for pending in list(self._commands.values()):
+            pending.abandon(f"the worker ended\n{self.last_words()}\n")
+        with self._news:
+            self._news.notify_all()
+
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        for raw in self._process.stderr:
+            self._errors.append(raw.decode(errors="replace").rstrip())
+
+    def last_words(self) -> str:
+        """What the worker last wrote to its standard error."""
+        return "\n".join(self._errors)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def send(self, cmd: str, **fields: Any) -> Pending:
+        """Send a command and do not wait for its answer."""
+        command = {"id": next(self._ids), "cmd": cmd, **fields}
+        pending = Pending(self, command)
+        self._commands[pending.id] = pending
+        assert self._process.stdin is not None
+        try:
+            with self._lock:
+                self._process.stdin.write(json.dumps(command).encode() + b"\n")
+                self._process.stdin.flush()
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # ValueError: it was killed, and the pipe is closed at our end too
+            raise Unanswered(f"{self}: {error}; {self.last_words()}") from error
+        return pending
+
+    def call(self, cmd: str, *, answer_within: float = ANSWER, **fields: Any) -> Line:
+        """Send a command and return its answer; an error is raised."""
+        return self.send(cmd, **fields).result(answer_within)
+
+    def wait_line(self, event: str, timeout: float = ANSWER, **fields: Any) -> Line:
+        """Wait until a line like this is in the history."""
+        deadline = time.monotonic() + timeout
+        with self._news:
+            while True:
+                for line in self.history:
+                    if line["event"] == event and all(
+                        line.get(key) == value for key, value in fields.items()
+                    ):
+                        return line
+                if not self._news.wait(max(0.0, deadline - time.monotonic())):
+                    raise Unanswered(f"{self}: no {event} {fields} within {timeout} s\n{self.last_words()}")
+
+    def interrupt(self) -> None:
+        """SIGINT, as Ctrl-C sends it."""
+        self._process.send_signal(signal.SIGINT)
+
+    def pause(self) -> None:
+        """SIGSTOP: the process stands still without knowing. What it holds is no longer certain."""
+        self.pauses.append((now(), None))
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._process.send_signal(signal.SIGCONT)
+        if self.pauses:
+            began, _ = self.pauses.pop()
+            self.pauses.append((began, now()))
+
+    def kill(self) -> None:
+        """Kill -9. As far as certainty goes, its holds end at this moment."""
+        if self._process.poll() is None and self.killed is None:
+            self.killed = now()
+        reap(self._process)
+        for reader in self._readers:
+            reader.join(5)
+
+    def exit(self, timeout: float = ANSWER) -> None:
+        """Let the worker end by itself; it must do so with status 0."""
+        self.send("exit").expect("bye", timeout)
+        try:
+            status = self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise Unanswered(f"{self} said bye and did not end within {timeout} s") from None
+        for reader in self._readers:
+            reader.join(5)
+        assert status == 0, f"{self} ended with status {status}\n{self.last_words()}"
+        reap(self._process)
+
+    def lines(self) -> list[Line]:
+        """The history so far."""
+        with self._news:
+            return list(self.history)
+
+    def note(self, line: Line) -> None:
+        """Add to the history something that the worker does not know."""
+        with self._news:
+            self.history.append(line)
+
+    def command(self, number: int) -> Line:
+        """The command with this id."""
+        return self._commands[number].command

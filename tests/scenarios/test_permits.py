@@ -1,0 +1,149 @@
+"""The number of permits: what is a valid one, and that all contenders agree on it."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from harness.observer import Observer
+from harness.permits import all_free, counting, leases_of, turns_of
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import Start, nothing_watched
+
+
+def spelled(surface: str, argument: str) -> str:
+    """An argument's name, as the surface's language writes it."""
+    first, *others = argument.split("_")
+    return "".join([first, *map(str.title, others)]) if surface == "node" else argument
+
+
+def test_s95_bad_numbers(surface: str, proxy: Proxy, path: str, start: Start) -> None:
+    worker = counting(start, surface, proxy.hosts, path, 3)
+    proxy.reset()
+    for wrong in ({"permits": 0}, {"shared_count": "count"}):
+        (argument,) = wrong
+        error = worker.send("lock", lock="x", client="c", path=path, kind="semaphore", **wrong).error()
+        assert error.code == "BAD_ARGUMENT"
+        assert spelled(surface, argument) in error.message
+    for count in (0, 4):
+        error = worker.acquire(count=count).error()
+        assert error.code == "BAD_ARGUMENT"
+        assert "count" in error.message
+    assert proxy.snapshot().total == 0
+
+
+def test_s96_permits_mismatch(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    holder, other = (
+        counting(start, surface, server.hosts, path, 2),
+        counting(start, surface, server.hosts, path, 5),
+    )
+    holder.hold()
+    error = other.acquire().error()
+    assert error.code == "PERMITS_MISMATCH"
+    assert "2" in error.message
+    assert "5" in error.message
+    assert path in error.message
+    assert leases_of(path) not in error.message
+    observer.wait_queue(turns_of(path), 0, timeout=2)
+    assert len(observer.queue(leases_of(path))) == 1
+    nothing_watched(server, other, path)
+    # Another object of the client that holds is no exception.
+    holder.lock(path, lock="x", kind="semaphore", permits=3)
+    assert holder.acquire("y", lock="x", owner="b").error().code == "PERMITS_MISMATCH"
+    holder.hold("again")
+    holder.release("again")
+    holder.release()
+    # Data that zklock did not write says nothing about a number.
+    observer.client.create(f"{leases_of(path)}/theirs-", b"permits 7", ephemeral=True, sequence=True)
+    other.hold("now", count=4)
+    other.release("now")
+    assert len(observer.queue(leases_of(path))) == 1
+
+
+def test_s97_a_mismatch_is_seen_while_waiting(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker, other = (
+        counting(start, surface, server.hosts, path, 2),
+        counting(start, surface, server.hosts, path, 3),
+    )
+    # Checked when no other contender could disagree.
+    worker.hold()
+    worker.release()
+    other.hold("l", count=2)
+    error = worker.acquire("w", timeout=10).error()
+    assert error.code == "PERMITS_MISMATCH"
+    observer.wait_queue(turns_of(path), 0, timeout=2)
+    observer.wait_queue(leases_of(path), 2, timeout=2)
+    nothing_watched(server, worker, path)
+    other.hold("m")
+    other.release("m")
+    other.release("l")
+    all_free(observer, path)
+
+
+def write_count(observer: Observer, node: str, data: bytes) -> None:
+    """Set the number that a semaphore reads, as Curator's SharedCount does."""
+    observer.create(node)
+    observer.client.set(node, data)
+
+
+def test_s98_a_shared_count(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    count = f"{path}-count"
+    write_count(observer, count, struct.pack(">i", 1))
+    holder, waiter = (counting(start, surface, server.hosts, path, shared_count=count) for _ in range(2))
+    holder.hold()
+    waiting = waiter.acquire("w", count=2)
+    observer.wait_queue(leases_of(path), 3)
+    assert waiter.try_acquire("t", owner="b")["event"] == "busy"
+    write_count(observer, count, struct.pack(">i", 2))
+    write_count(observer, count, struct.pack(">i", 3))
+    waiting.expect("acquired")
+    # Lowered: holders keep their permits, and no one is granted one until few enough hold.
+    write_count(observer, count, struct.pack(">i", 1))
+    late = holder.acquire("late", owner="b")
+    observer.wait_queue(leases_of(path), 4)
+    waiter.release("w")
+    observer.wait_queue(leases_of(path), 2)
+    assert not late.done
+    holder.release()
+    late.expect("acquired")
+    holder.release("late", owner="b")
+    nothing_watched(server, waiter, path)
+    nothing_watched(server, holder, count)
+    all_free(observer, path)
+
+
+@pytest.mark.parametrize("data", [b"", b"3", b"\0\0\0\0\0\0\0\3", b"\xff\xff\xff\xff", None])
+def test_s99_no_number_to_read(
+    surface: str, data: bytes | None, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    count = f"{path}-count"
+    worker, other = (counting(start, surface, server.hosts, path, shared_count=count) for _ in range(2))
+    if data is not None:
+        write_count(observer, count, data)
+    for asked in (worker.acquire(), worker.send("try", lock="m", lease="t", owner="b")):
+        error = asked.error()
+        assert error.code == "BAD_ARGUMENT"
+        assert spelled(surface, "shared_count") in error.message
+        assert count in error.message
+    observer.wait_queue(turns_of(path), 0, timeout=2)
+    # A waiter is told as well.
+    write_count(observer, count, struct.pack(">i", 1))
+    worker.hold()
+    waiting = other.acquire()
+    observer.wait_queue(leases_of(path), 2)
+    if data is None:
+        observer.delete(count)
+    else:
+        write_count(observer, count, data)
+    assert waiting.error().code == "BAD_ARGUMENT"
+    worker.release()
+    all_free(observer, path)
+    nothing_watched(server, other, path)

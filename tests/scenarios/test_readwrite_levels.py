@@ -1,0 +1,190 @@
+"""One owner's levels of a read/write lock: re-entry, the refused upgrade, and the downgrade."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.readwrite import clean, none_done, quiet, readwriter
+from harness.server import Standalone
+from harness.steps import Start, await_loss, queue_up
+
+# What a session may send by itself while it holds: its heartbeat, and the watch on its own node.
+UNASKED = {"multi", "getData", "exists", "addWatch"}
+TIMEOUT = 0.5
+
+
+@pytest.mark.parametrize("first_released", ["inner", "outer"])
+@pytest.mark.parametrize("half", ["r", "w"])
+def test_s60_reentry_on_each_side(
+    surface: str,
+    half: str,
+    first_released: str,
+    server: Standalone,
+    proxy: Proxy,
+    observer: Observer,
+    path: str,
+    start: Start,
+) -> None:
+    worker = readwriter(start, surface, proxy.hosts, path)
+    other = readwriter(start, surface, server.hosts, path)
+    outer = worker.hold("outer", lock=half)
+    # It is behind us, and must not hold up an owner that re-enters.
+    (waiting,) = queue_up(observer, path, [(other, "w")])
+    quiet(proxy)
+    proxy.reset()
+    inner = worker.hold("inner", lock=half)
+    assert inner["node"] == outer["node"]
+    assert inner["token"] == outer["token"]
+    worker.release(first_released)
+    assert set(proxy.snapshot().requests) <= UNASKED
+    assert not waiting.done
+    worker.release("outer" if first_released == "inner" else "inner")
+    waiting.expect("acquired")
+    other.release()
+    clean(worker, other, at_least=2)
+    assert observer.queue(path) == []
+
+
+def test_s61_upgrade_refused(surface: str, proxy: Proxy, observer: Observer, path: str, start: Start) -> None:
+    worker = readwriter(start, surface, proxy.hosts, path)
+    worker.hold(lock="r")
+    quiet(proxy)
+    proxy.reset()
+    for refused in (
+        worker.acquire("x", lock="w"),
+        worker.acquire("x", lock="w", timeout=5),
+        worker.send("try", lock="w", lease="x", owner="a"),
+    ):
+        assert refused.error().code == "UPGRADE_REFUSED"
+        assert (refused.error().t - refused.sent) / 1e9 <= 0.2
+    assert set(proxy.snapshot().requests) <= UNASKED
+    assert len(observer.queue(path)) == 1
+    # Another owner does not upgrade. It waits.
+    worker.acquire("x", lock="w", owner="b", timeout=TIMEOUT).expect("timeout")
+    worker.check().expect("value")
+    worker.release()
+    worker.hold("again", lock="w")
+    worker.release("again")
+    clean(worker, at_least=2, restarts=True)
+    assert observer.queue(path) == []
+
+
+@pytest.mark.parametrize("first_released", ["write", "read"])
+def test_s62_downgrade(
+    surface: str, first_released: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    owner, reader, writer, late = (readwriter(start, surface, server.hosts, path) for _ in range(4))
+    written = owner.hold("write", lock="w")
+    reading, writing, last = queue_up(observer, path, [(reader, "r"), (writer, "w"), (late, "r")])
+    read = owner.hold("read", lock="r")
+    assert read["token"] == written["token"]
+    assert read["node"] != written["node"]
+    assert read["node"][-10:] == written["node"][-10:]
+    assert reader.try_acquire("x", lock="r", owner="b")["event"] == "busy"
+    assert none_done([reading, writing, last])
+    owner.release(first_released)
+    if first_released == "read":
+        assert reader.try_acquire("x", lock="r", owner="b")["event"] == "busy"
+        assert none_done([reading, writing, last])
+        owner.release("write")
+        reading.expect("acquired")
+    else:
+        # Others now read with us, and no one writes.
+        reading.expect("acquired")
+        owner.check("read").expect("value")
+        assert len(observer.queue(path)) == 4
+        assert none_done([writing, last])
+        owner.release("read")
+    assert none_done([writing, last])
+    reader.release()
+    writing.expect("acquired")
+    writer.release()
+    last.expect("acquired")
+    late.release()
+    clean(owner, reader, writer, late, at_least=5)
+    assert observer.queue(path) == []
+
+
+def test_s63_a_downgrade_is_its_owners(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = readwriter(start, surface, proxy.hosts, path)
+    worker.hold("write", lock="w")
+    # Another owner of the same client has no share in it.
+    worker.acquire("x", lock="r", owner="b", timeout=TIMEOUT).expect("timeout")
+    observer.wait_queue(path, 1)
+    worker.hold("read", lock="r")
+    other = worker.acquire("other", lock="r", owner="b")
+    observer.wait_queue(path, 3)
+    assert worker.try_acquire("x", lock="r", owner="c")["event"] == "busy"
+    # With both halves in hand each is re-entered.
+    quiet(proxy)
+    proxy.reset()
+    for half in ("w", "r"):
+        worker.hold(f"inner-{half}", lock=half)
+        worker.release(f"inner-{half}")
+    assert set(proxy.snapshot().requests) <= UNASKED
+    assert not other.done
+    worker.release("write")
+    other.expect("acquired")
+    # What is left is a reader, which is refused the way back.
+    assert worker.acquire("x", lock="w").error().code == "UPGRADE_REFUSED"
+    worker.release("read")
+    worker.release("other", owner="b")
+    clean(worker, at_least=3)
+    assert observer.queue(path) == []
+
+
+def test_s68_session_lost_while_downgrading(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    unlucky = readwriter(start, surface, proxy.hosts, path)
+    reader, writer = (readwriter(start, surface, server.hosts, path) for _ in range(2))
+    unlucky.hold("write", lock="w")
+    reading, writing = queue_up(observer, path, [(reader, "r"), (writer, "w")])
+    unlucky.hold("read", lock="r")
+    session = unlucky.sessions["c"]
+    for lease in ("write", "read"):
+        unlucky.presume_lost(lease)
+    observer.kill_session(session, proxy.passwords[session])
+    reading.expect("acquired")
+    for lease in ("write", "read"):
+        await_loss(unlucky, lease)
+    # With the lost writer's lease in hand, taking the read lock is no downgrade: it queues.
+    again = unlucky.acquire("again", lock="r")
+    observer.wait_queue(path, 3)
+    reader.release()
+    writing.expect("acquired")
+    assert not again.done
+    writer.release()
+    again.expect("acquired")
+    unlucky.release("again")
+    clean(unlucky, reader, writer, at_least=5)
+    assert observer.queue(path) == []
+
+
+def test_s70_lost_reply_to_a_downgrade(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    owner = readwriter(start, surface, proxy.hosts, path)
+    reader, writer = (readwriter(start, surface, server.hosts, path) for _ in range(2))
+    written = owner.hold("write", lock="w")
+    reading, writing = queue_up(observer, path, [(reader, "r"), (writer, "w")])
+    dropped = proxy.drop_reply("create2")
+    asked = owner.acquire("read", lock="r")
+    dropped.wait()
+    read = asked.expect("acquired")
+    assert read["token"] == written["token"]
+    assert len(observer.queue(path)) == 4
+    assert none_done([reading, writing])
+    owner.release("write")
+    reading.expect("acquired")
+    assert not writing.done
+    owner.release("read")
+    reader.release()
+    writing.expect("acquired")
+    writer.release()
+    clean(owner, reader, writer, at_least=4)
+    assert observer.queue(path) == []

@@ -1,0 +1,1 @@
+"""The public types of each language, as their sources say."""
