@@ -46,6 +46,8 @@ class Switchboard:
         self.forgetful = False
         self.drops = Traps()
         self.silences = Traps()
+        # With which code the server's answers to transactions are made failures; 0 leaves them as they are.
+        self.refusing = 0
         self._number = 0
 
     def next_number(self) -> int:
@@ -134,6 +136,8 @@ class Connection:
                 if self._proxy.drops.spring(op):
                     self.abort()
                     return
+                if self._proxy.refusing and op == "multi":
+                    frame = wire.refused(frame, self._proxy.refusing)
                 if self._proxy.silences.spring(op):
                     self._down.push(frame)
                     self._proxy.holding = BOTH

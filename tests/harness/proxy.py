@@ -164,6 +164,17 @@ class Proxy(Switchboard):
         """Stop swallowing replies, including those asked for that have not come yet."""
         self._call(self.drops.clear)
 
+    def refuse_transactions(self, code: int) -> None:
+        """Make the server's answers to transactions failures with this code; 0 ends it.
+
+        A leader that has ended a session answers so, but for a moment only: it is about to hang up.
+        """
+
+        def refuse() -> None:
+            self.refusing = code
+
+        self._call(refuse)
+
     def reset(self) -> None:
         """Start counting at zero."""
 

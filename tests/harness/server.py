@@ -173,7 +173,7 @@ class Server:
         return b"".join(chunks).decode()
 
     def mode(self) -> str:
-        """`standalone`, `leader` or `follower`; raises `NotServing` while the server is none of them."""
+        """`standalone`, `leader`, `follower` or `observer`; raises `NotServing` while it is none of them."""
         for line in self.four_letter("srvr").splitlines():
             if line.startswith("Mode: "):
                 return line.removeprefix("Mode: ")
@@ -235,11 +235,18 @@ class Standalone(Server):
 
 
 class Ensemble:
-    """Several servers that vote. With links, they can be cut off from each other."""
+    """Several servers that vote, and observers. With links, they can be cut off from each other."""
 
-    def __init__(self, size: int = 3, settings: Settings | None = None, links: Links | None = None) -> None:
+    def __init__(
+        self,
+        size: int = 3,
+        settings: Settings | None = None,
+        links: Links | None = None,
+        *,
+        observers: int = 0,
+    ) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="zklock-ensemble-"))
-        numbers = range(1, size + 1)
+        numbers = range(1, size + observers + 1)
         # For clients, for followers, for elections.
         ports = {number: (free_port(), free_port(), free_port()) for number in numbers}
 
@@ -251,14 +258,18 @@ class Ensemble:
             if links is not None and other != server:
                 quorum = links.forward(quorum, server, other)
                 election = links.forward(election, server, other, elects=True)
-            return f"server.{other}=127.0.0.1:{quorum}:{election};127.0.0.1:{client}\n"
+            suffix = ":observer" if other > size else ""
+            return f"server.{other}=127.0.0.1:{quorum}:{election}{suffix};127.0.0.1:{client}\n"
+
+        def role(number: int) -> str:
+            return "peerType=observer\n" if number > size else ""
 
         self.servers = [
             _Member(
                 self._directory / str(number),
                 settings,
                 server_id=number,
-                peers="".join(peer(number, other) for other in numbers),
+                peers=role(number) + "".join(peer(number, other) for other in numbers),
                 port=ports[number][0],
             )
             for number in numbers

@@ -87,6 +87,11 @@ def reply_xid(frame: bytes) -> int:
     return int(struct.unpack_from(">i", frame, 4)[0])
 
 
+def refused(frame: bytes, code: int) -> bytes:
+    """A transaction's reply, but as if its first operation had failed with this code."""
+    return _framed(frame[4:16] + struct.pack(">iiBiiiBi", 0, -1, 0, code, code, -1, 1, -1))
+
+
 def session(frame: bytes) -> tuple[int, bytes]:
     """Session id and password from the server's first frame; both are zero if the session is gone."""
     _protocol, _timeout, session_id, size = struct.unpack_from(">iiqi", frame, 4)

@@ -49,6 +49,32 @@ def whole(parted: Ensemble, links: Links) -> Iterator[Ensemble]:
     parted.wait_serving()
 
 
+@pytest.fixture(scope="module", params=[2, 4])
+def margin(request: pytest.FixtureRequest) -> Iterator[tuple[Ensemble, Links]]:
+    """Three voters and an observer, with so long a tick that only two, or four, make a session time-out."""
+    tick = int(SESSION_TIMEOUT * 1000 / request.param)
+    # Here too for 6 s.
+    settings = Settings(tick=tick, sync_limit=6000 // tick, init_limit=10)
+    with Links() as links, Ensemble(settings=settings, links=links, observers=1) as ensemble:
+        yield ensemble, links
+
+
+def cut_off(surface: str, margin: tuple[Ensemble, Links], path: str, start: Start, learner: Server) -> None:
+    """A client's server is cut from all others: the client loses its leases before others get the locks."""
+    ensemble, links = margin
+    others = ensemble.others(learner)
+    holder, other = pair(start, surface, learner.hosts, hosts(others))
+    try:
+        with Observer(hosts(others)) as observer:
+            waiting = contest(observer, path, holder, other, LOCKS)
+            links.cut(learner.server_id, *(server.server_id for server in others))
+            lost = watch_losses(holder, waiting)
+        assert_granted_later(lost, other, waiting)
+    finally:
+        links.heal()
+        ensemble.wait_serving()
+
+
 def hosts(servers: list[Server]) -> str:
     """The connect string of some servers."""
     return ",".join(server.hosts for server in servers)
@@ -104,3 +130,19 @@ def test_s208_the_leader_is_killed_and_the_quorum_gone(
     lost = watch_losses(holder, waiting)
     another.start()
     assert_granted_later(lost, other, waiting)
+
+
+@runs
+def test_s251_a_follower_is_cut_where_ticks_are_long(
+    surface: str, margin: tuple[Ensemble, Links], path: str, start: Start, run: int
+) -> None:
+    followers = [server for server in margin[0].servers if server.mode() == "follower"]
+    cut_off(surface, margin, path, start, followers[run % 2])
+
+
+@runs
+def test_s252_an_observer_is_cut_where_ticks_are_long(
+    surface: str, margin: tuple[Ensemble, Links], path: str, start: Start, run: int
+) -> None:
+    (learner,) = (server for server in margin[0].servers if server.mode() == "observer")
+    cut_off(surface, margin, path, start, learner)

@@ -9,12 +9,22 @@ import pytest
 from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.server import Standalone
-from harness.steps import Start, assert_granted_later, contest, eventually, line_up, user, watch_losses
+from harness.steps import (
+    Start,
+    assert_granted_later,
+    await_loss,
+    contest,
+    eventually,
+    line_up,
+    user,
+    watch_losses,
+)
 from harness.traffic import Flight
 from harness.worker import Worker
 
 HEARTBEATS = 4
 HEARTBEAT = "multi"
+SESSION_EXPIRED = -112
 
 
 def state(worker: Worker, lease: str = "l") -> str:
@@ -151,3 +161,25 @@ def test_s205_a_lost_lease_leaves_the_queue(
     assert not again["node"].endswith(node)
     assert state(worker) == "lost", "a lost lease stays lost"
     worker.release("again")
+
+
+def test_s250_a_refused_heartbeat(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    holder, other = start(surface), start(surface)
+    holder.connect(proxy.hosts, session_timeout=9)
+    other.connect(server.hosts)
+    waiting = contest(observer, path, holder, other, 4)
+    proxy.refuse_transactions(SESSION_EXPIRED)
+    for lease in waiting:
+        # With the next heartbeat, not with the term.
+        await_loss(holder, lease, timeout=9 / 3)
+    proxy.refuse_transactions(0)
+    # Whatever the server thinks of it, the session is closed before the next one begins.
+    for lease, pending in waiting.items():
+        pending.expect("acquired", 9)
+        other.release(lease, owner=lease)
+    session = holder.sessions["c"]
+    again = holder.hold("again", lock="l0", owner="again")
+    assert int(again["session"]) != session
+    holder.release("again", owner="again")
