@@ -79,11 +79,23 @@ impl Wire {
                     self.term.prove(sent, self.connection);
                     Outcome::Done((name, stat.czxid))
                 }
-                // Perhaps ours, from an attempt whose reply was lost.
-                Ok(_) | Err(zk::Error::NodeExists) => Outcome::Lost,
+                Ok(_) => Outcome::Lost,
+                Err(zk::Error::NodeExists) => self.found_in_place(name).await,
                 Err(error) => failed(&error),
             };
         self.report(Event::Created(ticket, outcome));
+    }
+
+    /// A node that was to be created exists. Perhaps it is ours, from an attempt whose reply was lost.
+    async fn found_in_place(&self, name: String) -> Outcome<(String, i64)> {
+        match self.client.ask(RequestKind::Verify).check_stat(&self.child(&name)).await {
+            Ok(Some(stat)) if stat.ephemeral_owner == self.client.session_id() => {
+                Outcome::Done((name, stat.czxid))
+            }
+            // Another's, or gone again: a listing tells, and there is no hurry.
+            Ok(_) => Outcome::Lost,
+            Err(error) => failed(&error),
+        }
     }
 
     pub(super) async fn list(self, ticket: Ticket, sync: bool) {

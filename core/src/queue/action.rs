@@ -8,8 +8,8 @@ use super::name::NodeName;
 pub enum Action {
     /// Create an ephemeral sequential node for a contender, with this name before the sequence number.
     Create(Ticket, JoinId, String),
-    /// Create an ephemeral node with exactly this name for a contender. If it exists already the outcome is lost: it
-    /// may be ours.
+    /// Create an ephemeral node with exactly this name for a contender. If it exists already and is this session's, that
+    /// is success; if it is not, the outcome is lost.
     CreateInPlace(Ticket, JoinId, String),
     /// Create the lock directory and its parents.
     MakeParents(Ticket),

@@ -7,7 +7,9 @@ use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
 use server::{Answer, Op, Server, code};
-use zklock::{Client, ClientOptions, ErrorKind, Lease, LeaseState, LossReason, Mutex, Owner, Patience};
+use zklock::{
+    Client, ClientOptions, ErrorKind, Lease, LeaseState, LossReason, Mutex, Owner, Patience, ReadWriteLock,
+};
 
 const DIRECTORY: &str = "/locks/a";
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -189,5 +191,26 @@ fn throttled_requests_are_repeated_less_and_less_often() {
         assert!(pauses[pauses.len() - 1] > pauses[0] * 4, "{pauses:?}");
         server.answer_truthfully();
         waiting.await;
+    });
+}
+
+#[test]
+fn a_node_of_ours_that_is_there_already_is_taken_for_ours() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        let (lock, owner) = (ReadWriteLock::new(&client, DIRECTORY).expect("a path"), Owner::new());
+        let writer = lock.write_lock.acquire_as(owner, Patience::Forever).await.expect("the lock");
+        // As when the first of two attempts arrived after the second was sent.
+        server.answer(|request| match request.op {
+            Op::Create => Answer::DoneBut(code::NODE_EXISTS),
+            _ => Answer::Truth,
+        });
+        let known = server.requests().len();
+        let reader = lock.read_lock.acquire_as(owner, Patience::Forever).await.expect("the lock");
+        assert_eq!(reader.fencing_token(), writer.fencing_token());
+        // It is not taken for a server that throttles, after a pause.
+        let asked: Vec<_> = server.requests()[known..].iter().map(|request| request.op).collect();
+        assert!(!asked.contains(&Op::Sync), "{asked:?}");
     });
 }

@@ -45,6 +45,8 @@ pub(crate) enum Answer {
     Silence,
     /// With an error, and nothing is carried out.
     Error(i32),
+    /// With an error, although it is carried out.
+    DoneBut(i32),
     /// With a transaction whose first operation failed like this.
     FirstFailed(i32),
 }
@@ -266,6 +268,10 @@ fn serve(shared: &Shared, mut stream: TcpStream) -> Result<()> {
             Answer::Silence => continue,
             Answer::Error(error) => (error, Writer::default()),
             Answer::FirstFailed(error) => (0, failed(&[error])),
+            Answer::DoneBut(error) => {
+                inner.carry_out(op, session, &mut reader);
+                (error, Writer::default())
+            }
             Answer::Truth | Answer::Late(_) => inner.carry_out(op, session, &mut reader),
         };
         let mut reply = Writer::default();
