@@ -37,7 +37,7 @@ impl NativeConnectOptions {
     fn check(self, hosts: Option<&str>) -> zklock::Result<ClientOptions> {
         let Self { session_timeout, connect_timeout, label, auth, acl, sasl, tls } = self;
         let auth = auth.into_iter().map(|(scheme, credential)| (scheme, credential.to_vec())).collect();
-        let tls = tls.map(|(ca, cert, key)| TlsParts::new(ca, cert, key)).transpose()?;
+        let tls = tls.map(|(ca, cert, key)| TlsParts::new(ca, cert, key)?.tls()).transpose()?;
         let identity = Identity { auth, acl, sasl, tls };
         NODE.client_options(hosts, session_timeout, connect_timeout, label, identity)
     }

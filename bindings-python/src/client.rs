@@ -166,7 +166,7 @@ pub(crate) fn lazy_client(
     label: Option<String>,
 ) -> Result<Client> {
     let auth = auth.into_iter().map(|(scheme, Secret(credential))| (scheme, credential)).collect();
-    let tls = tls.map(|Tls(files)| files.read()).transpose()?;
+    let tls = tls.map(|Tls(files)| files.tls()).transpose()?;
     let (session_timeout, connect_timeout) = (Some(session_timeout), Some(connect_timeout));
     let identity = Identity { auth, acl, sasl, tls };
     let options = PYTHON.client_options(hosts, session_timeout, connect_timeout, label, identity)?;

@@ -17,7 +17,8 @@ use crate::errors::Result;
 /// `ca` holds the certificates of the authorities that vouch for the servers. A server's certificate
 /// must be for the name or address by which the server is reached. `cert` and `key` are presented to
 /// servers that ask for a certificate; they belong together. The files are read when a client is
-/// created, which raises `BadArgument` if it cannot read them.
+/// created, which raises `BadArgument` if it cannot read them, and anew when it connects again: they
+/// may be replaced while it runs.
 #[pyclass(frozen, from_py_object, module = "zklock")]
 #[derive(Clone)]
 pub(crate) struct Tls(pub(crate) TlsParts<PathBuf>);

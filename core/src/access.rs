@@ -1,6 +1,7 @@
 //! Who a client is to the servers, and who may touch the nodes that it creates.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use zookeeper_client as zk;
 
@@ -46,6 +47,33 @@ impl fmt::Debug for Login {
 pub struct Tls {
     ca: String,
     identity: Option<(String, String)>,
+    /// Where both came from, if that was files.
+    files: Option<TlsFiles>,
+}
+
+/// The files of what encryption needs: the authorities' certificates; a certificate to present, and its key.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct TlsFiles {
+    pub(crate) ca: PathBuf,
+    pub(crate) identity: Option<(PathBuf, PathBuf)>,
+}
+
+impl TlsFiles {
+    fn read(&self) -> Result<Tls> {
+        let tls = Tls::new(&read("ca", &self.ca)?)?;
+        let tls = match &self.identity {
+            Some((cert, key)) => tls.identity(&read("cert", cert)?, &read("key", key)?)?,
+            None => tls,
+        };
+        Ok(Tls { files: Some(self.clone()), ..tls })
+    }
+}
+
+fn read(argument: &str, path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| {
+        let problem = format_args!("{argument}: cannot read \"{}\": {error}", path.display());
+        Error::bad_argument("tls", problem)
+    })
 }
 
 impl fmt::Debug for Tls {
@@ -61,7 +89,25 @@ impl Tls {
     /// [`BadArgument`](crate::ErrorKind::BadArgument) if `ca` contains no certificate.
     pub fn new(ca: &str) -> Result<Self> {
         zk::TlsOptions::new().with_pem_ca(ca).map_err(|error| bad_tls("ca", &error))?;
-        Ok(Self { ca: ca.to_owned(), identity: None })
+        Ok(Self { ca: ca.to_owned(), identity: None, files: None })
+    }
+
+    /// What these files hold now, and will hold when a connection is made.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if one cannot be read, or does not hold what it should.
+    pub(crate) fn from_files(files: &TlsFiles) -> Result<Self> {
+        files.read()
+    }
+
+    /// What its files hold now; nothing if it did not come from files.
+    pub(crate) fn reread(&self) -> Result<Option<Self>, String> {
+        self.files.as_ref().map(TlsFiles::read).transpose().map_err(|error| error.to_string())
+    }
+
+    /// Whether it came from files.
+    pub(crate) fn is_from_files(&self) -> bool {
+        self.files.is_some()
     }
 
     /// Presents a certificate to servers that ask for one. The certificate and its private key are in PEM.
@@ -78,12 +124,14 @@ impl Tls {
         Ok(self)
     }
 
-    /// The options of the client crate. They have been built once before, so this does not fail.
-    pub(crate) fn to_options(&self) -> Result<zk::TlsOptions, zk::Error> {
-        let options = zk::TlsOptions::new().with_pem_ca(&self.ca)?;
+    /// The certificates of the client crate. They have been parsed once before, so this does not fail.
+    pub(crate) fn to_certs(&self) -> Result<zk::TlsCerts, zk::Error> {
+        let certs = zk::TlsCerts::builder().with_ca(zk::TlsCa::from_pem(&self.ca)?);
         match &self.identity {
-            Some((certificate, key)) => options.with_pem_identity(certificate, key),
-            None => Ok(options),
+            Some((certificate, key)) => {
+                certs.with_identity(zk::TlsIdentity::from_pem(certificate, key)?).build()
+            }
+            None => certs.build(),
         }
     }
 }

@@ -37,6 +37,7 @@ mod any_lock;
 mod backoff;
 #[doc(hidden)]
 pub mod binding;
+mod certificates;
 mod client;
 mod clock;
 mod contender;

@@ -6,6 +6,7 @@ use tokio::time::{sleep, timeout};
 use zookeeper_client as zk;
 
 use crate::backoff::Backoff;
+use crate::certificates::Certificates;
 use crate::options::ClientOptions;
 
 /// Creates a session. Tries until it succeeds, so its caller decides when to stop; fails only with
@@ -15,17 +16,21 @@ use crate::options::ClientOptions;
 /// in the queues and we would wait behind our own ghost: it is closed first (rule 11).
 pub(crate) async fn establish(
     options: &ClientOptions,
+    certificates: Option<&Certificates>,
     mut previous: Option<zk::SessionInfo>,
 ) -> Result<zk::Client, zk::Error> {
     let mut backoff = Backoff::default();
     loop {
+        if let Some(certificates) = certificates {
+            certificates.renew().await;
+        }
         let attempt = async {
             if let Some(session) = &previous {
-                bury(options, session.clone()).await?;
+                bury(options, connector(options, certificates).with_session(session.clone())).await?;
                 previous = None;
             }
             // The pauses between rounds are ours.
-            connect(options, connector(options)?).await
+            connect(options, connector(options, certificates)).await
         };
         match attempt.await {
             Ok(client) => return Ok(client),
@@ -37,8 +42,8 @@ pub(crate) async fn establish(
 }
 
 /// Closes a session of which only id and password are left. Succeeds if the server no longer has it.
-async fn bury(options: &ClientOptions, session: zk::SessionInfo) -> Result<(), zk::Error> {
-    match connect(options, connector(options)?.with_session(session)).await {
+async fn bury(options: &ClientOptions, ghost: zk::Connector) -> Result<(), zk::Error> {
+    match connect(options, ghost).await {
         Ok(ghost) => {
             let acknowledged = close(ghost, options.session_timeout).await;
             // If not, it may or may not still exist: the next round will know.
@@ -71,7 +76,7 @@ async fn connect(options: &ClientOptions, connector: zk::Connector) -> Result<zk
     }
 }
 
-fn connector(options: &ClientOptions) -> Result<zk::Connector, zk::Error> {
+fn connector(options: &ClientOptions, certificates: Option<&Certificates>) -> zk::Connector {
     let mut connector = zk::Client::connector().with_session_timeout(options.session_timeout);
     for credential in &options.credentials {
         connector = connector.with_auth(&credential.scheme, &credential.secret);
@@ -80,8 +85,8 @@ fn connector(options: &ClientOptions) -> Result<zk::Connector, zk::Error> {
         connector =
             connector.with_sasl(zk::SaslOptions::digest_md5(login.user.clone(), login.password.clone()));
     }
-    if let Some(tls) = &options.tls {
-        connector = connector.with_tls(tls.to_options()?);
+    if let Some(certificates) = certificates {
+        connector = connector.with_tls(certificates.to_options());
     }
-    Ok(connector)
+    connector
 }

@@ -40,6 +40,14 @@ class Secured:
     tls: dict[str, str]
     # An authority that the server does not know, and that has not signed the server's certificate.
     stranger: dict[str, str]
+    directory: Path
+
+    def renew(self) -> None:
+        """Replace all certificates, the authority's too, in the same files. The server restarts."""
+        authority = trustme.CA()
+        _server(authority, self.directory)
+        _client(authority, self.directory / "client")
+        self.server.restart()
 
 
 def _write_store(identity: trustme.LeafCert, store: Path) -> None:
@@ -51,7 +59,7 @@ def _write_store(identity: trustme.LeafCert, store: Path) -> None:
 
 def _client(authority: trustme.CA, directory: Path) -> dict[str, str]:
     """A client of an authority: the files that it needs."""
-    directory.mkdir()
+    directory.mkdir(exist_ok=True)
     files = {name: directory / f"{name}.pem" for name in ("ca", "cert", "key")}
     identity = authority.issue_cert("client@example.org")
     authority.cert_pem.write_to_path(str(files["ca"]))
@@ -60,15 +68,22 @@ def _client(authority: trustme.CA, directory: Path) -> dict[str, str]:
     return {name: str(path) for name, path in files.items()}
 
 
+def _server(authority: trustme.CA, directory: Path) -> tuple[Path, Path]:
+    """A server of an authority: its key, and whom it trusts."""
+    store, trusted = directory / "server.pem", directory / "trusted.pem"
+    _write_store(authority.issue_cert(HOST), store)
+    authority.cert_pem.write_to_path(str(trusted))
+    return store, trusted
+
+
 @contextmanager
 def secured_server() -> Iterator[Secured]:
     """Start one, with its own keys."""
     with TemporaryDirectory(prefix="zklock-security-") as name:
         directory = Path(name)
         authority = trustme.CA()
-        store, trusted, jaas = directory / "server.pem", directory / "trusted.pem", directory / "jaas.conf"
-        _write_store(authority.issue_cert(HOST), store)
-        authority.cert_pem.write_to_path(str(trusted))
+        store, trusted = _server(authority, directory)
+        jaas = directory / "jaas.conf"
         jaas.write_text(JAAS)
         port = free_port()
         config = (
@@ -87,4 +102,5 @@ def secured_server() -> Iterator[Secured]:
                 f"{HOST}:{port}",
                 _client(authority, directory / "client"),
                 _client(trustme.CA(), directory / "stranger"),
+                directory,
             )

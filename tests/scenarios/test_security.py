@@ -12,7 +12,7 @@ from harness.history import assert_clean
 from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.security import PASSWORD, USER, Secured, secured_server
-from harness.steps import Start, line_up
+from harness.steps import Start, eventually, line_up
 
 LOGIN = (USER, PASSWORD)
 PATIENCE = 2.0
@@ -135,3 +135,18 @@ def test_s136_a_wrong_password(surface: str, secured: Secured, start: Start, log
         # Not retried until the connect time-out is over. The server closes the connection after its refusal;
         # whenever the client notices that first, as it does on a busy machine, it asks again.
         assert proxy.next_number() <= 6
+
+
+def test_s253_certificates_are_replaced(surface: str, path: str, start: Start) -> None:
+    worker = start(surface)
+    with secured_server() as own:
+        session = worker.connect(own.hosts, session_timeout=20, tls=own.tls)
+        worker.lock(path)
+        worker.hold()
+        own.renew()
+        eventually(lambda: worker.call("state", lease="l")["value"] == "held", "it is connected again", 15)
+        assert worker.sessions["c"] == session
+        worker.release()
+        # One that did not make it through the restart would be held again too, in a new session.
+        assert int(worker.hold("again")["session"]) == session
+        worker.release("again")

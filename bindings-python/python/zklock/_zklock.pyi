@@ -744,7 +744,8 @@ class Tls:
     `ca` holds the certificates of the authorities that vouch for the servers. A server's certificate
     must be for the name or address by which the server is reached. `cert` and `key` are presented to
     servers that ask for a certificate; they belong together. The files are read when a client is
-    created, which raises `BadArgument` if it cannot read them.
+    created, which raises `BadArgument` if it cannot read them, and anew when it connects again: they
+    may be replaced while it runs.
     """
 
     def __new__(

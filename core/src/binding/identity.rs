@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::access::{Acl, Tls};
+use crate::access::{Acl, Tls, TlsFiles};
 use crate::error::{Error, Result};
 use crate::options::ClientOptions;
 
@@ -15,8 +15,8 @@ pub struct Identity {
     pub acl: Option<String>,
     /// User and password.
     pub sasl: Option<(String, String)>,
-    /// The parts of the encryption of the connections.
-    pub tls: Option<TlsParts<String>>,
+    /// The encryption of the connections.
+    pub tls: Option<Tls>,
 }
 
 impl Identity {
@@ -31,7 +31,7 @@ impl Identity {
             options = options.sasl(&user, &password);
         }
         if let Some(tls) = self.tls {
-            options = options.tls(tls.tls()?);
+            options = options.tls(tls);
         }
         Ok(options)
     }
@@ -60,27 +60,21 @@ impl<T> TlsParts<T> {
 }
 
 impl TlsParts<PathBuf> {
-    /// What the files contain.
+    /// What the files hold, now and whenever a connection is made.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) if one of them cannot be read.
-    pub fn read(&self) -> Result<TlsParts<String>> {
-        let read = |argument: &str, path: &PathBuf| {
-            std::fs::read_to_string(path).map_err(|error| {
-                let problem = format_args!("{argument}: cannot read \"{}\": {error}", path.display());
-                Error::bad_argument("tls", problem)
-            })
-        };
-        let identity = match &self.identity {
-            Some((cert, key)) => Some((read("cert", cert)?, read("key", key)?)),
-            None => None,
-        };
-        Ok(TlsParts { ca: read("ca", &self.ca)?, identity })
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if one of them cannot be read, or does not hold what it should.
+    pub fn tls(self) -> Result<Tls> {
+        Tls::from_files(&TlsFiles { ca: self.ca, identity: self.identity })
     }
 }
 
 impl TlsParts<String> {
-    fn tls(&self) -> Result<Tls> {
+    /// What the text says.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if it does not say what it should.
+    pub fn tls(&self) -> Result<Tls> {
         let tls = Tls::new(&self.ca)?;
         match &self.identity {
             Some((cert, key)) => tls.identity(cert, key),
@@ -120,8 +114,8 @@ mod tests {
         assert_eq!(argument(Identity { auth, ..Identity::default() }).as_deref(), Some("auth"));
         let acl = Some("everybody".to_owned());
         assert_eq!(argument(Identity { acl, ..Identity::default() }).as_deref(), Some("acl"));
-        let tls = TlsParts::new("no certificate".to_owned(), None, None).ok();
-        assert_eq!(argument(Identity { tls, ..Identity::default() }).as_deref(), Some("tls"));
+        let tls = TlsParts::new("no certificate".to_owned(), None, None).unwrap().tls();
+        assert_eq!(tls.unwrap_err().argument(), Some("tls"));
     }
 
     #[test]
@@ -136,7 +130,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_read_is_named() {
         let parts = TlsParts::new(PathBuf::from("/no/such/file"), None, None).unwrap();
-        let error = parts.read().err().unwrap().to_string();
+        let error = parts.tls().err().unwrap().to_string();
         assert!(error.starts_with("tls: ca: cannot read \"/no/such/file\": "), "{error}");
     }
 }

@@ -11,6 +11,7 @@ use zookeeper_client as zk;
 use super::heartbeat::heartbeat;
 use super::metered::Metered;
 use super::wire::Wire;
+use crate::certificates::Certificates;
 use crate::clock::Moment;
 use crate::mailbox::{Input, News};
 use crate::meter::Meter;
@@ -54,12 +55,16 @@ struct Live {
     connected: bool,
     /// Whether the driver knows of the session.
     began: bool,
+    /// Renews the certificates while there is no connection.
+    renewing: Option<AbortHandle>,
     /// Since when proofs have been asked for on this connection, and nothing was answered that could have been one.
     asked: Option<Moment>,
 }
 
 pub(super) struct Link {
     options: ClientOptions,
+    /// What the connections are encrypted with, if they are.
+    certificates: Option<Certificates>,
     meter: Arc<Meter>,
     sender: mpsc::UnboundedSender<Input>,
     /// Of the nodes that are created.
@@ -83,6 +88,7 @@ impl Link {
     ) -> Self {
         Self {
             acl: options.acl.to_list().into(),
+            certificates: options.tls.as_deref().and_then(|tls| Certificates::new(tls).ok()),
             options,
             meter,
             sender,
@@ -117,8 +123,9 @@ impl Link {
     fn search(&mut self, previous: Option<zk::SessionInfo>) {
         self.epoch += 1;
         let (epoch, options, sender) = (self.epoch, self.options.clone(), self.sender.clone());
+        let certificates = self.certificates.clone();
         let search = tokio::spawn(async move {
-            let established = session::establish(&options, previous).await;
+            let established = session::establish(&options, certificates.as_ref(), previous).await;
             sender.send(Input::News(News::Established(epoch, established))).ok();
         });
         self.stage = Stage::Searching(search.abort_handle());
@@ -271,7 +278,8 @@ impl Link {
         let (epoch, sender) = (self.epoch, self.sender.clone());
         let state = client.state();
         let term = Arc::new(Term::new(client.session_timeout(), self.connection));
-        self.stage = Stage::Live(Live { client, term, connected: false, began: false, asked: None });
+        self.stage =
+            Stage::Live(Live { client, term, connected: false, began: false, asked: None, renewing: None });
         self.spawn(async move {
             loop {
                 let state = states.changed().await;
@@ -291,6 +299,9 @@ impl Link {
         match state {
             zk::SessionState::SyncConnected => {
                 live.connected = true;
+                if let Some(renewing) = live.renewing.take() {
+                    renewing.abort();
+                }
                 let session_id = live.client.session_id().0;
                 if std::mem::replace(&mut live.began, true) {
                     Change::Reconnected
@@ -304,6 +315,11 @@ impl Link {
                 live.term.moved(self.connection);
                 live.connected = false;
                 live.asked = None;
+                if let Some(certificates) = self.certificates.clone().filter(Certificates::can_change)
+                    && live.renewing.is_none()
+                {
+                    live.renewing = Some(self.tasks.spawn(certificates.keep_renewing()));
+                }
                 if live.began { Change::Disconnected } else { Change::None }
             }
             zk::SessionState::AuthFailed => {
