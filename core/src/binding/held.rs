@@ -35,7 +35,7 @@ fn node(number: u64) -> NodeName {
 
 /// Has `owner` hold a mutex, through the node with this number.
 pub(super) fn held(mutex: &AnyLock, owner: Owner, number: u64) -> Lease {
-    let term = Term::new(Duration::from_secs(60));
+    let term = Term::new(Duration::from_secs(60), 1);
     term.prove(Moment::now(), 1);
     let grant = Grant { node: node(number), fencing_token: 1, session_id: 1, term: Arc::new(term) };
     holds(mutex).grant(Claim::new(owner, Kind::Exclusive, None), grant)
