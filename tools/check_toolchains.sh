@@ -41,6 +41,12 @@ if command -v node >/dev/null 2>&1; then
   Node 20.9 or later; this is $(node --version)"
 fi
 
+if command -v javac >/dev/null 2>&1; then
+    version=$(javac -version 2>&1) # javac 17.0.15, and before JDK 9 javac 1.8.0
+    [ "$(echo "$version" | sed 's/[^0-9]*\([0-9]*\).*/\1/')" -ge 17 ] || missing="$missing
+  JDK 17 or later; this is $version"
+fi
+
 if [ -n "$missing" ]; then
     echo "These are missing; install them and run make again:$missing" >&2
     exit 1

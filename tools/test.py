@@ -10,6 +10,7 @@ import sys
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,9 @@ RUST_TEST_LIMIT = 300.0
 SUITE_LIMIT = 15 * 60.0
 """Seconds for one suite of another language; its runner ends single tests much earlier."""
 
+
+AT_A_TIME = 2
+"""How many tests or suites run at the same time: bounds on time must hold on two processors."""
 
 STRAY_LIMIT = 5.0
 """Seconds within which processes must end after the suite that started them."""
@@ -42,11 +46,24 @@ class Tally:
         self.failures += other.failures
 
 
-def run(command: list[str], *, cwd: Path = ROOT, limit: float, quiet: bool = False) -> tuple[int, str]:
+def run(
+    command: list[str],
+    *,
+    cwd: Path = ROOT,
+    limit: float,
+    quiet: bool = False,
+    env: dict[str, str] | None = None,
+) -> tuple[int, str]:
     """Runs a command in its own process group; when the time is up the whole group is killed, loudly."""
     output = subprocess.PIPE if quiet else None
     process = subprocess.Popen(
-        command, cwd=cwd, start_new_session=True, stdout=output, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=cwd,
+        start_new_session=True,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **(env or {})},
     )
     try:
         text, _ = process.communicate(timeout=limit)
@@ -61,7 +78,7 @@ def run(command: list[str], *, cwd: Path = ROOT, limit: float, quiet: bool = Fal
 def rust_binaries() -> Iterator[str]:
     """Builds the Rust tests; returns the executables that cargo names."""
     # The whole workspace, as tools/build.py does, which shares most of it.
-    command = ["cargo", "test", "--locked", "--no-run", "--workspace", "--lib", "--tests"]
+    command = ["cargo", "test", "--locked", "--no-run", "--workspace", "--tests"]
     command.append("--message-format=json-render-diagnostics")
     built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     for line in built.stdout.splitlines():
@@ -80,10 +97,19 @@ def rust_tests(binary: str, *options: str) -> set[str]:
 def rust() -> Tally:
     """Every Rust test in its own process, so that one that hangs is named and ended."""
     tally = Tally()
-    for binary in rust_binaries():
-        # The ignored ones are the long ones, which `make soak` runs.
-        for name in sorted(rust_tests(binary) - rust_tests(binary, "--ignored")):
-            code, text = run([binary, "--exact", name, "--nocapture"], limit=RUST_TEST_LIMIT, quiet=True)
+    # Those that are ignored are the long ones, which `make soak` runs.
+    tests = [
+        (binary, name)
+        for binary in rust_binaries()
+        for name in sorted(rust_tests(binary) - rust_tests(binary, "--ignored"))
+    ]
+
+    def one(test: tuple[str, str]) -> tuple[int, str]:
+        binary, name = test
+        return run([binary, "--exact", name, "--nocapture"], limit=RUST_TEST_LIMIT, quiet=True)
+
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        for (_, name), (code, text) in zip(tests, pool.map(one, tests), strict=True):
             if code == 0 and "1 passed" in text:
                 tally.passed += 1
             else:
@@ -117,12 +143,13 @@ def junit(report: Path, code: int, suite: str) -> Tally:
     return tally
 
 
-def pytest(directory: str, *options: str, cwd: str) -> Tally:
+def pytest(directory: str, *options: str, cwd: str, quiet: bool = True) -> Tally:
     """One directory of Python tests."""
     with TemporaryDirectory() as scratch:
         report = Path(scratch, "report.xml")
         command = [PYTHON, "-m", "pytest", directory, *options, "-q", f"--junitxml={report}"]
-        code, _ = run(command, cwd=ROOT / cwd, limit=SUITE_LIMIT)
+        code, text = run(command, cwd=ROOT / cwd, limit=SUITE_LIMIT, quiet=quiet)
+        print(text, end="", flush=True)
         return junit(report, code, directory)
 
 
@@ -132,9 +159,10 @@ def node() -> Tally:
         report = Path(scratch, "report.xml")
         reporters = ["--test-reporter=junit", f"--test-reporter-destination={report}"]
         reporters += ["--test-reporter=spec", "--test-reporter-destination=stdout"]
-        os.environ["ZKLOCK_PYTHON"] = PYTHON
         command = ["npm", "test", "--silent", "--", *reporters]
-        code, _ = run(command, cwd=ROOT / "bindings-node", limit=SUITE_LIMIT)
+        env = {"ZKLOCK_PYTHON": PYTHON}
+        code, text = run(command, cwd=ROOT / "bindings-node", limit=SUITE_LIMIT, quiet=True, env=env)
+        print(text, end="", flush=True)
         return junit(report, code, "node")
 
 
@@ -174,12 +202,36 @@ def marked_processes() -> list[str]:
 SUITES: dict[str, Callable[[], Tally]] = {
     "rust": rust,
     "harness": lambda: pytest("unit", cwd="tests"),
-    "coverage": coverage,
     "python": lambda: pytest("tests", cwd="bindings-python"),
+    "coverage": coverage,
     "node": node,
-    # They mostly wait, so two at a time. What a file sets up for all of its tests is set up once.
-    "scenarios": lambda: pytest("scenarios", "-n", "2", "--dist", "loadfile", cwd="tests"),
+    # What a file sets up for all of its tests is set up once.
+    "scenarios": lambda: pytest(
+        "scenarios", "-n", f"{AT_A_TIME}", "--dist", "loadfile", cwd="tests", quiet=False
+    ),
 }
+
+# Suites that run beside each other, for they mostly wait. The others use every processor by themselves.
+TOGETHER = ["harness", "python", "coverage", "node"]
+
+
+def stages(names: list[str]) -> Iterator[list[str]]:
+    """The suites in order; those that run together as one stage."""
+    together = [name for name in names if name in TOGETHER]
+    for name in names:
+        if name not in together:
+            yield [name]
+        elif name == together[0]:
+            yield together
+
+
+def timed(name: str) -> Tally:
+    """Runs one suite and tells how it went."""
+    start = time.monotonic()
+    tally = SUITES[name]()
+    took = time.monotonic() - start
+    print(f"=== {name}: {tally.passed} passed, {len(tally.failures)} failed in {took:.0f} s", flush=True)
+    return tally
 
 
 def main() -> int:
@@ -197,16 +249,14 @@ def main() -> int:
     # its default there.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     total = Tally()
-    for number, name in enumerate(names, 1):
-        print(f"\n=== {name} ({number} of {len(names)})", flush=True)
-        start = time.monotonic()
-        tally = SUITES[name]()
+    for stage in stages(names):
+        print(f"\n=== {', '.join(stage)}", flush=True)
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            for tally in pool.map(timed, stage):
+                total.add(tally)
         for stray in strays():
-            tally.failures.append(f"{name} left a process behind: {stray}")
+            total.failures.append(f"{', '.join(stage)} left a process behind: {stray}")
             os.kill(int(stray.split()[0]), signal.SIGKILL)
-        total.add(tally)
-        took = time.monotonic() - start
-        print(f"=== {name}: {tally.passed} passed, {len(tally.failures)} failed in {took:.0f} s", flush=True)
     for failure in total.failures:
         print(f"FAILED {failure}")
     print(f"{total.passed} passed, {len(total.failures)} failed", flush=True)

@@ -20,11 +20,12 @@ export interface AcquireAllOptions extends WaitOptions {
 /**
  * Several locks as one: all are acquired, or none, within one deadline.
  *
- * Whatever order they are given in, they are acquired in an order that all zklock programs share: by ensemble, then by
- * path from its root, byte by byte. So two programs cannot wait for each other. Curator's `InterProcessMultiLock` keeps
- * its caller's order: such peers must sort by path. A lock that is given twice is acquired once; the write half of a
- * read/write lock is acquired before its read half. If one is lost while another is waited for, the others are released
- * and all are acquired again.
+ * Whatever order they are given in, they are acquired in an order that all zklock programs share: by path from the
+ * ensemble's root, byte by byte, and on one path by the names of the servers. So two programs cannot wait for each
+ * other, unless both take one path on two ensembles that they call by different names. Curator's `InterProcessMultiLock`
+ * keeps its caller's order: such peers must sort by path. A lock that is given twice is acquired once; the write half of
+ * a read/write lock is acquired before its read half. If one is lost while another is waited for, the others are
+ * released and all are acquired again.
  *
  * **Who may re-enter** is decided for each lock as in its own `acquire()`; inside {@link MultiLock.using}, each of the
  * locks may be entered again. An owner that holds one of them but not one that comes before it is refused with
@@ -42,8 +43,8 @@ export class MultiLock {
   /**
    * @param locks mutexes, halves of read/write locks and semaphores, of any clients. One permit of a semaphore is
    *   taken.
-   * @throws {BadArgumentError} if there are no locks; if two of them have the same path but different clients or kinds;
-   *   or if a lock that is not reentrant is given twice.
+   * @throws {BadArgumentError} if there are no locks; if two of them have the same path but different clients of one
+   *   ensemble, or different kinds; or if a lock that is not reentrant is given twice.
    */
   constructor(locks: Iterable<Lock>) {
     checkIterable('locks', locks);
@@ -68,7 +69,8 @@ export class MultiLock {
    * @throws the signal's reason if the signal aborts.
    * @throws {LockLostError} or {@link NotHeldError} if a lease in `within` is not held.
    * @throws {BadArgumentError} if one of the locks is held but not one before it, if the time-out is negative, or if a
-   *   lease in `within` is of none of the locks. Nothing is sent.
+   *   lease in `within` is of none of the locks: nothing is sent. Also if two of the locks turn out to be one, because
+   *   the hosts of their clients are different names of one ensemble.
    * @throws as `acquire()` of each of the locks.
    *
    * @example

@@ -4,9 +4,10 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 
-const here = import.meta.dirname ?? new URL('.', import.meta.url).pathname;
-const harness = new URL('../../tests/', import.meta.url).pathname;
+const here = fileURLToPath(new URL('.', import.meta.url));
+const harness = fileURLToPath(new URL('../../tests/', import.meta.url));
 const python = process.env.ZKLOCK_PYTHON ?? 'python3';
 
 // Ends when its standard input does, and so together with us, however we end.

@@ -150,7 +150,7 @@ scenario('a process exits cleanly while its workers hold and wait', async () => 
   const { code, signal, stdout, stderr } = await run(
     `import { Worker } from 'node:worker_threads';
     import { once } from 'node:events';
-    const start = () => new Worker(${JSON.stringify(SOURCE.pathname)}, {
+    const start = () => new Worker(new URL(${JSON.stringify(SOURCE.href)}), {
       execArgv: [],
       workerData: { hosts: ${JSON.stringify(hosts)}, path: ${JSON.stringify(path)}, then: 'hold' },
     });

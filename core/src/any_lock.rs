@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use crate::contender::Contender;
 use crate::error::Result;
+use crate::hosts::Hosts;
 use crate::lease::Lease;
-use crate::lock::{ClientSource, Lock, Order};
+use crate::lock::{Lock, Order};
+use crate::mailbox::Inquiry;
 use crate::mutex::Mutex;
 use crate::owner::Owner;
-use crate::patience::Patience;
+use crate::patience::{Deadline, Patience};
 use crate::queue::Kind;
 use crate::semaphore::Semaphore;
 
@@ -148,21 +150,40 @@ impl AnyLock {
 
     /// Its place in the order that is the same in all programs.
     pub(crate) fn order(&self) -> Order {
-        match self {
-            Self::Lock(lock) => lock.order(),
-            Self::Semaphore(semaphore) => semaphore.order(),
-        }
+        self.directory().order()
+    }
+
+    /// The path, from the root of the ensemble.
+    pub(crate) fn absolute_path(&self) -> &str {
+        self.directory().absolute_path()
+    }
+
+    /// The hosts, as given to its client.
+    pub(crate) fn hosts(&self) -> &Hosts {
+        self.directory().source().hosts()
+    }
+
+    /// Whether its client sees the node of a lease that another client was granted: then both are connected to one
+    /// ensemble. A node's name is unique.
+    pub(crate) async fn sees(&self, lease: &Lease, deadline: Deadline) -> Result<bool> {
+        let node: Arc<str> = lease.full_node().into();
+        let ask = || {
+            let node = Arc::clone(&node);
+            self.directory().ask(move |_, reply| Inquiry::Exists { node, reply })
+        };
+        deadline.insist(self.path(), ask).await
     }
 
     /// Whether two were created on the same client.
     pub(crate) fn same_client(&self, other: &Self) -> bool {
-        self.source().is(other.source())
+        self.directory().source().is(other.directory().source())
     }
 
-    fn source(&self) -> &ClientSource {
+    /// The lock directory of the nodes that hold it.
+    fn directory(&self) -> &Lock {
         match self {
-            Self::Lock(lock) => lock.source(),
-            Self::Semaphore(semaphore) => semaphore.source(),
+            Self::Lock(lock) => lock,
+            Self::Semaphore(semaphore) => semaphore.leases(),
         }
     }
 

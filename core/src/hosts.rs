@@ -1,5 +1,7 @@
 //! Connect strings: the servers, and the chroot below which a client works.
 
+use std::fmt;
+
 use crate::error::{Error, Result};
 use crate::path::check_path;
 
@@ -18,6 +20,13 @@ pub(crate) struct Hosts {
     pub(crate) chroot: String,
 }
 
+/// As in a connect string.
+impl fmt::Display for Hosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.servers, self.chroot)
+    }
+}
+
 impl Hosts {
     /// What `text` says; without it what the environment says, or else the default.
     pub(crate) fn given_or_default(text: Option<&str>) -> Result<Self> {
@@ -26,6 +35,15 @@ impl Hosts {
         }
         let from_environment = std::env::var(HOSTS_VARIABLE).ok().filter(|hosts| !hosts.is_empty());
         Self::parse(from_environment.as_deref().unwrap_or(DEFAULT_HOSTS))
+    }
+
+    /// The servers in a form that does not depend on their order, on repetitions, or on the case of a name. Names are
+    /// not resolved: different programs may resolve them differently.
+    pub(crate) fn ensemble(&self) -> Vec<String> {
+        let mut servers: Vec<_> = self.servers.split(',').map(str::to_ascii_lowercase).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        servers
     }
 
     fn parse(text: &str) -> Result<Self> {
@@ -48,7 +66,7 @@ fn server(text: &str) -> Result<String> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (address, rest) = rest.split_once(']').ok_or_else(|| bad("missing ']'"))?;
-            address.parse::<std::net::Ipv6Addr>().map_err(|_| bad("not an IPv6 address"))?;
+            let address = address.parse::<std::net::Ipv6Addr>().map_err(|_| bad("not an IPv6 address"))?;
             let port = match rest.strip_prefix(':') {
                 None if rest.is_empty() => None,
                 None => return Err(bad("unexpected text after ']'")),
@@ -95,6 +113,14 @@ mod tests {
             "spaces in a path are kept"
         );
         assert_eq!(parse("[::1]:2182/").unwrap(), ("[::1]:2182".into(), String::new()));
+    }
+
+    #[test]
+    fn an_ensemble_is_the_same_however_its_servers_are_written() {
+        let ensemble = |text| Hosts::parse(text).unwrap().ensemble();
+        assert_eq!(ensemble("b:1,A,a:2181/x"), ["a:2181", "b:1"]);
+        assert_eq!(ensemble("[0:0:0:0:0:0:0:1]"), ensemble("[::1]:2181"));
+        assert_ne!(ensemble("a:1"), ensemble("a:2"));
     }
 
     #[test]

@@ -124,6 +124,11 @@ impl Lease {
         format!("{}/{}", self.hold.holds.place.directory(), self.hold.grant.node.as_str())
     }
 
+    /// The same, from the root of the ensemble.
+    pub(crate) fn full_node(&self) -> String {
+        format!("{}/{}", self.hold.holds.place.full(), self.hold.grant.node.as_str())
+    }
+
     /// The fencing token: the zxid that created the node. It grows from holder to holder over the life of the
     /// ensemble, even if the lock directory is deleted and created again. Pass it to the resource that the lock
     /// guards, and let the resource refuse smaller ones.

@@ -57,7 +57,7 @@ impl ClientSource {
         }
     }
 
-    fn hosts(&self) -> &Hosts {
+    pub(crate) fn hosts(&self) -> &Hosts {
         match self {
             Self::Client(client) => client.hosts(),
             Self::Shared(options) => &options.hosts,
@@ -65,12 +65,16 @@ impl ClientSource {
     }
 }
 
-/// The place of a lock in the order that is the same in all programs: by ensemble, then by path from its root, byte by
-/// byte; on one path the writer before the reader.
+/// The place of a lock in the order that is the same in all programs: by path from the ensemble's root, byte by byte;
+/// on one path by ensemble, and there the writer before the reader.
+///
+/// The path comes first because programs agree on it. They need not agree on what they call an ensemble: one that
+/// writes `127.0.0.1` and one that writes `localhost` would otherwise take two locks in opposite orders.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Order {
-    pub(crate) ensemble: String,
     pub(crate) path: String,
+    /// See [`Hosts::ensemble`].
+    pub(crate) ensemble: Vec<String>,
     pub(crate) reads: bool,
 }
 
@@ -229,8 +233,16 @@ impl Lock {
 
     /// The place of this lock in the order that is the same in all programs.
     pub(crate) fn order(&self) -> Order {
-        let ensemble = self.source.hosts().servers.clone();
-        Order { ensemble, path: self.place.absolute_path().to_owned(), reads: self.kind == Kind::Read }
+        Order {
+            path: self.place.absolute_path().to_owned(),
+            ensemble: self.source.hosts().ensemble(),
+            reads: self.kind == Kind::Read,
+        }
+    }
+
+    /// The path, from the root of the ensemble.
+    pub(crate) fn absolute_path(&self) -> &str {
+        self.place.absolute_path()
     }
 
     pub(crate) fn kind(&self) -> Kind {

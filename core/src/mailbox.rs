@@ -54,6 +54,9 @@ pub(crate) enum Inquiry {
     Contenders { path: Arc<str>, reply: Reply<Vec<Contender>> },
     /// The number of contenders.
     Count { path: Arc<str>, reply: Reply<usize> },
+    /// Whether there is a node at this full path, which another client was granted a lock through. Not answered by a
+    /// server that lags behind.
+    Exists { node: Arc<str>, reply: Reply<bool> },
     /// The number in this node, with a watch if requested.
     Number { node: Arc<str>, watch: bool, reply: Reply<Option<Number>> },
     /// Do something to the contender's node at this full path.

@@ -12,7 +12,7 @@ use crate::contender::Contender;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::leases::Leases;
-use crate::lock::{ClientSource, Lock, Manner, Order, busy_is_none};
+use crate::lock::{ClientSource, Lock, Manner, busy_is_none};
 use crate::mailbox::Inquiry;
 use crate::meter::Wait;
 use crate::owner::Owner;
@@ -409,17 +409,13 @@ impl Semaphore {
         Ok(taken >= permits as usize)
     }
 
-    /// Its place among other locks (see [`Lock::order`]).
-    pub(crate) fn order(&self) -> Order {
-        self.leases.order()
+    /// The lock directory of its permits.
+    pub(crate) fn leases(&self) -> &Lock {
+        &self.leases
     }
 
     /// Fails in a process that inherited the client through fork.
     pub(crate) fn check_process(&self) -> Result<()> {
         self.leases.resolve()?.holds.origin.check()
-    }
-
-    pub(crate) fn source(&self) -> &ClientSource {
-        self.leases.source()
     }
 }

@@ -93,7 +93,7 @@ pub enum RequestKind {
     Sync,
     /// Watches a node.
     Watch,
-    /// Checks who owns a node, after the reply to its creation was lost.
+    /// Checks who owns a node, after the reply to its creation was lost, or whether there is one.
     Verify,
     /// Deletes a node.
     Delete,

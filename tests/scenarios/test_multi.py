@@ -230,3 +230,90 @@ def test_s109_cancellation(
     worker.hold("again", lock="both", owner="b")
     worker.release("again", owner="b")
     all_free(observer, path)
+
+
+def test_s280_two_names_for_one_ensemble(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    for name in "ab":
+        observer.create(f"{path}/{name}")
+    # What one program calls by a number, the other calls by a name.
+    numbered, named = server.hosts, f"localhost:{server.port}"
+    workers = []
+    for hosts in ((numbered, named), (named, numbered)):
+        worker = start(surface)
+        for name, host in zip("ab", hosts, strict=True):
+            worker.connect(host, client=name)
+            worker.lock(f"{path}/{name}", lock=name, client=name)
+        worker.multi(["b", "a"], lock="both")
+        workers.append(worker)
+    for worker in workers:
+        leases = worker.hold(lock="both")["leases"]
+        assert [lease["node"].split("/")[-2] for lease in leases] == ["a", "b"]
+        worker.release()
+        all_free(observer, path)
+    # In opposite orders they wait for each other, and both time out at once.
+    for turn in range(20):
+        asked = [worker.acquire(f"t{turn}", lock="both", timeout=20) for worker in workers]
+        eventually(lambda: any(pending.done for pending in asked), "one of them has both")  # noqa: B023
+        first = next(place for place, pending in enumerate(asked) if pending.done)
+        for place in (first, 1 - first):
+            asked[place].expect("acquired")
+            workers[place].release(f"t{turn}")
+    assert_clean([hold for worker in workers for hold in worker.holds()], at_least=2 * (2 + 40))
+    all_free(observer, path)
+
+
+@pytest.mark.parametrize(
+    "kinds", [("mutex", "mutex"), ("write", "read"), ("read", "read"), ("semaphore",) * 2]
+)
+def test_s281_one_lock_by_two_names(
+    surface: str, kinds: tuple[str, str], server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    parent, name = path.rsplit("/", 1)
+    worker = start(surface)
+    one, other = server.hosts, f"localhost:{server.port}{parent}"
+    for lock, hosts, below, kind in (("one", one, path, kinds[0]), ("other", other, f"/{name}", kinds[1])):
+        worker.connect(hosts, client=lock)
+        permits = 2 if kind == "semaphore" else None
+        worker.lock(below, lock=lock, client=lock, kind=kind, permits=permits)
+    worker.lock(f"{path}-before", lock="before", client="one")
+    # No name of a server shows that it is one ensemble: the servers do.
+    worker.multi(["other", "before", "one"], lock="all")
+    for ask in ({"cmd": "acquire"}, {"cmd": "acquire", "timeout": 20}, {"cmd": "try"}):
+        error = worker.send(**ask, lock="all", lease="l", owner="a").error()
+        assert error.code == "BAD_ARGUMENT"
+        assert "locks" in error.message
+        for hosts, below in ((one, path), (other, f"/{name}")):
+            assert hosts in error.message
+            assert below in error.message
+        for queue in (path, f"{path}/leases", f"{path}/locks", f"{path}-before"):
+            observer.wait_queue(queue, 0, timeout=2)
+    # A server in common shows it at once.
+    worker.connect(f"localhost:1,{server.hosts}", client="two")
+    worker.lock(path, lock="two", client="two", kind=kinds[1], permits=permits)
+    assert worker.send_multi(["one", "two"], lock="refused").error().code == "BAD_ARGUMENT"
+
+
+def test_s282_one_path_on_two_ensembles(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    with Standalone() as another, Observer(another.hosts) as elsewhere:
+        workers = []
+        for order in (("here", "there"), ("there", "here")):
+            worker = start(surface)
+            for lock, hosts in (("here", server.hosts), ("there", another.hosts)):
+                worker.connect(hosts, client=lock)
+                worker.lock(path, lock=lock, client=lock)
+            worker.multi(order, lock="both")
+            workers.append(worker)
+        assert len(workers[0].hold(lock="both")["leases"]) == 2
+        assert [len(side.queue(path)) for side in (observer, elsewhere)] == [1, 1]
+        assert workers[1].try_acquire(lock="both")["event"] == "busy"
+        waiting = workers[1].acquire("w", lock="both")
+        eventually(lambda: 2 in [len(side.queue(path)) for side in (observer, elsewhere)], "it waits")
+        workers[0].release()
+        waiting.expect("acquired")
+        workers[1].release("w")
+        for side in (observer, elsewhere):
+            side.wait_queue(path, 0, timeout=2)

@@ -701,17 +701,19 @@ class MultiLock(Acquirable[Leases]):
     ...     len(leases)
     2
 
-    Any kinds may be mixed. They are taken in one order that all zklock programs share: by ensemble,
-    then by path from the root; so two programs cannot wait for each other. A lock that is named twice
-    is taken once; the write half of a read/write lock is taken before the read half. One time-out
+    Any kinds may be mixed. They are taken in one order that all zklock programs share: by path from
+    the root, and on one path by the names of the servers; so two programs cannot wait for each other,
+    unless both take one path on two ensembles that they call by different names. A lock that is named
+    twice is taken once; the write half of a read/write lock is taken before the read half. One time-out
     covers all. If one cannot be acquired, those before it are released; if one is lost while another is
     waited for, all are released and acquired anew.
 
     The owner is the thread, as for its locks. Acquiring is refused with `BadArgument` for an owner that
     holds one of the locks but not one that comes before it: taking that now would break the order.
 
-    Raises `BadArgument` for an empty list; for one path through two clients, or as locks of two kinds;
-    and for a lock without re-entry that is named twice.
+    Raises `BadArgument` for an empty list; for one path through two clients of one ensemble, or as
+    locks of two kinds; and for a lock without re-entry that is named twice. If the hosts of two clients
+    are different names of one ensemble, that is found, and raised, by the acquire.
     """
 
     def __new__(cls, locks: Iterable[Lock]) -> Self: ...

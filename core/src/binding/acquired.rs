@@ -83,3 +83,67 @@ impl Acquired for Leases<Arc<Lease>> {
         Self::release_in_background(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::held::{client, held, lose, mutex};
+    use super::*;
+    use crate::owner::Owner;
+
+    /// Whether it is held, open and lost.
+    fn facts(acquired: &dyn Acquired) -> (bool, bool, bool) {
+        (acquired.is_held(), acquired.is_open(), acquired.loss().is_some())
+    }
+
+    #[test]
+    fn a_lease_is_open_until_it_is_released() {
+        let client = client();
+        let lock = mutex(&client, "/a", true);
+        let lease: Arc<dyn Acquired> = Arc::new(held(&lock, Owner::new(), 1));
+        assert_eq!(facts(&*lease), (true, true, false));
+        lease.release_in_background().unwrap();
+        assert_eq!(facts(&*lease), (false, false, false));
+        assert_eq!(lease.check().unwrap_err().code(), "NOT_HELD");
+        assert_eq!(lease.release_in_background().unwrap_err().code(), "NOT_HELD");
+    }
+
+    #[test]
+    fn a_lost_lease_is_still_to_be_released() {
+        let client = client();
+        let lock = mutex(&client, "/a", true);
+        let lease = held(&lock, Owner::new(), 1);
+        lose(&lock, 1);
+        assert_eq!(facts(&lease), (false, true, true));
+        assert_eq!(lease.loss().unwrap().code(), "LOCK_LOST");
+        lease.release_in_background().unwrap();
+        assert_eq!(facts(&lease), (false, false, true));
+    }
+
+    #[test]
+    fn several_leases_are_held_together_and_released_together() {
+        let client = client();
+        let (a, b) = (mutex(&client, "/a", true), mutex(&client, "/b", true));
+        let mut leases = Leases::default();
+        leases.push(held(&a, Owner::new(), 1));
+        leases.push(held(&b, Owner::new(), 2));
+        let leases = leases.into_arcs();
+        assert_eq!(facts(&leases), (true, true, false));
+        lose(&b, 2);
+        assert_eq!(facts(&leases), (false, true, true));
+        assert!(leases.loss().unwrap().to_string().contains("\"/b\""));
+        Acquired::release_in_background(&leases).unwrap();
+        assert!(!Acquired::is_open(&leases));
+    }
+
+    #[test]
+    fn a_lease_outlives_its_set() {
+        let client = client();
+        let lock = mutex(&client, "/a", true);
+        let mut leases = Leases::default();
+        leases.push(held(&lock, Owner::new(), 1));
+        let leases = leases.into_arcs();
+        let lease = Arc::clone(&leases[0]);
+        drop(leases);
+        assert!(lease.check().is_ok());
+    }
+}

@@ -39,3 +39,54 @@ fn first<T>(all: impl IntoIterator<Item = T>, is: impl Fn(&T) -> Result<bool>) -
 fn enters(lock: &AnyLock, lease: &Lease) -> Result<bool> {
     Ok(lock.reentrant() && lock.gave(lease)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::held::{client, held, mutex};
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_entered_by_its_owner_and_the_rest_by_one_new_owner() {
+        let client = client();
+        let locks = ["/a", "/b", "/c"].map(|path| mutex(&client, path, true));
+        let owner = Owner::new();
+        let lease = held(&locks[1], owner, 1);
+        for (named, around) in [(&[&lease][..], &[][..]), (&[][..], &[&lease][..])] {
+            let found = owners(&locks, named, around).unwrap();
+            assert_eq!((found[1], found[0]), (owner, found[2]));
+            assert_ne!(found[0], owner);
+        }
+    }
+
+    #[test]
+    fn what_is_named_comes_before_what_is_around() {
+        let client = client();
+        let lock = mutex(&client, "/a", true);
+        let (outer, inner) = (held(&lock, Owner::new(), 1), held(&lock, Owner::new(), 2));
+        assert_eq!(owners(&[lock], &[&outer], &[&inner]).unwrap(), [outer.owner()]);
+    }
+
+    #[test]
+    fn only_what_is_named_has_to_be_entered() {
+        let client = client();
+        let (lock, other) = (mutex(&client, "/a", true), mutex(&client, "/b", true));
+        let alone = mutex(&client, "/a", false);
+        let lease = held(&other, Owner::new(), 1);
+        let of_alone = held(&alone, Owner::new(), 2);
+        for (lock, lease) in [(&lock, &lease), (&alone, &of_alone)] {
+            let error = owners(std::slice::from_ref(lock), &[lease], &[]).unwrap_err();
+            assert_eq!(error.argument(), Some("within"), "{error}");
+            let found = owners(std::slice::from_ref(lock), &[], &[lease]).unwrap();
+            assert_ne!(found[0], lease.owner());
+        }
+    }
+
+    #[test]
+    fn what_is_named_has_to_be_held() {
+        let client = client();
+        let lock = mutex(&client, "/a", true);
+        let lease = held(&lock, Owner::new(), 1);
+        lease.release_in_background().unwrap();
+        assert_eq!(owners(&[lock], &[&lease], &[]).unwrap_err().code(), "NOT_HELD");
+    }
+}

@@ -9,6 +9,8 @@ mod closing;
 mod draft;
 mod entering;
 mod errors;
+#[cfg(test)]
+mod held;
 mod identity;
 mod language;
 mod levels;

@@ -36,6 +36,10 @@ pub(super) fn inquire(link: &mut Link, options: &ClientOptions, inquiry: Inquiry
             let question = |wire: Wire| async move { wire.read(wire.names().await.map(|names| names.len())) };
             ask(link, options, &path, silence, reply, question);
         }
+        Inquiry::Exists { node, reply } => {
+            let question = |wire: Wire| async move { wire.read(wire.exists().await) };
+            ask(link, options, &node, silence, reply, question);
+        }
         Inquiry::Number { node, watch, reply } => {
             let question = move |wire: Wire| async move { wire.read(wire.number(watch).await) };
             ask(link, options, &node, silence, reply, question);
@@ -121,6 +125,15 @@ impl Wire {
         let mut names: Vec<_> = children.iter().filter_map(|child| NodeName::parse(child)).collect();
         names.sort();
         Ok(names)
+    }
+
+    /// Whether there is a node at this wire's own path, once the server has caught up with its leader.
+    async fn exists(&self) -> Result<bool, zk::Error> {
+        // Sent back to back, answered in order.
+        let synced = self.client.ask(RequestKind::Sync).sync(&self.path);
+        let found = self.client.ask(RequestKind::Verify).check_stat(&self.path);
+        synced.await?;
+        Ok(found.await?.is_some())
     }
 
     /// The data of the node at this wire's own path; nothing if there is no node.

@@ -1,0 +1,47 @@
+//! For tests: locks of a client that never connects, and leases of them as its driver would grant them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::any_lock::AnyLock;
+use crate::client::Client;
+use crate::clock::Moment;
+use crate::hold::{Claim, Grant, Holds};
+use crate::lease::Lease;
+use crate::lease_state::LossReason;
+use crate::mutex::{Mutex, MutexOptions};
+use crate::options::ClientOptions;
+use crate::owner::Owner;
+use crate::queue::{Kind, NodeName};
+use crate::term::Term;
+
+pub(super) fn client() -> Client {
+    Client::new(ClientOptions::new(Some("127.0.0.1:1")).unwrap())
+}
+
+pub(super) fn mutex(client: &Client, path: &str, reentrant: bool) -> AnyLock {
+    let options = MutexOptions { reentrant, ..MutexOptions::default() };
+    Mutex::with_options(client, path, options).unwrap().into()
+}
+
+fn holds(mutex: &AnyLock) -> Arc<Holds> {
+    let AnyLock::Lock(lock) = mutex else { panic!("not a mutex") };
+    Arc::clone(&lock.resolve().unwrap().holds)
+}
+
+fn node(number: u64) -> NodeName {
+    NodeName::parse(&format!("lock-{number:010}")).unwrap()
+}
+
+/// Has `owner` hold a mutex, through the node with this number.
+pub(super) fn held(mutex: &AnyLock, owner: Owner, number: u64) -> Lease {
+    let term = Term::new(Duration::from_secs(60), 1);
+    term.prove(Moment::now(), 1);
+    let grant = Grant { node: node(number), fencing_token: 1, session_id: 1, term: Arc::new(term) };
+    holds(mutex).grant(Claim::new(owner, Kind::Exclusive, None), grant)
+}
+
+/// Deletes that node.
+pub(super) fn lose(mutex: &AnyLock, number: u64) {
+    holds(mutex).lose(&node(number), LossReason::NodeDeleted);
+}
