@@ -58,6 +58,11 @@ impl Claim {
         let contended = wait.is_some_and(|wait| wait.contended);
         Self { owner, kind, since: wait.map(|wait| wait.since), contended }
     }
+
+    /// Whether it is a part of a semaphore's attempt, which counts its own outcome: a turn, or one of several permits.
+    pub(crate) fn is_part(&self) -> bool {
+        self.since.is_none() || matches!(self.kind, Kind::Permit(_))
+    }
 }
 
 /// What a claim was granted through.

@@ -292,12 +292,6 @@ impl Lock {
         self.ask(|path, reply| Inquiry::Count { path, reply }).await
     }
 
-    /// Counts a try refused before anything was sent for it.
-    pub(crate) fn note_busy(&self) -> Result<()> {
-        self.resolve()?.holds.meter.busy();
-        Ok(())
-    }
-
     /// Asks the server something about the lock's directory.
     pub(crate) async fn ask<T>(&self, inquiry: impl FnOnce(Arc<str>, Reply<T>) -> Inquiry) -> Result<T> {
         let resolved = self.resolve()?;

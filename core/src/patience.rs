@@ -64,6 +64,14 @@ impl Deadline {
         self.end
     }
 
+    /// Waits until the time is up; for ever if it never is.
+    pub(crate) async fn passed(self) -> Result<()> {
+        match self.left() {
+            Patience::For(left) => runtime::sleep(left).await,
+            Patience::Forever | Patience::Try => std::future::pending().await,
+        }
+    }
+
     /// What is left for the next step.
     pub(crate) fn left(self) -> Patience {
         self.end.map_or(self.patience, |end| Patience::For(end.saturating_duration_since(Instant::now())))

@@ -191,7 +191,7 @@ impl Semaphore {
     }
 
     /// Acquires `count` permits, all or none. Smaller requests cannot overtake. A request for more permits than a
-    /// [`SharedCount`](Permits::SharedCount) has waits: the number may grow.
+    /// [`SharedCount`](Permits::SharedCount) has waits in its turn, without nodes for the permits: the number may grow.
     ///
     /// Cancel safe as [`acquire`](Self::acquire): no permit is kept.
     ///
@@ -208,6 +208,18 @@ impl Semaphore {
             }
             _ => {}
         }
+        let outcome = self.acquire_all(count, patience).await;
+        // One attempt, however many contenders the queues had for it.
+        if let Err(error) = &outcome
+            && error.kind() == ErrorKind::LockTimeout
+        {
+            let meter = &self.leases.resolve()?.holds.meter;
+            if patience == Patience::Try { meter.busy() } else { meter.timed_out() }
+        }
+        outcome
+    }
+
+    async fn acquire_all(&self, count: u32, patience: Patience) -> Result<Leases> {
         let deadline = match patience {
             Patience::Try => {
                 self.expect_free(count).await?;
@@ -243,6 +255,19 @@ impl Semaphore {
             news.compared.store(permits, Ordering::Relaxed);
         }
         loop {
+            // As long as there are too few, nodes would be of no use: they only tell how many are wanted.
+            if count > permits {
+                let too_few = || self.too_few(count, permits);
+                if patience == Patience::Try {
+                    return Err(too_few());
+                }
+                permits = tokio::select! {
+                    biased;
+                    changed = self.changed(permits, deadline) => changed?,
+                    passed = deadline.passed() => return Err(passed.err().unwrap_or_else(too_few)),
+                };
+                continue;
+            }
             let waiting = news.waiting.notified();
             let mut leases = pin!(self.request(count, permits, patience, deadline, wait));
             tokio::select! {
@@ -361,12 +386,21 @@ impl Semaphore {
     /// Fails if there are too few permits now.
     async fn expect_free(&self, count: u32) -> Result<()> {
         let (taken, permits) = self.taken().await?;
+        if count > permits {
+            return Err(self.too_few(count, permits));
+        }
         if taken + count as usize <= permits as usize {
             return Ok(());
         }
-        self.leases.note_busy()?;
         let message = format!("{taken} of {permits} permits of {:?} are taken", self.path());
         Err(Error::new(ErrorKind::LockTimeout, message))
+    }
+
+    /// More permits are wanted than there are.
+    fn too_few(&self, count: u32, permits: u32) -> Error {
+        let message =
+            format!("{count} permits of {:?} are wanted, but there are only {permits}", self.path());
+        Error::new(ErrorKind::LockTimeout, message)
     }
 
     /// How many permits are taken or waited for in turn, out of how many.

@@ -100,9 +100,12 @@ def test_s98_a_shared_count(
     holder, waiter = (counting(start, surface, server.hosts, path, shared_count=count) for _ in range(2))
     holder.hold()
     waiting = waiter.acquire("w", count=2)
-    observer.wait_queue(leases_of(path), 3)
+    # More than there are: it waits in its turn, and makes no nodes for them.
+    observer.wait_queue(turns_of(path), 1)
     assert waiter.try_acquire("t", owner="b")["event"] == "busy"
+    assert len(observer.queue(leases_of(path))) == 1
     write_count(observer, count, struct.pack(">i", 2))
+    observer.wait_queue(leases_of(path), 3)
     write_count(observer, count, struct.pack(">i", 3))
     waiting.expect("acquired")
     # Lowered: holders keep their permits, and no one is granted one until few enough hold.
@@ -117,6 +120,68 @@ def test_s98_a_shared_count(
     holder.release("late", owner="b")
     nothing_watched(server, waiter, path)
     nothing_watched(server, holder, count)
+    all_free(observer, path)
+
+
+def test_s283_more_than_there_are(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    count = f"{path}-count"
+    write_count(observer, count, struct.pack(">i", 2))
+    holder = counting(start, surface, server.hosts, path, shared_count=count)
+    worker = counting(start, surface, proxy.hosts, path, shared_count=count)
+    holder.hold()
+    proxy.reset()
+    line = worker.acquire("w", count=500, timeout=0.5).expect("timeout")
+    # It takes its turn, in which only a change of the number could help it.
+    assert proxy.snapshot().requests["create2"] == 1, line
+    assert worker.try_acquire("t", owner="b", count=500)["event"] == "busy"
+    assert proxy.snapshot().requests["create2"] == 1
+    observer.wait_queue(turns_of(path), 0, timeout=2)
+    nothing_watched(server, worker, count)
+    # As soon as there are enough it asks for them, and no longer when there are not.
+    waiting = worker.acquire("w", count=3)
+    observer.wait_queue(turns_of(path), 1)
+    for number, nodes in ((2, 1), (3, 4), (1, 1), (3, 4), (2, 1)):
+        write_count(observer, count, struct.pack(">i", number))
+        observer.wait_queue(leases_of(path), nodes, timeout=3)
+        assert not waiting.done
+    write_count(observer, count, struct.pack(">i", 4))
+    waiting.expect("acquired")
+    assert len(observer.queue(leases_of(path))) == 4
+    worker.release("w")
+    holder.release()
+    all_free(observer, path)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_s284_one_attempt(
+    surface: str, shared: bool, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    write_count(observer, f"{path}-count", struct.pack(">i", 4))
+    permits = {"shared_count": f"{path}-count"} if shared else {"permits": 4}
+    holder, worker = (counting(start, surface, server.hosts, path, **permits) for _ in range(2))
+
+    def counts() -> list[int]:
+        value = worker.call("stats", client="c")["value"]
+        return [value[name] for name in ("timeouts", "busy")]
+
+    holder.hold("l", count=2)
+    worker.acquire("w", count=4, timeout=0.3).expect("timeout")
+    assert counts() == [1, 0]
+    assert worker.try_acquire("t", owner="b", count=3)["event"] == "busy"
+    assert counts() == [1, 1]
+    # Out of time while another contender takes its turn.
+    first = holder.acquire("f", owner="b", count=4)
+    observer.wait_queue(leases_of(path), 6)
+    worker.acquire("w", count=2, timeout=0.3).expect("timeout")
+    assert counts() == [2, 1]
+    holder.release("l")
+    first.expect("acquired")
+    holder.release("f", owner="b")
+    worker.hold("w", count=2)
+    assert counts() == [2, 1]
+    worker.release("w")
     all_free(observer, path)
 
 

@@ -310,10 +310,10 @@ impl Driver {
             return;
         };
         let error = error(slot);
-        if error.kind() == ErrorKind::LockTimeout {
-            self.status.meter.timed_out();
-        }
         if let Some(attempt) = slot.leave(join, &mut self.timers) {
+            if error.kind() == ErrorKind::LockTimeout && !attempt.claim.is_part() {
+                self.status.meter.timed_out();
+            }
             attempt.reply.send(Err(error)).ok();
         }
     }

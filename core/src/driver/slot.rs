@@ -409,7 +409,7 @@ impl Slot {
             return;
         };
         timers.cancel(&alarms);
-        if refusal == Refusal::Busy {
+        if refusal == Refusal::Busy && !attempt.claim.is_part() {
             attempt.holds.meter.busy();
         }
         self.leave_line(&attempt);
