@@ -268,7 +268,11 @@ impl Link {
             }
             News::State(epoch, state) if epoch == self.epoch => self.changed(state),
             News::Over(epoch) if epoch == self.epoch => self.lose(),
-            News::Beaten(epoch, Some((path, name))) if epoch == self.epoch => Change::Missing(path, name),
+            News::Beaten(epoch, Some((path, name))) if epoch == self.epoch => {
+                // Perhaps no proof, for the node that would have told whose session this is is the missing one.
+                self.answered();
+                Change::Missing(path, name)
+            }
             _ => Change::None,
         }
     }

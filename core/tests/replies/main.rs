@@ -176,6 +176,21 @@ fn a_session_that_no_longer_creates_anything_is_given_up() {
 }
 
 #[test]
+fn a_session_that_has_nothing_left_to_prove_is_kept() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        let lease = hold(&client).await;
+        // The first heartbeat on the new connection is answered, but tells nothing about the session.
+        server.clear();
+        server.cut();
+        assert_eq!(lease.lost().await, LossReason::NodeDeleted);
+        tokio::time::sleep(TIMEOUT * 8 / 5).await;
+        assert_eq!(client.session_id(), lease.session_id());
+    });
+}
+
+#[test]
 fn throttled_requests_are_repeated_less_and_less_often() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
