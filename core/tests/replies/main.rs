@@ -1,8 +1,11 @@
 //! What the engine makes of answers that a server gives only in bad moments. A server in memory gives them at will; what
 //! real ones do is tested in `tests/scenarios`.
 
+mod names;
 mod server;
 
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
@@ -213,4 +216,51 @@ fn a_node_of_ours_that_is_there_already_is_taken_for_ours() {
         let asked: Vec<_> = server.requests()[known..].iter().map(|request| request.op).collect();
         assert!(!asked.contains(&Op::Sync), "{asked:?}");
     });
+}
+
+/// A client that knows the server by its name.
+fn named_client(server: &Server) -> Client {
+    let options = ClientOptions::new(Some(&format!("{}:{}", names::NAME, server.port))).expect("hosts");
+    Client::new(options.session_timeout(TIMEOUT).expect("a time-out"))
+}
+
+async fn becomes(lease: &Lease, state: LeaseState) {
+    let deadline = Instant::now() + TIMEOUT / 3;
+    while lease.state() != state {
+        assert!(Instant::now() < deadline, "it is {:?}", lease.state());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[test]
+fn a_server_is_found_where_its_name_leads_now() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    let (elsewhere, silent) = (Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3));
+    block_on(async {
+        names::set(&[Ipv4Addr::LOCALHOST]);
+        let client = named_client(&server);
+        let lease = hold(&client).await;
+        server.move_to(elsewhere.into());
+        becomes(&lease, LeaseState::Suspended).await;
+        names::set(&[elsewhere]);
+        becomes(&lease, LeaseState::Held).await;
+        // An address at which nobody answers, not even with a refusal, does not keep from trying the next.
+        let _crowded = crowded(silent, server.port);
+        names::set(&[silent, elsewhere]);
+        server.cut();
+        becomes(&lease, LeaseState::Suspended).await;
+        becomes(&lease, LeaseState::Held).await;
+    });
+}
+
+/// A listener that has so many clients waiting that the system does not answer any more of them.
+fn crowded(ip: Ipv4Addr, port: u16) -> (TcpListener, Vec<TcpStream>) {
+    let listener = TcpListener::bind((ip, port)).expect("the same port");
+    // SAFETY: the socket is open.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+    let wait = Duration::from_millis(100);
+    let connect = || TcpStream::connect_timeout(&SocketAddr::from((ip, port)), wait).ok();
+    let clients: Vec<_> = std::iter::from_fn(connect).collect();
+    assert!(!clients.is_empty());
+    (listener, clients)
 }

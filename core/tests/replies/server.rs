@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Result, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -78,6 +78,8 @@ struct Inner {
     timeout: i32,
     connections: Vec<TcpStream>,
     requests: Vec<Request>,
+    /// At which of its addresses it is now.
+    address: Option<IpAddr>,
     rule: Option<Rule>,
 }
 
@@ -97,13 +99,14 @@ impl Shared {
 pub(crate) struct Server {
     shared: Arc<Shared>,
     pub(crate) hosts: String,
+    pub(crate) port: u16,
 }
 
 impl Server {
     /// A server with this lock directory, whose sessions last this long.
     pub(crate) fn start(directory: &str, session_timeout: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let hosts = listener.local_addr().expect("an address").to_string();
+        let address = listener.local_addr().expect("an address");
         let shared = Arc::new(Shared::default());
         let mut inner = shared.lock();
         inner.timeout = session_timeout.as_millis().try_into().expect("a time-out");
@@ -111,14 +114,30 @@ impl Server {
             inner.nodes.insert(directory[..at].to_owned(), Node { owner: 0, czxid: 0, data: Vec::new() });
         }
         drop(inner);
-        let server = Self { shared: Arc::clone(&shared), hosts };
+        let server = Self { shared, hosts: address.to_string(), port: address.port() };
+        server.listen(listener, address.ip());
+        server
+    }
+
+    /// Serves clients that come to this address, as long as the server is there.
+    fn listen(&self, listener: TcpListener, address: IpAddr) {
+        self.shared.lock().address = Some(address);
+        let shared = Arc::clone(&self.shared);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let shared = Arc::clone(&shared);
-                thread::spawn(move || drop(serve(&shared, stream)));
+                if shared.lock().address == Some(address) {
+                    let shared = Arc::clone(&shared);
+                    thread::spawn(move || drop(serve(&shared, stream)));
+                }
             }
         });
-        server
+    }
+
+    /// Moves to another address, with all its sessions. Connections are cut.
+    pub(crate) fn move_to(&self, address: IpAddr) {
+        let listener = TcpListener::bind((address, self.port)).expect("the same port");
+        self.listen(listener, address);
+        self.cut();
     }
 
     /// From now on this rule says how requests are answered.

@@ -3,14 +3,19 @@
 //! It sets `TCP_NODELAY`. The client crate never does, and with Nagle's algorithm the second of two requests
 //! sent back to back waits for the acknowledgement of the first: one more round trip for every lock.
 
-use std::io::{IoSlice, Result};
+use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
+use tokio::task::JoinSet;
+
+/// For how long an address is tried alone.
+const HEAD_START: Duration = Duration::from_millis(100);
 
 static USED: AtomicBool = AtomicBool::new(false);
 
@@ -25,7 +30,8 @@ pub fn used() -> bool {
 pub struct TcpStream(tokio::net::TcpStream);
 
 impl TcpStream {
-    /// Connects to the first address of `host` that answers. Must be called on a tokio runtime.
+    /// Connects to the first address of `host` that answers. The name is resolved for this connection alone: a server
+    /// whose address has changed is found again. Must be called on a tokio runtime.
     ///
     /// # Errors
     /// The last address's error, or the resolver's.
@@ -33,7 +39,7 @@ impl TcpStream {
         let connected = match host.parse::<IpAddr>() {
             // An address needs no resolver, and a resolver needs a thread.
             Ok(ip) => tokio::net::TcpStream::connect(SocketAddr::new(ip, port)).await,
-            Err(_) => tokio::net::TcpStream::connect((host, port)).await,
+            Err(_) => connect_to_any(host, port).await,
         };
         match connected {
             Ok(stream) => {
@@ -48,6 +54,37 @@ impl TcpStream {
                 tokio::task::yield_now().await;
                 Err(error)
             }
+        }
+    }
+}
+
+/// Connects to an address of a host, in the resolver's order. One that does not answer keeps the next from being tried
+/// only for a moment: otherwise it would use up the client crate's time for the host, every time.
+async fn connect_to_any(host: &str, port: u16) -> Result<tokio::net::TcpStream> {
+    let mut addresses = tokio::net::lookup_host((host, port)).await?;
+    let mut attempts = JoinSet::new();
+    let mut failure = Error::new(ErrorKind::NotFound, "the name has no address");
+    loop {
+        let last = match addresses.next() {
+            Some(address) => {
+                attempts.spawn(tokio::net::TcpStream::connect(address));
+                false
+            }
+            None => true,
+        };
+        let ended = if last {
+            attempts.join_next().await
+        } else {
+            match tokio::time::timeout(HEAD_START, attempts.join_next()).await {
+                Ok(ended) => ended,
+                Err(_) => continue,
+            }
+        };
+        match ended {
+            Some(Ok(Ok(stream))) => return Ok(stream),
+            Some(Ok(Err(error))) => failure = error,
+            Some(Err(error)) => failure = error.into(),
+            None => return Err(failure),
         }
     }
 }
