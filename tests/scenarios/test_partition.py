@@ -49,7 +49,11 @@ def whole(parted: Ensemble, links: Links) -> Iterator[Ensemble]:
     parted.wait_serving()
 
 
-@pytest.fixture(scope="module", params=[2, 4])
+# How many ticks make a session time-out.
+ticks = pytest.mark.parametrize("margin", [2, 4], indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def margin(request: pytest.FixtureRequest) -> Iterator[tuple[Ensemble, Links]]:
     """Three voters and an observer, with so long a tick that only two, or four, make a session time-out."""
     tick = int(SESSION_TIMEOUT * 1000 / request.param)
@@ -132,6 +136,7 @@ def test_s208_the_leader_is_killed_and_the_quorum_gone(
     assert_granted_later(lost, other, waiting)
 
 
+@ticks
 @runs
 def test_s251_a_follower_is_cut_where_ticks_are_long(
     surface: str, margin: tuple[Ensemble, Links], path: str, start: Start, run: int
@@ -140,6 +145,7 @@ def test_s251_a_follower_is_cut_where_ticks_are_long(
     cut_off(surface, margin, path, start, followers[run % 2])
 
 
+@ticks
 @runs
 def test_s252_an_observer_is_cut_where_ticks_are_long(
     surface: str, margin: tuple[Ensemble, Links], path: str, start: Start, run: int
