@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -69,7 +70,7 @@ pub(super) fn uuid_of(name: &str) -> Option<Uuid> {
 /// Curator's downgrade makes a reader with its writer's number.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct NodeName {
-    text: Box<str>,
+    text: Arc<str>,
     sequence: u64,
     kind: Kind,
 }
@@ -104,6 +105,11 @@ impl NodeName {
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.sequence
+    }
+
+    /// What stands before every node with this sequence number.
+    pub(super) fn first_of(sequence: u64) -> Self {
+        Self { text: "".into(), sequence, kind: Kind::Exclusive }
     }
 
     /// Whether the directory's counter has wrapped, or soon will.

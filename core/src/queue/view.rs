@@ -1,13 +1,19 @@
 //! What a queue knows of other clients' nodes: the last listing, less the events received after it (rule 5).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::name::{Kind, NodeName};
 
 /// Other clients' nodes, as seen on this connection. A new listing makes a new view: nothing survives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct View {
-    nodes: BTreeSet<NodeName>,
+    /// Those that the listing showed, in the order of the queue.
+    listed: Arc<[NodeName]>,
+    /// Those of them that block readers.
+    writers: Arc<[NodeName]>,
+    /// Those reported deleted by an event. Only nodes near ours are watched, so there are few.
+    gone: BTreeSet<NodeName>,
     /// Writers reported deleted by an event. Curator downgrades by putting a reader with the writer's own number in its
     /// place *before* the writer's node goes, so they block exclusive waiters until a listing received after the event
     /// shows neither them nor their reader (rule 6).
@@ -17,15 +23,18 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn new(nodes: BTreeSet<NodeName>) -> Self {
-        Self { nodes, ..Self::default() }
+    pub(super) fn new(mut nodes: Vec<NodeName>) -> Self {
+        nodes.sort_unstable();
+        let writers = nodes.iter().filter(|node| node.kind() != Kind::Read).cloned().collect();
+        Self { listed: nodes.into(), writers, ..Self::default() }
     }
 
     /// Takes out a node that is gone. Returns whether only a new listing can tell what that means.
     pub(super) fn subtract(&mut self, name: &NodeName) -> bool {
-        if !self.nodes.remove(name) {
+        if !self.contains(name) {
             return false;
         }
+        self.gone.insert(name.clone());
         self.subtracted.insert(name.clone());
         let writer = name.kind() == Kind::Write;
         if writer {
@@ -61,36 +70,66 @@ impl View {
     }
 
     fn blocks_exclusive(&self, name: &NodeName) -> bool {
-        self.nodes.range(..name).next().is_some() || self.vanished.range(..name).next().is_some()
+        self.all_before(name).next().is_some() || self.vanished.range(..name).next().is_some()
     }
 
     /// Whether a reader at `name` has a writer before it. A deleted one no longer blocks readers: whatever took its
     /// place is a reader too.
     fn blocks_reader(&self, name: &NodeName) -> bool {
-        self.nodes.range(..name).any(|node| node.kind() != Kind::Read)
+        self.writers_before(name).next().is_some()
+    }
+
+    pub(super) fn contains(&self, name: &NodeName) -> bool {
+        self.listed.binary_search(name).is_ok() && !self.gone.contains(name)
     }
 
     /// The nearest node before `name`.
     pub(super) fn before(&self, name: &NodeName) -> Option<&NodeName> {
-        self.nodes.range(..name).next_back()
+        self.all_before(name).next_back()
     }
 
-    /// The nodes that block readers.
-    pub(super) fn writers(&self) -> impl DoubleEndedIterator<Item = &NodeName> {
-        self.nodes.iter().filter(|node| node.kind() != Kind::Read)
+    /// The nodes before `name`, as far as is known.
+    pub(super) fn all_before(&self, name: &NodeName) -> impl DoubleEndedIterator<Item = &NodeName> {
+        self.present(&self.listed[..below(&self.listed, name)])
     }
 
-    pub(super) fn nodes(&self) -> impl DoubleEndedIterator<Item = &NodeName> {
-        self.nodes.iter()
+    /// The nodes before `name` that block readers.
+    pub(super) fn writers_before(&self, name: &NodeName) -> impl DoubleEndedIterator<Item = &NodeName> {
+        self.present(&self.writers[..below(&self.writers, name)])
+    }
+
+    /// The nodes behind `name`.
+    pub(super) fn all_behind(&self, name: &NodeName) -> impl Iterator<Item = &NodeName> {
+        self.present(&self.listed[below(&self.listed, name)..]).filter(move |node| *node != name)
+    }
+
+    /// The nodes behind `name` that block readers.
+    pub(super) fn writers_behind(&self, name: &NodeName) -> impl Iterator<Item = &NodeName> {
+        self.present(&self.writers[below(&self.writers, name)..]).filter(move |node| *node != name)
+    }
+
+    fn present<'a>(&'a self, nodes: &'a [NodeName]) -> impl DoubleEndedIterator<Item = &'a NodeName> {
+        nodes.iter().filter(|node| !self.gone.contains(*node))
+    }
+
+    /// Whether there is any node, or one that blocks readers.
+    pub(super) fn blocks_newcomer(&self, kind: Kind) -> bool {
+        let nodes = if kind == Kind::Read { &self.writers } else { &self.listed };
+        self.present(nodes).next().is_some()
     }
 
     /// How many nodes there are.
     pub(super) fn len(&self) -> usize {
-        self.nodes.len()
+        self.listed.len() - self.gone.len()
     }
 
-    /// The nodes before `name`, as far as is known.
-    pub(super) fn all_before(&self, name: &NodeName) -> impl Iterator<Item = &NodeName> {
-        self.nodes.range(..name)
+    /// How many nodes are before `name`.
+    pub(super) fn rank(&self, name: &NodeName) -> usize {
+        below(&self.listed, name) - self.gone.range(..name).count()
     }
+}
+
+/// How many of these nodes, which are in order, are before `name`.
+fn below(nodes: &[NodeName], name: &NodeName) -> usize {
+    nodes.partition_point(|node| node < name)
 }

@@ -3,7 +3,7 @@
 use super::super::action::Action;
 use super::super::event::{Intent, JoinId, Refusal};
 use super::super::name::{Kind, Naming, NodeName};
-use super::join::{Join, Stage, conflict};
+use super::join::{Join, Stage};
 use super::state::{Look, Queue};
 
 impl Queue {
@@ -11,7 +11,7 @@ impl Queue {
         let stage = match intent {
             Intent::Wait | Intent::Downgrade(_) => Stage::Idle,
             // Another contender on this client is in the way: no request is needed to know that.
-            Intent::Try if self.joins.values().any(|join| !join.leaving && conflict(kind, join.kind)) => {
+            Intent::Try if self.joins.contend_against(kind) => {
                 self.actions.push_back(Action::Refuse(id, Refusal::Busy));
                 return;
             }
@@ -26,14 +26,13 @@ impl Queue {
 
     /// A contender no longer wants the lock (rule 9).
     pub(super) fn leave(&mut self, id: JoinId) {
-        let Some(join) = self.joins.get_mut(id) else {
-            return;
-        };
-        match &join.stage {
-            Stage::Held(_) => {}
-            Stage::Idle | Stage::Looking(_) => drop(self.joins.remove(id)),
-            Stage::Creating(_) | Stage::Unknown(_) | Stage::Verifying(..) => join.leaving = true,
-            Stage::Queued(place) => {
+        match self.joins.get(&id).map(|join| &join.stage) {
+            None | Some(Stage::Held(_)) => {}
+            Some(Stage::Idle | Stage::Looking(_)) => self.joins.remove(id),
+            Some(Stage::Creating(_) | Stage::Unknown(_) | Stage::Verifying(..)) => {
+                self.joins.change(id, |join| join.leaving = true);
+            }
+            Some(Stage::Queued(place)) => {
                 let name = place.name.clone();
                 self.joins.remove(id);
                 self.doom(name);
@@ -44,10 +43,15 @@ impl Queue {
     /// Gives up a place in the queue, to join again.
     pub(super) fn begin_anew(&mut self, id: JoinId, name: &NodeName) {
         self.doom(name.clone());
-        if let Some(join) = self.joins.get_mut(id) {
+        self.start_again(id);
+    }
+
+    /// Has a contender create a node under another name, which cannot be mistaken for an earlier one.
+    pub(super) fn start_again(&mut self, id: JoinId) {
+        self.joins.change(id, |join| {
             join.stage = Stage::Idle;
             join.uuid = None;
-        }
+        });
     }
 
     /// Refuses a contender, which leaves: its node on the server is deleted, at the latest when its fate is known.

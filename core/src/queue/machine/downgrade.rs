@@ -7,36 +7,37 @@ use super::state::Queue;
 
 impl Queue {
     pub(super) fn downgrade(&mut self, reader: JoinId, writer: NodeName) {
-        let Some(join) = self.joins.get_mut(reader) else { return };
-        join.intent = Intent::Downgrade(writer);
-        if let Stage::Queued(place) = &join.stage {
-            let name = place.name.clone();
+        let queued = self.joins.change(reader, |join| {
+            join.intent = Intent::Downgrade(writer);
+            match &join.stage {
+                Stage::Queued(place) => Some(place.name.clone()),
+                _ => None,
+            }
+        });
+        if let Some(name) = queued.flatten() {
             self.begin_anew(reader, &name);
         }
     }
 
     /// The contender whose hold this node identifies.
     pub(super) fn holder(&self, name: &NodeName) -> Option<JoinId> {
-        let id = *self.line.get(name)?;
+        let id = *self.line().get(name)?;
         self.joins.get(&id)?.is_held().then_some(id)
     }
 
     /// Whether a reader is on its way into the place of this writer.
     pub(super) fn is_downgrading(&self, writer: &NodeName) -> bool {
-        let pending = |join: &Join| !join.leaving && !join.is_held();
-        self.joins.active().any(|(_, join)| join.takes_place_of(writer) && pending(join))
+        self.joins.downgrading().any(|(_, join)| join.takes_place_of(writer) && !join.leaving)
     }
 
     /// Releases the writers that waited for a reader in their place and no longer need to. Returns whether there were
     /// any.
     pub(super) fn finish_releases(&mut self) -> bool {
         let released = |(_, join): (JoinId, &Join)| match &join.stage {
-            Stage::Held(place) if join.leaving && !self.is_downgrading(&place.name) => {
-                Some(place.name.clone())
-            }
+            Stage::Held(place) if !self.is_downgrading(&place.name) => Some(place.name.clone()),
             _ => None,
         };
-        let due: Vec<_> = self.joins.active().filter_map(released).collect();
+        let due: Vec<_> = self.joins.departing().filter_map(released).collect();
         let any = !due.is_empty();
         for name in due {
             self.release(name);
@@ -55,7 +56,7 @@ impl Queue {
             }
             _ => None,
         };
-        let due: Vec<_> = self.joins.active().filter_map(placed).collect();
+        let due: Vec<_> = self.joins.downgrading().filter_map(placed).collect();
         for (id, czxid) in due {
             self.hold(id, Some(czxid));
         }
@@ -78,7 +79,7 @@ impl Queue {
             Stage::Queued(place) if join.takes_place_of(writer) => Some((id, place.name.clone())),
             _ => None,
         };
-        let readers: Vec<_> = self.joins.active().filter_map(waits).collect();
+        let readers: Vec<_> = self.joins.downgrading().filter_map(waits).collect();
         for (reader, name) in readers {
             self.begin_anew(reader, &name);
         }

@@ -1,11 +1,9 @@
 //! When the lock is granted, in queue order (rules 4, 6, 7 and 16).
 
-use std::ops::Bound;
-
 use super::super::action::Action;
 use super::super::event::JoinId;
-use super::super::name::{Kind, NodeName};
-use super::join::{Join, Place, Stage, conflict};
+use super::super::name::NodeName;
+use super::join::{Join, Place, Stage};
 use super::state::{Look, Queue};
 
 impl Queue {
@@ -26,22 +24,14 @@ impl Queue {
         if self.grant_permits() {
             return;
         }
-        let mut last: Option<NodeName> = None;
-        while let Some((name, id)) = self.next_in_line(last.as_ref()) {
-            let first = last.replace(name.clone()).is_none();
+        // Only those whose place is certain: the others do not block readers, and `Line::blocks` knows of all.
+        while let Some((name, id)) = self.first_ready() {
             let kind = name.kind();
             // Not only holders before it: a contender whose place was found late may stand before a holder.
-            let held = |join: &Join| join.is_held() && conflict(kind, join.kind);
-            if self.joins.active().any(|(_, join)| held(join)) || (kind != Kind::Read && !first) {
+            if self.joins.hold_against(kind) || self.line().blocks(&name, kind) {
                 return;
             }
-            let (Some(join), Some(view)) = (self.joins.get(&id), &mut self.view) else { return };
-            match &join.stage {
-                Stage::Queued(place) if place.confirmed => {}
-                // It holds together with those behind it, or its place is not yet certain; it does not block readers.
-                _ if kind == Kind::Read => continue,
-                _ => return,
-            }
+            let Some(view) = &mut self.view else { return };
             if view.blocks(&name, kind) {
                 return;
             }
@@ -58,19 +48,18 @@ impl Queue {
         }
     }
 
-    fn next_in_line(&self, last: Option<&NodeName>) -> Option<(NodeName, JoinId)> {
-        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
-        let (name, id) = self.line.range::<NodeName, _>((from, Bound::Unbounded)).next()?;
-        Some((name.clone(), *id))
+    /// The first of ours that waits in a place that is certain.
+    pub(super) fn first_ready(&self) -> Option<(NodeName, JoinId)> {
+        let name = self.line().ready().first()?;
+        Some((name.clone(), *self.line().get(name)?))
     }
 
     /// Makes a queued contender a holder. A reader in a writer's place takes the writer's token.
     pub(super) fn hold(&mut self, id: JoinId, writers_czxid: Option<i64>) {
-        let Some(join) = self.joins.get_mut(id) else { return };
-        let Stage::Queued(place) = &join.stage else { return };
+        let Some(Join { stage: Stage::Queued(place), .. }) = self.joins.get(&id) else { return };
         let czxid = writers_czxid.unwrap_or(place.czxid);
         let place = Place { confirmed: false, czxid, ..place.clone() };
         self.actions.push_back(Action::Grant(id, place.name.clone(), czxid));
-        join.stage = Stage::Held(place);
+        self.joins.set_stage(id, Stage::Held(place));
     }
 }

@@ -51,6 +51,15 @@ impl Join {
         matches!(self.stage, Stage::Held(_))
     }
 
+    /// Its node, as far as that is known.
+    pub(super) fn node(&self) -> Option<&NodeName> {
+        match &self.stage {
+            Stage::Verifying(_, name) => Some(name),
+            Stage::Queued(place) | Stage::Held(place) => Some(&place.name),
+            Stage::Idle | Stage::Looking(_) | Stage::Creating(_) | Stage::Unknown(_) => None,
+        }
+    }
+
     /// Whether this is a reader that belongs in this writer's place.
     pub(super) fn takes_place_of(&self, writer: &NodeName) -> bool {
         matches!(&self.intent, Intent::Downgrade(of) if of == writer)

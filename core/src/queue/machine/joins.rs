@@ -1,66 +1,212 @@
 //! This client's contenders for one lock, and which of them an event may concern.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
-use super::super::event::{Intent, JoinId};
-use super::super::name::Kind;
-use super::join::{Join, Stage};
+use super::super::event::{Intent, JoinId, Ticket};
+use super::super::name::{Kind, NodeName};
+use super::join::{Join, Stage, conflict};
+use super::line::Line;
 
 /// The contenders.
 ///
-/// Thousands may wait for their turn, and nearly every event concerns one of them or none, so drawing conclusions
-/// from an event must not mean looking at all of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+/// Thousands may hold together or wait for their turn, and nearly every event concerns one of them or none, so drawing
+/// conclusions from an event must not mean looking at all of them. Every question that a conclusion asks has an index
+/// here. The indexes follow from the contenders: [`change`](Self::change) keeps them so.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Joins {
     all: BTreeMap<JoinId, Join>,
-    /// Those that do more than wait for their turn, and some that no longer do.
-    active: BTreeSet<JoinId>,
+    line: Line,
+    idle: BTreeSet<JoinId>,
+    looking: BTreeSet<JoinId>,
+    /// Whose create, or whose look at a Stat, has this ticket.
+    asked: BTreeSet<(Ticket, JoinId)>,
+    /// Only try, and have a place.
+    trying: BTreeSet<JoinId>,
+    /// Belong in a writer's place, and do not hold yet.
+    downgrading: BTreeSet<JoinId>,
+    /// Hold, and are leaving.
+    departing: BTreeSet<JoinId>,
+    /// Hold.
+    holding: BTreeSet<(Class, JoinId)>,
+    /// Are not leaving.
+    staying: BTreeSet<(Class, JoinId)>,
+    /// Wait for one of so many permits, and are not leaving.
+    wanting: BTreeSet<(u32, JoinId)>,
+    /// Were seen in the queue, and wait for a permit.
+    awaiting: BTreeSet<JoinId>,
 }
 
-/// Whether there is nothing to do for a contender except to grant it the lock when it is first in line.
-fn only_waits(join: &Join) -> bool {
-    let ordered = !matches!(join.kind, Kind::Permit(_));
-    ordered && !join.leaving && join.intent == Intent::Wait && matches!(join.stage, Stage::Queued(_))
+/// Kinds that conflict with the same kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    Read,
+    Alone,
+    Permit,
+}
+
+impl From<Kind> for Class {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Read => Self::Read,
+            Kind::Exclusive | Kind::Write => Self::Alone,
+            Kind::Permit(_) => Self::Permit,
+        }
+    }
 }
 
 impl Joins {
-    /// All but those that only wait for their turn.
-    pub(super) fn active(&self) -> impl Iterator<Item = (JoinId, &Join)> {
-        let contenders = self.active.iter().filter_map(|id| Some((*id, self.all.get(id)?)));
-        contenders.filter(|(_, join)| !only_waits(join))
-    }
-
-    /// Drops those from the active ones that by now only wait for their turn.
-    pub(super) fn calm(&mut self) {
-        self.active.retain(|id| self.all.get(id).is_some_and(|join| !only_waits(join)));
-    }
-
     pub(super) fn insert(&mut self, id: JoinId, join: Join) {
-        self.active.insert(id);
+        self.index(id, None, Some(&join));
         self.all.insert(id, join);
     }
 
-    pub(super) fn remove(&mut self, id: JoinId) -> Option<Join> {
-        self.active.remove(&id);
-        self.all.remove(&id)
+    pub(super) fn remove(&mut self, id: JoinId) {
+        if let Some(join) = self.all.remove(&id) {
+            self.index(id, Some(&join), None);
+        }
     }
 
-    pub(super) fn get_mut(&mut self, id: JoinId) -> Option<&mut Join> {
+    /// Removes all.
+    pub(super) fn take_all(&mut self) -> BTreeMap<JoinId, Join> {
+        std::mem::take(self).all
+    }
+
+    /// Changes a contender, if there is such a one.
+    pub(super) fn change<T>(&mut self, id: JoinId, change: impl FnOnce(&mut Join) -> T) -> Option<T> {
         let join = self.all.get_mut(&id)?;
-        self.active.insert(id);
-        Some(join)
+        let before = join.clone();
+        let told = change(join);
+        let after = join.clone();
+        self.index(id, Some(&before), Some(&after));
+        Some(told)
     }
 
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Join> {
-        self.active.extend(self.all.keys());
-        self.all.values_mut()
+    pub(super) fn set_stage(&mut self, id: JoinId, stage: Stage) {
+        self.change(id, |join| join.stage = stage);
     }
 
-    pub(super) fn retain(&mut self, keep: impl FnMut(&JoinId, &mut Join) -> bool) {
-        self.all.retain(keep);
-        self.active = self.all.keys().copied().collect();
+    fn index(&mut self, id: JoinId, before: Option<&Join>, after: Option<&Join>) {
+        let class = |join: &Join| (Class::from(join.kind), id);
+        let queued = |join: &Join| matches!(join.stage, Stage::Queued(_));
+        self.line.index(id, before, after);
+        update(&mut self.idle, before, after, |join| (join.stage == Stage::Idle).then_some(id));
+        update(&mut self.looking, before, after, |join| match join.stage {
+            Stage::Looking(_) => Some(id),
+            _ => None,
+        });
+        update(&mut self.asked, before, after, |join| match join.stage {
+            Stage::Creating(ticket) | Stage::Verifying(ticket, _) => Some((ticket, id)),
+            _ => None,
+        });
+        update(&mut self.trying, before, after, |join| {
+            (join.intent == Intent::Try && queued(join)).then_some(id)
+        });
+        update(&mut self.downgrading, before, after, |join| {
+            (matches!(join.intent, Intent::Downgrade(_)) && !join.is_held()).then_some(id)
+        });
+        update(&mut self.departing, before, after, |join| (join.is_held() && join.leaving).then_some(id));
+        update(&mut self.holding, before, after, |join| join.is_held().then(|| class(join)));
+        update(&mut self.staying, before, after, |join| (!join.leaving).then(|| class(join)));
+        update(&mut self.wanting, before, after, |join| match join.kind {
+            Kind::Permit(permits) if !join.leaving && !join.is_held() => Some((permits, id)),
+            _ => None,
+        });
+        update(&mut self.awaiting, before, after, |join| match (&join.stage, join.kind) {
+            (Stage::Queued(place), Kind::Permit(_)) if place.confirmed => Some(id),
+            _ => None,
+        });
     }
+
+    pub(super) fn line(&self) -> &Line {
+        &self.line
+    }
+
+    /// The nodes whose contenders were changed since the last call.
+    pub(super) fn take_moved(&mut self) -> BTreeSet<NodeName> {
+        self.line.take_moved()
+    }
+
+    pub(super) fn idle(&self) -> impl Iterator<Item = JoinId> {
+        self.idle.iter().copied()
+    }
+
+    pub(super) fn looking(&self) -> impl Iterator<Item = (JoinId, &Join)> {
+        self.with_ids(&self.looking)
+    }
+
+    pub(super) fn trying(&self) -> impl Iterator<Item = (JoinId, &Join)> {
+        self.with_ids(&self.trying)
+    }
+
+    pub(super) fn downgrading(&self) -> impl Iterator<Item = (JoinId, &Join)> {
+        self.with_ids(&self.downgrading)
+    }
+
+    pub(super) fn departing(&self) -> impl Iterator<Item = (JoinId, &Join)> {
+        self.with_ids(&self.departing)
+    }
+
+    /// Those that were seen in the queue, and wait for a permit.
+    pub(super) fn awaiting(&self) -> impl Iterator<Item = JoinId> {
+        self.awaiting.iter().copied()
+    }
+
+    fn with_ids<'a>(&'a self, ids: &'a BTreeSet<JoinId>) -> impl Iterator<Item = (JoinId, &'a Join)> {
+        ids.iter().filter_map(|id| Some((*id, self.all.get(id)?)))
+    }
+
+    /// Whose create, or whose look at a Stat, has this ticket.
+    pub(super) fn asked(&self, ticket: Ticket) -> Option<JoinId> {
+        let (found, id) = self.asked.range((ticket, JoinId(0))..).next()?;
+        (*found == ticket).then_some(*id)
+    }
+
+    /// Whether a holder cannot hold together with this kind.
+    pub(super) fn hold_against(&self, kind: Kind) -> bool {
+        conflicting(&self.holding, kind)
+    }
+
+    /// Whether one that is not leaving cannot hold together with this kind.
+    pub(super) fn contend_against(&self, kind: Kind) -> bool {
+        conflicting(&self.staying, kind)
+    }
+
+    /// The lowest number of permits that a waiter knows of.
+    pub(super) fn permits(&self) -> Option<usize> {
+        self.wanting.first().map(|(permits, _)| *permits as usize)
+    }
+
+    /// Whether any of them asks for or holds a permit.
+    pub(super) fn of_permits(&self) -> bool {
+        has(&self.holding, Class::Permit) || has(&self.staying, Class::Permit)
+    }
+}
+
+/// Moves a contender's key to where it belongs now.
+pub(super) fn update<K: Ord>(
+    keys: &mut BTreeSet<K>,
+    before: Option<&Join>,
+    after: Option<&Join>,
+    key: impl Fn(&Join) -> Option<K>,
+) {
+    let (before, after) = (before.and_then(&key), after.and_then(&key));
+    if before != after {
+        if let Some(before) = before {
+            keys.remove(&before);
+        }
+        keys.extend(after);
+    }
+}
+
+fn has(index: &BTreeSet<(Class, JoinId)>, class: Class) -> bool {
+    index.range((class, JoinId(0))..=(class, JoinId(u64::MAX))).next().is_some()
+}
+
+fn conflicting(index: &BTreeSet<(Class, JoinId)>, kind: Kind) -> bool {
+    let others = [(Class::Read, Kind::Read), (Class::Alone, Kind::Exclusive)];
+    others.into_iter().any(|(class, other)| conflict(kind, other) && has(index, class))
 }
 
 impl Deref for Joins {
@@ -68,5 +214,20 @@ impl Deref for Joins {
 
     fn deref(&self) -> &Self::Target {
         &self.all
+    }
+}
+
+/// The indexes follow from the contenders.
+impl PartialEq for Joins {
+    fn eq(&self, other: &Self) -> bool {
+        self.all == other.all
+    }
+}
+
+impl Eq for Joins {}
+
+impl Hash for Joins {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.all.hash(state);
     }
 }

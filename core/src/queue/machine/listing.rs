@@ -8,7 +8,7 @@ use super::super::action::Action;
 use super::super::event::{JoinId, Outcome, Refusal, Ticket};
 use super::super::name::{NodeName, uuid_of};
 use super::super::view::View;
-use super::join::Stage;
+use super::join::{Place, Stage};
 use super::state::{Look, Queue};
 
 /// For how many looks, one per twenty silent seconds, a create whose node was not found after its reply was lost may
@@ -19,7 +19,7 @@ const DOUBTFUL_LOOKS: u32 = 15;
 #[derive(Default)]
 struct Children {
     /// Other clients' nodes.
-    others: BTreeSet<NodeName>,
+    others: Vec<NodeName>,
     /// Nodes that carry a uuid of this session and belong to no contender.
     orphans: BTreeSet<NodeName>,
     /// Our contenders' nodes; for each contender the lowest.
@@ -35,7 +35,7 @@ impl Queue {
     /// The server has said nothing for a long time (rule 10).
     pub(super) fn look_again(&mut self) {
         self.retry_refused_deletes();
-        if !self.line.is_empty() || self.doubt > 0 {
+        if !self.line().is_empty() || self.doubt > 0 {
             self.want(Look::Plain);
         }
         self.doubt = self.doubt.saturating_sub(1);
@@ -81,11 +81,12 @@ impl Queue {
         for orphan in orphans {
             self.doom(orphan);
         }
-        if others.last().is_some_and(NodeName::is_at_the_end) {
+        if others.iter().any(NodeName::is_at_the_end) {
             self.refuse_all(&Refusal::SequenceExhausted);
         }
         self.place_joins(ticket, look, &found);
         self.view = Some(View::new(others));
+        self.watches.look_at_all();
         self.answer_lookers(ticket);
         self.refuse_blocked_tries();
     }
@@ -105,7 +106,7 @@ impl Queue {
             let minted = |uuid: &Uuid| self.mint.as_ref().is_some_and(|mint| mint.minted(*uuid));
             match uuid_of(child).filter(minted) {
                 Some(uuid) => self.sort_out_own(name, by_uuid.get(&uuid).copied(), &mut children),
-                None => drop(children.others.insert(name)),
+                None => children.others.push(name),
             }
         }
         children
@@ -114,7 +115,7 @@ impl Queue {
     /// Takes in a node that carries a uuid of this session: a contender's, or an orphan's.
     fn sort_out_own(&self, name: NodeName, join: Option<JoinId>, children: &mut Children) {
         let Children { orphans, found, .. } = children;
-        if let Some(id) = self.line.get(&name) {
+        if let Some(id) = self.line().get(&name) {
             found.insert(*id, name);
             return;
         }
@@ -137,11 +138,12 @@ impl Queue {
     fn place_joins(&mut self, ticket: Ticket, look: Look, found: &BTreeMap<JoinId, NodeName>) {
         let ids: Vec<_> = self.joins.keys().copied().collect();
         for id in ids {
-            let Some(join) = self.joins.get_mut(id) else {
-                continue;
-            };
-            match (&mut join.stage, found.get(&id)) {
-                (Stage::Queued(place), Some(_)) => place.confirmed = true,
+            let Some(join) = self.joins.get(&id) else { continue };
+            match (&join.stage, found.get(&id)) {
+                (Stage::Queued(place), Some(_)) => {
+                    let place = Place { confirmed: true, ..place.clone() };
+                    self.joins.set_stage(id, Stage::Queued(place));
+                }
                 // A listing sent before the create says nothing about its node (rule 3).
                 (Stage::Queued(place) | Stage::Held(place), None) if place.created < ticket => {
                     let name = place.name.clone();
@@ -162,11 +164,10 @@ impl Queue {
     /// late, if the client tried to reconnect there before it went elsewhere.
     fn conclude_no_node(&mut self, id: JoinId) {
         self.doubt = DOUBTFUL_LOOKS;
-        let Some(join) = self.joins.get_mut(id) else { return };
-        if join.leaving {
+        if self.joins.get(&id).is_some_and(|join| join.leaving) {
             self.joins.remove(id);
         } else {
-            join.stage = Stage::Idle;
+            self.joins.set_stage(id, Stage::Idle);
         }
     }
 }

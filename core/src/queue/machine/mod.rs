@@ -51,16 +51,20 @@
 mod contenders;
 mod creates;
 mod deletes;
+mod doomed;
 mod downgrade;
 mod grants;
 mod join;
 mod joins;
+mod line;
 mod listing;
 mod permits;
 mod position;
+mod ranks;
 mod session;
 mod state;
 mod tries;
+mod watch_book;
 mod watches;
 
 pub use position::NEAR;

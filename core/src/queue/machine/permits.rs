@@ -7,38 +7,26 @@ use super::super::action::Action;
 use super::super::event::Ticket;
 use super::super::name::Kind;
 use super::super::view::View;
-use super::join::{Join, Stage};
 use super::state::{Look, Queue};
 
 impl Queue {
-    /// How many permits there are, if this is a directory of permits. Waiters know the number; holders may have joined
-    /// when it was different.
-    pub(super) fn permits(&self) -> Option<usize> {
-        let permits = |join: &Join| match join.kind {
-            Kind::Permit(permits) => Some(permits as usize),
-            _ => None,
-        };
-        let joins = || self.joins.active().map(|(_, join)| join);
-        let waits = |join: &&Join| !join.leaving && !join.is_held();
-        joins().filter(waits).filter_map(permits).min().or_else(|| joins().find_map(permits))
-    }
-
     /// Grants all that wait if there are permits for all of them. Returns whether this is a directory of permits.
     ///
     /// Why this is safe: no other client adds a node while we hold the semaphore's mutex, so a listing that shows all
     /// of ours counts every node. Those of ours that are being deleted are released; the other clients still count
     /// them.
     pub(super) fn grant_permits(&mut self) -> bool {
-        let Some(permits) = self.permits() else { return false };
-        if self.view.is_some() && !self.exhausted_by(permits) {
-            let confirmed = |stage: &Stage| matches!(stage, Stage::Queued(place) if place.confirmed);
-            let due: Vec<_> =
-                self.joins.active().filter(|(_, join)| confirmed(&join.stage)).map(|(id, _)| id).collect();
+        // Waiters know how many permits there are; holders may have joined when the number was different.
+        if let Some(permits) = self.joins.permits()
+            && self.view.is_some()
+            && !self.exhausted_by(permits)
+        {
+            let due: Vec<_> = self.joins.awaiting().collect();
             for id in due {
                 self.hold(id, None);
             }
         }
-        true
+        self.joins.of_permits()
     }
 
     /// Whether there are more contenders than permits of this kind.
@@ -48,14 +36,13 @@ impl Queue {
 
     fn exhausted_by(&self, permits: usize) -> bool {
         let others = self.view.as_ref().map_or(0, View::len);
-        others + self.line.len() > permits
+        others + self.line().len() > permits
     }
 
     /// Whether one of ours was seen to wait for a permit.
     #[must_use]
     pub fn awaits_permits(&self) -> bool {
-        let waits = |stage: &Stage| matches!(stage, Stage::Queued(place) if place.confirmed);
-        self.permits().is_some() && self.joins.active().any(|(_, join)| waits(&join.stage))
+        self.joins.awaiting().next().is_some()
     }
 
     /// Sets the watch on the children when one of ours waits for a permit, and drops it when none does.

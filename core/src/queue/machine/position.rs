@@ -1,8 +1,8 @@
 //! Where our contenders stand, for the driver to ask.
 
 use super::super::event::JoinId;
-use super::super::name::NodeName;
-use super::join::{Join, Stage, conflict};
+use super::super::name::{Kind, NodeName};
+use super::join::{Join, Place, Stage};
 use super::state::Queue;
 
 /// A waiter with at most this many before it may soon hold: the term must run when its turn comes.
@@ -13,25 +13,39 @@ impl Queue {
     #[must_use]
     pub fn ahead_of(&self, join: JoinId) -> Option<usize> {
         match &self.joins.get(&join)?.stage {
-            Stage::Queued(place) => Some(self.all_before(&place.name).count()),
+            Stage::Queued(Place { name, .. }) => {
+                let others = self.view.as_ref().map_or(0, |view| view.rank(name));
+                Some(others + self.line().rank(name))
+            }
             _ => None,
         }
     }
 
-    fn all_before(&self, name: &NodeName) -> impl Iterator<Item = &NodeName> {
-        let others = self.view.iter().flat_map(|view| view.all_before(name));
-        others.chain(self.line.range(..name).map(|(ours, _)| ours))
+    /// Whether at most so many stand before a place that it cannot be held with.
+    fn has_at_most_before(&self, limit: usize, name: &NodeName, kind: Kind) -> bool {
+        let view = self.view.as_ref();
+        match kind {
+            Kind::Permit(_) => true,
+            Kind::Read => {
+                let others = view.into_iter().flat_map(|view| view.writers_before(name));
+                others.chain(self.line().writers().range(..name)).nth(limit).is_none()
+            }
+            Kind::Exclusive | Kind::Write => {
+                let others = view.into_iter().flat_map(|view| view.all_before(name));
+                others.chain(self.line().range(..name).map(|(ours, _)| ours)).nth(limit).is_none()
+            }
+        }
     }
 
     /// Whether a node belongs to one of our contenders or holders.
     #[must_use]
     pub fn is_ours(&self, node: &NodeName) -> bool {
-        self.line.contains_key(node)
+        self.line().contains_key(node)
     }
 
     /// Our nodes in the order of the queue, at most `limit`.
     pub fn places(&self, limit: usize) -> impl Iterator<Item = &NodeName> {
-        self.line.keys().take(limit)
+        self.line().keys().take(limit)
     }
 
     /// Whether one of ours waits with at most [`NEAR`] before it that it cannot hold with. Others do not count: a
@@ -40,10 +54,10 @@ impl Queue {
     pub fn is_near(&self) -> bool {
         let near = |(name, id): (&NodeName, &JoinId)| {
             let Some(Join { kind, stage: Stage::Queued(_), .. }) = self.joins.get(id) else { return false };
-            self.all_before(name).filter(|before| conflict(*kind, before.kind())).nth(NEAR).is_none()
+            self.has_at_most_before(NEAR, name, *kind)
         };
         // Ours that stand further back have more of ours before them, or are readers like one of these.
-        self.line.iter().take(NEAR + 1).any(near)
+        self.line().iter().take(NEAR + 1).any(near)
     }
 
     /// Whether the last listing shows this contender in the queue behind another.
@@ -51,7 +65,7 @@ impl Queue {
     pub fn stands_behind_another(&self, join: JoinId) -> bool {
         match self.joins.get(&join).map(|join| &join.stage) {
             Some(Stage::Queued(place)) if place.confirmed => {
-                let ours = self.line.range(..&place.name).next().is_some();
+                let ours = self.line().range(..&place.name).next().is_some();
                 ours || self.view.as_ref().is_some_and(|view| view.before(&place.name).is_some())
             }
             _ => false,

@@ -20,10 +20,13 @@ impl Queue {
     pub(super) fn disconnected(&mut self) {
         self.connected = false;
         self.view = None;
-        for join in self.joins.values_mut() {
-            if let Stage::Queued(place) = &mut join.stage {
-                place.confirmed = false;
-            }
+        self.watches.look_at_all();
+        while let Some((_, id)) = self.first_ready() {
+            self.joins.change(id, |join| {
+                if let Stage::Queued(place) = &mut join.stage {
+                    place.confirmed = false;
+                }
+            });
         }
     }
 
@@ -32,31 +35,27 @@ impl Queue {
         self.disconnected();
         self.term = false;
         self.mint = None;
-        self.line.clear();
         self.watches.clear();
         self.listing = None;
         self.child_watch = None;
         self.making_parents = None;
         self.doubt = 0;
-        let doomed = std::mem::take(&mut self.doomed).into_iter();
-        let released = doomed.filter(|(_, doomed)| doomed.released);
-        self.actions.extend(released.map(|(name, _)| Action::Released(name)));
-        let (last_ticket, actions) = (self.last_ticket, &mut self.actions);
-        self.joins.retain(|_, join| {
+        self.actions.extend(self.doomed.take_released().map(Action::Released));
+        for (id, mut join) in self.joins.take_all() {
             join.uuid = None;
             if matches!(join.intent, Intent::Downgrade(_)) {
                 join.intent = Intent::Wait;
             }
-            match &join.stage {
-                Stage::Held(place) => {
-                    let lost = if join.leaving { Action::Released } else { Action::NodeLost };
-                    actions.push_back(lost(place.name.clone()));
-                    return false;
-                }
-                Stage::Looking(_) => join.stage = Stage::Looking(last_ticket),
-                _ => join.stage = Stage::Idle,
+            if let Stage::Held(place) = &join.stage {
+                let lost = if join.leaving { Action::Released } else { Action::NodeLost };
+                self.actions.push_back(lost(place.name.clone()));
+            } else if !join.leaving {
+                join.stage = match join.stage {
+                    Stage::Looking(_) => Stage::Looking(self.last_ticket),
+                    _ => Stage::Idle,
+                };
+                self.joins.insert(id, join);
             }
-            !join.leaving
-        });
+        }
     }
 }

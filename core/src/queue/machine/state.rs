@@ -1,12 +1,15 @@
 //! What a queue knows, and which method takes which event.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::super::action::Action;
-use super::super::event::{Event, JoinId, Ticket};
-use super::super::name::{Mint, NodeName};
+use super::super::event::{Event, Ticket};
+use super::super::name::Mint;
 use super::super::view::View;
+use super::doomed::Dooms;
 use super::joins::Joins;
+use super::line::Line;
+use super::watch_book::WatchBook;
 
 /// The queue of one lock directory as one client sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -17,13 +20,11 @@ pub struct Queue {
     /// Names this session's nodes; none between sessions.
     pub(super) mint: Option<Mint>,
     pub(super) joins: Joins,
-    /// The places of our joins in the queue, whether they wait, hold, or are being verified.
-    pub(super) line: BTreeMap<NodeName, JoinId>,
     /// Our nodes that are to be deleted. They do not block our own waiters (rule 4).
-    pub(super) doomed: BTreeMap<NodeName, Doomed>,
+    pub(super) doomed: Dooms,
     /// What is known of the others; none until there is a listing on this connection (rule 10).
     pub(super) view: Option<View>,
-    pub(super) watches: BTreeMap<NodeName, Watch>,
+    pub(super) watches: WatchBook,
     /// The listing under way.
     pub(super) listing: Option<(Ticket, Look)>,
     /// The listing to be sent when none is under way.
@@ -46,23 +47,6 @@ pub(super) enum Look {
     Plain,
     /// A listing after a sync: it shows what the ensemble knew before.
     Synced,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Doomed {
-    /// The delete under way, if any.
-    pub(super) ticket: Option<Ticket>,
-    /// Its hold was released, and the caller that released it waits until the node is deleted.
-    pub(super) released: bool,
-    /// The server refused: tried again at the next look.
-    pub(super) refused: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Watch {
-    pub(super) ticket: Ticket,
-    /// Acknowledged by the server.
-    pub(super) armed: bool,
 }
 
 impl Queue {
@@ -118,14 +102,13 @@ impl Queue {
             Event::Gone(ticket) => self.watched_node_gone(ticket),
             Event::Missing(name) => self.missing(&name),
             Event::Changed(ticket) if self.child_watch == Some(ticket) => self.children_changed(),
-            Event::Changed(ticket) => drop(self.watch_used(ticket)),
+            Event::Changed(ticket) => drop(self.watches.remove_ticket(ticket)),
             Event::Deleted(ticket, outcome) => self.deleted(ticket, &outcome),
         }
     }
 
     /// Draws the conclusions from the events so far.
     pub fn settle(&mut self) {
-        self.joins.calm();
         if !self.connected {
             return;
         }
@@ -144,6 +127,11 @@ impl Queue {
     /// The next thing to do, in order.
     pub fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
+    }
+
+    /// The places of our contenders.
+    pub(super) fn line(&self) -> &Line {
+        self.joins.line()
     }
 
     pub(super) fn ticket(&mut self) -> Ticket {

@@ -1,32 +1,45 @@
 //! Contenders that only try: they look first, and do not wait (rule 14).
 
-use super::super::event::{Intent, Refusal, Ticket};
-use super::super::name::{Kind, NodeName};
+use super::super::event::{Refusal, Ticket};
+use super::super::name::Kind;
 use super::super::view::View;
-use super::join::{Join, Place, Stage, conflict};
+use super::join::{Join, Place, Stage};
 use super::state::Queue;
 
 impl Queue {
     /// Tells contenders that only look, by a listing sent with `ticket`, whether the lock is free for them.
     pub(super) fn answer_lookers(&mut self, ticket: Ticket) {
         let looking = |join: &Join| matches!(join.stage, Stage::Looking(asked) if asked < ticket);
-        let lookers: Vec<_> =
-            self.joins.active().filter(|(_, join)| looking(join)).map(|(id, join)| (id, join.kind)).collect();
+        let lookers: Vec<_> = self
+            .joins
+            .looking()
+            .filter(|(_, join)| looking(join))
+            .map(|(id, join)| (id, join.kind))
+            .collect();
         for (id, kind) in lookers {
             if self.is_taken(kind) {
                 self.refuse(id, Refusal::Busy);
-            } else if let Some(join) = self.joins.get_mut(id) {
-                join.stage = Stage::Idle;
+            } else {
+                self.joins.set_stage(id, Stage::Idle);
             }
         }
     }
 
     /// Whether a newcomer would have to wait.
     fn is_taken(&self, kind: Kind) -> bool {
-        let others = || self.view.iter().flat_map(View::nodes);
         match kind {
-            Kind::Permit(permits) => others().count() + self.line.len() >= permits as usize,
-            kind => others().chain(self.line.keys()).any(|name| conflict(kind, name.kind())),
+            Kind::Permit(permits) => {
+                let others = self.view.as_ref().map_or(0, View::len);
+                others + self.line().len() >= permits as usize
+            }
+            kind => {
+                let ours = if kind == Kind::Read {
+                    !self.line().writers().is_empty()
+                } else {
+                    !self.line().is_empty()
+                };
+                ours || self.view.as_ref().is_some_and(|view| view.blocks_newcomer(kind))
+            }
         }
     }
 
@@ -34,8 +47,7 @@ impl Queue {
     pub(super) fn refuse_blocked_tries(&mut self) {
         let due: Vec<_> = self
             .joins
-            .active()
-            .filter(|(_, join)| join.intent == Intent::Try)
+            .trying()
             .filter_map(|(id, join)| match &join.stage {
                 Stage::Queued(place) if place.confirmed && self.is_blocked(place, join.kind) => Some(id),
                 _ => None,
@@ -47,8 +59,7 @@ impl Queue {
     }
 
     fn is_blocked(&self, place: &Place, kind: Kind) -> bool {
-        let by_ours = |(name, _): (&NodeName, _)| conflict(kind, name.kind());
         let by_others = self.view.as_ref().is_some_and(|view| view.blocks(&place.name, kind));
-        by_others || self.line.range(..&place.name).any(by_ours) || self.exhausted(kind)
+        by_others || self.line().blocks(&place.name, kind) || self.exhausted(kind)
     }
 }

@@ -6,40 +6,29 @@ use super::super::action::Action;
 use super::super::event::{JoinId, Outcome, Ticket};
 use super::super::name::{Kind, NodeName};
 use super::super::view::View;
-use super::join::{Join, Stage};
-use super::state::{Look, Queue, Watch};
+use super::join::Stage;
+use super::state::{Look, Queue};
 
 impl Queue {
     pub(super) fn watched(&mut self, ticket: Ticket, outcome: &Outcome<()>) {
         match outcome {
-            Outcome::Done(()) => {
-                if let Some(watch) = self.watches.values_mut().find(|watch| watch.ticket == ticket) {
-                    watch.armed = true;
-                }
-            }
+            Outcome::Done(()) => self.watches.arm(ticket),
             Outcome::NoNode => self.watched_node_gone(ticket),
-            Outcome::Lost => drop(self.watch_used(ticket)),
+            Outcome::Lost => drop(self.watches.remove_ticket(ticket)),
             Outcome::Refused(refusal) => {
-                drop(self.watch_used(ticket));
+                drop(self.watches.remove_ticket(ticket));
                 self.refuse_all(refusal);
             }
         }
     }
 
-    /// Forgets a watch that fired or was never set. Returns the name of its node.
-    pub(super) fn watch_used(&mut self, ticket: Ticket) -> Option<NodeName> {
-        let name = self.watches.iter().find(|(_, watch)| watch.ticket == ticket)?.0.clone();
-        self.watches.remove(&name);
-        Some(name)
-    }
-
     pub(super) fn watched_node_gone(&mut self, ticket: Ticket) {
-        let Some(name) = self.watch_used(ticket) else { return };
-        if let Some(id) = self.line.get(&name).copied() {
+        let Some(name) = self.watches.remove_ticket(ticket) else { return };
+        if let Some(id) = self.line().get(&name).copied() {
             self.own_node_gone(id, &name);
         } else if let Some(view) = &mut self.view
             && view.subtract(&name)
-            && self.line.keys().any(|ours| ours.kind() != Kind::Read)
+            && !self.line().writers().is_empty()
         {
             self.want(Look::Plain);
         }
@@ -48,111 +37,140 @@ impl Queue {
     /// The heartbeat is a transaction. The leader answers it from what is committed, so a lagging server has no
     /// influence.
     pub(super) fn missing(&mut self, name: &NodeName) {
-        if let Some(id) = self.line.get(name).copied() {
-            if let Some(watch) = self.watches.get(name) {
+        if let Some(id) = self.line().get(name).copied() {
+            if let Some(watch) = self.watches.remove(name) {
                 self.actions.push_back(Action::Unwatch(watch.ticket));
             }
             self.own_node_gone(id, name);
         }
     }
 
+    /// A node of ours is gone, and its watch with it. One that was not acknowledged may still wait to be set.
+    pub(super) fn watch_went(&mut self, name: &NodeName) {
+        if let Some(watch) = self.watches.remove(name).filter(|watch| !watch.armed) {
+            self.actions.push_back(Action::Unwatch(watch.ticket));
+        }
+    }
+
     /// Another client deleted our node.
     pub(super) fn own_node_gone(&mut self, id: JoinId, name: &NodeName) {
-        self.line.remove(name);
-        self.watches.remove(name);
-        let Some(join) = self.joins.get_mut(id) else {
-            return;
-        };
+        self.watch_went(name);
+        let Some(join) = self.joins.get(&id) else { return };
         if join.is_held() {
             let lost = if join.leaving { Action::Released } else { Action::NodeLost };
             self.joins.remove(id);
             self.actions.push_back(lost(name.clone()));
             self.displace_readers(name);
         } else {
-            join.stage = Stage::Idle;
-            join.uuid = None;
+            self.start_again(id);
         }
     }
 
     /// A holder has held for long enough to watch its own node (rule 12).
     pub(super) fn watch_hold(&mut self, name: &NodeName) {
-        let join = self.holder(name).and_then(|id| self.joins.get_mut(id));
-        if let Some(Join { stage: Stage::Held(place), .. }) = join {
-            place.confirmed = true;
-        }
+        let Some(id) = self.holder(name) else { return };
+        self.joins.change(id, |join| {
+            if let Stage::Held(place) = &mut join.stage {
+                place.confirmed = true;
+            }
+        });
     }
 
     /// Sets the watches that are needed and drops those that are not.
+    ///
+    /// Whether a node needs one follows from its neighbours, ours and others', so only the neighbourhood of what
+    /// changed is looked at.
     pub(super) fn adjust_watches(&mut self) {
-        let mut needed = self.needed_watches();
-        // Our own nodes' watches stay: they go with the node, and dropping one would be a request.
-        let (line, doomed, actions) = (&self.line, &self.doomed, &mut self.actions);
-        self.watches.retain(|name, watch| {
-            let keep = needed.contains(name) || line.contains_key(name) || doomed.contains_key(name);
-            if !keep {
-                actions.push_back(Action::Unwatch(watch.ticket));
+        let mut needed = Vec::new();
+        for name in self.where_watches_may_change() {
+            match (self.watches.get(&name), self.needs_watch(&name)) {
+                // Our own nodes' watches stay: they go with the node, and dropping one would be a request.
+                (Some(_), false) if !self.line().contains_key(&name) && !self.doomed.contains_key(&name) => {
+                    if let Some(watch) = self.watches.remove(&name) {
+                        self.actions.push_back(Action::Unwatch(watch.ticket));
+                    }
+                }
+                (None, true) => needed.push(name),
+                _ => {}
             }
-            keep
-        });
-        needed.retain(|name| !self.watches.contains_key(name));
+        }
         // What is behind a node that is gone may be gone too: look again rather than watch what may not exist (rule 6).
         let stale = self.view.as_ref().is_some_and(View::stale);
-        if stale && needed.iter().any(|name| !self.line.contains_key(name)) {
+        if stale && needed.iter().any(|name| !self.line().contains_key(name)) {
             self.want(Look::Plain);
-            needed.retain(|name| self.line.contains_key(name));
+            needed.retain(|name| self.joins.line().contains_key(name));
         }
         for name in needed {
             let ticket = self.ticket();
-            self.watches.insert(name.clone(), Watch { ticket, armed: false });
+            self.watches.add(name.clone(), ticket);
             self.actions.push_back(Action::Watch(ticket, name));
         }
     }
 
-    /// The nodes to watch: what our waiters wait for, and our own nodes where it matters that they exist.
-    fn needed_watches(&self) -> BTreeSet<NodeName> {
-        let held = self.joins.active().filter_map(|(_, join)| match &join.stage {
-            Stage::Held(place) if place.confirmed => Some(place.name.clone()),
-            _ => None,
-        });
-        let mut needed: BTreeSet<_> = held.collect();
+    /// The nodes at which a watch may have to be set or dropped.
+    fn where_watches_may_change(&mut self) -> BTreeSet<NodeName> {
+        let moved = self.joins.take_moved();
+        let Some(mut changed) = self.watches.take_changed(self.joins.of_permits()) else {
+            let line = self.line();
+            let seeds = self.watches.keys().chain(line.ready()).chain(line.long_held());
+            return seeds.flat_map(|seed| self.neighbourhood(seed)).cloned().collect();
+        };
+        changed.extend(moved);
+        changed.iter().flat_map(|seed| self.neighbourhood(seed)).cloned().collect()
+    }
+
+    /// Where a change at a node changes what is to be watched: there, at ours behind it, whose nearest before them may
+    /// be different now, and at those of others before it, behind which another may stand now.
+    fn neighbourhood<'a>(&'a self, name: &'a NodeName) -> impl Iterator<Item = &'a NodeName> {
+        let view = self.view.as_ref();
+        let others = view.into_iter().flat_map(|view| view.all_before(name).rev().take(2));
+        let writer = view.and_then(|view| view.writers_before(name).next_back());
+        [name].into_iter().chain(self.line().behind(name)).chain(others).chain(writer)
+    }
+
+    /// Whether a node needs a watch: one for which our waiters wait, or one of ours where it matters that it exists.
+    fn needs_watch(&self, name: &NodeName) -> bool {
+        if self.line().long_held().contains(name) {
+            return true;
+        }
         // Those that wait for permits watch the children.
-        let Some(view) = self.view.as_ref().filter(|_| self.permits().is_none()) else { return needed };
-        self.need_lookahead(view, &mut needed);
-        self.need_writers(view, &mut needed);
-        needed
-    }
-
-    /// For each of ours that stands right behind another client's node: that node, our own, and the node before it if
-    /// that is another client's too (rule 6).
-    fn need_lookahead(&self, view: &View, needed: &mut BTreeSet<NodeName>) {
-        let mut next: Option<&NodeName> = None;
-        for other in view.nodes().rev() {
-            let ours = self.first_waiter(other, next).filter(|ours| ours.kind() != Kind::Read);
-            next = Some(other);
-            let Some(ours) = ours else { continue };
-            needed.extend([ours.clone(), other.clone()]);
-            let before_ours = self.line.range(..other).next_back().map(|(name, _)| name);
-            let before = view.before(other);
-            needed.extend(before.filter(|before| before_ours.is_none_or(|ours| ours < *before)).cloned());
+        let Some(view) = self.view.as_ref().filter(|_| !self.joins.of_permits()) else { return false };
+        if self.line().contains_key(name) {
+            self.watches_itself(view, name)
+        } else {
+            view.contains(name) && (self.is_looked_at(view, name) || self.holds_up_a_reader(view, name))
         }
     }
 
-    /// For the first reader behind each writer of another client: the writer, and the reader itself (rule 4).
-    fn need_writers(&self, view: &View, needed: &mut BTreeSet<NodeName>) {
-        let mut next: Option<&NodeName> = None;
-        for writer in view.writers().rev() {
-            let reader = self.first_waiter(writer, next).filter(|ours| ours.kind() == Kind::Read);
-            next = Some(writer);
-            needed.extend(reader.into_iter().flat_map(|reader| [reader.clone(), writer.clone()]));
-        }
+    /// Whether this is one of ours that waits and stands right behind another client's node (rule 6); for a reader, a
+    /// writer is what counts (rule 4).
+    fn watches_itself(&self, view: &View, ours: &NodeName) -> bool {
+        let nearest = match ours.kind() {
+            Kind::Read => view.writers_before(ours).next_back(),
+            _ => view.before(ours),
+        };
+        // None of ours is in between.
+        let first = |nearest| self.line().behind(nearest) == Some(ours);
+        self.line().ready().contains(ours) && nearest.is_some_and(first)
     }
 
-    /// The first of ours behind `other` and before `next`, if it waits and its place is certain.
-    fn first_waiter(&self, other: &NodeName, next: Option<&NodeName>) -> Option<&NodeName> {
-        let (name, id) = self.line.range(other..).next()?;
-        match &self.joins.get(id)?.stage {
-            Stage::Queued(place) if place.confirmed && next.is_none_or(|next| name < next) => Some(name),
-            _ => None,
-        }
+    /// Whether one of ours that is to hold alone waits right behind this node, or with one other node in between that
+    /// is another client's too (rule 6).
+    fn is_looked_at(&self, view: &View, other: &NodeName) -> bool {
+        self.first_waiter(other).is_some_and(|ours| {
+            ours.kind() != Kind::Read && view.all_behind(other).nth(1).is_none_or(|next| ours < next)
+        })
+    }
+
+    /// Whether this is a writer, and the first of ours behind it is a reader with no writer in between (rule 4).
+    fn holds_up_a_reader(&self, view: &View, other: &NodeName) -> bool {
+        let near = |ours: &NodeName| view.writers_behind(other).next().is_none_or(|next| ours < next);
+        other.kind() != Kind::Read
+            && self.first_waiter(other).is_some_and(|ours| ours.kind() == Kind::Read && near(ours))
+    }
+
+    /// The first of ours behind a node, if it waits and its place is certain.
+    fn first_waiter(&self, other: &NodeName) -> Option<&NodeName> {
+        self.line().behind(other).filter(|ours| self.line().ready().contains(*ours))
     }
 }

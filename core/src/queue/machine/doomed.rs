@@ -1,0 +1,90 @@
+//! Our nodes that are to be deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+
+use super::super::event::Ticket;
+use super::super::name::NodeName;
+
+/// The nodes. Thousands may be deleted at once, and each answer concerns one of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Dooms {
+    all: BTreeMap<NodeName, Doomed>,
+    /// Those whose delete is to be sent.
+    unsent: BTreeSet<NodeName>,
+    /// Those whose delete is under way.
+    sent: BTreeMap<Ticket, NodeName>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Doomed {
+    /// Its hold was released, and the caller that released it waits until the node is deleted.
+    pub(super) released: bool,
+    /// The server refused: tried again at the next look.
+    refused: bool,
+}
+
+impl Dooms {
+    /// Adds a node, if it is not among them yet.
+    pub(super) fn add(&mut self, name: NodeName, released: bool) {
+        if !self.all.contains_key(&name) {
+            self.unsent.insert(name.clone());
+            self.all.insert(name, Doomed { released, refused: false });
+        }
+    }
+
+    /// Those whose delete is to be sent. [`send`](Self::send) notes each that is.
+    pub(super) fn take_unsent(&mut self) -> BTreeSet<NodeName> {
+        std::mem::take(&mut self.unsent)
+    }
+
+    pub(super) fn send(&mut self, ticket: Ticket, name: NodeName) {
+        self.sent.insert(ticket, name);
+    }
+
+    /// The node whose delete had this ticket, which is answered.
+    pub(super) fn answered(&mut self, ticket: Ticket) -> Option<NodeName> {
+        self.sent.remove(&ticket)
+    }
+
+    /// A delete was not carried out, as far as is known: sent again.
+    pub(super) fn retry(&mut self, name: NodeName) {
+        self.unsent.insert(name);
+    }
+
+    /// The server refuses to delete a node. Returns whether a caller waits for it, which waits no longer.
+    pub(super) fn refuse(&mut self, name: &NodeName) -> bool {
+        self.all.get_mut(name).is_some_and(|doomed| {
+            doomed.refused = true;
+            std::mem::take(&mut doomed.released)
+        })
+    }
+
+    /// Sends those again that the server refused to delete.
+    pub(super) fn retry_refused(&mut self) {
+        for (name, doomed) in &mut self.all {
+            if std::mem::take(&mut doomed.refused) {
+                self.unsent.insert(name.clone());
+            }
+        }
+    }
+
+    /// A node is gone.
+    pub(super) fn remove(&mut self, name: &NodeName) -> Option<Doomed> {
+        self.all.remove(name)
+    }
+
+    /// Forgets all; returns those whose callers wait.
+    pub(super) fn take_released(&mut self) -> impl Iterator<Item = NodeName> + use<> {
+        let all = std::mem::take(self).all.into_iter();
+        all.filter(|(_, doomed)| doomed.released).map(|(name, _)| name)
+    }
+}
+
+impl Deref for Dooms {
+    type Target = BTreeMap<NodeName, Doomed>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}

@@ -1,0 +1,106 @@
+//! Our part of the queue: the places of this client's contenders, whether they wait, hold, or are being verified.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Bound, Deref};
+
+use super::super::event::JoinId;
+use super::super::name::{Kind, NodeName};
+use super::join::{Join, Stage};
+use super::joins::update;
+use super::ranks::Ranks;
+
+/// Our nodes in the order of the queue. Follows from the contenders.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Line {
+    all: BTreeMap<NodeName, JoinId>,
+    ranks: Ranks,
+    /// Those that readers cannot hold with.
+    writers: BTreeSet<NodeName>,
+    /// Those that wait in a place that is certain.
+    ready: BTreeSet<NodeName>,
+    /// Those that have been held for long enough to be watched.
+    long_held: BTreeSet<NodeName>,
+    /// Those of contenders that were changed since it was last asked.
+    moved: BTreeSet<NodeName>,
+}
+
+impl Line {
+    pub(super) fn index(&mut self, id: JoinId, before: Option<&Join>, after: Option<&Join>) {
+        let (from, to) = (before.and_then(Join::node), after.and_then(Join::node));
+        if before.map(|join| &join.stage) != after.map(|join| &join.stage) {
+            self.moved.extend(from.into_iter().chain(to).cloned());
+        }
+        if from != to {
+            if let Some(name) = from
+                && self.all.remove(name).is_some()
+            {
+                self.ranks.remove(name.sequence());
+            }
+            if let Some(name) = to
+                && self.all.insert(name.clone(), id).is_none()
+            {
+                self.ranks.insert(name.sequence());
+            }
+        }
+        update(&mut self.writers, before, after, |join| {
+            join.node().filter(|name| name.kind() != Kind::Read).cloned()
+        });
+        update(&mut self.ready, before, after, |join| match &join.stage {
+            Stage::Queued(place) if place.confirmed => Some(place.name.clone()),
+            _ => None,
+        });
+        update(&mut self.long_held, before, after, |join| match &join.stage {
+            Stage::Held(place) if place.confirmed => Some(place.name.clone()),
+            _ => None,
+        });
+    }
+
+    pub(super) fn take_moved(&mut self) -> BTreeSet<NodeName> {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// Those that readers cannot hold with.
+    pub(super) fn writers(&self) -> &BTreeSet<NodeName> {
+        &self.writers
+    }
+
+    /// Those that wait in a place that is certain.
+    pub(super) fn ready(&self) -> &BTreeSet<NodeName> {
+        &self.ready
+    }
+
+    /// Those that have been held for long enough to be watched.
+    pub(super) fn long_held(&self) -> &BTreeSet<NodeName> {
+        &self.long_held
+    }
+
+    /// Whether one of them stands before this place and cannot hold together with it.
+    pub(super) fn blocks(&self, name: &NodeName, kind: Kind) -> bool {
+        let first = match kind {
+            Kind::Read => self.writers.first(),
+            Kind::Exclusive | Kind::Write => self.all.first_key_value().map(|(first, _)| first),
+            Kind::Permit(_) => None,
+        };
+        first.is_some_and(|first| first < name)
+    }
+
+    /// The first behind a node, whoever's that is.
+    pub(super) fn behind(&self, name: &NodeName) -> Option<&NodeName> {
+        let range = (Bound::Excluded(name), Bound::Unbounded);
+        self.all.range::<NodeName, _>(range).next().map(|(name, _)| name)
+    }
+
+    /// How many stand before a place. Two nodes have the same number only for the time of a downgrade.
+    pub(super) fn rank(&self, name: &NodeName) -> usize {
+        let same = NodeName::first_of(name.sequence());
+        self.ranks.below(name.sequence()) + self.all.range(same..name.clone()).count()
+    }
+}
+
+impl Deref for Line {
+    type Target = BTreeMap<NodeName, JoinId>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}

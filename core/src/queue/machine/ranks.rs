@@ -1,0 +1,69 @@
+//! How many sequence numbers are below another, without counting them one by one.
+
+use std::collections::BTreeMap;
+
+/// A digit of a sequence number has this many bits: a count for each prefix of whole digits.
+const DIGIT: u32 = 4;
+
+/// A sequence number has at most ten decimal digits, which are 34 bits: nine of ours.
+const DIGITS: u32 = 9;
+
+/// A multiset of sequence numbers that knows how many are below a number. Thousands of waiters may time out together,
+/// and each is told how many stood before it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ranks {
+    /// How many numbers have this prefix, which is the number without its last digits.
+    counts: BTreeMap<(u32, u64), usize>,
+}
+
+impl Ranks {
+    pub(super) fn insert(&mut self, number: u64) {
+        for digit in 0..DIGITS {
+            *self.counts.entry((digit, number >> (digit * DIGIT))).or_default() += 1;
+        }
+    }
+
+    /// Removes a number that was inserted.
+    pub(super) fn remove(&mut self, number: u64) {
+        for digit in 0..DIGITS {
+            let prefix = (digit, number >> (digit * DIGIT));
+            if let Some(count) = self.counts.get_mut(&prefix) {
+                *count -= 1;
+                if *count == 0 {
+                    self.counts.remove(&prefix);
+                }
+            }
+        }
+    }
+
+    /// How many numbers are below this one: for each digit, those that differ in it first and are below there.
+    pub(super) fn below(&self, number: u64) -> usize {
+        let smaller = |digit: u32| {
+            let prefix = number >> (digit * DIGIT);
+            let first = prefix >> DIGIT << DIGIT;
+            self.counts.range((digit, first)..(digit, prefix)).map(|(_, count)| count).sum::<usize>()
+        };
+        (0..DIGITS).map(smaller).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_are_below_as_counting_tells() {
+        let mut ranks = Ranks::default();
+        let mut numbers: Vec<u64> = (0..300).map(|number| number * number * number % 9_999_999_967).collect();
+        numbers.extend([0, 15, 16, 17, 2_147_483_647, 9_999_999_999]);
+        numbers.iter().for_each(|number| ranks.insert(*number));
+        while let Some(gone) = numbers.pop() {
+            let below = |number: u64| numbers.iter().filter(|other| **other < number).count();
+            ranks.remove(gone);
+            for number in [gone, gone + 1, 0, 4096, 9_999_999_999] {
+                assert_eq!(ranks.below(number), below(number), "{number}");
+            }
+        }
+        assert!(ranks.counts.is_empty());
+    }
+}

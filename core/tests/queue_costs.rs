@@ -1,0 +1,265 @@
+//! What an event costs beside many: the instructions that it takes beside 10,000 of anything, against those beside 100.
+//!
+//! Twice as many at most: what is not looked at one by one is found in a tree, whose height grows from two to four. A
+//! listing is the exception: it is read name by name, and costs as many times more as it has more names. Counting
+//! instructions takes minutes, so mostly the time is taken, which is less exact; it would be a hundred times as long
+//! if each of 10,000 were looked at.
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+
+mod instructions;
+
+use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Ticket};
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use self::instructions::instructions;
+
+const FEW: u64 = 100;
+const MANY: u64 = 10_000;
+
+/// What is measured, and how much more of it something may take beside many.
+#[derive(Clone, Copy)]
+enum Measure {
+    Instructions,
+    /// Nanoseconds; the shortest of several times.
+    Time,
+}
+
+impl Measure {
+    fn of(self, desk: &Desk, work: impl Fn(&mut Desk)) -> u64 {
+        match self {
+            Self::Instructions => {
+                let mut desk = desk.clone();
+                instructions(|| work(&mut desk))
+            }
+            Self::Time => (0..TIMES).map(|_| time(&mut desk.clone(), &work)).min().unwrap_or_default(),
+        }
+    }
+
+    fn most_beside_many(self, beside_few: u64) -> u64 {
+        match self {
+            // What takes next to nothing may take next to nothing twice.
+            Self::Instructions => 2 * beside_few.max(5_000),
+            Self::Time => 10 * beside_few.max(5_000),
+        }
+    }
+}
+
+const TIMES: usize = 7;
+
+fn time(desk: &mut Desk, work: impl Fn(&mut Desk)) -> u64 {
+    let began = Instant::now();
+    work(black_box(desk));
+    u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A queue, and a directory that grants its requests.
+#[derive(Clone, Default)]
+struct Desk {
+    queue: Queue,
+    /// The nodes of others.
+    others: Vec<String>,
+    ours: Vec<String>,
+    sequence: u64,
+    joins: u64,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let mut desk = Self::default();
+        desk.tell([Event::SessionBegan(1), Event::Connected, Event::TermBegan]);
+        desk
+    }
+
+    fn tell(&mut self, events: impl IntoIterator<Item = Event>) -> Vec<Action> {
+        events.into_iter().for_each(|event| self.queue.handle(event));
+        self.queue.settle();
+        std::iter::from_fn(|| self.queue.next_action()).collect()
+    }
+
+    fn sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// Another client's contender queues.
+    fn enter(&mut self, kind: &str) {
+        let sequence = self.sequence();
+        self.others.push(format!("_c_0f0f0f0f-0f0f-4f0f-8f0f-0f0f0f0f0f0f-{kind}{sequence:010}"));
+    }
+
+    /// A contender of ours joins.
+    fn join(&mut self, kind: Kind) -> Vec<Action> {
+        self.joins += 1;
+        self.tell([Event::Join(JoinId(self.joins), Naming::Curator, kind, Intent::Wait)])
+    }
+
+    /// The server carries out creates and listings, acknowledges watches, and what follows is carried out too.
+    fn serve(&mut self, mut actions: Vec<Action>) {
+        while !actions.is_empty() {
+            let mut events = Vec::new();
+            for action in actions {
+                events.extend(self.answer(action));
+            }
+            actions = if events.is_empty() { Vec::new() } else { self.tell(events) };
+        }
+    }
+
+    fn answer(&mut self, action: Action) -> Option<Event> {
+        match action {
+            Action::Create(ticket, _, prefix) => {
+                let sequence = self.sequence();
+                let node = format!("{prefix}{sequence:010}");
+                self.ours.push(node.clone());
+                Some(Event::Created(ticket, Outcome::Done((node, i64::try_from(sequence).ok()?))))
+            }
+            Action::List { ticket, .. } => Some(self.listed(ticket)),
+            Action::Watch(ticket, _) => Some(Event::Watched(ticket, Outcome::Done(()))),
+            _ => None,
+        }
+    }
+
+    fn listed(&self, ticket: Ticket) -> Event {
+        Event::Listed(ticket, Outcome::Done([&self.others[..], &self.ours[..]].concat()))
+    }
+
+    /// So many contenders of ours, all in one flight.
+    fn join_all(&mut self, kind: Kind, count: u64) {
+        let ids = self.joins + 1..=self.joins + count;
+        self.joins += count;
+        let joins: Vec<_> =
+            ids.map(|id| Event::Join(JoinId(id), Naming::Curator, kind, Intent::Wait)).collect();
+        let actions = self.tell(joins);
+        self.serve(actions);
+    }
+
+    fn node(&self, of_ours: usize) -> NodeName {
+        NodeName::parse(&self.ours[of_ours]).expect("a sequential name")
+    }
+}
+
+/// The events of one more contender's life, and what each takes.
+struct Life {
+    measure: Measure,
+    costs: Vec<(&'static str, u64)>,
+}
+
+impl Life {
+    fn event(&mut self, name: &'static str, desk: &mut Desk, event: &Event) -> Vec<Action> {
+        let cost = self.measure.of(desk, |desk| drop(desk.tell([event.clone()])));
+        self.costs.push((name, cost));
+        desk.tell([event.clone()])
+    }
+
+    fn question(&mut self, name: &'static str, desk: &Desk, ask: impl Fn(&Queue)) {
+        let cost = self.measure.of(desk, |desk| ask(&desk.queue));
+        self.costs.push((name, cost));
+    }
+}
+
+fn live(measure: Measure, desk: &mut Desk, kind: Kind) -> Vec<(&'static str, u64)> {
+    let mut life = Life { measure, costs: Vec::new() };
+    desk.joins += 1;
+    let join = JoinId(desk.joins);
+    let sent = life.event("join", desk, &Event::Join(join, Naming::Curator, kind, Intent::Wait));
+    let mut answers: Vec<_> = sent.into_iter().filter_map(|action| desk.answer(action)).collect();
+    let listed = answers.pop().expect("a listing");
+    for created in answers {
+        life.event("created", desk, &created);
+    }
+    let watches = desk.tell([listed]);
+    desk.serve(watches);
+    let node = desk.node(desk.ours.len() - 1);
+    life.question("how many are ahead", desk, |queue| drop(black_box(queue.ahead_of(join))));
+    life.question("whether it is near", desk, |queue| drop(black_box(queue.is_near())));
+    life.event("watch the hold", desk, &Event::WatchHold(node.clone()));
+    let mut deletes = life.event("leave", desk, &Event::Leave(join));
+    deletes.extend(life.event("release", desk, &Event::Release(node.clone())));
+    let delete = deletes.into_iter().find_map(|action| match action {
+        Action::Delete(ticket, deleted) if deleted == node => Some(ticket),
+        _ => None,
+    });
+    life.event("deleted", desk, &Event::Deleted(delete.expect("it is deleted"), Outcome::Done(())));
+    life.event("the term ends", desk, &Event::TermEnded);
+    life.event("the term begins", desk, &Event::TermBegan);
+    life.costs
+}
+
+fn compare(measure: Measure, what: &str, scene: impl Fn(u64) -> Desk, kind: Kind) {
+    let (few, many) = (live(measure, &mut scene(FEW), kind), live(measure, &mut scene(MANY), kind));
+    for ((name, beside_few), (same, beside_many)) in few.into_iter().zip(many) {
+        assert_eq!(name, same);
+        println!("{what}: {name}: {beside_few} beside {FEW}, {beside_many} beside {MANY}");
+        assert!(
+            beside_many <= measure.most_beside_many(beside_few),
+            "{what}: {name} takes {beside_few} beside {FEW}, and {beside_many} beside {MANY}"
+        );
+    }
+}
+
+fn held(count: u64) -> Desk {
+    let mut desk = Desk::new();
+    desk.join_all(Kind::Read, count);
+    desk
+}
+
+fn watched(count: u64) -> Desk {
+    let mut desk = held(count);
+    let watched: Vec<_> = (0..desk.ours.len()).map(|at| Event::WatchHold(desk.node(at))).collect();
+    let actions = desk.tell(watched);
+    desk.serve(actions);
+    desk
+}
+
+fn waiting(kind: Kind, count: u64) -> Desk {
+    let mut desk = Desk::new();
+    desk.enter("__WRIT__");
+    desk.join_all(kind, count);
+    desk
+}
+
+fn behind_others(others: &str, kind: Kind, count: u64) -> Desk {
+    let mut desk = Desk::new();
+    (0..count).for_each(|_| desk.enter(others));
+    desk.join_all(kind, 1);
+    desk
+}
+
+/// Ours and others take turns.
+fn in_turns(count: u64) -> Desk {
+    let mut desk = Desk::new();
+    let mut lists = Vec::new();
+    for _ in 0..count / 2 {
+        desk.enter("lock-");
+        let (creates, rest): (Vec<_>, Vec<_>) =
+            desk.join(Kind::Exclusive).into_iter().partition(|action| matches!(action, Action::Create(..)));
+        desk.serve(creates);
+        lists.extend(rest);
+    }
+    desk.serve(lists);
+    desk
+}
+
+fn compare_all(measure: Measure) {
+    let (alone, read) = (Kind::Exclusive, Kind::Read);
+    compare(measure, "held", held, read);
+    compare(measure, "held and watched", watched, read);
+    compare(measure, "waiting readers", |count| waiting(read, count), read);
+    compare(measure, "waiting", |count| waiting(alone, count), alone);
+    compare(measure, "others' writers", |count| behind_others("__WRIT__", read, count), read);
+    compare(measure, "others' readers", |count| behind_others("__READ__", read, count), read);
+    compare(measure, "others", |count| behind_others("lock-", alone, count), alone);
+    compare(measure, "in turns", in_turns, alone);
+}
+
+#[test]
+fn an_event_takes_about_the_same_time_beside_many() {
+    compare_all(Measure::Time);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn an_event_takes_at_most_twice_the_instructions_beside_many() {
+    compare_all(Measure::Instructions);
+}
