@@ -4,6 +4,7 @@
 //! here by the first to see it. What the driver must know of it is a [`Notice`]. It goes through [`Report`], because
 //! the mailbox, which carries it, is above this file.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -80,8 +81,15 @@ pub(crate) struct Holds {
     pub(crate) origin: Origin,
     pub(crate) meter: Arc<Meter>,
     driver: Arc<dyn Report>,
-    all: Mutex<Vec<Arc<Hold>>>,
+    all: Mutex<Held>,
     pub(crate) permit_news: PermitNews,
+}
+
+/// Holds, by node and by owner: thousands of readers may hold together, and each question is about one of them.
+#[derive(Default)]
+pub(crate) struct Held {
+    by_node: BTreeMap<NodeName, Arc<Hold>>,
+    by_owner: HashMap<Owner, Vec<Arc<Hold>>>,
 }
 
 /// What the semaphores on one directory know, besides their leases.
@@ -125,12 +133,12 @@ impl Holds {
         Self { place, origin, meter, driver, all: Mutex::default(), permit_news: PermitNews::default() }
     }
 
-    pub(crate) fn all(&self) -> MutexGuard<'_, Vec<Arc<Hold>>> {
+    pub(crate) fn all(&self) -> MutexGuard<'_, Held> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn owned_by(&self, owner: Owner, kind: Kind) -> bool {
-        self.all().iter().any(|hold| hold.held_by(owner, kind))
+        self.all().of(owner, kind).is_some()
     }
 
     /// Tells the hold through a node whether it is disconnected from the server.
@@ -140,16 +148,14 @@ impl Holds {
         } else {
             (LeaseState::Suspended, LeaseState::Held)
         };
-        if let Some(hold) = self.all().iter().find(|hold| hold.grant.node == *node) {
+        if let Some(hold) = self.all().by_node.get(node) {
             hold.change(|state| (state == from).then_some(to));
         }
     }
 
     /// Tells the hold through a node to give up the lock. Returns whether there is one.
     pub(crate) fn revoke(&self, node: &NodeName) -> bool {
-        let holds = self.all();
-        let hold = holds.iter().find(|hold| hold.grant.node == *node);
-        hold.is_some_and(|hold| {
+        self.all().by_node.get(node).is_some_and(|hold| {
             hold.revoked.send_replace(true);
             true
         })
@@ -157,24 +163,42 @@ impl Holds {
 
     /// Declares the hold through a node lost, if there still is one.
     pub(crate) fn lose(&self, node: &NodeName, reason: LossReason) {
-        let lost = take(&mut self.all(), node);
+        let lost = self.all().take(node);
         if let Some(hold) = lost {
             hold.lose(reason);
         }
     }
 }
 
-/// Removes the hold through a node from those of its directory: it ends.
-pub(crate) fn take(holds: &mut Vec<Arc<Hold>>, node: &NodeName) -> Option<Arc<Hold>> {
-    let position = holds.iter().position(|hold| hold.grant.node == *node)?;
-    let hold = holds.swap_remove(position);
-    if let Some(began) = hold.began {
-        let lasted = began.elapsed();
-        hold.holds.meter.ended(lasted);
-        let (path, node) = (hold.holds.place.path(), hold.grant.node.as_str());
-        tracing::debug!(%path, %node, ?lasted, "no longer held");
+impl Held {
+    pub(crate) fn add(&mut self, hold: &Arc<Hold>) {
+        self.by_node.insert(hold.grant.node.clone(), Arc::clone(hold));
+        self.by_owner.entry(hold.claim.owner).or_default().push(Arc::clone(hold));
     }
-    Some(hold)
+
+    /// The hold of this kind that an owner has.
+    pub(crate) fn of(&self, owner: Owner, kind: Kind) -> Option<&Arc<Hold>> {
+        self.by_owner.get(&owner)?.iter().find(|hold| hold.is_of(kind))
+    }
+
+    /// Removes the hold through a node: it ends.
+    pub(crate) fn take(&mut self, node: &NodeName) -> Option<Arc<Hold>> {
+        let hold = self.by_node.remove(node)?;
+        let owner = hold.claim.owner;
+        if let Some(owned) = self.by_owner.get_mut(&owner) {
+            owned.retain(|other| !Arc::ptr_eq(other, &hold));
+            if owned.is_empty() {
+                self.by_owner.remove(&owner);
+            }
+        }
+        if let Some(began) = hold.began {
+            let lasted = began.elapsed();
+            hold.holds.meter.ended(lasted);
+            let (path, node) = (hold.holds.place.path(), hold.grant.node.as_str());
+            tracing::debug!(%path, %node, ?lasted, "no longer held");
+        }
+        Some(hold)
+    }
 }
 
 impl Hold {
@@ -191,8 +215,8 @@ impl Hold {
         }
     }
 
-    pub(crate) fn held_by(&self, owner: Owner, kind: Kind) -> bool {
-        self.claim.owner == owner && self.claim.kind == kind && self.state().holds()
+    fn is_of(&self, kind: Kind) -> bool {
+        self.claim.kind == kind && self.state().holds()
     }
 
     /// Tells the driver.

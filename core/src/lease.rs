@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::hold::{Claim, Grant, Hold, Holds, Notice, take};
+use crate::hold::{Claim, Grant, Hold, Holds, Notice};
 use crate::lease_state::{LeaseState, LossReason};
 use crate::owner::Owner;
 use crate::queue::{Intent, Kind};
@@ -35,7 +35,7 @@ impl Holds {
     /// write lock: it would wait for itself.
     pub(crate) fn enter(&self, owner: Owner, kind: Kind, intent: Intent) -> Result<Entry> {
         let holds = self.all();
-        let held = |kind: Kind| holds.iter().find(|hold| hold.held_by(owner, kind));
+        let held = |kind: Kind| holds.of(owner, kind);
         if let Some(hold) = held(kind) {
             hold.levels.fetch_add(1, Ordering::Relaxed);
             return Ok(Entry::Reentered(Lease::new(Arc::clone(hold))));
@@ -68,7 +68,7 @@ impl Holds {
             }
         }
         let hold = Arc::new(Hold::new(Arc::clone(self), claim, grant));
-        self.all().push(Arc::clone(&hold));
+        self.all().add(&hold);
         Lease::new(hold)
     }
 }
@@ -303,7 +303,7 @@ impl Lease {
             return Ok(());
         }
         // Sent while the holds are borrowed: a join that results from this is behind this release.
-        if let Some(hold) = take(&mut holds, &grant.node) {
+        if let Some(hold) = holds.take(&grant.node) {
             hold.change(|state| state.holds().then_some(LeaseState::Released));
             hold.report(|node| Notice::Released { node, done }).ok();
         }
