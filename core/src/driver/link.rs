@@ -224,11 +224,16 @@ impl Link {
 
     /// Reserves room for a watch on a path, if there is any.
     pub(super) fn reserve_watch(&mut self, bytes: usize) -> bool {
-        let fits = self.watched + bytes <= WATCH_LIMIT;
+        let fits = self.has_room_for_watch(bytes);
         if fits {
             self.watched += bytes;
         }
         fits
+    }
+
+    /// Whether there is room for a watch on a path.
+    pub(super) fn has_room_for_watch(&self, bytes: usize) -> bool {
+        self.watched + bytes <= WATCH_LIMIT
     }
 
     /// Returns the room of watches.

@@ -1,6 +1,7 @@
 //! Keeps the session's term running by heartbeats while a contender holds or is about to, and ends holds with it.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -54,8 +55,11 @@ impl Pulse {
 
     /// The vital paths, starting behind those that were checked last.
     fn in_turn(&self) -> impl Iterator<Item = &Arc<str>> {
-        let behind = |path: &&Arc<str>| self.checked.as_ref().is_none_or(|checked| *path > checked);
-        self.vital.iter().filter(behind).chain(self.vital.iter().filter(move |path| !behind(path)))
+        let last = self.checked.as_ref();
+        let behind = (last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let up_to =
+            last.map(|last| self.vital.range::<Arc<str>, _>((Bound::Unbounded, Bound::Included(last))));
+        self.vital.range::<Arc<str>, _>(behind).chain(up_to.into_iter().flatten())
     }
 
     fn stop(&mut self, timers: &mut Timers) {

@@ -38,6 +38,8 @@ pub(super) struct Slot {
     paused_until: Instant,
     /// Whether anything was heard since the clock was last checked.
     heard: bool,
+    /// Whether there was a listing since: only that shows who stands before a waiter.
+    listed: bool,
     /// Whether the queue was told something since it last drew conclusions.
     unsettled: bool,
 }
@@ -66,6 +68,7 @@ impl Slot {
             backoff: Backoff::default(),
             paused_until: Instant::now(),
             heard: true,
+            listed: false,
             unsettled: true,
         }
     }
@@ -76,6 +79,7 @@ impl Slot {
         if event.is_outcome() && !event.is_lost() {
             self.backoff = Backoff::default();
         }
+        self.listed |= matches!(event, Event::Listed(..));
         match &event {
             Event::Gone(ticket) | Event::Changed(ticket) => self.watches.ended(*ticket),
             Event::Watched(ticket, outcome) if *outcome != Outcome::Done(()) => self.watches.ended(*ticket),
@@ -276,10 +280,13 @@ impl Slot {
                 break;
             }
         }
-        self.waiters.note_contended(&self.queue);
+        if std::mem::take(&mut self.listed) {
+            self.waiters.note_contended(&self.queue);
+        }
         self.watches.settle(link, timers);
         if self.queue.awaits_permits() {
-            for attempt in self.waiters.attempts() {
+            // All attempts in a directory share its holds.
+            if let Some(attempt) = self.waiters.attempts().next() {
                 attempt.holds.permit_news.waiting.notify_waiters();
             }
         }

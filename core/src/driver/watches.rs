@@ -1,6 +1,6 @@
 //! The watches of one lock directory on the server.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) struct Watches {
     path: Arc<str>,
     set: HashMap<Ticket, Watch>,
     /// The watches for which there is no room on the session.
-    parked: Vec<(Ticket, NodeName)>,
+    parked: BTreeMap<Ticket, NodeName>,
     /// Whether the queue will poll, because watches are parked.
     polling: bool,
     /// The room of the watches that ended, in bytes.
@@ -35,18 +35,22 @@ pub(super) struct Watches {
 
 impl Watches {
     pub(super) fn new(path: Arc<str>) -> Self {
-        Self { path, set: HashMap::new(), parked: Vec::new(), polling: false, freed: 0 }
+        Self { path, set: HashMap::new(), parked: BTreeMap::new(), polling: false, freed: 0 }
+    }
+
+    fn bytes_of(&self, name: &NodeName) -> usize {
+        self.path.len() + 1 + name.as_str().len()
     }
 
     /// Sets a watch, or parks it until there is room.
     pub(super) fn set(&mut self, ticket: Ticket, name: NodeName, link: &mut Link) {
-        let bytes = self.path.len() + 1 + name.as_str().len();
+        let bytes = self.bytes_of(&name);
         match link.wire(&self.path) {
             Some(wire) if link.reserve_watch(bytes) => {
                 let task = link.spawn(wire.watch(ticket, name));
                 self.set.insert(ticket, Watch { task, bytes });
             }
-            Some(_) => self.parked.push((ticket, name)),
+            Some(_) => drop(self.parked.insert(ticket, name)),
             // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
             None => {}
         }
@@ -60,7 +64,7 @@ impl Watches {
 
     /// Drops a watch.
     pub(super) fn unset(&mut self, ticket: Ticket) {
-        self.parked.retain(|(parked, _)| *parked != ticket);
+        self.parked.remove(&ticket);
         if let Some(watch) = self.set.get(&ticket) {
             watch.task.abort();
         }
@@ -89,7 +93,11 @@ impl Watches {
     /// Returns room, and tries to set the parked watches.
     pub(super) fn settle(&mut self, link: &mut Link, timers: &mut Timers) {
         link.free_watches(std::mem::take(&mut self.freed));
-        for (ticket, name) in std::mem::take(&mut self.parked) {
+        while let Some((ticket, name)) = self.parked.first_key_value()
+            && link.has_room_for_watch(self.bytes_of(name))
+        {
+            let (ticket, name) = (*ticket, name.clone());
+            self.parked.remove(&ticket);
             self.set(ticket, name, link);
         }
         if !self.parked.is_empty() && !self.polling {
