@@ -56,7 +56,9 @@ mod tests {
         let mut ranks = Ranks::default();
         let mut numbers: Vec<u64> = (0..300).map(|number| number * number * number % 9_999_999_967).collect();
         numbers.extend([0, 15, 16, 17, 2_147_483_647, 9_999_999_999]);
-        numbers.iter().for_each(|number| ranks.insert(*number));
+        for number in &numbers {
+            ranks.insert(*number);
+        }
         while let Some(gone) = numbers.pop() {
             let below = |number: u64| numbers.iter().filter(|other| **other < number).count();
             ranks.remove(gone);
