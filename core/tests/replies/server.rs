@@ -49,6 +49,8 @@ pub(crate) enum Answer {
     DoneBut(i32),
     /// With a transaction whose first operation failed like this.
     FirstFailed(i32),
+    /// With a transaction whose second operation failed like this, although it is carried out.
+    DoneButSecondFailed(i32),
 }
 
 /// A request that came.
@@ -290,6 +292,10 @@ fn serve(shared: &Shared, mut stream: TcpStream) -> Result<()> {
             Answer::DoneBut(error) => {
                 inner.carry_out(op, session, &mut reader);
                 (error, Writer::default())
+            }
+            Answer::DoneButSecondFailed(error) => {
+                inner.carry_out(op, session, &mut reader);
+                (0, failed(&[0, error]))
             }
             Answer::Truth | Answer::Late(_) => inner.carry_out(op, session, &mut reader),
         };
