@@ -87,7 +87,7 @@ def test_s59_whom_a_writers_release_wakes(
     *reading, writing, last = queue_up(
         observer, path, [(readers[0], "r"), (readers[1], "r"), (second, "w"), (sleeper, "r")]
     )
-    # Its own node too: it is watched after the writer's, and no request of that may fall into what is counted below.
+    # Its own node too, which it watches after the writer's: the request must come before the count below.
     watched = {f"{path}/{node}" for node in observer.queue(path)[3:]}
     eventually(
         lambda: watched <= watched_by(server, sleeper.sessions["c"], path),
