@@ -6,6 +6,7 @@ use std::ops::Deref;
 
 use super::super::event::{Intent, JoinId, Ticket};
 use super::super::name::{Kind, NodeName};
+use super::index::update;
 use super::join::{Join, Stage, conflict};
 use super::line::Line;
 
@@ -181,22 +182,6 @@ impl Joins {
     /// Whether any of them asks for or holds a permit.
     pub(super) fn of_permits(&self) -> bool {
         has(&self.holding, Class::Permit) || has(&self.staying, Class::Permit)
-    }
-}
-
-/// Moves a contender's key to where it belongs now.
-pub(super) fn update<K: Ord>(
-    keys: &mut BTreeSet<K>,
-    before: Option<&Join>,
-    after: Option<&Join>,
-    key: impl Fn(&Join) -> Option<K>,
-) {
-    let (before, after) = (before.and_then(&key), after.and_then(&key));
-    if before != after {
-        if let Some(before) = before {
-            keys.remove(&before);
-        }
-        keys.extend(after);
     }
 }
 

@@ -5,8 +5,8 @@ use std::ops::{Bound, Deref};
 
 use super::super::event::JoinId;
 use super::super::name::{Kind, NodeName};
+use super::index::update;
 use super::join::{Join, Stage};
-use super::joins::update;
 use super::ranks::Ranks;
 
 /// Our nodes in the order of the queue. Follows from the contenders.

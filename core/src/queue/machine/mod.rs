@@ -54,6 +54,7 @@ mod deletes;
 mod doomed;
 mod downgrade;
 mod grants;
+mod index;
 mod join;
 mod joins;
 mod line;
