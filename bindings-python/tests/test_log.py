@@ -99,6 +99,21 @@ def test_a_loss_is_a_warning(logged: Collector, observer: Observer, hosts: str, 
     assert logged.wait_for(about(path + "-kept", "lock lost")).levelno == logging.DEBUG
 
 
+def test_a_child_that_does_not_count_is_reported_once(
+    logged: Collector, observer: Observer, hosts: str, path: str
+) -> None:
+    observer.create(f"{path}/config")
+    with zklock.Client(hosts) as client:
+        # Each hold is the only one on the path, so the engine keeps nothing in between.
+        for _ in range(3):
+            with zklock.Mutex(client, path):
+                pass
+        with zklock.Mutex(client, path + "-last"):
+            logged.wait_for(about(path + "-last", "acquired"))
+    warned = about(path, "a child without a sequence number")
+    assert len(list(filter(warned, logged.records))) == 1
+
+
 def test_levels_filter(logged: Collector, hosts: str, path: str) -> None:
     LOGGER.setLevel(logging.INFO)
     with zklock.Client(hosts) as client:

@@ -5,7 +5,7 @@
 //! the mailbox, which carries it, is above this file.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot, watch};
@@ -99,6 +99,8 @@ pub(crate) struct PermitNews {
     pub(crate) waiting: Notify,
     /// The number of permits that was last compared with the others', 0 if none was.
     pub(crate) compared: AtomicU32,
+    /// Whether a number of permits was found in a node.
+    pub(crate) number_seen: AtomicBool,
 }
 
 /// One hold of one lock, with a lease for each of its levels.

@@ -169,7 +169,8 @@ impl Semaphore {
     }
 
     /// Acquires a permit if there is one, without waiting for it. One read if there is none, and one more where
-    /// the number must be read.
+    /// the number must be read. It does wait for its turn, for two seconds at most, behind a contender that is in the
+    /// middle of taking permits.
     ///
     /// Cancel safe as [`acquire`](Self::acquire).
     ///
@@ -220,14 +221,18 @@ impl Semaphore {
     }
 
     async fn acquire_all(&self, count: u32, patience: Patience) -> Result<Leases> {
+        let mut wait = Wait::begin();
         let deadline = match patience {
             Patience::Try => {
                 self.expect_free(count).await?;
                 Deadline::after(Patience::For(TRY_LIMIT))
             }
-            patience => Deadline::after(patience),
+            patience => {
+                let deadline = Deadline::after(patience);
+                self.expect_number(deadline).await?;
+                deadline
+            }
         };
-        let mut wait = Wait::begin();
         loop {
             // The turn is taken only for a while: what the caller waits for, and will hold, are the permits.
             let turn = self.turns.request_as(Owner::new(), Kind::Exclusive, deadline.left(), || None)?;
@@ -341,6 +346,19 @@ impl Semaphore {
             Permits::Fixed(permits) => Ok(*permits),
             Permits::SharedCount(node) => Ok(self.read(node, false, deadline).await?.0),
         }
+    }
+
+    /// Fails if there is no number to read, before a node or a directory is created for nothing. Only at the client's
+    /// first use of the path: later the turn's own look must do, or each acquire would cost a request more.
+    async fn expect_number(&self, deadline: Deadline) -> Result<()> {
+        if matches!(self.permits, Permits::SharedCount(_)) {
+            let news = &self.leases.resolve()?.holds.permit_news;
+            if !news.number_seen.load(Ordering::Relaxed) {
+                self.number(deadline).await?;
+                news.number_seen.store(true, Ordering::Relaxed);
+            }
+        }
+        Ok(())
     }
 
     /// The number of permits in a node, and a watch on it if requested.

@@ -14,7 +14,8 @@ from harness.server import Standalone
 from harness.steps import Start, line_up, nothing_watched, queue_up, user
 from harness.worker import Line, Worker
 
-MANY = 500
+# Up to a thousand are read with one request.
+MANY = (500, 1100)
 READS = {"getChildren", "getChildren2", "exists", "getData", "getAllChildrenNumber"}
 LANGUAGES = {"rust": "rust", "python": "python", "aio": "python", "node": "node"}
 
@@ -83,15 +84,16 @@ def test_s111_readers_and_others(
     kazoos.release()
 
 
+@pytest.mark.parametrize("many", MANY)
 def test_s112_many(
-    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+    surface: str, many: int, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)
     worker = user(start, surface, proxy.hosts, path)
     data = b'{"host":"h","pid":1,"language":"rust","label":null,"since":1}'
     made = [
         observer.client.create_async(f"{path}/_c_{number:08}-lock-", data, ephemeral=True, sequence=True)
-        for number in range(MANY)
+        for number in range(many)
     ]
     nodes = [one.get(timeout=30).rsplit("/", 1)[-1] for one in made]
     proxy.delay = 0.02
@@ -101,11 +103,26 @@ def test_s112_many(
     flights = [flight for flight in proxy.snapshot().flights if set(flight.requests) - {"ping"}]
     assert len(flights) <= 2, flights
     assert [one["node"] for one in found] == nodes
-    assert [one["position"] for one in found] == list(range(MANY))
+    assert [one["position"] for one in found] == list(range(many))
     assert {one["host"] for one in found} == {"h"}
     for node in nodes:
         observer.client.delete_async(f"{path}/{node}")
     observer.wait_queue(path, 0)
+
+
+def test_s290_the_token_of_a_downgraded_lease(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker = readwriter(start, surface, server.hosts, path)
+    written = worker.hold("write", lock="w")
+    read = worker.hold("read", lock="r")
+    found = {one["reader"]: one for one in contenders(worker, "r")}
+    assert read["token"] == written["token"] == found[False]["token"]
+    assert int(found[True]["token"]) > int(read["token"])
+    worker.release("write")
+    (alone,) = contenders(worker, "r")
+    assert alone == {**found[True], "position": 0}
+    worker.release("read")
 
 
 def test_s113_locked(

@@ -94,19 +94,22 @@ impl Wire {
         }
     }
 
-    /// The contenders, in order. Two requests however many there are, one if only names are wanted.
+    /// The contenders, in order. Two round trips however many there are, one if only names are wanted.
     async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
         let names = self.names().await?;
-        let mut contenders = Vec::with_capacity(names.len());
         // In one answer for a queue of any reasonable length, and within the server's limit for the size of one for any
-        // other.
+        // other. All are sent before the first is answered.
+        let mut answers = Vec::new();
         for chunk in names.chunks(CONTENDERS_AT_ONCE) {
             let mut reader = self.client.ask(RequestKind::Read).new_multi_reader();
             for name in chunk {
                 reader.add_get_data(&self.child(name.as_str()))?;
             }
-            let nodes = reader.commit().await?;
-            for (name, node) in chunk.iter().zip(nodes) {
+            answers.push((chunk, reader.commit()));
+        }
+        let mut contenders = Vec::with_capacity(names.len());
+        for (chunk, nodes) in answers {
+            for (name, node) in chunk.iter().zip(nodes.await?) {
                 // Contenders that left in between are omitted.
                 if let zk::MultiReadResult::Data { data, stat } = node {
                     contenders.push(Contender::new(contenders.len(), name, data, &stat));

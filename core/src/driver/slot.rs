@@ -122,6 +122,15 @@ impl Slot {
         self.queue.last_ticket()
     }
 
+    /// See [`Queue::warn_no_more`].
+    pub(super) fn warn_no_more(&mut self) {
+        self.queue.warn_no_more();
+    }
+
+    pub(super) fn has_warned(&self) -> bool {
+        self.queue.has_warned()
+    }
+
     /// Makes the queue look at the server again. That is not news, so the silence continues.
     pub(super) fn look_again(&mut self) {
         self.queue.handle(Event::LookAgain);

@@ -20,11 +20,19 @@ pub(super) struct Slots {
     unsettled: BTreeSet<Arc<str>>,
     /// The last ticket of the queues that were dropped: late answers to them must not match their successors' tickets.
     last_ticket: Ticket,
+    /// The paths of queues that were dropped and had reported a child that does not count: once is enough.
+    warned: BTreeSet<Arc<str>>,
 }
 
 impl Slots {
     pub(super) fn new(status: Arc<Status>) -> Self {
-        Self { status, all: BTreeMap::new(), unsettled: BTreeSet::new(), last_ticket: Ticket::default() }
+        Self {
+            status,
+            all: BTreeMap::new(),
+            unsettled: BTreeSet::new(),
+            last_ticket: Ticket::default(),
+            warned: BTreeSet::new(),
+        }
     }
 
     pub(super) fn get(&self, path: &str) -> Option<&Slot> {
@@ -49,7 +57,13 @@ impl Slots {
     /// Like [`change`](Self::change), but creates a slot if there is none; `term`: whether the session's term runs.
     pub(super) fn change_or_make(&mut self, path: &Arc<str>, link: &Link, term: bool) -> &mut Slot {
         self.unsettled.insert(Arc::clone(path));
-        let new = || Slot::new(path, self.last_ticket, link, term);
+        let new = || {
+            let mut slot = Slot::new(path, self.last_ticket, link, term);
+            if self.warned.contains(path) {
+                slot.warn_no_more();
+            }
+            slot
+        };
         self.all.entry(Arc::clone(path)).or_insert_with(new)
     }
 
@@ -96,6 +110,9 @@ impl Slots {
         let vital = slot.is_vital();
         if slot.is_idle() {
             self.last_ticket = self.last_ticket.max(slot.last_ticket());
+            if slot.has_warned() {
+                self.warned.insert(Arc::clone(path));
+            }
             link.free_watches(slot.watched());
             self.all.remove(path);
         }

@@ -180,6 +180,15 @@ mod tests {
     }
 
     #[test]
+    fn only_what_stands_directly_before_the_number_says_that_it_reads() {
+        let kind = |name| NodeName::parse(name).unwrap().kind();
+        assert_eq!([kind("a-__READ__0000000001"), kind("a__rlock__0000000001")], [Kind::Read; 2]);
+        for name in ["__READ__-lock-0000000001", "a__rlock__x0000000001", "a-__READ__00000000001"] {
+            assert_eq!(kind(name), Kind::Exclusive, "{name}");
+        }
+    }
+
+    #[test]
     fn only_names_ending_in_ten_digits_count() {
         for name in ["", "locks", "x-123", "x-lock-00000001a1", "é000000001"] {
             assert_eq!(NodeName::parse(name), None, "{name}");

@@ -62,6 +62,17 @@ impl Queue {
         Self { last_ticket, ..Self::default() }
     }
 
+    /// Reports no child that does not count: an earlier queue of the path has.
+    pub fn warn_no_more(&mut self) {
+        self.warned = true;
+    }
+
+    /// Whether a child that does not count was reported.
+    #[must_use]
+    pub fn has_warned(&self) -> bool {
+        self.warned
+    }
+
     /// The last ticket that was given to a request.
     #[must_use]
     pub fn last_ticket(&self) -> Ticket {
