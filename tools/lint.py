@@ -14,6 +14,7 @@ from pathlib import Path
 
 import api
 from circles import circles
+from documented import problems as undocumented
 from references import problems
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,6 +88,11 @@ def references() -> str | None:
     return "\n".join(problems(ROOT)) or None
 
 
+def documented() -> str | None:
+    """Every public name stands in a document."""
+    return "\n".join(undocumented(ROOT)) or None
+
+
 def public_api() -> str | None:
     """The public API is the same in all languages, but for what docs/api.toml says."""
     return "\n".join(api.problems(ROOT)) or None
@@ -107,6 +113,7 @@ QUICK = [
     Check("circles", arrows),
     Check("planted", planted),
     Check("references", references),
+    Check("documented", documented),
     Check("markdown", command(sys.executable, "tools/markdown_width.py")),
     Check("clippy", command("cargo", "clippy", "--locked", *TARGETS, "--quiet", "--", "-D", "warnings")),
     Check("shims", shims),

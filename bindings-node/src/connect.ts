@@ -24,6 +24,7 @@ export interface ConnectOptions {
   acl?: string | undefined;
   /**
    * A user and password for SASL (DIGEST-MD5). If the server refuses them, `connect()` rejects with `AuthFailedError`.
+   * In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`.
    */
   sasl?: Login | undefined;
   /** Encrypts the connection to every server. Default: no encryption. */

@@ -26,7 +26,10 @@ export interface Contender {
   readonly reader: boolean;
   /** The ZooKeeper session that owns the node. */
   readonly sessionId: bigint;
-  /** Its fencing token, which it has already while it waits. */
+  /**
+   * The zxid that created its node: the fencing token of its lease, now or when it is granted. Except after a downgrade:
+   * the reader has a node of its own, but its lease keeps the writer's token.
+   */
   readonly fencingToken: bigint;
   /** What it says about itself, if it uses zklock. */
   readonly about: ContenderInfo | undefined;

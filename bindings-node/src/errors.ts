@@ -101,8 +101,8 @@ export class ConnectionFailedError extends withCode('CONNECTION_FAILED') {}
 export class AuthFailedError extends withCode('AUTH_FAILED') {}
 
 /**
- * An argument is out of range; the message names it. No request was sent, except to look at what the argument names,
- * and no queue was joined.
+ * An argument is out of range, or names what does not exist; the message says which. At most what it names was looked
+ * at, and nothing was created, unless a shared count disappeared while it was in use.
  *
  * @example
  * await mutex.acquire({ timeout: -1 }).catch((error) => console.log(error instanceof BadArgumentError)); // true

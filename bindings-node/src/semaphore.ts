@@ -36,6 +36,9 @@ export interface SharedCount {
  * All contenders on a path must agree on the number of permits. A contender that finds a different number there, when
  * it first uses the path or when it has to wait, is refused with {@link PermitsMismatchError}.
  *
+ * `tryAcquire()`, and a time-out of 0, do not wait for a permit, but up to two seconds for another contender that is in
+ * the middle of taking some.
+ *
  * `contenders()` lists a node for each permit that is held or that the contender whose turn it is waits for
  * (`leases/…`), then those that take turns (`locks/…`); the first of these is the one whose turn it is. `locked()`
  * tells whether no permit is free.

@@ -32,7 +32,8 @@ use crate::wait::block_on;
 /// node refuses access. Locks created with a hosts string present no credentials.
 ///
 /// `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
-/// once. `tls` encrypts the connections.
+/// once. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls` encrypts
+/// the connections.
 ///
 /// Connects, or raises `ConnectionFailed` if no server answers within `connect_timeout`. Raises
 /// `BadArgument` for a malformed argument, before anything is sent.

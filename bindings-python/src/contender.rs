@@ -23,7 +23,8 @@ pub(crate) struct Contender {
     reader: bool,
     /// The ZooKeeper session that owns the node.
     session_id: i64,
-    /// The fencing token that it has, or will have.
+    /// The zxid that created its node: the fencing token of its lease, now or when it is granted. Except
+    /// after a downgrade: the reader has a node of its own, but its lease keeps the writer's token.
     fencing_token: i64,
     /// The name of its host; None, like everything that follows, if the node is not zklock's.
     host: Option<String>,

@@ -37,6 +37,9 @@ use crate::wait::block_on;
 /// `SharedCount`: four bytes, the highest first. It is read at every acquire, and waiters learn of a
 /// change.
 ///
+/// With `blocking=False` or a time-out of 0, it does not wait for a permit, but up to two seconds for
+/// another contender that is in the middle of taking some.
+///
 /// `contenders()` lists a node for each permit that is held or whose turn it is (`leases/…`), then
 /// those that take turns (`locks/…`), of which the first is the one that is waiting for its permits.
 ///

@@ -30,7 +30,8 @@ pub struct Contender {
     pub reader: bool,
     /// The ZooKeeper session that owns the node.
     pub session_id: i64,
-    /// The fencing token that it has, or will have.
+    /// The zxid that created its node: the fencing token of its lease, now or when it is granted. Except after a
+    /// downgrade: the reader has a node of its own, but its lease keeps the writer's token.
     pub fencing_token: i64,
     /// Its own description, if it is one of zklock's.
     pub about: Option<About>,

@@ -29,8 +29,8 @@ pub enum ErrorKind {
     ConnectionFailed,
     /// The server refused the credentials, or they do not permit the operation.
     AuthFailed,
-    /// An argument is out of range. [`Error::argument`] and the message name it. No request was sent, except to look at
-    /// what the argument names, and no queue was joined.
+    /// An argument is out of range, or names what does not exist. [`Error::argument`] and the message name it. At most
+    /// what it names was looked at, and nothing was created, unless a shared count disappeared while it was in use.
     BadArgument,
     /// The client has been closed.
     ClientClosed,

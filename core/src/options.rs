@@ -100,7 +100,8 @@ impl ClientOptions {
     }
 
     /// Logs in to every server with SASL's DIGEST-MD5. A server that does not know the user or the password refuses,
-    /// which is an [`AuthFailed`](crate::ErrorKind::AuthFailed) at once.
+    /// which is an [`AuthFailed`](crate::ErrorKind::AuthFailed) at once. In the rules of an access control list the
+    /// identity is then `sasl:user`, not `digest:user:hash`.
     #[must_use]
     pub fn sasl(mut self, user: &str, password: &str) -> Self {
         self.login = Some(Box::new(Login { user: user.to_owned(), password: password.to_owned() }));

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from harness.history import assert_clean
 from harness.observer import Observer
 from harness.proxy import Proxy
@@ -60,10 +62,41 @@ def test_s27_foreign_children(
     assert observer.children(path) == sorted(foreign)
 
 
-def test_s49_first_use(surface: str, proxy: Proxy, observer: Observer, path: str, start: Start) -> None:
-    worker = user(start, surface, proxy.hosts, path + "/lock")
+@pytest.mark.parametrize(("existing", "limit"), [(0, 5), (1, 9)], ids=["nothing", "a directory"])
+def test_s49_first_use(
+    surface: str, existing: int, limit: int, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    if existing:
+        observer.create(f"{path}-above")
+    missing = f"{path}-above/a/b" if existing else f"{path}/lock"
+    worker = user(start, surface, proxy.hosts, missing)
     proxy.reset()
     worker.hold()
     requests = proxy.snapshot().requests
     worker.release()
-    assert sum(requests.values()) <= 5, requests
+    assert sum(requests.values()) <= limit, requests
+
+
+def asked(proxy: Proxy) -> list[set[str]]:
+    """What was sent together, apart from what a session and a long hold send for themselves."""
+    flights = [set(flight.requests) - {"ping", "getData"} for flight in proxy.snapshot().flights]
+    return [flight for flight in flights if flight]
+
+
+def test_s291_what_a_free_lock_costs(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    # One is created with the first acquire; the server never reaps the other.
+    observer.create(f"{path}/kept")
+    worker = user(start, surface, proxy.hosts, f"{path}/new", session_timeout=30)
+    worker.lock(f"{path}/kept", lock="kept")
+    proxy.delay = 0.02
+    for lock, tried, limit in [("m", False, 4), ("kept", False, 1), ("kept", True, 2)]:
+        proxy.reset()
+        if tried:
+            assert worker.try_acquire(lock=lock)["event"] == "acquired"
+        else:
+            worker.hold(lock=lock)
+        flights = asked(proxy)
+        assert len(flights) <= limit, flights
+        worker.release()

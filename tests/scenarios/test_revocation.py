@@ -134,6 +134,24 @@ def test_s145_a_lock_is_broken(
     assert observer.queue(path) == []
 
 
+def test_s292_broken_unnoticed(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    holder, other = user(start, surface, proxy.hosts, path), user(start, surface, server.hosts, path)
+    node = holder.hold()["node"]
+    (waiting,) = line_up(observer, path, [other])
+    holder.presume_lost()
+    proxy.black_hole()
+    operator(start, surface, server.hosts).call("break", client="c", node=node)
+    waiting.expect("acquired")
+    # No term could prevent it: the one whose lock was broken cannot know.
+    assert holder.check().expect("value")["value"] == "held"
+    proxy.heal()
+    await_loss(holder, timeout=20)
+    other.release()
+    assert_clean(holder.holds() + other.holds(), at_least=2, restarts=True)
+
+
 @pytest.mark.parametrize("verb", ["revoke", "break"])
 def test_s146_whom_nobody_can_ask(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start, verb: str

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from kazoo.exceptions import NoAuthError
+from kazoo.security import make_digest_acl
 
 from harness.history import assert_clean
 from harness.observer import Observer
@@ -122,6 +123,25 @@ def test_s135_logged_in(surface: str, secured: Secured, bystander: Observer, pat
     both.lock(path)
     both.hold()
     both.release()
+
+
+@pytest.mark.parametrize("scheme", ["sasl", "digest"])
+def test_s293_rules_for_a_login(
+    surface: str, scheme: str, secured: Secured, bystander: Observer, path: str, start: Start
+) -> None:
+    bystander.create(path)
+    worker = start(surface)
+    identity = USER if scheme == "sasl" else make_digest_acl(USER, PASSWORD, all=True).id.id
+    rules = f"{scheme}:{identity}:cdrwa,world:anyone:r"
+    worker.connect(secured.server.hosts, sasl=LOGIN, acl=rules)
+    worker.lock(f"{path}/lock")
+    if scheme == "sasl":
+        worker.hold()
+        assert len(bystander.queue(f"{path}/lock")) == 1
+        worker.release()
+    else:
+        # Whoever logged in is no one to another scheme, not even with the same password.
+        assert worker.acquire().error().code == "AUTH_FAILED"
 
 
 @pytest.mark.parametrize("login", [(USER, "guess"), ("nobody", PASSWORD)], ids=["password", "user"])

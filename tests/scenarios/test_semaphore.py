@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from time import monotonic_ns
+
 from harness.history import assert_clean
 from harness.observer import Observer
 from harness.permits import all_free, counting, leases_of, turns_of
 from harness.proxy import Proxy
 from harness.server import Standalone
-from harness.steps import Start, eventually, nothing_watched
+from harness.steps import Start, eventually, nothing_watched, seconds
 
+# How long a try waits for its turn.
+TRY_LIMIT = 2.0
 READS = {"getChildren", "getChildren2", "exists", "getData", "getAllChildrenNumber"}
 
 
@@ -95,6 +99,34 @@ def test_s88_no_hold_and_wait(
                 worker.release(f"l{turn}")
                 left.remove((worker, pending))
     assert_clean([hold for worker in workers for hold in worker.holds()], at_least=3 * 8 * 2)
+    all_free(observer, path)
+
+
+def test_s294_a_try_behind_a_turn(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker = counting(start, surface, server.hosts, path, 3)
+    for directory in (turns_of(path), leases_of(path)):
+        observer.create(directory)
+
+    def another() -> str:
+        """Another contender begins its turn, and takes its time."""
+        node = f"{turns_of(path)}/_c_{'0' * 32}-lock-"
+        created: str = observer.client.create(node, b"", ephemeral=True, sequence=True)
+        return created
+
+    node = another()
+    trying = worker.send("try", lock="m", lease="t", owner="a")
+    observer.wait_queue(turns_of(path), 2)
+    observer.delete(node)
+    trying.expect("acquired")
+    node = another()
+    began = monotonic_ns()
+    refused = worker.send("try", lock="m", lease="u", owner="a").expect("busy")
+    assert seconds(refused, began) < TRY_LIMIT + 0.5
+    observer.wait_queue(turns_of(path), 1)
+    observer.delete(node)
+    worker.release("t")
     all_free(observer, path)
 
 

@@ -76,7 +76,8 @@ class Client:
     node refuses access. Locks created with a hosts string present no credentials.
 
     `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
-    once. `tls` encrypts the connections.
+    once. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls` encrypts
+    the connections.
 
     Connects, or raises `ConnectionFailed` if no server answers within `connect_timeout`. Raises
     `BadArgument` for a malformed argument, before anything is sent.
@@ -329,7 +330,9 @@ class Contender:
 
     @property
     def fencing_token(self) -> int:
-        """The fencing token that it has, or will have."""
+        """The zxid that created its node: the fencing token of its lease, now or when it is granted. Except
+        after a downgrade: the reader has a node of its own, but its lease keeps the writer's token.
+        """
 
     @property
     def host(self) -> str | None:
@@ -654,6 +657,9 @@ class Semaphore(Lock):
     `shared_count` the number is read instead from the node at that path, which is one of Curator's
     `SharedCount`: four bytes, the highest first. It is read at every acquire, and waiters learn of a
     change.
+
+    With `blocking=False` or a time-out of 0, it does not wait for a permit, but up to two seconds for
+    another contender that is in the middle of taking some.
 
     `contenders()` lists a node for each permit that is held or whose turn it is (`leases/…`), then
     those that take turns (`locks/…`), of which the first is the one that is waiting for its permits.

@@ -89,6 +89,36 @@ fn rule_08_a_place_found_late_before_a_holder_waits_for_it() {
     assert_eq!(grants(&desk.tell([release(&b)])), [A]);
 }
 
+/// A deposed leader answers a sync, and its listing lacks a node that the majority has. The second create decides: the
+/// listing behind it shows the first node, which is no one's and blocks no one here.
+#[test]
+fn rule_08_a_stale_sync_is_put_right_by_the_create_that_follows_it() {
+    let mut desk = Desk::new(1);
+    let (look, name) = lost_reply(&mut desk, A);
+    let again = desk.tell([listed(look, &[])]);
+    assert_eq!(create(&again).1, name, "the same uuid");
+    let (first, second) = (format!("{name}0000000003"), format!("{name}0000000007"));
+    let actions = desk.tell([created(create(&again).0, &second), listed(list(&again).0, [&first, &second])]);
+    assert_eq!(deleted(&actions), [first]);
+    assert!(matches!(grants(&actions)[..], [A]), "its own orphan blocks no one: {actions:?}");
+}
+
+/// The same, and the deposed leader cannot commit the second create either.
+#[test]
+fn rule_08_a_stale_sync_is_forgotten_if_the_create_that_follows_it_is_not_acknowledged() {
+    let mut desk = Desk::new(1);
+    let (look, name) = lost_reply(&mut desk, A);
+    let again = desk.tell([listed(look, &[])]);
+    let (lost, listing) = (create(&again).0, list(&again).0);
+    let cut =
+        [Event::Disconnected, Event::Created(lost, Outcome::Lost), Event::Listed(listing, Outcome::Lost)];
+    assert_eq!(desk.tell(cut), []);
+    let look = desk.tell([Event::Connected]);
+    assert!(matches!(&look[..], [Action::List { sync: true, .. }]), "{look:?}");
+    let found = desk.tell([listed(list(&look).0, [&format!("{name}0000000003")])]);
+    assert_eq!(verify(&found).1, format!("{name}0000000003"));
+}
+
 #[test]
 fn rule_08_every_listing_finds_orphans() {
     let mut desk = Desk::new(1);

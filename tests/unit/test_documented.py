@@ -1,0 +1,62 @@
+"""A public name that stands in no document is found, and documents state the numbers that the code has."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import documented
+from harness.nemesis.workload import HANG
+from harness.paths import REPOSITORY
+
+READ = ("docs", "core/src/error.rs", "README.md", "bindings-python/README.md", "bindings-node/README.md")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """What the check reads."""
+    for path in (
+        "docs",
+        "core/src/error.rs",
+        "README.md",
+        "bindings-python/README.md",
+        "bindings-node/README.md",
+    ):
+        source, target = REPOSITORY / path, tmp_path / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+    return tmp_path
+
+
+def test_every_public_name_stands_in_a_document() -> None:
+    assert documented.problems(REPOSITORY) == []
+
+
+def test_a_member_without_a_word_is_found(copy: Path) -> None:
+    table = copy / documented.TABLE
+    table.write_text(table.read_text().replace("[Lease]\n", '[Lease]\nundocumented = "property"\n'))
+    (found,) = documented.problems(copy)
+    assert found.startswith("undocumented (")
+
+
+def test_an_error_without_a_word_is_found(copy: Path) -> None:
+    source = copy / "core/src/error.rs"
+    code = 'Self::LockLost => "LOCK_LOST"'
+    assert code in source.read_text()
+    source.write_text(source.read_text().replace(code, code + ',\nSelf::Unheard => "UNHEARD"'))
+    assert [one.split()[0] for one in documented.problems(copy)] == ["UNHEARD", "Unheard", "UnheardError"]
+
+
+def test_only_code_counts(copy: Path) -> None:
+    page = copy / "docs/api.md"
+    page.write_text(page.read_text().replace("`into_arcs`", "into_arcs"))
+    (found,) = documented.problems(copy)
+    assert found.startswith("into_arcs (")
+
+
+def test_what_a_hang_is() -> None:
+    page = " ".join((REPOSITORY / "docs/safety.md").read_text().split())
+    text = "every lock was granted again, and every process was granted one, within"
+    assert f"*0 hangs* means that after each fault {text} {HANG:.0f} s" in page

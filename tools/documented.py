@@ -1,0 +1,76 @@
+"""Fails if a public name stands in no document: those that docs/api.toml lists, and the errors.
+
+A name of Node's that only differs by its camel case stands under the others' name, as docs/api.md says.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from api import ABOUT_A_TYPE, TABLE, Comparison, Table
+from surfaces import rust
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = ("README.md", "docs/*.md", "bindings-*/README.md")
+LANGUAGES = ("rust", "python", "aio", "node")
+
+_CODE = re.compile(r"```.*?```|`[^`]+`", re.DOTALL)
+
+
+def documented(root: Path) -> set[str]:
+    """The words that stand as code in a document."""
+    texts = (page.read_text() for pattern in DOCUMENTS for page in sorted(root.glob(pattern)))
+    return {word for text in texts for code in _CODE.findall(text) for word in re.findall(r"\w+", code)}
+
+
+def names(table: Table, errors: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Every public name, and whose it is."""
+    for language in LANGUAGES:
+        here = Comparison(language, ({}, set()), table)
+        for name in table:
+            if name in {"options", "alone"} or language in table[name].get("absent", {}):
+                continue
+            own = table[name].get("names", {}).get(language, name)
+            yield own, language
+            for key, entry in here.entries(name).items():
+                if "absent" not in (deviation := here.deviation(entry)):
+                    yield deviation.get("as", key), f"{language}: {own}"
+        for name, section in table["options"].items():
+            place = section.get("in", {}).get(language, name)
+            if not place:
+                continue
+            if "." not in place:
+                yield place, language
+            for key, entry in section.items():
+                if key not in ABOUT_A_TYPE and "absent" not in (deviation := here.deviation(entry)):
+                    yield deviation.get("as", key), f"{language}: {place}"
+        for name in table["alone"].get(language, {}):
+            yield name, language
+    for kind, code in errors.items():
+        yield code, "the codes"
+        yield kind, "python and rust"
+        yield f"{kind}Error", "node"
+
+
+def problems(root: Path) -> list[str]:
+    """The names that stand nowhere."""
+    known = documented(root)
+    table = tomllib.loads((root / TABLE).read_text())
+    missing = {name: where for name, where in names(table, rust.errors(root)) if name not in known}
+    return [f"{name} ({where}) stands in no document" for name, where in sorted(missing.items())]
+
+
+def main() -> int:
+    """Prints what is missing; fails if anything is."""
+    wrong = problems(ROOT)
+    if wrong:
+        print("\n".join(wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
