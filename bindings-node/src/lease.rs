@@ -6,7 +6,7 @@ use zklock::binding::{Acquired, Raised, loss_to_raise};
 use zklock::{Lease, Leases, LossReason};
 
 use crate::bridge::Bridge;
-use crate::error::Result;
+use crate::error::{NODE, Result};
 use crate::transaction::NativeTransaction;
 
 /// A lease. When JavaScript drops it, it is released in the background.
@@ -124,21 +124,14 @@ impl NativeLease {
         })
     }
 
-    /// Releases; ends when the server has acknowledged it. The release is on its way when this returns.
+    /// Releases; ends when the server has acknowledged it, or after `timeout`; at once unless it is to wait. The release
+    /// is on its way when this returns.
     ///
     /// # Errors
-    /// `CONNECTION_FAILED` if there is no thread to wait on.
+    /// `BAD_ARGUMENT`, or `CONNECTION_FAILED` if there is no thread to wait on.
     #[napi]
-    pub fn release(&self, bridge: &Bridge) -> Result<i64> {
-        bridge.start(self.lease.release())
-    }
-
-    /// Releases without waiting.
-    ///
-    /// # Errors
-    /// `NOT_HELD`.
-    #[napi]
-    pub fn release_in_background(&self) -> Result<()> {
-        Ok(self.lease.release_in_background()?)
+    pub fn release(&self, bridge: &Bridge, wait: bool, timeout: Option<f64>) -> Result<i64> {
+        let patience = NODE.releasing(wait, timeout)?;
+        bridge.start(Acquired::release(&self.lease, patience))
     }
 }

@@ -1,7 +1,16 @@
 import type { NativeLease } from '../native';
 
 import { giveUp, run, type Start, untilDone, watch } from './bridge';
-import { checkBoolean, checkFunction, checkInstance, checkOptions, checkOurs, ours } from './check';
+import {
+  checkBoolean,
+  checkFunction,
+  checkInstance,
+  checkNumber,
+  checkOptions,
+  checkOurs,
+  checkSignal,
+  ours,
+} from './check';
 import type { Client } from './client';
 import { LockLostError, native, NotHeldError, nullIf } from './errors';
 import { createTransaction, type Transaction } from './transaction';
@@ -25,6 +34,13 @@ export interface LeaseJson {
 export interface ReleaseOptions {
   /** Whether to wait for the server's acknowledgement. Default: true. */
   wait?: boolean | undefined;
+  /**
+   * For how many ms to wait at most. It never waits longer than `remaining` was when it was called. Default: no other
+   * limit.
+   */
+  timeout?: number | undefined;
+  /** Ends the wait when it aborts. The release goes on, and its promise resolves. */
+  signal?: AbortSignal | undefined;
 }
 
 /** What the other classes need from a lease. */
@@ -205,23 +221,33 @@ export class Lease {
 
   /**
    * Releases this lease; the last one that its owner releases frees the lock. The request is on its way when this
-   * returns; the promise resolves when the server has acknowledged it, or the session is over.
+   * returns. The promise resolves when the server has acknowledged it, but no later than after the time that
+   * `remaining` said when it was called: at most half the session time-out. The release goes on in the background then.
    *
-   * Never fails because of the network. Releasing a lost lease is no error: there is nothing to undo.
+   * Never fails because of the network. Releasing a lost lease is no error: there is nothing to undo. If somebody had
+   * deleted the lock's node, `state` is `lost` afterwards.
    *
    * @throws {NotHeldError} the second time.
+   * @throws {BadArgumentError} for a time-out below zero or NaN, or together with `wait: false`.
    *
    * @example
-   * await lease.release();
+   * await lease.release({ timeout: 500, signal: AbortSignal.timeout(1000) });
    * console.log(lease.state); // released
    */
   async release(options: ReleaseOptions = {}): Promise<void> {
-    checkOptions<ReleaseOptions>(options, { wait: checkBoolean });
-    this.#stopWatching();
-    if (options.wait ?? true) {
-      await run<undefined>((bridge) => this.#native.release(bridge), untilDone);
-    } else {
-      native(() => this.#native.releaseInBackground());
+    checkOptions<ReleaseOptions>(options, { wait: checkBoolean, timeout: checkNumber, signal: checkSignal });
+    const { wait = true, timeout, signal } = options;
+    // It is released whether or not somebody still wants to wait for it.
+    const waits = wait && signal?.aborted !== true;
+    const start: Start = (bridge) => {
+      const id = this.#native.release(bridge, waits, waits === wait ? timeout : undefined);
+      this.#stopWatching();
+      return id;
+    };
+    try {
+      await run<undefined>(start, untilDone, waits ? signal : undefined);
+    } catch (error) {
+      if (signal?.aborted !== true || error !== signal.reason) throw error;
     }
   }
 

@@ -56,7 +56,8 @@ export class Leases extends LeaseArray {
 
   /**
    * Releases those that have not been released yet, the last one first. The requests are on their way when this
-   * returns; the promise resolves when the server has acknowledged them. See `Lease.release()`.
+   * returns; the promise resolves when the servers have acknowledged them, but no later than after the longest
+   * `remaining` among them. See `Lease.release()`.
    *
    * @throws {NotHeldError} if all of them had already been released.
    *

@@ -31,18 +31,15 @@ export async function using<Options, Held extends Lease | Leases, T>(
     const inner = run;
     run = () => runInScope(lease, inner);
   }
-  try {
-    return await unlessLost(leases, run);
-  } finally {
-    await held[Symbol.asyncDispose]();
-  }
-}
-
-/** Ends as the body does, or with a loss that the body does not tell of. */
-async function unlessLost<T>(leases: readonly Lease[], run: () => Promise<T>): Promise<T> {
   const [end] = await Promise.allSettled([run()]);
   const failed = end.status === 'rejected';
-  const loss = lossToThrow(nativeLeases(leases), failed ? end.reason instanceof LockLostError : undefined);
+  // Ends as the body does, or with a loss that the body does not tell of. A term that ends while the release waits is no
+  // loss; that somebody had deleted the node is one, and only the release finds out.
+  const findLoss = (): string | null =>
+    lossToThrow(nativeLeases(leases), failed ? end.reason instanceof LockLostError : undefined);
+  const noticed = findLoss();
+  await held[Symbol.asyncDispose]();
+  const loss = noticed ?? findLoss();
   if (loss !== null) throw Object.assign(new LockLostError(loss), failed && { cause: end.reason as unknown });
   if (failed) throw end.reason;
   return end.value;

@@ -2,9 +2,20 @@
 
 import assert from 'node:assert/strict';
 
-import { Client, LockLostError, Lease, Mutex, NotHeldError } from 'zklock';
+import { BadArgumentError, Client, LockLostError, Lease, Mutex, NotHeldError } from 'zklock';
 
-import { connected, contenders, deleteNode, freshPath, hosts, scenario, sleep, until, untilContenders } from './support.mjs';
+import {
+  connected,
+  contenders,
+  deleteNode,
+  freshPath,
+  hosts,
+  proxy,
+  scenario,
+  sleep,
+  until,
+  untilContenders,
+} from './support.mjs';
 
 const aborted = (signal) =>
   new Promise((resolve) => {
@@ -135,4 +146,41 @@ scenario('a scope rejects with the loss, caused by what its body threw', async (
     lease.check();
   };
   await assert.rejects(lock.using(noticing), uncaused);
+});
+
+scenario('a release waits no longer than its time-out or its signal says, and goes on by itself', async (t) => {
+  const line = await proxy(t);
+  const client = await Client.connect(line.hosts, { sessionTimeout: 4000 });
+  t.after(() => client.close());
+  const mutex = new Mutex(client, freshPath());
+  const took = async (options) => {
+    const lease = await mutex.acquire();
+    line.silence();
+    const began = performance.now();
+    await lease.release(options());
+    const ms = performance.now() - began;
+    await assert.rejects(lease.release(options()), NotHeldError);
+    line.speak();
+    await untilContenders(mutex.path, 0);
+    return ms;
+  };
+  const timedOut = await took(() => ({ timeout: 200 }));
+  assert.ok(timedOut > 180 && timedOut < 400, `${timedOut} ms`);
+  const given = await took(() => ({ signal: AbortSignal.timeout(200) }));
+  assert.ok(given > 180 && given < 400, `${given} ms`);
+  // A signal that has aborted already has nothing to end but the wait.
+  assert.ok((await took(() => ({ signal: AbortSignal.abort() }))) < 100);
+  assert.ok((await took(() => ({ timeout: 0 }))) < 100);
+});
+
+scenario('what a release is given is checked before it begins', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const lease = await mutex.acquire();
+  for (const timeout of [-1, Number.NaN]) await assert.rejects(lease.release({ timeout }), BadArgumentError);
+  await assert.rejects(lease.release({ wait: false, timeout: 1 }), BadArgumentError);
+  await assert.rejects(lease.release({ timeout: '1' }), TypeError);
+  await assert.rejects(lease.release({ signal: 1 }), TypeError);
+  assert.equal(lease.state, 'held');
+  await lease.release({ timeout: 5000, signal: AbortSignal.timeout(5000) });
+  assert.deepEqual(await contenders(mutex.path), []);
 });

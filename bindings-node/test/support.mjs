@@ -109,7 +109,7 @@ export async function exists(path) {
   return (await request(3, string(path), Buffer.alloc(1))) === 0;
 }
 
-/** A way to the server that can fall silent: connections stay open, and nothing gets through any more. */
+/** A way to the server that can fall silent: connections stay open, and nothing gets through until it speaks again. */
 export async function proxy(context) {
   const sockets = [];
   const server = createServer((client) => {
@@ -126,7 +126,10 @@ export async function proxy(context) {
   const silence = () => {
     for (const socket of sockets) socket.unpipe().pause();
   };
-  return { hosts: `127.0.0.1:${server.address().port}`, silence };
+  const speak = () => {
+    for (const [index, socket] of sockets.entries()) socket.pipe(sockets[index ^ 1]);
+  };
+  return { hosts: `127.0.0.1:${server.address().port}`, silence, speak };
 }
 
 /** Runs a program of its own in the package's directory, where `zklock` is this package. */

@@ -6,7 +6,7 @@ use pyo3::types::PyTuple;
 use zklock::ErrorKind;
 use zklock::binding::Levels;
 
-use crate::arguments::{Owner, Patience, patience, this_thread};
+use crate::arguments::{Owner, Patience, patience, release_patience, this_thread};
 use crate::errors::{Failure, Result};
 use crate::level::Level;
 use crate::pending::{Operation, Pending};
@@ -111,18 +111,19 @@ impl Acquirable {
         }
     }
 
-    /// Undo the calling thread's newest acquire of this object. See `Lease.release`.
+    /// Undo the calling thread's newest acquire of this object, waiting up to `timeout` seconds.
     ///
     /// >>> if lock.acquire(blocking=False):
     /// ...     lock.release()
     ///
     /// With `reentrant=False`, and for a semaphore: undo the object's newest acquire, whoever calls.
     ///
-    /// Raises `NotHeld` if there is none.
-    #[pyo3(signature = (wait=true))]
-    fn release(&self, py: Python<'_>, wait: bool) -> Result<()> {
+    /// See `Lease.release`. Raises `NotHeld` if there is none.
+    #[pyo3(signature = (wait=true, timeout=None))]
+    fn release(&self, py: Python<'_>, wait: bool, timeout: Option<f64>) -> Result<()> {
+        let patience = release_patience(wait, timeout)?;
         let lease = self.take_newest(py, this_thread(), "thread")?;
-        level(lease.bind(py))?.release(py, wait)
+        level(lease.bind(py))?.release_with(py, patience)
     }
 
     /// A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use zklock::binding::{self, Language, Spelling};
+use zklock::binding::{self, Language, Spelling, unless_minus_one};
 
 use crate::errors::Result;
 
@@ -47,6 +47,24 @@ impl Patience {
 /// `blocking` and `timeout` with the meanings that `threading.Lock.acquire` gives them.
 pub(crate) fn patience(blocking: bool, timeout: Option<f64>) -> Result<zklock::Patience> {
     Ok(PYTHON.blocking(blocking, timeout)?)
+}
+
+/// `wait` and `timeout` of a release, checked.
+#[pyclass(frozen, module = "zklock._zklock")]
+pub(crate) struct ReleasePatience(pub(crate) zklock::Patience);
+
+#[pymethods]
+impl ReleasePatience {
+    #[new]
+    #[pyo3(signature = (wait, timeout))]
+    fn new(wait: bool, timeout: Option<f64>) -> Result<Self> {
+        release_patience(wait, timeout).map(Self)
+    }
+}
+
+/// For how long a release waits.
+pub(crate) fn release_patience(wait: bool, timeout: Option<f64>) -> Result<zklock::Patience> {
+    Ok(PYTHON.releasing(wait, unless_minus_one(timeout))?)
 }
 
 /// How long to wait for something else than a lock; `None` is for ever.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use zklock::ErrorKind;
 use zklock::binding::{Acquired, Raised, loss_to_raise};
+use zklock::{ErrorKind, Patience};
 
+use crate::arguments::{ReleasePatience, release_patience};
 use crate::errors::{Failure, Result, class};
 use crate::pending::Pending;
 use crate::wait::block_on;
@@ -19,8 +20,12 @@ impl Level {
     /// Releases at the end of a scope: silent if the body did it already, or if a forked child inherited the scope.
     pub(crate) fn leave_scope(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let leaving = Leaving::new(self);
-        block_on(py, self.0.release())?.ok();
+        block_on(py, self.0.release(Patience::Forever))?.ok();
         leaving.end(py, raised, false)
+    }
+
+    pub(crate) fn release_with(&self, py: Python<'_>, patience: Patience) -> Result<()> {
+        Ok(block_on(py, self.0.release(patience))??)
     }
 }
 
@@ -43,40 +48,44 @@ impl Level {
     ///
     /// For several leases: release those that have not been released yet, the last one first.
     ///
-    /// Waits until the server has acknowledged it, or the session is over; with `wait=False` returns when
-    /// the release is on its way. It never fails because of the network.
+    /// Waits until the server has acknowledged it, but for no more than `timeout` seconds, and no longer than
+    /// `remaining` was when it was called: half the session time-out at most. It then returns as usual, and
+    /// the release goes on in the background. With `wait=False` it returns when the release is on its way.
+    /// It never fails because of the network.
     ///
-    /// Raises `NotHeld` the second time.
-    #[pyo3(signature = (wait=true))]
-    pub(crate) fn release(&self, py: Python<'_>, wait: bool) -> Result<()> {
-        if wait {
-            return Ok(block_on(py, self.0.release())??);
-        }
-        Ok(self.0.release_in_background()?)
+    /// If somebody had deleted the lock's node, `state` is `lost` afterwards.
+    ///
+    /// Raises `NotHeld` the second time, and `BadArgument` for a time-out below zero (but -1 is none), or
+    /// together with `wait=False`.
+    #[pyo3(signature = (wait=true, timeout=None))]
+    pub(crate) fn release(&self, py: Python<'_>, wait: bool, timeout: Option<f64>) -> Result<()> {
+        self.release_with(py, release_patience(wait, timeout)?)
     }
 }
 
 /// Release, and begin to wait for the acknowledgement.
 #[pyfunction]
-pub(crate) fn start_release(py: Python<'_>, level: &Level, wait: bool) -> Result<Pending> {
-    if !wait {
-        level.0.release_in_background()?;
-        return Pending::start(py, std::future::ready(Ok(())));
-    }
-    let pending = Pending::start(py, level.0.release())?;
+pub(crate) fn start_release(py: Python<'_>, level: &Level, patience: &ReleasePatience) -> Result<Pending> {
+    let pending = Pending::start(py, level.0.release(patience.0))?;
     pending.check()?;
     Ok(pending)
 }
 
-/// The end of a scope. It begins before the release, to know whether there was a loss.
+/// The end of a scope, from before the release until after it.
+///
+/// A term that ends while the release waits is no loss. That somebody had deleted the node is one, and
+/// only the release finds out.
 #[pyclass(frozen, module = "zklock._zklock")]
-pub(crate) struct Leaving(Option<zklock::Error>);
+pub(crate) struct Leaving {
+    level: Arc<dyn Acquired>,
+    loss: Option<zklock::Error>,
+}
 
 #[pymethods]
 impl Leaving {
     #[new]
     fn new(level: &Level) -> Self {
-        Self(level.0.loss())
+        Self { level: level.0.clone(), loss: level.0.loss() }
     }
 
     /// Raise the loss, if there was one, from what the body raised, unless that matters more.
@@ -84,15 +93,16 @@ impl Leaving {
     /// `cancelled` says that the body raised the cancellation that the loss brought about.
     #[pyo3(signature = (raised, cancelled))]
     fn end(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>, cancelled: bool) -> PyResult<()> {
+        let loss = self.loss.clone().or_else(|| self.level.loss());
         // Nothing is imported without need: the interpreter may be on its way out.
         let kind = match raised {
             None => Raised::Nothing,
             Some(_) if cancelled => Raised::Error,
             Some(raised) if !raised.is_instance_of::<PyException>() => Raised::Exit,
-            Some(raised) if self.0.is_some() && is_loss(raised)? => Raised::Loss,
+            Some(raised) if loss.is_some() && is_loss(raised)? => Raised::Loss,
             Some(_) => Raised::Error,
         };
-        let Some(loss) = loss_to_raise(self.0.clone(), kind) else { return Ok(()) };
+        let Some(loss) = loss_to_raise(loss, kind) else { return Ok(()) };
         let loss = PyErr::from(Failure::from(loss));
         loss.set_cause(py, raised.map(|raised| PyErr::from_value(raised.clone())));
         Err(loss)

@@ -51,7 +51,7 @@ mod _zklock {
     #[pymodule_export]
     use super::{
         acquirable::{Acquirable, Hold, leave, newest, owned_by, push, start_acquire, take_newest},
-        arguments::{Owner, Patience},
+        arguments::{Owner, Patience, ReleasePatience},
         client::{Client, lazy_client, start_break_lock, start_close, start_connect, start_revoke},
         contender::Contender,
         identity::Tls,

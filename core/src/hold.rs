@@ -19,12 +19,13 @@ use crate::owner::Owner;
 use crate::path::Place;
 use crate::process::Origin;
 use crate::queue::{Kind, NodeName};
+use crate::release::Release;
 use crate::term::Term;
 
 /// What the driver is told about a hold, which is named by its node.
 pub(crate) enum Notice {
-    /// The last lease was released. `done` is told when the node is deleted.
-    Released { node: NodeName, done: Option<oneshot::Sender<()>> },
+    /// The last lease was released.
+    Released { node: NodeName, release: Release },
     /// A holder found that the term is over.
     Expired { node: NodeName },
     /// A holder wants to be told at once when it is asked to give up the lock: its node must be watched.
@@ -163,12 +164,13 @@ impl Holds {
         })
     }
 
-    /// Declares the hold through a node lost, if there still is one.
-    pub(crate) fn lose(&self, node: &NodeName, reason: LossReason) {
+    /// Declares the hold through a node lost. Returns false if there is none: its release is on its way.
+    pub(crate) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
         let lost = self.all().take(node);
-        if let Some(hold) = lost {
+        lost.is_some_and(|hold| {
             hold.lose(reason);
-        }
+            true
+        })
     }
 }
 

@@ -6,16 +6,19 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{Claim, Grant, Hold, Holds, Notice};
 use crate::lease_state::{LeaseState, LossReason};
 use crate::owner::Owner;
+use crate::patience::Patience;
 use crate::queue::{Intent, Kind};
+use crate::release::{Judge, Level, Release, Releaser};
 use crate::transaction::Transaction;
 
 /// A wait that is long enough to be logged.
@@ -93,7 +96,7 @@ impl Holds {
 /// ```
 pub struct Lease {
     hold: Arc<Hold>,
-    live: AtomicBool,
+    level: Arc<Level>,
 }
 
 impl fmt::Debug for Lease {
@@ -109,7 +112,7 @@ impl fmt::Debug for Lease {
 
 impl Lease {
     fn new(hold: Arc<Hold>) -> Self {
-        Self { hold, live: AtomicBool::new(true) }
+        Self { hold, level: Arc::default() }
     }
 
     /// The lock path, as given when the lock was created.
@@ -156,7 +159,7 @@ impl Lease {
 
     /// Whether it has not been released yet. False in a process that inherited it through fork.
     pub(crate) fn is_open(&self) -> bool {
-        self.hold.holds.origin.is_here() && self.live.load(Ordering::Relaxed)
+        self.hold.holds.origin.is_here() && self.level.is_open()
     }
 
     /// Whether it is a lease of this directory, as this client sees it.
@@ -170,11 +173,12 @@ impl Lease {
         if !self.hold.holds.origin.is_here() {
             return LeaseState::Lost(LossReason::Forked);
         }
-        if self.live.load(Ordering::Relaxed) {
+        if self.level.is_open() {
             return self.hold.state();
         }
         match self.hold.last_state() {
-            LeaseState::Lost(reason) => LeaseState::Lost(reason),
+            _ if self.level.is_broken() => LeaseState::Lost(LossReason::NodeDeleted),
+            LeaseState::Lost(reason) if !self.level.is_over() => LeaseState::Lost(reason),
             _ => LeaseState::Released,
         }
     }
@@ -207,8 +211,10 @@ impl Lease {
             // A long hold watches its node anyway; this one starts now.
             self.hold.report(|node| Notice::Listening { node }).ok();
         }
+        let level = Arc::clone(&self.level);
         async move {
-            if revoked.wait_for(|revoked| *revoked).await.is_err() {
+            // Other levels of the hold may be asked after this one was released.
+            if revoked.wait_for(|revoked| *revoked).await.is_err() || !level.is_open() {
                 std::future::pending::<()>().await;
             }
         }
@@ -233,17 +239,19 @@ impl Lease {
         }
     }
 
-    /// Waits until the hold ends: the reason, if it is lost, and `None` once its last level is released.
+    /// Waits until the lease ends: the reason, if it is lost, and `None` once it is released.
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + 'static {
         // For a process that inherited it through fork it has ended: nothing of the parent's is reported here.
         let ours = self.hold.holds.origin.is_here();
         let state = ours.then(|| self.hold.state.subscribe());
+        let level = Arc::clone(&self.level);
         async move {
             let Some(mut state) = state else { return Some(LossReason::Forked) };
-            match state.wait_for(|state| !state.holds()).await.as_deref() {
-                Ok(LeaseState::Lost(reason)) => Some(*reason),
+            match state.wait_for(|state| !state.holds() || level.is_over()).await.as_deref() {
+                // The other levels of the hold may be lost after this one was released.
+                Ok(LeaseState::Lost(reason)) if !level.is_over() => Some(*reason),
                 _ => None,
             }
         }
@@ -259,29 +267,63 @@ impl Lease {
     }
 
     /// Releases this level; the last one of a hold frees the lock. The release is on its way when this
-    /// function returns; the future waits until the server has acknowledged it, or the session is over.
+    /// function returns. The future waits until the server has acknowledged it, but no longer than
+    /// [`remaining`](Self::remaining) was when it was called: at most half the session time-out. The release goes on
+    /// in the background then.
     ///
-    /// Never fails because of the network. A lost lease is released without an error: there is nothing to undo.
+    /// Never fails because of the network. A lost lease is released without an error: there is nothing to undo. If the
+    /// server answers that the node was gone, although the lease seemed to be held, somebody has deleted it: then
+    /// [`state`](Self::state) is lost afterwards.
     ///
     /// Cancel safe: if the future is dropped, the release goes on in the background.
     ///
     /// # Errors
     /// [`NotHeld`](ErrorKind::NotHeld) the second time, [`Forked`](ErrorKind::Forked).
     pub fn release(&self) -> impl Future<Output = Result<()>> + Send + 'static {
-        let begun = self.begin_release();
+        self.release_with(Patience::Forever)
+    }
+
+    /// Like [`release`](Self::release), but waits for at most `time`, and returns without an error then too.
+    ///
+    /// Cancel safe as [`release`](Self::release).
+    ///
+    /// # Errors
+    /// As [`release`](Self::release).
+    pub fn release_within(&self, time: Duration) -> impl Future<Output = Result<()>> + Send + 'static {
+        self.release_with(Patience::For(time))
+    }
+
+    /// Releases this level, and waits for the acknowledgement with this patience.
+    pub(crate) fn release_with(
+        &self,
+        patience: Patience,
+    ) -> impl Future<Output = Result<()>> + Send + 'static {
+        let begun = self.begin_release(patience);
         async move {
-            // A dropped sender means that nothing is left on the server: the hold was lost, or the client is closed.
-            begun?.await.ok();
+            if let Some(acknowledged) = begun? {
+                acknowledged.await.ok();
+            }
             Ok(())
         }
     }
 
-    /// Releases this level; the returned future ends when the server has acknowledged it, with an error if nothing is
-    /// left there.
-    pub(crate) fn begin_release(&self) -> Result<oneshot::Receiver<()>> {
+    /// Releases this level. What is returned ends when the server has acknowledged it, and with an error if there is
+    /// nothing to wait for, or no longer.
+    pub(crate) fn begin_release(&self, patience: Patience) -> Result<Option<oneshot::Receiver<()>>> {
+        // Until the end of the term no one else can have the lock, so a caller may want to know when it is free. Later
+        // it would only wait for a server that is away.
+        let most = self.hold.grant.term.remaining();
+        let time = match patience {
+            Patience::Forever => most,
+            Patience::For(time) => time.min(most),
+            Patience::Try => Duration::ZERO,
+        };
+        if time.is_zero() {
+            return self.release_level(None).map(|()| None);
+        }
         let (done, acknowledged) = oneshot::channel();
-        self.release_level(Some(done))?;
-        Ok(acknowledged)
+        self.release_level(Some(Releaser { done, until: Instant::now() + time }))?;
+        Ok(Some(acknowledged))
     }
 
     /// Like [`release`](Self::release), without waiting for the acknowledgement.
@@ -292,20 +334,30 @@ impl Lease {
         self.release_level(None)
     }
 
-    fn release_level(&self, done: Option<oneshot::Sender<()>>) -> Result<()> {
-        let Hold { holds, grant, .. } = &*self.hold;
+    fn release_level(&self, waiter: Option<Releaser>) -> Result<()> {
+        let Hold { holds, claim, grant, .. } = &*self.hold;
         holds.origin.check()?;
-        if !self.live.swap(false, Ordering::Relaxed) {
+        if !self.level.end() {
             return Err(Error::released());
         }
-        let mut holds = holds.all();
+        let mut all = holds.all();
+        if matches!(self.hold.last_state(), LeaseState::Lost(_)) {
+            self.level.end_lost();
+        }
         if self.hold.levels.fetch_sub(1, Ordering::Relaxed) > 1 {
+            // Those that wait for the end of this level look again.
+            self.hold.state.send_modify(|_| ());
             return Ok(());
         }
         // Sent while the holds are borrowed: a join that results from this is behind this release.
-        if let Some(hold) = holds.take(&grant.node) {
+        if let Some(hold) = all.take(&grant.node) {
             hold.change(|state| state.holds().then_some(LeaseState::Released));
-            hold.report(|node| Notice::Released { node, done }).ok();
+            let judge = claim.since.map(|_| Judge {
+                place: holds.place.clone(),
+                meter: Arc::clone(&holds.meter),
+                level: Arc::clone(&self.level),
+            });
+            hold.report(|node| Notice::Released { node, release: Release { waiter, judge } }).ok();
         }
         Ok(())
     }

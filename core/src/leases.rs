@@ -6,10 +6,12 @@ use std::ops::Index;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::lease_state::{LeaseState, LossReason};
+use crate::patience::Patience;
 
 /// The leases of one acquire of several locks or permits, in the order in which they were taken.
 ///
@@ -124,16 +126,36 @@ impl<L: Borrow<Lease>> Leases<L> {
     }
 
     /// Releases those that have not been released yet, the newest first. All are on their way when this function
-    /// returns; the future waits until the server has acknowledged them. See [`Lease::release`].
+    /// returns; the future waits until the servers have acknowledged them, but no longer than the longest
+    /// [`remaining`](Lease::remaining) was when it was called. See [`Lease::release`].
     ///
     /// Cancel safe: if the future is dropped, the release goes on in the background.
     ///
     /// # Errors
     /// [`NotHeld`](crate::ErrorKind::NotHeld) if all were released before, [`Forked`](crate::ErrorKind::Forked).
     pub fn release(&self) -> impl Future<Output = Result<()>> + Send + 'static {
-        let begun = self.release_each(Lease::begin_release);
+        self.release_with(Patience::Forever)
+    }
+
+    /// Like [`release`](Self::release), but waits for at most `time` for all of them, and returns without an error then
+    /// too.
+    ///
+    /// Cancel safe as [`release`](Self::release).
+    ///
+    /// # Errors
+    /// As [`release`](Self::release).
+    pub fn release_within(&self, time: Duration) -> impl Future<Output = Result<()>> + Send + 'static {
+        self.release_with(Patience::For(time))
+    }
+
+    /// Releases them, and waits for the acknowledgements with this patience: it begins for all of them now.
+    pub(crate) fn release_with(
+        &self,
+        patience: Patience,
+    ) -> impl Future<Output = Result<()>> + Send + 'static {
+        let begun = self.release_each(|lease| lease.begin_release(patience));
         async move {
-            for acknowledged in begun? {
+            for acknowledged in begun?.into_iter().flatten() {
                 acknowledged.await.ok();
             }
             Ok(())
@@ -225,9 +247,9 @@ mod tests {
 
     impl Report for Driver {
         fn report(&self, _: &Arc<str>, notice: Notice) -> Result<()> {
-            if let Notice::Released { node, done } = notice {
+            if let Notice::Released { node, release } = notice {
                 self.released.lock().unwrap().push(node.sequence());
-                self.acknowledge.lock().unwrap().extend(done);
+                self.acknowledge.lock().unwrap().extend(release.waiter.map(|waiter| waiter.done));
             }
             Ok(())
         }

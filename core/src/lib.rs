@@ -64,6 +64,7 @@ mod process;
 pub mod queue;
 mod random;
 mod registry;
+mod release;
 mod runtime;
 mod rwlock;
 mod semaphore;

@@ -119,9 +119,20 @@ class Worker(Process):
         given = {} if count is None else {"count": count}
         return self.call("try", lock=lock, lease=lease, owner=owner, **given)
 
-    def release(self, lease: str = "l", *, owner: str = "a", wait: bool = True) -> Line:
+    def release(
+        self, lease: str = "l", *, owner: str = "a", wait: bool = True, timeout: float | None = None
+    ) -> Line:
         """Release a lease."""
-        return self.call("release", lease=lease, owner=owner, wait=wait)
+        given = {} if timeout is None else {"timeout": timeout}
+        return self.call("release", lease=lease, owner=owner, wait=wait, **given)
+
+    def enter(self, scope: str = "s", *, lock: str = "m", owner: str = "a") -> Line:
+        """Enter a scope that holds the lock."""
+        return self.call("enter", lock=lock, scope=scope, owner=owner)
+
+    def leave(self, scope: str = "s", *, owner: str = "a") -> Pending:
+        """Leave it."""
+        return self.send("leave", scope=scope, owner=owner)
 
     def check(self, lease: str = "l") -> Pending:
         """Ask whether the lease is held."""

@@ -11,7 +11,18 @@ from typing import Any
 
 from zklock import LockTimeout, aio
 
-from workers.grants import add_operations, all_facts, connect_options, describe, facts, make_lock, statistics
+from workers.grants import (
+    add_operations,
+    all_facts,
+    connect_options,
+    describe,
+    facts,
+    first_facts,
+    longest,
+    make_lock,
+    release_options,
+    statistics,
+)
 from workers.line import Command, answer, emit, exchange, fail, now, ready, thread_names, timeout_of
 
 MAIN = "main"
@@ -25,6 +36,8 @@ class AioWorker:
         self._clients: dict[str, Any] = {}
         self._locks: dict[str, Any] = {}
         self._leases: dict[str, Any] = {}
+        # The task in each scope, and what has it leave.
+        self._scopes: dict[str, tuple[asyncio.Task[dict[str, Any]], asyncio.Event]] = {}
         self._queues: dict[str, asyncio.Queue[Command | None]] = {MAIN: asyncio.Queue()}
         self._tasks: dict[str, asyncio.Task[Any]] = {}
         self._background: set[asyncio.Task[None]] = set()
@@ -170,8 +183,31 @@ class AioWorker:
     async def do_release(self, command: Command) -> None:
         lease = self._leases[command["lease"]]
         started = now()
-        await lease.release(wait=command.get("wait", True))
+        await lease.release(**release_options(command))
         answer(command, "released", t0=started)
+
+    async def do_enter(self, command: Command) -> None:
+        # In a task of its own, because a loss cancels the task.
+        entered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        leave = asyncio.Event()
+        task = asyncio.create_task(self._be_in(command, entered, leave))
+        self._scopes[command["scope"]] = (task, leave)
+        answer(command, "entered", **first_facts(await entered))
+
+    async def _be_in(
+        self, command: Command, entered: asyncio.Future[Any], leave: asyncio.Event
+    ) -> dict[str, Any]:
+        async with self._locks[command["lock"]].hold() as held:
+            entered.set_result(held)
+            await leave.wait()
+            remaining = longest(held)
+            started = now()
+        return {"t0": started, "remaining": remaining}
+
+    async def do_leave(self, command: Command) -> None:
+        task, leave = self._scopes.pop(command["scope"])
+        leave.set()
+        answer(command, "left", **await task)
 
     async def do_unlock(self, command: Command) -> None:
         started = now()

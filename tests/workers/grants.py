@@ -57,6 +57,22 @@ def all_facts(name: str, leases: Sequence[Any]) -> dict[str, Any]:
     return {**facts(leases[0]), "leases": told}
 
 
+def first_facts(held: Any) -> dict[str, Any]:
+    """How a scope's grant is reported: by its first lease."""
+    return facts(held if hasattr(held, "node") else held[0])
+
+
+def longest(held: Any) -> float:
+    """For how many seconds the terms of a scope's leases last."""
+    leases = [held] if hasattr(held, "node") else held
+    return max(float(lease.remaining) for lease in leases)
+
+
+def release_options(command: Command) -> dict[str, Any]:
+    """How a command says to release."""
+    return _given(command, "wait", "timeout")
+
+
 def describe(contender: Any) -> dict[str, Any]:
     """A contender, as the protocol reports it."""
     since = contender.since

@@ -19,6 +19,7 @@ const CONTROL = 'control'
 const clients = new Map()
 const locks = new Map()
 const leases = new Map()
+const scopes = new Map()
 const owners = new Map()
 const pending = new Map()
 
@@ -27,6 +28,13 @@ const now = () => Number(process.hrtime.bigint())
 const emit = (event, fields) => process.stdout.write(`${JSON.stringify({ event, t: now(), ...fields })}\n`)
 const answer = (command, event, fields) => emit(event, { id: command.id, ...fields })
 const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds))
+
+/** A promise, and what settles it. */
+function resolvers() {
+  const resolvers = {}
+  resolvers.promise = new Promise((resolve, reject) => Object.assign(resolvers, { resolve, reject }))
+  return resolvers
+}
 
 /** Seconds to milliseconds; anything but a number passes through, because the binding has to refuse it. */
 function milliseconds(value) {
@@ -168,9 +176,34 @@ const commands = {
   },
 
   async release(command) {
+    const options = { wait: command.wait ?? true }
+    if ('timeout' in command) options.timeout = milliseconds(command.timeout)
     const t0 = now()
-    await leases.get(command.lease).lease.release({ wait: command.wait ?? true })
+    await leases.get(command.lease).lease.release(options)
     answer(command, 'released', { t0 })
+  },
+
+  async enter(command) {
+    const { object } = locks.get(command.lock)
+    const [leave, entered] = [resolvers(), resolvers()]
+    const left = object.using(async (held) => {
+      entered.resolve([held].flat())
+      await leave.promise
+      const remaining = Math.max(...[held].flat().map((lease) => lease.remaining)) / 1000
+      return { t0: now(), remaining }
+    })
+    // A scope that fails before it is left is asked for its error then.
+    left.catch(entered.reject)
+    scopes.set(command.scope, { leave, left })
+    const [first] = await entered.promise
+    answer(command, 'entered', facts(first))
+  },
+
+  async leave(command) {
+    const { leave, left } = scopes.get(command.scope)
+    scopes.delete(command.scope)
+    leave.resolve()
+    answer(command, 'left', await left)
   },
 
   async contenders(command) {

@@ -8,7 +8,18 @@ from typing import Any
 
 import zklock
 
-from workers.grants import add_operations, all_facts, connect_options, describe, facts, make_lock, statistics
+from workers.grants import (
+    add_operations,
+    all_facts,
+    connect_options,
+    describe,
+    facts,
+    first_facts,
+    longest,
+    make_lock,
+    release_options,
+    statistics,
+)
 from workers.line import Command, answer, emit, exchange, now, timeout_of
 from workers.threaded import ThreadedWorker
 
@@ -23,6 +34,8 @@ class PythonWorker(ThreadedWorker):
         self._clients: dict[str, Any] = {}
         self._locks: dict[str, Any] = {}
         self._leases: dict[str, Any] = {}
+        # What entered them, and what that gave.
+        self._scopes: dict[str, tuple[Any, Any]] = {}
 
     def do_connect(self, command: Command) -> None:
         client = zklock.Client(command["hosts"], **connect_options(command))
@@ -96,8 +109,21 @@ class PythonWorker(ThreadedWorker):
     def do_release(self, command: Command) -> None:
         lease = self._leases[command["lease"]]
         started = now()
-        lease.release(wait=command.get("wait", True))
+        lease.release(**release_options(command))
         answer(command, "released", t0=started)
+
+    def do_enter(self, command: Command) -> None:
+        scope = self._locks[command["lock"]].hold()
+        held = scope.__enter__()
+        self._scopes[command["scope"]] = (scope, held)
+        answer(command, "entered", **first_facts(held))
+
+    def do_leave(self, command: Command) -> None:
+        scope, held = self._scopes.pop(command["scope"])
+        remaining = longest(held)
+        started = now()
+        scope.__exit__(None, None, None)
+        answer(command, "left", t0=started, remaining=remaining)
 
     def do_unlock(self, command: Command) -> None:
         started = now()

@@ -173,7 +173,7 @@ class Level:
         Raises `LockLost`, or `NotHeld` after a release.
         """
 
-    def release(self, wait: bool = True) -> None:
+    def release(self, wait: bool = True, timeout: float | None = None) -> None:
         """Release this level, from any thread, once. The last level of a hold frees the lock.
 
         >>> with lock as lease:
@@ -181,10 +181,15 @@ class Level:
 
         For several leases: release those that have not been released yet, the last one first.
 
-        Waits until the server has acknowledged it, or the session is over; with `wait=False` returns when
-        the release is on its way. It never fails because of the network.
+        Waits until the server has acknowledged it, but for no more than `timeout` seconds, and no longer than
+        `remaining` was when it was called: half the session time-out at most. It then returns as usual, and
+        the release goes on in the background. With `wait=False` it returns when the release is on its way.
+        It never fails because of the network.
 
-        Raises `NotHeld` the second time.
+        If somebody had deleted the lock's node, `state` is `lost` afterwards.
+
+        Raises `NotHeld` the second time, and `BadArgument` for a time-out below zero (but -1 is none), or
+        together with `wait=False`.
         """
 
 @final
@@ -383,15 +388,15 @@ class Acquirable(Generic[_T]):
         client's `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
         """
 
-    def release(self, wait: bool = True) -> None:
-        """Undo the calling thread's newest acquire of this object. See `Lease.release`.
+    def release(self, wait: bool = True, timeout: float | None = None) -> None:
+        """Undo the calling thread's newest acquire of this object, waiting up to `timeout` seconds.
 
         >>> if lock.acquire(blocking=False):
         ...     lock.release()
 
         With `reentrant=False`, and for a semaphore: undo the object's newest acquire, whoever calls.
 
-        Raises `NotHeld` if there is none.
+        See `Lease.release`. Raises `NotHeld` if there is none.
         """
 
     def hold(self, timeout: float | None = -1) -> Hold[_T]:
@@ -833,7 +838,11 @@ class Notice:
 
 @final
 class Leaving:
-    """The end of a scope. It begins before the release, to know whether there was a loss."""
+    """The end of a scope, from before the release until after it.
+
+    A term that ends while the release waits is no loss. That somebody had deleted the node is one, and
+    only the release finds out.
+    """
 
     def __new__(cls, level: Level) -> Self: ...
     def end(self, raised: BaseException | None, cancelled: bool) -> None:
@@ -853,6 +862,12 @@ class Patience:
     """`blocking` and `timeout` of an acquire, checked."""
 
     def __new__(cls, blocking: bool, timeout: float | None) -> Self: ...
+
+@final
+class ReleasePatience:
+    """`wait` and `timeout` of a release, checked."""
+
+    def __new__(cls, wait: bool, timeout: float | None) -> Self: ...
 
 @final
 class Pending(Awaitable[None], Generic[_T]):
@@ -886,7 +901,7 @@ def start_acquire(lock: Acquirable[_T], owner: Owner, patience: Patience) -> Pen
 def start_acquire_many(semaphore: Semaphore, count: int, patience: Patience) -> Pending[Leases]: ...
 def start_contenders(lock: Lock) -> Pending[list[Contender]]: ...
 def start_locked(lock: Lock) -> Pending[bool]: ...
-def start_release(level: Level, wait: bool) -> Pending[None]: ...
+def start_release(level: Level, patience: ReleasePatience) -> Pending[None]: ...
 def start_commit(transaction: Transaction) -> Pending[None]: ...
 def start_wait_lost(lease: Lease) -> Pending[bool]: ...
 def push(lock: Acquirable[Any], owner: Owner, level: Level, handle: object, scope: object | None) -> None: ...

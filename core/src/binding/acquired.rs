@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::leases::Leases;
+use crate::patience::Patience;
 
 /// The acknowledgement of a release.
 pub(super) type Released = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
@@ -30,14 +31,9 @@ pub trait Acquired: Send + Sync {
     /// The first loss, if there is one.
     fn loss(&self) -> Option<Error>;
 
-    /// Releases what has not been released yet. The release has begun when this returns.
-    fn release(&self) -> Released;
-
-    /// Like [`release`](Self::release), without waiting for the acknowledgement.
-    ///
-    /// # Errors
-    /// As [`Lease::release`].
-    fn release_in_background(&self) -> Result<()>;
+    /// Releases what has not been released yet, and waits for the acknowledgement: with [`Patience::Try`] not at all,
+    /// otherwise no longer than [`Lease::release`] does. The release has begun when this returns.
+    fn release(&self, patience: Patience) -> Released;
 }
 
 impl Acquired for Lease {
@@ -53,12 +49,8 @@ impl Acquired for Lease {
         self.check().err().filter(|error| error.kind() == ErrorKind::LockLost)
     }
 
-    fn release(&self) -> Released {
-        Box::pin(Self::release(self))
-    }
-
-    fn release_in_background(&self) -> Result<()> {
-        Self::release_in_background(self)
+    fn release(&self, patience: Patience) -> Released {
+        Box::pin(self.release_with(patience))
     }
 }
 
@@ -75,12 +67,8 @@ impl Acquired for Leases<Arc<Lease>> {
         self.iter().find_map(|lease| lease.loss())
     }
 
-    fn release(&self) -> Released {
-        Box::pin(Self::release(self))
-    }
-
-    fn release_in_background(&self) -> Result<()> {
-        Self::release_in_background(self)
+    fn release(&self, patience: Patience) -> Released {
+        Box::pin(self.release_with(patience))
     }
 }
 
@@ -99,10 +87,10 @@ mod tests {
     fn a_lease_is_open_until_it_is_released() {
         let client = client();
         let lock = mutex(&client, "/a", true);
-        let lease: Arc<dyn Acquired> = Arc::new(held(&lock, Owner::new(), 1));
-        assert_eq!(facts(&*lease), (true, true, false));
+        let lease = held(&lock, Owner::new(), 1);
+        assert_eq!(facts(&lease), (true, true, false));
         lease.release_in_background().unwrap();
-        assert_eq!(facts(&*lease), (false, false, false));
+        assert_eq!(facts(&lease), (false, false, false));
         assert_eq!(lease.check().unwrap_err().code(), "NOT_HELD");
         assert_eq!(lease.release_in_background().unwrap_err().code(), "NOT_HELD");
     }
@@ -131,7 +119,7 @@ mod tests {
         lose(&b, 2);
         assert_eq!(facts(&leases), (false, true, true));
         assert!(leases.loss().unwrap().to_string().contains("\"/b\""));
-        Acquired::release_in_background(&leases).unwrap();
+        leases.release_in_background().unwrap();
         assert!(!Acquired::is_open(&leases));
     }
 

@@ -76,14 +76,23 @@ impl Language {
     /// # Errors
     /// As [`patience`](Self::patience), and for both a time-out and `blocking=False`.
     pub fn blocking(self, blocking: bool, timeout: Option<f64>) -> Result<Patience> {
-        #[expect(clippy::float_cmp, reason = "exactly -1 means that there is no time-out")]
-        let timeout = timeout.filter(|timeout| *timeout != -1.0);
-        match (blocking, timeout) {
+        let both = "cannot be given together with blocking=False";
+        self.waiting(blocking, unless_minus_one(timeout), both)
+    }
+
+    /// `wait` and `timeout` of a release: for how long it waits for the acknowledgement, at most.
+    ///
+    /// # Errors
+    /// As [`patience`](Self::patience), and for a time-out of a release that does not wait.
+    pub fn releasing(self, wait: bool, timeout: Option<f64>) -> Result<Patience> {
+        self.waiting(wait, timeout, "cannot be given to a release that does not wait")
+    }
+
+    fn waiting(self, waits: bool, timeout: Option<f64>, both: &str) -> Result<Patience> {
+        match (waits, timeout) {
             (true, timeout) => self.patience(timeout),
             (false, None) => Ok(Patience::Try),
-            (false, Some(_)) => {
-                Err(Error::bad_argument("timeout", "cannot be given together with blocking=False"))
-            }
+            (false, Some(_)) => Err(Error::bad_argument("timeout", both)),
         }
     }
 
@@ -116,6 +125,13 @@ impl Language {
     pub fn shared_client(self, hosts: &str) -> Result<ClientSource> {
         Ok(ClientSource::Shared(ClientOptions::new(Some(hosts))?.language(self.name)))
     }
+}
+
+/// In Python a time-out of -1 is none.
+#[must_use]
+pub fn unless_minus_one(timeout: Option<f64>) -> Option<f64> {
+    #[expect(clippy::float_cmp, reason = "exactly -1 means that there is no time-out")]
+    timeout.filter(|timeout| *timeout != -1.0)
 }
 
 /// How long to wait for something other than a lock; `None` is for ever.
@@ -179,6 +195,17 @@ mod tests {
         assert_eq!(SECONDS.blocking(false, Some(-1.0)).unwrap(), Patience::Try);
         assert!(message(SECONDS.blocking(false, Some(0.0))).starts_with("timeout: "));
         assert!(message(SECONDS.blocking(true, Some(-2.0))).starts_with("timeout: "));
+    }
+
+    #[test]
+    fn a_release_that_does_not_wait_takes_no_time_out() {
+        assert_eq!(SECONDS.releasing(true, None).unwrap(), Patience::Forever);
+        assert_eq!(SECONDS.releasing(true, Some(2.0)).unwrap(), Patience::For(Duration::from_secs(2)));
+        assert_eq!(SECONDS.releasing(true, Some(0.0)).unwrap(), Patience::Try);
+        assert_eq!(SECONDS.releasing(false, None).unwrap(), Patience::Try);
+        assert!(message(SECONDS.releasing(false, Some(1.0))).starts_with("timeout: "));
+        assert!(message(SECONDS.releasing(true, Some(-1.0))).starts_with("timeout: "));
+        assert_eq!([Some(-1.0), Some(0.0), None].map(unless_minus_one), [None, Some(0.0), None]);
     }
 
     #[test]

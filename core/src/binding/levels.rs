@@ -149,6 +149,7 @@ mod tests {
     use super::super::acquired::Released;
     use super::*;
     use crate::error::ErrorKind;
+    use crate::patience::Patience;
 
     /// Held until released or lost.
     #[derive(Default)]
@@ -171,11 +172,7 @@ mod tests {
             self.check().err()
         }
 
-        fn release(&self) -> Released {
-            unreachable!("levels release nothing")
-        }
-
-        fn release_in_background(&self) -> Result<()> {
+        fn release(&self, _: Patience) -> Released {
             unreachable!("levels release nothing")
         }
     }

@@ -25,7 +25,7 @@ pub use draft::Draft;
 pub use entering::owners;
 pub use errors::{bad_argument, error};
 pub use identity::{Identity, TlsParts};
-pub use language::{Language, Spelling, limit};
+pub use language::{Language, Spelling, limit, unless_minus_one};
 pub use levels::Levels;
 pub use naming::parse_naming;
 pub use permits::{Count, parse_count, parse_permits};

@@ -5,8 +5,8 @@
 //! events from the server, changes of the session. The queue's reasoning rests on that order.
 //!
 //! From the bottom: `metered` sends requests, `wire` those of one directory, `link` on one session after another;
-//! `inquiries` ask what no queue needs to know. `waiters` and `watches` are the two books of a `slot`, which is one
-//! lock directory; `slots` are all of a client. `pulse` keeps the term running. `run` is the loop over all of it.
+//! `inquiries` ask what no queue needs to know. `waiters`, `watches` and `releases` are the books of a `slot`, which is
+//! one lock directory; `slots` are all of a client. `pulse` keeps the term running. `run` is the loop over all of it.
 
 mod heartbeat;
 mod inquiries;
@@ -14,6 +14,7 @@ mod link;
 mod metered;
 mod pulse;
 mod refusals;
+mod releases;
 mod run;
 mod slot;
 mod slots;

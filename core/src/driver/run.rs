@@ -22,9 +22,10 @@ use crate::lease::Entry;
 use crate::lease_state::LossReason;
 use crate::mailbox::{Attempt, Command, Inbox, Input};
 use crate::options::ClientOptions;
-use crate::queue::{Event, Intent, JoinId};
+use crate::queue::{Event, Intent, JoinId, Outcome};
 use crate::random;
 use crate::state::{ClientState, Status};
+use crate::term::Term;
 
 /// After this long without news, a queue with waiters looks again, whatever the watches say (rule 10).
 const LONG_SILENCE: Duration = Duration::from_secs(20);
@@ -129,6 +130,14 @@ impl Driver {
             }
         } else {
             let event = self.link.vet(connection, event);
+            if let Event::Deleted(ticket, outcome) = &event
+                && let Some(slot) = self.slots.change(&path)
+            {
+                // Only a proof tells whose session a connection is, and only in its term are its nodes certain to exist.
+                let certain = |term: &Arc<Term>| current && term.is_proven_on(connection) && term.runs();
+                let missing = *outcome == Outcome::NoNode && self.link.term().is_some_and(certain);
+                slot.judge(*ticket, missing);
+            }
             self.slots.tell(&path, event);
         }
     }
@@ -196,7 +205,7 @@ impl Driver {
         // Without a slot nothing is left of the hold; dropping the notice says so.
         let Some(slot) = self.slots.change(path) else { return };
         match notice {
-            Notice::Released { node, done } => slot.release(&node, done),
+            Notice::Released { node, release } => slot.release(path, &node, release, &mut self.timers),
             Notice::Expired { node } => slot.expire(&node),
             Notice::Listening { node } => slot.watch_hold(&node),
             Notice::Transact { .. } => {}
@@ -284,6 +293,7 @@ impl Driver {
                     self.stop_unless_wanted();
                 }
                 Alarm::Tell(path, event) => self.slots.tell(&path, event),
+                Alarm::Released(path, node) => self.slots.stop_waiting(&path, &node),
                 Alarm::LongHold(path, node) => {
                     if let Some(slot) = self.slots.change(&path) {
                         slot.watch_hold(&node);
@@ -365,7 +375,19 @@ impl Driver {
             }
         }
         let session = self.session();
-        self.link.close(CLOSE_LIMIT).await;
+        let mut closing = std::pin::pin!(self.link.close(CLOSE_LIMIT));
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut closing => break,
+                // Callers that wait for a release still wait for no longer than they were promised.
+                () = self.timers.next() => while let Some(alarm) = self.timers.due() {
+                    if let Alarm::Released(path, node) = alarm {
+                        self.slots.stop_waiting(&path, &node);
+                    }
+                },
+            }
+        }
         tracing::debug!(%session, "closed");
         for done in waiting {
             done.send(()).ok();

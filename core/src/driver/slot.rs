@@ -1,14 +1,14 @@
 //! One lock directory in a driver: its queue, its waiters and its holders.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::link::Link;
 use super::refusals::{refused, timed_out};
+use super::releases::Releases;
 use super::timers::{Alarm, Timers};
 use super::waiters::{Waiter, Waiters};
 use super::watches::Watches;
@@ -20,6 +20,7 @@ use crate::lease_state::LossReason;
 use crate::mailbox::Attempt;
 use crate::queue::{Action, Event, Intent, JoinId, Kind, NodeName, Outcome, Queue, Refusal, Ticket};
 use crate::random;
+use crate::release::Release;
 
 /// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
 const LONG_HOLD: Duration = Duration::from_millis(200);
@@ -29,7 +30,7 @@ pub(super) struct Slot {
     waiters: Waiters,
     /// By node.
     holders: BTreeMap<NodeName, Weak<Holds>>,
-    releasing: HashMap<NodeName, oneshot::Sender<()>>,
+    releases: Releases,
     /// Nodes of waiters that were asked to give up the lock before they had it.
     revoked: BTreeSet<NodeName>,
     watches: Watches,
@@ -62,7 +63,7 @@ impl Slot {
             queue,
             waiters: Waiters::default(),
             holders: BTreeMap::new(),
-            releasing: HashMap::new(),
+            releases: Releases::default(),
             revoked: BTreeSet::new(),
             watches: Watches::new(Arc::clone(path)),
             backoff: Backoff::default(),
@@ -85,6 +86,7 @@ impl Slot {
             Event::Watched(ticket, outcome) if *outcome != Outcome::Done(()) => self.watches.ended(*ticket),
             Event::SessionLost => {
                 self.watches.forget();
+                self.releases.end_session();
                 self.lose_all(LossReason::SessionExpired);
             }
             _ => {}
@@ -137,7 +139,7 @@ impl Slot {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.queue.is_idle() && self.waiters.is_empty()
+        self.queue.is_idle() && self.waiters.is_empty() && !self.releases.awaits_any()
     }
 
     pub(super) fn has_waiters(&self) -> bool {
@@ -182,15 +184,29 @@ impl Slot {
     }
 
     /// The last lease of a hold was released.
-    pub(super) fn release(&mut self, node: &NodeName, done: Option<oneshot::Sender<()>>) {
-        // A hold that was lost has nothing left to release; dropping `done` says so.
+    pub(super) fn release(
+        &mut self,
+        path: &Arc<str>,
+        node: &NodeName,
+        release: Release,
+        timers: &mut Timers,
+    ) {
+        // A hold that was lost has nothing left to release; dropping the waiter says so.
         if self.holders.remove(node).is_none() {
-            return;
+            return self.releases.came_late(node, &release);
         }
-        if let Some(done) = done {
-            self.releasing.insert(node.clone(), done);
-        }
+        self.releases.begin(path, node, release, timers);
         self.hear(Event::Release(node.clone()));
+    }
+
+    /// A caller that released a hold waits no longer.
+    pub(super) fn stop_waiting(&mut self, node: &NodeName) {
+        self.releases.stop_waiting(node);
+    }
+
+    /// The outcome of a delete. `missing`: the node did not exist, as an answer to be trusted.
+    pub(super) fn judge(&mut self, ticket: Ticket, missing: bool) {
+        self.releases.judge(ticket, missing);
     }
 
     /// A hold has lasted for long, or its holder wants to be told at once when it is asked to give up the lock.
@@ -225,8 +241,9 @@ impl Slot {
     /// The hold through a node is lost. Returns whether there was one.
     fn lose(&mut self, node: &NodeName, reason: LossReason) -> bool {
         let Some(holds) = self.holders.remove(node) else { return false };
-        if let Some(holds) = holds.upgrade() {
-            holds.lose(node, reason);
+        let known = holds.upgrade().is_some_and(|holds| holds.lose(node, reason));
+        if !known && reason == LossReason::NodeDeleted {
+            self.releases.node_deleted(node);
         }
         true
     }
@@ -312,11 +329,7 @@ impl Slot {
                     if link.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
                 self.lose(&node, reason);
             }
-            Action::Released(node) => {
-                if let Some(done) = self.releasing.remove(&node) {
-                    done.send(()).ok();
-                }
-            }
+            Action::Released(node) => self.releases.end(&node, timers),
             Action::Unwatch(ticket) => self.watches.unset(ticket),
             Action::Ignored(child) => {
                 tracing::warn!(%path, %child, "a child without a sequence number does not count as a contender");
@@ -345,7 +358,10 @@ impl Slot {
                 self.watches.add_listing(ticket, link.spawn(wire.list_and_watch(ticket, sync)));
             }
             Action::Verify(ticket, name) => drop(link.spawn(wire.verify(ticket, name))),
-            Action::Delete(ticket, name) => drop(link.spawn(wire.delete(ticket, name))),
+            Action::Delete(ticket, name) => {
+                self.releases.deleting(ticket, &name);
+                link.spawn(wire.delete(ticket, name));
+            }
             other => unreachable!("{other:?} is no request"),
         }
     }
@@ -438,6 +454,8 @@ impl Slot {
 mod tests {
     use tokio::sync::mpsc;
     use tokio::sync::oneshot::error::TryRecvError;
+
+    use tokio::sync::oneshot;
 
     use super::*;
     use crate::hold::{Notice, Report};

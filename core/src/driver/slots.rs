@@ -74,6 +74,13 @@ impl Slots {
         }
     }
 
+    /// A caller that released a hold waits no longer.
+    pub(super) fn stop_waiting(&mut self, path: &str, node: &NodeName) {
+        if let Some(slot) = self.all.get_mut(path) {
+            slot.stop_waiting(node);
+        }
+    }
+
     /// Gives a queue an event.
     pub(super) fn tell(&mut self, path: &Arc<str>, event: Event) {
         if let Some(slot) = self.change(path) {

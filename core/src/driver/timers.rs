@@ -18,6 +18,8 @@ pub(super) enum Alarm {
     Connect,
     /// An event that was held back is delivered.
     Tell(Arc<str>, Event),
+    /// The caller that released this node's hold waits no longer.
+    Released(Arc<str>, NodeName),
     /// The hold through this node has lasted for long.
     LongHold(Arc<str>, NodeName),
     /// The heartbeat is due.

@@ -42,18 +42,19 @@ class Acquirable(Generic[_I, _L]):
         """
         return self._acquire(this_task(), _zklock.Patience(blocking, timeout))
 
-    def release(self, wait: bool = True) -> Coroutine[Any, Any, None]:
-        """Undo the calling task's newest acquire of this object. See `Lease.release`.
+    def release(self, wait: bool = True, timeout: float | None = None) -> Coroutine[Any, Any, None]:
+        """Undo the calling task's newest acquire of this object, waiting up to `timeout` seconds.
 
         >>> if await lock.acquire(blocking=False):
         ...     await lock.release()
 
         With `reentrant=False`, undo the object's newest acquire, whoever calls, even a callback or a thread.
 
-        Raises `NotHeld` if there is none.
+        See `Lease.release`. Raises `NotHeld` if there is none.
         """
+        patience = _zklock.ReleasePatience(wait, timeout)
         lease: _L = _zklock.take_newest(self._inner, self._caller())
-        return lease.release(wait)
+        return lease._release(patience)
 
     def hold(self, timeout: float | None = -1) -> Hold[_L]:
         """An asynchronous context manager that acquires within `timeout` seconds, or raises `LockTimeout`.

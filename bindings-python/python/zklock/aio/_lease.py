@@ -36,7 +36,7 @@ class Level(Generic[_I]):
         """
         self._inner.check()
 
-    def release(self, wait: bool = True) -> Coroutine[Any, Any, None]:
+    def release(self, wait: bool = True, timeout: float | None = None) -> Coroutine[Any, Any, None]:
         """Release this level, from any task or thread, once. The last level of a hold frees the lock.
 
         >>> async with lock as lease:
@@ -44,12 +44,20 @@ class Level(Generic[_I]):
 
         Of several leases, release those that were not yet released, the last one first.
 
-        The release has begun when this returns; awaiting it waits until the server has acknowledged it, or
-        not with `wait=False`. It never fails because of the network. Cancelling it does not undo it.
+        The release has begun when this returns; awaiting it waits until the server has acknowledged it, but
+        for no more than `timeout` seconds, and no longer than `remaining` was: half the session time-out at
+        most. It then returns as usual, and the release goes on in the background, as at once with
+        `wait=False`. It never fails because of the network. Cancelling it does not undo it.
 
-        Raises `NotHeld` the second time.
+        If somebody had deleted the lock's node, `state` is `lost` afterwards.
+
+        Raises `NotHeld` the second time, and `BadArgument` for a time-out below zero (but -1 is none), or
+        together with `wait=False`.
         """
-        return outcome(_zklock.start_release(self._inner, wait))
+        return self._release(_zklock.ReleasePatience(wait, timeout))
+
+    def _release(self, patience: _zklock.ReleasePatience) -> Coroutine[Any, Any, None]:
+        return outcome(_zklock.start_release(self._inner, patience))
 
     def __repr__(self) -> str:
         return represent(self._inner)

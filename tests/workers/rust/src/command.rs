@@ -39,6 +39,16 @@ pub(crate) enum Command {
         lease: String,
         owner: Option<String>,
         wait: Option<bool>,
+        timeout: Option<f64>,
+    },
+    Enter {
+        lock: String,
+        scope: String,
+        owner: String,
+    },
+    Leave {
+        scope: String,
+        owner: String,
     },
     Unlock,
     Owned {

@@ -80,6 +80,8 @@ impl World {
             Command::Acquire { owner, .. }
             | Command::Try { owner, .. }
             | Command::Tell { owner, .. }
+            | Command::Enter { owner, .. }
+            | Command::Leave { owner, .. }
             | Command::Cycles { owner, .. } => Some(owner.clone()),
             Command::Release { owner, .. } => owner.clone(),
             _ => None,
@@ -165,14 +167,24 @@ impl World {
             Command::Try { lock, lease, owner, count } => {
                 self.acquire(&lock, &lease, &owner, Patience::Try, count, "busy").await
             }
-            Command::Release { lease, wait, .. } => {
+            Command::Release { lease, wait, timeout, .. } => {
                 let leases = self.leases(&lease)?;
+                let patience = RUST.releasing(wait.unwrap_or(true), timeout)?;
                 let t0 = now();
-                for lease in leases.iter().rev() {
-                    release(lease, wait).await?;
-                }
+                release(&leases, patience).await?;
                 Ok(json!({"event": "released", "t0": t0}))
             }
+            Command::Enter { lock, scope, owner } => {
+                let lock = self.lock(&lock)?;
+                let leases = lock.acquire(self.owner(&owner).0, Patience::Forever, None).await?;
+                let mut line = json!({"event": "entered"});
+                if let Some(first) = leases.first() {
+                    tell(&mut line, first);
+                }
+                self.leases.borrow_mut().insert(scope, leases.into_iter().map(Rc::new).collect());
+                Ok(line)
+            }
+            Command::Leave { scope, .. } => self.leave(&scope).await,
             Command::Unlock => Ok(json!({"event": "unsupported"})),
             Command::Owned { lock, owner } => Ok(match self.lock(&lock)?.owned_by(self.owner(&owner).0)? {
                 Some(owned) => json!({"event": "value", "value": owned}),
@@ -233,9 +245,9 @@ impl World {
                 let (lock, owner) = (self.lock(&lock)?, self.owner(&owner).0);
                 let start = now();
                 for _ in 0..count {
-                    for lease in lock.acquire(owner, Patience::Forever, None).await? {
-                        release(&lease, wait).await?;
-                    }
+                    let leases = lock.acquire(owner, Patience::Forever, None).await?;
+                    let leases: Vec<_> = leases.into_iter().map(Rc::new).collect();
+                    release(&leases, RUST.releasing(wait.unwrap_or(true), None)?).await?;
                 }
                 Ok(json!({"event": "done", "elapsed_ns": now() - start}))
             }
@@ -276,6 +288,17 @@ impl World {
         });
         self.clients.borrow_mut().insert(name, client);
         Ok(json!({"event": "connected", "session": session}))
+    }
+
+    /// Ends what is a scope in other languages. Here a lease that turns out to be lost says so itself.
+    async fn leave(&self, scope: &str) -> Answer {
+        let leases = self.leases.borrow_mut().remove(scope).ok_or_else(|| unknown("scope", scope))?;
+        let remaining = leases.iter().map(|lease| lease.remaining()).max().unwrap_or_default();
+        let t0 = now();
+        release(&leases, Patience::Forever).await?;
+        let lost = leases.iter().find(|lease| lease.loss_reason().is_some());
+        lost.map_or(Ok(()), |lease| lease.check())?;
+        Ok(json!({"event": "left", "t0": t0, "remaining": remaining.as_secs_f64()}))
     }
 
     fn source(&self, client: Option<&str>, hosts: Option<&str>) -> Result<ClientSource, Failure> {
@@ -438,11 +461,20 @@ fn exchange(address: &str, text: &str) -> std::io::Result<String> {
     Ok(reply.trim_end().to_owned())
 }
 
-async fn release(lease: &Lease, wait: Option<bool>) -> Result<(), Error> {
-    match wait {
-        Some(false) => lease.release_in_background(),
-        _ => lease.release().await,
+/// Releases them, the newest first; all are on their way before the first is waited for.
+async fn release(leases: &[Rc<Lease>], patience: Patience) -> Result<(), Error> {
+    let mut releases: Vec<Pin<Box<dyn Future<Output = _>>>> = Vec::new();
+    for lease in leases.iter().rev() {
+        match patience {
+            Patience::Forever => releases.push(Box::pin(lease.release())),
+            Patience::For(time) => releases.push(Box::pin(lease.release_within(time))),
+            Patience::Try => lease.release_in_background()?,
+        }
     }
+    for released in releases {
+        released.await?;
+    }
+    Ok(())
 }
 
 /// One contender that takes the lock again and again, and reports each hold.

@@ -1,0 +1,238 @@
+//! The releases in one lock directory: who waits for them, and whether the lock turns out to have been broken.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::timers::{Alarm, AlarmKey, Timers};
+use crate::queue::{NodeName, Ticket};
+use crate::release::{Judge, Release};
+
+/// A hold that was released, and whose node is not gone yet.
+struct Releasing {
+    /// The caller that waits, and the alarm that ends the wait.
+    waiter: Option<(oneshot::Sender<()>, AlarmKey)>,
+    /// Whom to tell if the node was gone; none once that cannot be known.
+    judge: Option<Judge>,
+    /// Whether a delete was sent.
+    tried: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Releases {
+    by_node: BTreeMap<NodeName, Releasing>,
+    /// The first delete of each node, if it is under way.
+    first_deletes: BTreeMap<Ticket, NodeName>,
+    /// Nodes that somebody deleted while the release was on its way here.
+    deleted: BTreeSet<NodeName>,
+}
+
+impl Releases {
+    /// Whether a release must still come.
+    pub(super) fn awaits_any(&self) -> bool {
+        !self.deleted.is_empty()
+    }
+
+    /// The last lease of a hold was released.
+    pub(super) fn begin(&mut self, path: &Arc<str>, node: &NodeName, release: Release, timers: &mut Timers) {
+        let Release { waiter, judge } = release;
+        let waiter = waiter.map(|waiter| {
+            let end = Alarm::Released(Arc::clone(path), node.clone());
+            (waiter.done, timers.set(waiter.until, end))
+        });
+        self.by_node.insert(node.clone(), Releasing { waiter, judge, tried: false });
+    }
+
+    /// The node of a hold is gone, or will go without the caller.
+    pub(super) fn end(&mut self, node: &NodeName, timers: &mut Timers) {
+        let waiter = self.by_node.remove(node).and_then(|releasing| releasing.waiter);
+        if let Some((done, alarm)) = waiter {
+            timers.cancel(&[alarm]);
+            done.send(()).ok();
+        }
+    }
+
+    /// The caller's time is up; the release goes on.
+    pub(super) fn stop_waiting(&mut self, node: &NodeName) {
+        if let Some(releasing) = self.by_node.get_mut(node) {
+            releasing.waiter = None;
+        }
+    }
+
+    /// A delete is sent. Only the first one of a node can tell that somebody else deleted it: the reply to an earlier
+    /// one may be lost.
+    pub(super) fn deleting(&mut self, ticket: Ticket, node: &NodeName) {
+        let Some(releasing) = self.by_node.get_mut(node) else { return };
+        if std::mem::replace(&mut releasing.tried, true) {
+            releasing.judge = None;
+        } else {
+            self.first_deletes.insert(ticket, node.clone());
+        }
+    }
+
+    /// The outcome of a delete. `missing`: the node did not exist, though the session and its term did.
+    pub(super) fn judge(&mut self, ticket: Ticket, missing: bool) {
+        let Some(node) = self.first_deletes.remove(&ticket) else { return };
+        let judge = self.by_node.get_mut(&node).and_then(|releasing| releasing.judge.take());
+        if let Some(judge) = judge.filter(|_| missing) {
+            judge.broken(node.as_str());
+        }
+    }
+
+    /// Somebody deleted the node of a hold whose release is on its way here.
+    pub(super) fn node_deleted(&mut self, node: &NodeName) {
+        self.deleted.insert(node.clone());
+    }
+
+    /// The release of a hold that was lost before it came.
+    pub(super) fn came_late(&mut self, node: &NodeName, release: &Release) {
+        if self.deleted.remove(node)
+            && let Some(judge) = &release.judge
+        {
+            judge.broken(node.as_str());
+        }
+    }
+
+    /// The session is over, and what was sent in it says nothing any more.
+    pub(super) fn end_session(&mut self) {
+        self.first_deletes.clear();
+        for releasing in self.by_node.values_mut() {
+            releasing.judge = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::meter::Meter;
+    use crate::path::Place;
+    use crate::release::{Level, Releaser};
+
+    const LIMIT: Duration = Duration::from_millis(20);
+
+    struct Fixture {
+        path: Arc<str>,
+        node: NodeName,
+        releases: Releases,
+        timers: Timers,
+        meter: Arc<Meter>,
+        level: Arc<Level>,
+        released: oneshot::Receiver<()>,
+    }
+
+    impl Fixture {
+        /// A hold that was released by a caller that waits.
+        fn new() -> Self {
+            let mut fixture = Self::on_its_way().0;
+            let (done, released) = oneshot::channel();
+            let release = fixture.release(done);
+            let Fixture { path, node, releases, timers, .. } = &mut fixture;
+            releases.begin(path, node, release, timers);
+            Self { released, ..fixture }
+        }
+
+        /// The same, while the driver has not been told.
+        fn on_its_way() -> (Self, Release) {
+            let (done, released) = oneshot::channel();
+            let fixture = Self {
+                path: "/lock".into(),
+                node: NodeName::parse("lock-0000000001").unwrap(),
+                releases: Releases::default(),
+                timers: Timers::default(),
+                meter: Arc::default(),
+                level: Arc::default(),
+                released,
+            };
+            let release = fixture.release(done);
+            (fixture, release)
+        }
+
+        fn release(&self, done: oneshot::Sender<()>) -> Release {
+            let place = Place::new("", &self.path, "").unwrap();
+            let (meter, level) = (Arc::clone(&self.meter), Arc::clone(&self.level));
+            let waiter = Releaser { done, until: Instant::now() + LIMIT };
+            Release { waiter: Some(waiter), judge: Some(Judge { place, meter, level }) }
+        }
+
+        fn delete(&mut self, ticket: u64, missing: bool) {
+            self.releases.deleting(Ticket(ticket), &self.node);
+            self.releases.judge(Ticket(ticket), missing);
+        }
+
+        fn losses(&self) -> u64 {
+            self.meter.snapshot(None).losses
+        }
+    }
+
+    #[tokio::test]
+    async fn a_caller_waits_until_the_moment_that_it_named() {
+        let began = Instant::now();
+        let mut fixture = Fixture::new();
+        assert!(fixture.timers.due().is_none());
+        fixture.timers.next().await;
+        assert!(began.elapsed() >= LIMIT);
+        let Some(Alarm::Released(_, node)) = fixture.timers.due() else { panic!("no alarm") };
+        assert!(fixture.released.try_recv() == Err(oneshot::error::TryRecvError::Empty));
+        fixture.releases.stop_waiting(&node);
+        assert!(fixture.released.try_recv() == Err(oneshot::error::TryRecvError::Closed));
+        // What comes later finds out nevertheless.
+        fixture.delete(1, true);
+        assert!(fixture.level.is_broken());
+    }
+
+    #[tokio::test]
+    async fn the_alarm_goes_with_the_node() {
+        let mut fixture = Fixture::new();
+        fixture.releases.end(&fixture.node, &mut fixture.timers);
+        assert_eq!(fixture.released.try_recv(), Ok(()));
+        tokio::time::sleep(LIMIT).await;
+        assert!(fixture.timers.due().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_node_that_the_first_delete_does_not_find_was_broken() {
+        let mut fixture = Fixture::new();
+        fixture.delete(1, true);
+        assert!(fixture.level.is_broken());
+        assert_eq!(fixture.losses(), 1);
+        fixture.delete(2, true);
+        assert_eq!(fixture.losses(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_second_delete_tells_nothing() {
+        let mut fixture = Fixture::new();
+        fixture.delete(1, false);
+        fixture.delete(2, true);
+        assert!(!fixture.level.is_broken());
+        assert_eq!(fixture.losses(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_delete_of_a_session_that_is_over_tells_nothing() {
+        let mut fixture = Fixture::new();
+        fixture.releases.deleting(Ticket(1), &fixture.node);
+        fixture.releases.end_session();
+        fixture.releases.judge(Ticket(1), true);
+        assert!(!fixture.level.is_broken());
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_deleted_while_the_release_is_on_its_way_was_broken() {
+        let (mut fixture, release) = Fixture::on_its_way();
+        fixture.releases.node_deleted(&fixture.node);
+        assert!(fixture.releases.awaits_any());
+        fixture.releases.came_late(&fixture.node, &release);
+        assert!(fixture.level.is_broken() && !fixture.releases.awaits_any());
+        // One that was lost for another reason, and told so, was not.
+        let (mut fixture, release) = Fixture::on_its_way();
+        fixture.releases.came_late(&fixture.node, &release);
+        assert!(!fixture.level.is_broken());
+    }
+}

@@ -1,0 +1,102 @@
+//! The end of a hold: what a lease tells the driver when it is released, and what the driver tells the lease.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::meter::Meter;
+use crate::path::Place;
+
+/// One level of a hold, as its lease and those that wait for its loss see it, and in the end the driver.
+#[derive(Debug, Default)]
+pub(crate) struct Level(AtomicU8);
+
+const OPEN: u8 = 0;
+/// Released while the lock was held.
+const RELEASED: u8 = 1;
+/// Released after the lock was lost.
+const LOST: u8 = 2;
+/// Released while the lock seemed to be held; somebody had deleted the node.
+const BROKEN: u8 = 3;
+
+impl Level {
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.load(Ordering::Acquire) == OPEN
+    }
+
+    /// Ends the level. Returns false if it was over before.
+    pub(crate) fn end(&self) -> bool {
+        self.0.compare_exchange(OPEN, RELEASED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Whether it was released while the lock was held: what happens to the lock later is no concern of its lease.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.0.load(Ordering::Acquire), RELEASED | BROKEN)
+    }
+
+    /// The lock was lost before the level ended.
+    pub(crate) fn end_lost(&self) {
+        self.0.store(LOST, Ordering::Release);
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.0.load(Ordering::Acquire) == BROKEN
+    }
+}
+
+/// How the driver is to end a hold whose last level was released.
+pub(crate) struct Release {
+    /// The caller that waits for the end of the node, if one does.
+    pub(crate) waiter: Option<Releaser>,
+    /// Whom to tell if the node turns out to be gone already. None for a claim that does not count as a hold.
+    pub(crate) judge: Option<Judge>,
+}
+
+/// A caller that waits until a node is deleted.
+pub(crate) struct Releaser {
+    /// Told when the node is deleted; dropped when nothing is left to wait for.
+    pub(crate) done: oneshot::Sender<()>,
+    /// For how long it waits.
+    pub(crate) until: Instant,
+}
+
+/// Who is told that a lock was broken: that its node was gone when it was released (rule 12).
+pub(crate) struct Judge {
+    pub(crate) place: Place,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) level: Arc<Level>,
+}
+
+impl Judge {
+    /// Counts, logs and tells the lease that somebody deleted the node while the lock was held.
+    pub(crate) fn broken(&self, node: &str) {
+        // Counted before anyone is told.
+        self.meter.lost();
+        self.level.0.store(BROKEN, Ordering::Release);
+        let path = self.place.path();
+        tracing::warn!(%path, %node, "lock lost: its node was gone when it was released; somebody had deleted it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_ends_once() {
+        let level = Level::default();
+        assert!(level.is_open() && !level.is_over());
+        assert!(level.end() && !level.end());
+        assert!(!level.is_open() && level.is_over() && !level.is_broken());
+    }
+
+    #[test]
+    fn a_level_that_ends_after_the_loss_belongs_to_the_loss() {
+        let level = Level::default();
+        assert!(level.end());
+        level.end_lost();
+        assert!(!level.is_open() && !level.is_over());
+    }
+}

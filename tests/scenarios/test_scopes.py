@@ -1,0 +1,168 @@
+"""How scopes and releases end: in time while the server is silent, and with the news of a broken lock."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import Start, eventually, line_up, seconds, user
+from harness.worker import Line, Pending, Worker
+
+T = 4.0
+LATE = 0.2
+"""How much later than promised a call may return."""
+
+BREAKS = 25
+"""How often the lock is broken, 0 to 200 ms after its grant."""
+
+
+def ends_in_time(leaving: Pending) -> Line:
+    """The scope ends without an error, no later than the term that it had left, and no earlier."""
+    line = leaving.expect("left")
+    took = seconds(line, line["t0"])
+    assert 0.3 < line["remaining"] <= T / 2
+    assert line["remaining"] - LATE <= took <= line["remaining"] + LATE
+    return line
+
+
+def test_s270_a_scope_is_left_while_the_server_is_silent(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, proxy.hosts, path, session_timeout=T)
+    worker.enter()
+    # Behind a heartbeat: enough of the term is left to wait for.
+    time.sleep(0.8)
+    proxy.black_hole()
+    time.sleep(0.3)
+    ends_in_time(worker.leave())
+    assert len(observer.queue(path)) == 1
+    proxy.heal()
+    observer.wait_queue(path, 0)
+    worker.hold("again")
+    worker.release("again")
+
+
+def test_s271_a_multilock_s_scope_is_left_while_the_server_is_silent(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, proxy.hosts, f"{path}/0", session_timeout=T)
+    members = [f"m{number}" for number in range(4)]
+    for number, member in enumerate(members):
+        worker.lock(f"{path}/{number}", lock=member)
+    worker.multi(members)
+    worker.enter(lock="multi")
+    proxy.black_hole()
+    time.sleep(0.3)
+    ends_in_time(worker.leave())
+    proxy.heal()
+    for number in range(len(members)):
+        observer.wait_queue(f"{path}/{number}", 0)
+
+
+def test_s272_a_release_waits_no_longer_than_its_time_out(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, proxy.hosts, path, session_timeout=T)
+    worker.hold()
+    proxy.black_hole()
+    line = worker.release(timeout=0.3)
+    assert 0.3 - LATE / 10 <= seconds(line, line["t0"]) <= 0.3 + LATE
+    assert len(observer.queue(path)) == 1
+    proxy.heal()
+    observer.wait_queue(path, 0)
+    # What can be acknowledged in time is.
+    worker.hold("again")
+    worker.release("again", timeout=5)
+    assert observer.queue(path) == []
+
+
+@pytest.mark.parametrize("option", [{"timeout": -5}, {"wait": False, "timeout": 1}])
+def test_s273_a_release_refuses_a_bad_time_out(
+    surface: str, option: Line, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, server.hosts, path)
+    worker.hold()
+    asked = worker.send("release", lease="l", owner="a", **option)
+    assert asked.error().code == "BAD_ARGUMENT"
+    assert worker.check().expect("value")["value"] == "held"
+    assert len(observer.queue(path)) == 1
+    worker.release()
+    assert observer.queue(path) == []
+
+
+def breaks(observer: Observer, path: str, worker: Worker, after: float) -> Pending:
+    """A scope whose lock is broken so long after the grant, and that ends then."""
+    entered = worker.enter()
+    time.sleep(max(0.0, after - (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - int(entered["t"])) / 1e9))
+    observer.delete(entered["node"])
+    return worker.leave()
+
+
+def test_s274_a_scope_tells_that_its_lock_was_broken(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    holder, other = (user(start, surface, server.hosts, path) for _ in range(2))
+    told = 0
+    for turn in range(BREAKS):
+        holder.enter()
+        (waiting,) = line_up(observer, path, [other])
+        node = observer.queue(path)[0]
+        time.sleep(0.2 * turn / BREAKS)
+        observer.delete(f"{path}/{node}")
+        waiting.expect("acquired")
+        told += holder.leave().error().code == "LOCK_LOST"
+        other.release()
+    assert told == BREAKS
+    for turn in range(BREAKS):
+        told += breaks(observer, path, holder, 0.2 * turn / BREAKS).error().code == "LOCK_LOST"
+    assert told == 2 * BREAKS
+    assert holder.call("stats", client="c")["value"]["losses"] == 2 * BREAKS
+    assert other.call("stats", client="c")["value"]["losses"] == 0
+    assert observer.queue(path) == []
+
+
+def test_s275_a_release_of_a_broken_lock_returns(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, server.hosts, path)
+    for turn in range(5):
+        lease = f"l{turn}"
+        node = worker.hold(lease)["node"]
+        observer.delete(node)
+        worker.release(lease)
+        assert worker.call("state", lease=lease)["value"] == "lost"
+        assert worker.check(lease).error().code == "LOCK_LOST"
+    assert worker.call("stats", client="c")["value"]["losses"] == 5
+    assert not worker.lost, "on_lost is silent after a release"
+
+
+def test_s276_a_lost_reply_to_the_delete_is_no_broken_lock(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    worker = user(start, surface, proxy.hosts, path)
+    worker.enter()
+    drop = proxy.drop_reply("delete")
+    worker.leave().expect("left")
+    drop.wait()
+    assert worker.call("stats", client="c")["value"]["losses"] == 0
+    assert observer.queue(path) == []
+
+
+def test_s277_the_loss_of_a_lock_is_no_news_for_a_released_level(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, server.hosts, path)
+    worker.hold("outer")
+    node = worker.hold("inner")["node"]
+    worker.release("inner")
+    observer.delete(node)
+    eventually(lambda: "outer" in worker.lost, "the loss of the outer level is reported")
+    # Those that are told are told together.
+    time.sleep(0.1)
+    assert worker.lost == {"outer"}
+    assert worker.call("state", lease="inner")["value"] == "released"
