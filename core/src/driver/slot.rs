@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::link::Link;
 use super::refusals::{refused, timed_out};
 use super::releases::Releases;
-use super::timers::{Alarm, Timers};
+use super::timers::{Alarm, AlarmKey, Timers};
 use super::waiters::{Waiter, Waiters};
 use super::watches::Watches;
 use crate::backoff::Backoff;
@@ -25,11 +25,18 @@ use crate::release::Release;
 /// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
 const LONG_HOLD: Duration = Duration::from_millis(200);
 
+/// A hold that the driver granted.
+struct Holder {
+    holds: Weak<Holds>,
+    /// Goes off when it has lasted for long.
+    long: AlarmKey,
+}
+
 pub(super) struct Slot {
     queue: Queue,
     waiters: Waiters,
     /// By node.
-    holders: BTreeMap<NodeName, Weak<Holds>>,
+    holders: BTreeMap<NodeName, Holder>,
     releases: Releases,
     /// Nodes of waiters that were asked to give up the lock before they had it.
     revoked: BTreeSet<NodeName>,
@@ -192,9 +199,11 @@ impl Slot {
         timers: &mut Timers,
     ) {
         // A hold that was lost has nothing left to release; dropping the waiter says so.
-        if self.holders.remove(node).is_none() {
+        let Some(holder) = self.holders.remove(node) else {
             return self.releases.came_late(node, &release);
-        }
+        };
+        // Short holds are many, and their alarms would be too.
+        timers.cancel(&[holder.long]);
         self.releases.begin(path, node, release, timers);
         self.hear(Event::Release(node.clone()));
     }
@@ -240,8 +249,8 @@ impl Slot {
 
     /// The hold through a node is lost. Returns whether there was one.
     fn lose(&mut self, node: &NodeName, reason: LossReason) -> bool {
-        let Some(holds) = self.holders.remove(node) else { return false };
-        let known = holds.upgrade().is_some_and(|holds| holds.lose(node, reason));
+        let Some(holder) = self.holders.remove(node) else { return false };
+        let known = holder.holds.upgrade().is_some_and(|holds| holds.lose(node, reason));
         if !known && reason == LossReason::NodeDeleted {
             self.releases.node_deleted(node);
         }
@@ -257,7 +266,7 @@ impl Slot {
 
     /// The owner of a node of ours is asked to give up the lock; if it is still waiting, it is told when it holds.
     pub(super) fn revoked(&mut self, node: NodeName) {
-        let holds = self.holders.get(&node).and_then(Weak::upgrade);
+        let holds = self.holders.get(&node).and_then(|holder| holder.holds.upgrade());
         if holds.is_some_and(|holds| holds.revoke(&node)) {
             return;
         }
@@ -269,8 +278,8 @@ impl Slot {
 
     /// The holders are disconnected from the server, or connected again.
     pub(super) fn suspend(&self, suspended: bool) {
-        for (node, holds) in &self.holders {
-            if let Some(holds) = holds.upgrade() {
+        for (node, holder) in &self.holders {
+            if let Some(holds) = holder.holds.upgrade() {
                 holds.suspend(node, suspended);
             }
         }
@@ -327,6 +336,9 @@ impl Slot {
             Action::NodeLost(node) => {
                 let reason =
                     if link.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
+                if let Some(holder) = self.holders.get(&node) {
+                    timers.cancel(&[holder.long]);
+                }
                 self.lose(&node, reason);
             }
             Action::Released(node) => self.releases.end(&node, timers),
@@ -381,9 +393,9 @@ impl Slot {
             // The queue grants only while the term of a session runs.
             term: link.term().map(Arc::clone).unwrap_or_default(),
         };
-        self.holders.insert(node.clone(), Arc::downgrade(&holds));
         let long = Alarm::LongHold(Arc::clone(holds.place.full()), node.clone());
-        timers.set(Instant::now() + LONG_HOLD, long);
+        let long = timers.set(Instant::now() + LONG_HOLD, long);
+        self.holders.insert(node.clone(), Holder { holds: Arc::downgrade(&holds), long });
         let lease = holds.grant(claim, grant);
         if self.revoked.remove(node) {
             holds.revoke(node);
@@ -452,10 +464,8 @@ impl Slot {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::mpsc;
     use tokio::sync::oneshot::error::TryRecvError;
-
-    use tokio::sync::oneshot;
+    use tokio::sync::{mpsc, oneshot};
 
     use super::*;
     use crate::hold::{Notice, Report};
@@ -484,15 +494,24 @@ mod tests {
         Link::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender)
     }
 
-    #[tokio::test(flavor = "current_thread")]
-    async fn an_owner_s_other_waiters_go_on_waiting_when_the_term_ends_before_they_re_enter() {
+    /// A slot that has granted the first of the joins of one owner, numbered from 1.
+    struct Granted {
+        slot: Slot,
+        link: Link,
+        timers: Timers,
+        path: Arc<str>,
+        node: NodeName,
+        outcomes: Vec<oneshot::Receiver<Result<Lease>>>,
+    }
+
+    fn granted(joins: u64) -> Granted {
         let (mut link, mut timers) = (link(), Timers::default());
         let place = Place::new("", "/l", "").unwrap();
         let path = Arc::clone(place.full());
         let holds = Arc::new(Holds::new(place, Origin::new(), Arc::default(), Arc::new(Nobody)));
         let mut slot = Slot::new(&path, Ticket::default(), &link, false);
         let owner = Owner::new();
-        let join = |slot: &mut Slot, join| {
+        let join = |join| {
             let (reply, outcome) = oneshot::channel();
             let claim = Claim::new(owner, Kind::Exclusive, None);
             let (holds, naming) = (Arc::clone(&holds), Naming::Curator);
@@ -501,8 +520,7 @@ mod tests {
             slot.join(Waiter { attempt, alarms: Vec::new() });
             outcome
         };
-        let mut first = join(&mut slot, JoinId(1));
-        let mut other = join(&mut slot, JoinId(2));
+        let outcomes = (1..=joins).map(JoinId).map(join).collect();
         for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
             slot.hear(event);
         }
@@ -513,8 +531,28 @@ mod tests {
         };
         let node = format!("{prefix}0000000001");
         slot.hear(Event::Created(create, Outcome::Done((node.clone(), 1))));
-        slot.hear(Event::Listed(listing, Outcome::Done(vec![node])));
+        slot.hear(Event::Listed(listing, Outcome::Done(vec![node.clone()])));
         slot.settle(&path, &mut link, &mut timers);
+        let node = NodeName::parse(&node).unwrap();
+        Granted { slot, link, timers, path, node, outcomes }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn the_alarm_of_a_hold_goes_with_it() {
+        let Granted { mut slot, mut timers, path, node, .. } = granted(1);
+        assert_eq!(timers.len(), 1);
+        slot.release(&path, &node, Release { waiter: None, judge: None }, &mut timers);
+        assert_eq!(timers.len(), 0);
+        let Granted { mut slot, mut link, mut timers, path, node, .. } = granted(1);
+        slot.hear(Event::Missing(node));
+        slot.settle(&path, &mut link, &mut timers);
+        assert_eq!(timers.len(), 0);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn an_owner_s_other_waiters_go_on_waiting_when_the_term_ends_before_they_re_enter() {
+        let Granted { slot, mut outcomes, .. } = granted(2);
+        let (mut other, mut first) = (outcomes.remove(1), outcomes.remove(0));
         assert!(first.try_recv().is_ok(), "it was granted the lock");
         assert_eq!(other.try_recv().err(), Some(TryRecvError::Empty), "it was told something");
         assert!(slot.is_waiting(JoinId(2)), "its turn comes when the first hold is released");

@@ -58,6 +58,12 @@ impl Timers {
         }
     }
 
+    /// How many alarms are set.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.alarms.len()
+    }
+
     /// Waits until an alarm is due. Cancel safe.
     pub(super) async fn next(&self) {
         match self.alarms.first_key_value() {
