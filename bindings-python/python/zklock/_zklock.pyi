@@ -26,6 +26,7 @@ __all__ = [
     "Owner",
     "Patience",
     "Pending",
+    "ReleasePatience",
     "ReadWriteLock",
     "Semaphore",
     "Stats",
