@@ -122,7 +122,7 @@ export class Lease {
   }
 
   /**
-   * For how many ms no one else can get the lock, whatever happens; 0 once the lease is lost or released. This time
+   * For how many ms no one else can get the lock, unless it is broken; 0 once the lease is lost or released. This time
    * ends half the session time-out after the last write that the server acknowledged, and grows while the server
    * answers. Sends nothing.
    */

@@ -23,8 +23,10 @@ pub(crate) struct Contender {
     reader: bool,
     /// The ZooKeeper session that owns the node.
     session_id: i64,
-    /// The zxid that created its node: the fencing token of its lease, now or when it is granted. Except
-    /// after a downgrade: the reader has a node of its own, but its lease keeps the writer's token.
+    /// The zxid that created its node.
+    ///
+    /// It is the fencing token of its lease, now or when it is granted; except after a downgrade: the
+    /// reader has a node of its own, but its lease keeps the writer's token.
     fencing_token: i64,
     /// The name of its host; None, like everything that follows, if the node is not zklock's.
     host: Option<String>,

@@ -74,7 +74,7 @@ impl Lease {
         self.0.state().as_str()
     }
 
-    /// For how many seconds no one else can get the lock, whatever happens; 0 if lost or released.
+    /// For how many seconds no one else can get the lock, unless it is broken; 0 if lost or released.
     ///
     /// It runs out half the session time-out after the last write that the server acknowledged, and is
     /// extended while the server answers. Sends nothing.

@@ -183,7 +183,7 @@ impl Lease {
         }
     }
 
-    /// For how long no one else can get the lock, whatever happens: the rest of the term. It ends half the session
+    /// For how long no one else can get the lock, unless it is broken: the rest of the term. It ends half the session
     /// time-out after the last write that the server acknowledged, and is extended by heartbeats while the server
     /// answers. Zero for a lease that is lost or released. Sends nothing.
     #[must_use]

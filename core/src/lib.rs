@@ -7,8 +7,8 @@
 //! Everything runs on the library's own thread, so the futures may be awaited on any executor.
 //!
 //! # When not to use it
-//! Within one process `std::sync::Mutex` is a million times faster. If a lock guards a resource that can check
-//! a token, pass it [`Lease::fencing_token`]: a process that was paused cannot know that it lost the lock.
+//! Within one process use `std::sync::Mutex`: it asks no server. If a lock guards a resource that can check a token,
+//! pass it [`Lease::fencing_token`]: a process that was paused cannot know that it lost the lock.
 //!
 //! # Statistics and events
 //! [`Client::stats`] counts what a client does. Events go to `tracing`, with targets that begin with `zklock`: the

@@ -234,7 +234,7 @@ class Lease(Level):
 
     @property
     def remaining(self) -> float:
-        """For how many seconds no one else can get the lock, whatever happens; 0 if lost or released.
+        """For how many seconds no one else can get the lock, unless it is broken; 0 if lost or released.
 
         It runs out half the session time-out after the last write that the server acknowledged, and is
         extended while the server answers. Sends nothing.
@@ -336,8 +336,10 @@ class Contender:
 
     @property
     def fencing_token(self) -> int:
-        """The zxid that created its node: the fencing token of its lease, now or when it is granted. Except
-        after a downgrade: the reader has a node of its own, but its lease keeps the writer's token.
+        """The zxid that created its node.
+
+        It is the fencing token of its lease, now or when it is granted; except after a downgrade: the
+        reader has a node of its own, but its lease keeps the writer's token.
         """
 
     @property
