@@ -115,6 +115,25 @@ fn a_downgrade_under_the_names_of_kazoo() {
     play(Scene { naming: Naming::Kazoo, ..DOWNGRADE }, 4_000);
 }
 
+/// The writer's node goes while the reader is on its way into its place, before somebody else's.
+#[test]
+fn a_downgrade_and_an_operator() {
+    let budget = Budget { joins: 1, reads_too: 1, enters: 1, deletions: 1, ..NOTHING };
+    play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 1_000);
+}
+
+#[test]
+fn a_downgrade_before_a_writer_of_another_client_and_an_operator() {
+    play(Scene { budget: Budget { deletions: 1, ..DOWNGRADE.budget }, ..DOWNGRADE }, 4_000);
+}
+
+#[test]
+#[ignore = "takes a minute in a release build"]
+fn a_downgrade_with_an_operator_and_a_cut() {
+    let budget = Budget { joins: 1, reads_too: 1, enters: 1, deletions: 1, cuts: 1, ..NOTHING };
+    play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 20_000);
+}
+
 #[test]
 fn both_halves_at_once() {
     play(Scene::read_write(1, 1, Budget { boths: 1, joins: 1, leaves: 1, ..NOTHING }), 4_000);

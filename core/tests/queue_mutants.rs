@@ -15,6 +15,7 @@ const OUT_OF_PLACE: &[&str] = &["and not in the writer's place"];
 const DISPLACED: &[&str] = &["and not in the writer's place", "of its own"];
 const BEHIND_ANOTHER: &[&str] = &["of somebody else"];
 const BEHIND_SOMEBODY: &[&str] = &[", behind"];
+const HELD_AT_ONCE: &[&str] = &["are held at once"];
 const WITHOUT_A_NODE: &[&str] = &["which was deleted while it waited"];
 const WITHOUT_A_TERM: &[&str] = &["without a term"];
 const LEFT: &[&str] = &["nodes are left"];
@@ -34,6 +35,10 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
         Mutant::Curator498 => (Scene::new(1, 0, Budget { enters: 0, ..replaced }), UNOWNED),
         Mutant::Curator621 => (downgrade, OUT_OF_PLACE),
         Mutant::DowngradeDoesNotBlock => (downgrade, DISPLACED),
+        Mutant::UncheckedPlace => {
+            let budget = Budget { joins: 1, reads_too: 1, enters: 1, deletions: 1, ..NOTHING };
+            (Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, HELD_AT_ONCE)
+        }
         Mutant::MissingSync | Mutant::TornPair => (Scene::new(1, 0, left), LEFT),
         Mutant::LeaveWithoutDelete => {
             (Scene::new(1, 1, Budget { joins: 1, enters: 1, leaves: 1, ..NOTHING }), LEFT)
@@ -59,7 +64,11 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
 #[test]
 #[allow(clippy::print_stdout, reason = "tells how each was caught")]
 fn every_mutant_is_caught() {
-    assert_eq!(Mutant::ALL.len(), Mutant::TornPair as usize + 1, "the list ends with the last one there is");
+    assert_eq!(
+        Mutant::ALL.len(),
+        Mutant::UncheckedPlace as usize + 1,
+        "the list ends with the last one there is"
+    );
     let mut survivors = Vec::new();
     for mutant in Mutant::ALL {
         let (scene, harms) = scene(mutant);

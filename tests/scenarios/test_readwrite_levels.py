@@ -168,11 +168,12 @@ def test_s68_session_lost_while_downgrading(
 def test_s70_lost_reply_to_a_downgrade(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    owner = readwriter(start, surface, proxy.hosts, path)
+    # A term so long that no heartbeat, which is a transaction too, comes in between.
+    owner = readwriter(start, surface, proxy.hosts, path, session_timeout=60)
     reader, writer = (readwriter(start, surface, server.hosts, path) for _ in range(2))
     written = owner.hold("write", lock="w")
     reading, writing = queue_up(observer, path, [(reader, "r"), (writer, "w")])
-    dropped = proxy.drop_reply("create2")
+    dropped = proxy.drop_reply("multi")
     asked = owner.acquire("read", lock="r")
     dropped.wait()
     read = asked.expect("acquired")
@@ -187,4 +188,55 @@ def test_s70_lost_reply_to_a_downgrade(
     writing.expect("acquired")
     writer.release()
     clean(owner, reader, writer, at_least=4)
+    assert observer.queue(path) == []
+
+
+def test_s285_a_downgrade_and_an_operator(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    owner = readwriter(start, surface, proxy.hosts, path)
+    writer = readwriter(start, surface, server.hosts, path)
+    written = owner.hold("write", lock="w")
+    # Before it watches its node: it does not learn that an operator deletes it.
+    proxy.black_hole("up")
+    reading = owner.acquire("read", lock="r")
+    observer.delete(written["node"])
+    owner.presume_lost("write")
+    writer.hold(lock="w")
+    proxy.heal()
+    # The writer's node is gone, so no reader can take its place: it queues behind the one that holds now.
+    await_loss(owner, "write")
+    observer.wait_queue(path, 2)
+    assert not reading.done
+    writer.release()
+    assert "__READ__" in reading.expect("acquired")["node"]
+    for lease in ("read", "write"):
+        owner.release(lease)
+    clean(owner, writer, at_least=3)
+    assert observer.queue(path) == []
+
+
+def test_s286_a_downgrade_without_the_right_to_read(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    owner = start(surface)
+    owner.connect(server.hosts, acl="world:anyone:cdwa")
+    for lock, kind in (("r", "read"), ("w", "write")):
+        owner.lock(path, lock=lock, kind=kind)
+    writer = readwriter(start, surface, server.hosts, path)
+    written = owner.hold("write", lock="w")
+    # The server does not check a node that may not be read.
+    read = owner.hold("read", lock="r")
+    assert read["token"] == written["token"]
+    assert read["node"][-10:] == written["node"][-10:]
+    owner.release("write")
+    observer.wait_gone(written["node"])
+    # A try only lists; a waiter would have to watch the node.
+    assert writer.try_acquire("t", lock="w")["event"] == "busy"
+    owner.release("read")
+    writer.hold("w", lock="w")
+    writer.release("w")
+    clean(owner, writer, at_least=3)
     assert observer.queue(path) == []

@@ -360,9 +360,12 @@ impl Slot {
                 let data = self.waiters.get(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
                 link.spawn(wire.create(ticket, prefix, data));
             }
-            Action::CreateInPlace(ticket, join, name) => {
+            Action::CreateInPlace(ticket, join, name, check) => {
                 let data = self.waiters.get(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
-                link.spawn(wire.create_in_place(ticket, name, data));
+                match check {
+                    Some(writer) => drop(link.spawn(wire.create_beside(ticket, writer, name, data))),
+                    None => drop(link.spawn(wire.create_in_place(ticket, name, data))),
+                }
             }
             Action::MakeParents(ticket) => drop(link.spawn(wire.make_parents(ticket))),
             Action::List { ticket, sync } => drop(link.spawn(wire.list(ticket, sync))),

@@ -70,6 +70,45 @@ impl Wire {
         self.report(Event::Created(ticket, outcome));
     }
 
+    /// Creates a node in the place of a writer's, in one transaction with a check that the writer's exists. Whose the new
+    /// one is tells its Stat, which is requested in the same flight: the transaction's own Stat is invalid before 3.7.2
+    /// and 3.8.2 (ZOOKEEPER-4026).
+    pub(super) async fn create_beside(self, ticket: Ticket, writer: NodeName, name: String, data: Vec<u8>) {
+        use zk::MultiWriteError::{OperationFailed, RequestFailed};
+        let options = CreateMode::Ephemeral.with_acls(Acls::new(&self.acl));
+        let (node, sent) = (self.child(&name), Moment::now());
+        let mut multi = self.client.ask(RequestKind::Create).new_multi_writer();
+        let added = multi.add_check_version(&self.child(writer.as_str()), ANY_VERSION);
+        if let Err(error) = added.and_then(|()| multi.add_create(&node, &data, &options)) {
+            return self.report(Event::Created(ticket, failed(&error)));
+        }
+        let committed = multi.commit();
+        let found = self.client.ask(RequestKind::Verify).check_stat(&node);
+        let (committed, found) = (committed.await, found.await);
+        if matches!(verdict(&committed), Verdict::Over) {
+            self.report_end();
+        }
+        let outcome = match (committed, found) {
+            (Ok(_), Ok(Some(stat))) if self.owns(&stat) => {
+                self.term.prove(sent, self.connection);
+                Outcome::Done((name, stat.czxid))
+            }
+            // It is ours, from an attempt whose reply was lost.
+            (Err(OperationFailed { source: zk::Error::NodeExists, .. }), Ok(Some(stat)))
+                if stat.ephemeral_owner == self.client.session_id() =>
+            {
+                Outcome::Done((name, stat.czxid))
+            }
+            // What became of it is not known: a listing tells.
+            (Ok(_) | Err(OperationFailed { source: zk::Error::NodeExists, .. }), _) => Outcome::Lost,
+            (Err(OperationFailed { index: 0, source: zk::Error::NoAuth }), _) => {
+                return self.report(Event::CheckForbidden(ticket));
+            }
+            (Err(OperationFailed { source, .. } | RequestFailed { source }), _) => failed(&source),
+        };
+        self.report(Event::Created(ticket, outcome));
+    }
+
     pub(super) async fn create_in_place(self, ticket: Ticket, name: String, data: Vec<u8>) {
         let options = CreateMode::Ephemeral.with_acls(Acls::new(&self.acl));
         let sent = Moment::now();

@@ -8,9 +8,11 @@ use super::name::NodeName;
 pub enum Action {
     /// Create an ephemeral sequential node for a contender, with this name before the sequence number.
     Create(Ticket, JoinId, String),
-    /// Create an ephemeral node with exactly this name for a contender. If it exists already and is this session's, that
-    /// is success; if it is not, the outcome is lost.
-    CreateInPlace(Ticket, JoinId, String),
+    /// Create an ephemeral node with exactly this name for a contender, if given in one transaction with a check that
+    /// this writer's node exists: without that, the outcome is `NoNode`, and `Event::CheckForbidden` if the session may
+    /// not make the check. If the node exists already and is this session's, that is success; if it is not, the outcome
+    /// is lost.
+    CreateInPlace(Ticket, JoinId, String, Option<NodeName>),
     /// Create the lock directory and its parents.
     MakeParents(Ticket),
     /// List the lock directory; with `sync`, after a sync on the same connection.

@@ -80,6 +80,9 @@ pub enum Event {
     LookAgain,
     /// The outcome of `Action::Create`: the node's name and czxid.
     Created(Ticket, Outcome<(String, i64)>),
+    /// The outcome of `Action::CreateInPlace`, if the session has no right to check the writer's node. Nothing was
+    /// created.
+    CheckForbidden(Ticket),
     /// The outcome of `Action::MakeParents`.
     ParentsMade(Ticket, Outcome<()>),
     /// The outcome of `Action::List`: the children's names.

@@ -49,7 +49,8 @@ impl World {
         if node.gone.is_some() {
             return Err(format!("{who}, which it had deleted itself"));
         }
-        // An operator deleted the writer: the grant comes too late, and the reader will find out.
+        // An operator deleted the writer, and no check was possible: the grant comes too late, and the reader will find
+        // out.
         if in_place && self.is_deleted(&hold.node) {
             return Ok(());
         }
@@ -116,8 +117,12 @@ impl World {
         Ok(())
     }
 
-    /// Whether an operator deleted a node, or the node of the writer whose place it took.
+    /// Whether an operator deleted a node; or, if it may have been created without a check, the node of the writer whose
+    /// place it took.
     fn is_deleted(&self, name: &NodeName) -> bool {
+        if !self.server.reading_was_forbidden {
+            return self.server.nodes.get(name.as_str()).is_some_and(|node| node.deleted_by_operator);
+        }
         let same =
             |other: &str| NodeName::parse(other).is_some_and(|other| other.sequence() == name.sequence());
         self.server.nodes.iter().any(|(other, node)| node.deleted_by_operator && same(other))

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use zklock::queue::{Event, Outcome};
+use zklock::queue::{Event, Outcome, Ticket};
 
 use super::request::{Request, Sent};
-use super::server::{Failure, Fired, Server, SessionId, Zxid};
+use super::server::{Failure, Fired, Permission, Server, SessionId, Zxid};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Message {
@@ -72,9 +72,8 @@ impl Connection {
             Request::Create(ticket, prefix) => {
                 Event::Created(ticket, created(server.create_sequential(session, &prefix)))
             }
-            Request::CreateInPlace(ticket, name) => {
-                let made = server.create(name.clone(), Some(session));
-                Event::Created(ticket, created(made.map(|zxid| (name, zxid))))
+            Request::CreateInPlace(ticket, name, check) => {
+                create_in_place(session, ticket, name, check, server)
             }
             Request::Delete(ticket, name) => {
                 let outcome = if server.delete(&name).is_ok() { Outcome::Done(()) } else { Outcome::NoNode };
@@ -134,6 +133,31 @@ impl Connection {
             write => unreachable!("{write:?} is no read"),
         }
     }
+}
+
+/// Creates a node with just this name, in one transaction with a check if there is one.
+fn create_in_place(
+    session: SessionId,
+    ticket: Ticket,
+    name: String,
+    check: Option<String>,
+    server: &mut Server,
+) -> Event {
+    if check.is_some() && server.forbidden == Some(Permission::Read) {
+        return Event::CheckForbidden(ticket);
+    }
+    if check.is_some_and(|writer| !server.exists(&writer)) {
+        return Event::Created(ticket, Outcome::NoNode);
+    }
+    let outcome = match server.create(name.clone(), Some(session)) {
+        // The driver reads its Stat in the same flight.
+        Err(Failure::NodeExists) if server.nodes[&name].owner == Some(session) => {
+            let made = server.nodes[&name].made;
+            Outcome::Done((name, made))
+        }
+        made => created(made.map(|zxid| (name, zxid))),
+    };
+    Event::Created(ticket, outcome)
 }
 
 /// What the driver makes of a create's answer: a node that exists may be its own.

@@ -186,10 +186,11 @@ impl Client {
                 self.prefixes.insert(prefix.clone(), join);
                 self.send(Request::Create(ticket, prefix));
             }
-            Action::CreateInPlace(ticket, join, name) => {
+            Action::CreateInPlace(ticket, join, name, check) => {
                 self.requests.creates += 1;
                 self.prefixes.insert(name.clone(), join);
-                self.send(Request::CreateInPlace(ticket, name));
+                let check = check.map(|writer| writer.as_str().to_owned());
+                self.send(Request::CreateInPlace(ticket, name, check));
             }
             Action::MakeParents(ticket) => {
                 self.requests.parents += 1;

@@ -50,7 +50,10 @@ impl Ledger {
                 }
             }
             Event::Gone(ticket) | Event::Changed(ticket) => drop(self.watches.remove(ticket)),
-            Event::ParentsMade(ticket, _) | Event::Verified(ticket, _) | Event::Deleted(ticket, _) => {
+            Event::CheckForbidden(ticket)
+            | Event::ParentsMade(ticket, _)
+            | Event::Verified(ticket, _)
+            | Event::Deleted(ticket, _) => {
                 self.under_way.remove(ticket);
             }
             _ => {}
@@ -59,7 +62,7 @@ impl Ledger {
 
     pub(super) fn note(&mut self, action: &Action) {
         match action {
-            Action::Create(ticket, join, name) | Action::CreateInPlace(ticket, join, name) => {
+            Action::Create(ticket, join, name) | Action::CreateInPlace(ticket, join, name, _) => {
                 self.prefixes.insert(*ticket, (*join, name.clone()));
             }
             Action::Watch(ticket, node) => drop(self.watches.insert(*ticket, node.clone())),

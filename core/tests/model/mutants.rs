@@ -46,10 +46,12 @@ pub(crate) enum Mutant {
     UuidKept,
     /// The listing of a pair that a reconnection tore apart is believed (rule 3). The driver has its part in this.
     TornPair,
+    /// A reader's node in the writer's place is created without a check that the writer's exists (rule 4).
+    UncheckedPlace,
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Curator604,
         Self::Curator498,
         Self::Curator621,
@@ -67,6 +69,7 @@ impl Mutant {
         Self::NoOwnNodeWatch,
         Self::UuidKept,
         Self::TornPair,
+        Self::UncheckedPlace,
     ];
 }
 
@@ -310,7 +313,10 @@ impl Planted {
                     None => done(ticket),
                 }
             }
-            (Mutant::Curator621, Action::CreateInPlace(ticket, join, name)) => {
+            (Mutant::UncheckedPlace, Action::CreateInPlace(ticket, join, name, _)) => {
+                Carried::Out(Action::CreateInPlace(ticket, join, name, None))
+            }
+            (Mutant::Curator621, Action::CreateInPlace(ticket, join, name, _)) => {
                 let prefix = name[..name.len() - 10].to_owned();
                 self.places.insert(ticket, name);
                 Carried::Out(Action::Create(ticket, join, prefix))
@@ -371,6 +377,9 @@ impl Planted {
 
     fn rename_back(&self, action: Action) -> Action {
         match action {
+            Action::CreateInPlace(ticket, join, name, check) => {
+                Action::CreateInPlace(ticket, join, name, check.map(|writer| self.real(writer)))
+            }
             Action::Verify(ticket, node) => Action::Verify(ticket, self.real(node)),
             Action::Watch(ticket, node) => Action::Watch(ticket, self.real(node)),
             Action::Delete(ticket, node) => Action::Delete(ticket, self.real(node)),

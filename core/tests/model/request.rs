@@ -7,7 +7,8 @@ use super::server::{CHILDREN, Permission};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
     Create(Ticket, String),
-    CreateInPlace(Ticket, String),
+    /// A node with just this name, on condition that another one exists.
+    CreateInPlace(Ticket, String, Option<String>),
     MakeParents(Ticket),
     Sync,
     List(Ticket),
@@ -51,7 +52,7 @@ impl Request {
     pub(super) fn refused(&self) -> Option<Event> {
         let refusal = Refusal::NotAuthorized;
         match self {
-            Self::Create(ticket, _) | Self::CreateInPlace(ticket, _) => {
+            Self::Create(ticket, _) | Self::CreateInPlace(ticket, ..) => {
                 Some(Event::Created(*ticket, Outcome::Refused(refusal)))
             }
             Self::MakeParents(ticket) => Some(Event::ParentsMade(*ticket, Outcome::Refused(refusal))),
@@ -67,7 +68,7 @@ impl Request {
     /// What the driver is told when no reply comes.
     pub(super) fn lost(&self) -> Option<Event> {
         match self {
-            Self::Create(ticket, _) | Self::CreateInPlace(ticket, _) => {
+            Self::Create(ticket, _) | Self::CreateInPlace(ticket, ..) => {
                 Some(Event::Created(*ticket, Outcome::Lost))
             }
             Self::MakeParents(ticket) => Some(Event::ParentsMade(*ticket, Outcome::Lost)),

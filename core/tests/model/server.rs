@@ -64,6 +64,8 @@ pub(crate) struct Server {
     /// When each session expired, if it did.
     sessions: BTreeMap<SessionId, Option<Zxid>>,
     pub(crate) forbidden: Option<Permission>,
+    /// Whether reading was ever forbidden, and with it the check of a node.
+    pub(crate) reading_was_forbidden: bool,
 }
 
 impl Server {
@@ -71,7 +73,15 @@ impl Server {
     pub(crate) fn new(directory: bool) -> Self {
         let directory = if directory { vec![(0, None)] } else { Vec::new() };
         let (nodes, sessions) = (BTreeMap::new(), BTreeMap::new());
-        Self { now: 0, directory, next_sequence: 0, nodes, sessions, forbidden: None }
+        Self {
+            now: 0,
+            directory,
+            next_sequence: 0,
+            nodes,
+            sessions,
+            forbidden: None,
+            reading_was_forbidden: false,
+        }
     }
 
     pub(crate) fn begin_session(&mut self) -> SessionId {

@@ -4,7 +4,7 @@ use zklock::queue::{Intent, Kind, Naming};
 
 use super::client::{Client, Requests, Told};
 use super::foreign::Foreign;
-use super::server::Server;
+use super::server::{Permission, Server};
 use super::session::Session;
 use super::step::Step;
 
@@ -152,7 +152,10 @@ impl World {
                     server.change(&node);
                 }
             }
-            Step::Forbid(permission) => server.forbidden = permission,
+            Step::Forbid(permission) => {
+                server.forbidden = permission;
+                server.reading_was_forbidden |= permission == Some(Permission::Read);
+            }
             Step::Reap => server.reap(),
         }
         self.check()

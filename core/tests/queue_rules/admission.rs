@@ -3,8 +3,8 @@
 use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Ticket};
 
 use super::desk::{
-    A, B, Desk, create, created, deleted, grants, list, listed, name, other, release, verify, watch, watched,
-    writer,
+    A, B, Desk, create, created, deleted, grants, list, listed, lost, name, other, release, verify, watch,
+    watched, writer,
 };
 
 #[test]
@@ -64,7 +64,10 @@ fn downgrading(desk: &mut Desk) -> (String, Ticket, String) {
     let writer = format!("{}0000000005", create(&sent).1);
     desk.tell([created(create(&sent).0, &writer), listed(list(&sent).0, [&writer])]);
     let sent = desk.tell([Event::Join(B, Naming::Curator, Kind::Read, Intent::Downgrade(name(&writer)))]);
-    let Some(Action::CreateInPlace(ticket, B, reader)) = sent.first() else { panic!("{sent:?}") };
+    let Some(Action::CreateInPlace(ticket, B, reader, Some(check))) = sent.first() else {
+        panic!("{sent:?}")
+    };
+    assert_eq!(check.as_str(), writer);
     assert!(reader.ends_with("__READ__0000000005"), "{reader}");
     (writer, *ticket, reader.clone())
 }
@@ -91,19 +94,80 @@ fn rule_07_strict_order_is_kept_where_somebody_stands_between() {
 /// An operator deleted a writer's node while a reader was on its way into its place. The reader came to stand before
 /// a contender that held by then, and waited there for ever, or was granted the lock beside it.
 #[test]
-fn rule_04_a_reader_in_the_place_of_a_lost_writer_begins_anew() {
+fn rule_04_a_reader_in_the_place_of_a_lost_writer_stays_there() {
     for known_before in [true, false] {
         let mut desk = Desk::new(1);
         let (writer, ticket, reader) = downgrading(&mut desk);
         let missing = Event::Missing(name(&writer));
+        // Created while the writer's node still existed: nobody can hold behind it.
         let in_place = created(ticket, &reader);
-        let again = desk.tell(if known_before {
+        let look = desk.tell(if known_before {
             vec![missing, in_place]
         } else {
             // No term lets it hold in between.
             vec![Event::TermEnded, in_place, missing]
         });
+        assert_eq!((grants(&look), deleted(&look)), (vec![], Vec::<String>::new()));
+        let actions = desk.tell([Event::TermBegan, listed(list(&look).0, [&reader])]);
+        assert_eq!(grants(&actions), [B]);
+    }
+}
+
+#[test]
+fn rule_04_without_the_right_to_check_a_reader_is_lost_with_its_writer() {
+    for known_before in [true, false] {
+        let mut desk = Desk::new(1);
+        let (writer, ticket, reader) = downgrading(&mut desk);
+        let unchecked = desk.tell([Event::CheckForbidden(ticket)]);
+        let [Action::CreateInPlace(ticket, B, again, None)] = &unchecked[..] else { panic!("{unchecked:?}") };
+        assert_eq!(*again, reader);
+        let missing = Event::Missing(name(&writer));
+        let in_place = created(*ticket, &reader);
+        let again = desk.tell(if known_before {
+            vec![missing, in_place]
+        } else {
+            vec![Event::TermEnded, in_place, missing]
+        });
         assert_eq!((grants(&again), deleted(&again)), (vec![], vec![reader]));
         assert!(create(&again).1.contains("__READ__"));
+    }
+}
+
+#[test]
+fn rule_04_a_reader_that_finds_no_writer_queues_like_any_other() {
+    let mut desk = Desk::new(1);
+    let (writer, ticket, _) = downgrading(&mut desk);
+    let actions = desk.tell([Event::Created(ticket, Outcome::NoNode)]);
+    assert_eq!(actions.first(), Some(&lost(&writer)));
+    assert!(create(&actions).1.ends_with("__READ__"));
+    assert!(
+        matches!(&actions[1..], [Action::Create(_, B, _), Action::List { .. }]),
+        "no parents: {actions:?}"
+    );
+}
+
+/// The first create was carried out late, when a listing had already shown that there was no node.
+#[test]
+fn rule_04_a_reader_that_finds_no_writer_after_a_lost_reply_looks_for_its_node_first() {
+    for late in [true, false] {
+        let mut desk = Desk::new(1);
+        let (writer, ticket, reader) = downgrading(&mut desk);
+        let look = desk.tell([Event::Created(ticket, Outcome::Lost)]);
+        assert!(list(&look).1, "after a sync");
+        let again = desk.tell([listed(list(&look).0, [&writer])]);
+        let [Action::CreateInPlace(ticket, B, ..)] = &again[..] else { panic!("{again:?}") };
+        let look = desk.tell([Event::Created(*ticket, Outcome::NoNode)]);
+        assert!(matches!(&look[..], [Action::List { sync: true, .. }]), "{look:?}");
+        let children = late.then_some(&reader);
+        let actions = desk.tell([listed(list(&look).0, children)]);
+        assert_eq!(actions.first(), Some(&lost(&writer)));
+        if !late {
+            assert!(create(&actions).1.ends_with("__READ__"));
+            continue;
+        }
+        let (ticket, node) = verify(&actions);
+        assert_eq!(node, reader);
+        let look = desk.tell([Event::Verified(ticket, Outcome::Done(Some(9)))]);
+        assert_eq!(grants(&desk.tell([listed(list(&look).0, [&reader])])), [B]);
     }
 }

@@ -20,7 +20,17 @@ impl Queue {
                 Stage::Looking(self.last_ticket)
             }
         };
-        let join = Join { naming, kind, intent, uuid: None, leaving: false, parent_attempts: 0, stage };
+        let join = Join {
+            naming,
+            kind,
+            intent,
+            uuid: None,
+            leaving: false,
+            reply_lost: false,
+            unchecked: false,
+            parent_attempts: 0,
+            stage,
+        };
         self.joins.insert(id, join);
     }
 
@@ -51,6 +61,7 @@ impl Queue {
         self.joins.change(id, |join| {
             join.stage = Stage::Idle;
             join.uuid = None;
+            join.reply_lost = false;
         });
     }
 

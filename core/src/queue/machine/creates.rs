@@ -26,23 +26,25 @@ impl Queue {
     fn create(&mut self, id: JoinId) {
         let ticket = self.ticket();
         let writers_place = match self.joins.get(&id).map(|join| &join.intent) {
-            Some(Intent::Downgrade(writer)) if self.holder(writer).is_some() => Some(writer.sequence()),
+            Some(Intent::Downgrade(writer)) if self.holder(writer).is_some() => Some(writer.clone()),
             _ => None,
         };
         let Some(mint) = self.mint.as_mut() else { return };
-        let Some(prefix) = self.joins.change(id, |join| {
+        let Some((prefix, unchecked)) = self.joins.change(id, |join| {
             let uuid = *join.uuid.get_or_insert_with(|| mint.mint());
             join.stage = Stage::Creating(ticket);
             // The writer whose place it was to take is gone: it is an ordinary reader.
             if writers_place.is_none() && join.intent != Intent::Try {
                 join.intent = Intent::Wait;
             }
-            join.naming.prefix(uuid, join.kind)
+            (join.naming.prefix(uuid, join.kind), join.unchecked)
         }) else {
             return;
         };
-        if let Some(sequence) = writers_place {
-            self.actions.push_back(Action::CreateInPlace(ticket, id, format!("{prefix}{sequence:010}")));
+        if let Some(writer) = writers_place {
+            let name = format!("{prefix}{:010}", writer.sequence());
+            let check = (!unchecked).then_some(writer);
+            self.actions.push_back(Action::CreateInPlace(ticket, id, name, check));
             return;
         }
         self.actions.push_back(Action::Create(ticket, id, prefix));
@@ -50,22 +52,49 @@ impl Queue {
     }
 
     pub(super) fn created(&mut self, ticket: Ticket, outcome: Outcome<(String, i64)>) {
-        let Some(id) = self.joins.asked(ticket) else { return };
-        let Some(Join { stage: Stage::Creating(_), leaving, .. }) = self.joins.get(&id) else { return };
+        let Some(id) = self.creator(ticket) else { return };
+        let Some(Join { leaving, intent, .. }) = self.joins.get(&id) else { return };
         match outcome {
             Outcome::Done((name, czxid)) => self.placed(id, NodeName::parse(&name), czxid, ticket),
             Outcome::Lost => {
-                self.joins.set_stage(id, Stage::Unknown(ticket));
+                self.joins.change(id, |join| {
+                    join.reply_lost = true;
+                    join.stage = Stage::Unknown(ticket);
+                });
                 self.want(Look::Synced);
             }
             // Nothing was created, whether or not it is still wanted.
             Outcome::NoNode | Outcome::Refused(_) if *leaving => self.joins.remove(id),
-            Outcome::NoNode => self.make_parents(id),
+            Outcome::NoNode => match intent {
+                Intent::Downgrade(writer) => {
+                    let writer = writer.clone();
+                    self.no_place(id, &writer, ticket);
+                }
+                _ => self.make_parents(id),
+            },
             Outcome::Refused(refusal) => {
                 self.joins.set_stage(id, Stage::Idle);
                 self.refuse(id, refusal);
             }
         }
+    }
+
+    /// The contender whose create was sent with this ticket.
+    fn creator(&self, ticket: Ticket) -> Option<JoinId> {
+        let id = self.joins.asked(ticket)?;
+        matches!(self.joins.get(&id)?.stage, Stage::Creating(_)).then_some(id)
+    }
+
+    /// A reader's node must be created in the writer's place without a check.
+    pub(super) fn check_forbidden(&mut self, ticket: Ticket) {
+        let Some(id) = self.creator(ticket) else { return };
+        if self.joins.get(&id).is_some_and(|join| join.leaving) {
+            return self.joins.remove(id);
+        }
+        self.joins.change(id, |join| {
+            join.unchecked = true;
+            join.stage = Stage::Idle;
+        });
     }
 
     fn make_parents(&mut self, id: JoinId) {
@@ -115,6 +144,8 @@ impl Queue {
             self.refuse(id, Refusal::SequenceExhausted);
         } else if self.out_of_place(id, &name) {
             self.begin_anew(id, &name);
+        } else {
+            self.stay_in_place(id);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Downgrades: a reader takes the place of a writer that its owner holds (rule 4).
 
-use super::super::event::{Intent, JoinId};
+use super::super::event::{Intent, JoinId, Ticket};
 use super::super::name::NodeName;
 use super::join::{Join, Stage};
-use super::state::Queue;
+use super::state::{Look, Queue};
 
 impl Queue {
     pub(super) fn downgrade(&mut self, reader: JoinId, writer: NodeName) {
@@ -62,26 +62,54 @@ impl Queue {
         }
     }
 
-    /// Whether a reader that belongs in a writer's place stands elsewhere, because it was created before the writer
-    /// held, or the writer is lost, so that another contender may hold behind the reader's place.
-    pub(super) fn out_of_place(&self, id: JoinId, name: &NodeName) -> bool {
-        match self.joins.get(&id).map(|join| &join.intent) {
-            Some(Intent::Downgrade(writer)) => {
-                self.holder(writer).is_none() || writer.sequence() != name.sequence()
-            }
-            _ => false,
+    /// The node of the writer whose place a reader was to take does not exist. So the writer's lock is lost, and the
+    /// reader queues like any other. But if it is not known what became of an earlier create, that one may have been
+    /// carried out while the writer's node existed: then rule 8 comes first.
+    pub(super) fn no_place(&mut self, id: JoinId, writer: &NodeName, sent: Ticket) {
+        if self.joins.get(&id).is_some_and(|join| join.reply_lost) {
+            self.joins.set_stage(id, Stage::Unknown(sent));
+            self.want(Look::Synced);
+        } else {
+            self.joins.set_stage(id, Stage::Idle);
+            self.missing(writer);
         }
     }
 
-    /// A writer is lost: readers that wait in its place no longer have a right to it.
+    /// Whether a reader that belongs in a writer's place stands elsewhere, because it was created before the writer
+    /// held; or has no right to the place, because the writer is lost and did perhaps not exist any more when the
+    /// reader was created: then another contender may hold behind it.
+    pub(super) fn out_of_place(&self, id: JoinId, name: &NodeName) -> bool {
+        let Some(Join { intent: Intent::Downgrade(writer), unchecked, .. }) = self.joins.get(&id) else {
+            return false;
+        };
+        (*unchecked && self.holder(writer).is_none()) || writer.sequence() != name.sequence()
+    }
+
+    /// A reader whose node was created under the check keeps its place, although the writer is lost: while the writer's
+    /// node existed nobody behind it could hold, and since then the reader stands before them. Only a listing can tell
+    /// that it still does.
+    pub(super) fn stay_in_place(&mut self, id: JoinId) {
+        let Some(Join { intent: Intent::Downgrade(writer), .. }) = self.joins.get(&id) else { return };
+        if self.holder(writer).is_none() {
+            self.want(Look::Plain);
+        }
+    }
+
+    /// A writer is lost. Readers in its place stay there if their nodes were created under the check.
     pub(super) fn displace_readers(&mut self, writer: &NodeName) {
         let waits = |(id, join): (JoinId, &Join)| match &join.stage {
-            Stage::Queued(place) if join.takes_place_of(writer) => Some((id, place.name.clone())),
+            Stage::Queued(place) if join.takes_place_of(writer) => {
+                Some((id, place.name.clone(), join.unchecked))
+            }
             _ => None,
         };
         let readers: Vec<_> = self.joins.downgrading().filter_map(waits).collect();
-        for (reader, name) in readers {
-            self.begin_anew(reader, &name);
+        for (reader, name, unchecked) in readers {
+            if unchecked {
+                self.begin_anew(reader, &name);
+            } else {
+                self.stay_in_place(reader);
+            }
         }
     }
 }

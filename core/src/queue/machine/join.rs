@@ -14,6 +14,10 @@ pub(super) struct Join {
     pub(super) uuid: Option<Uuid>,
     /// No longer wanted, but the fate of its node is not known yet; or, for a writer, that of the reader in its place.
     pub(super) leaving: bool,
+    /// The reply to one of its creates in this session was lost, and its uuid is still that of then.
+    pub(super) reply_lost: bool,
+    /// A reader's node in the writer's place cannot be created under a check of the writer's.
+    pub(super) unchecked: bool,
     pub(super) parent_attempts: u32,
     pub(super) stage: Stage,
 }

@@ -43,6 +43,7 @@ impl Queue {
         self.actions.extend(self.doomed.take_released().map(Action::Released));
         for (id, mut join) in self.joins.take_all() {
             join.uuid = None;
+            join.reply_lost = false;
             if matches!(join.intent, Intent::Downgrade(_)) {
                 join.intent = Intent::Wait;
             }

@@ -105,6 +105,7 @@ impl Queue {
             Event::TermEnded => self.term = false,
             Event::LookAgain => self.look_again(),
             Event::Created(ticket, outcome) => self.created(ticket, outcome),
+            Event::CheckForbidden(ticket) => self.check_forbidden(ticket),
             Event::ParentsMade(ticket, outcome) => self.parents_made(ticket, outcome),
             Event::Listed(ticket, outcome) => self.listed(ticket, outcome),
             Event::Verified(ticket, outcome) => self.verified(ticket, outcome),
