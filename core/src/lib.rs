@@ -65,6 +65,7 @@ pub mod queue;
 mod random;
 mod registry;
 mod release;
+mod room;
 mod runtime;
 mod rwlock;
 mod semaphore;

@@ -2,12 +2,28 @@
 
 use zookeeper_client as zk;
 
+use crate::room::Reserved;
+
 /// What a node holds that should hold a number.
 pub(crate) struct Number {
     pub(crate) data: Vec<u8>,
-    /// Fires when the node changes or goes, if it was requested. It is set with the read, so no change falls between
+    /// Fires when the node changes or goes, if it was requested and there was room for it. It is set with the read, so no change falls between
     /// the two; after a reconnection the server compares it with the node; and it ends with the session.
-    pub(crate) changed: Option<zk::OneshotWatcher>,
+    pub(crate) changed: Option<NumberWatch>,
+}
+
+/// A watch on a number.
+pub(crate) struct NumberWatch {
+    pub(crate) watcher: zk::OneshotWatcher,
+    pub(crate) room: Reserved,
+}
+
+impl NumberWatch {
+    /// Waits until it fires.
+    pub(crate) async fn changed(self) {
+        self.watcher.changed().await;
+        drop(self.room);
+    }
 }
 
 impl Number {

@@ -6,8 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use zookeeper_client::OneshotWatcher;
-
 use crate::contender::Contender;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
@@ -15,6 +13,7 @@ use crate::leases::Leases;
 use crate::lock::{ClientSource, Lock, Manner, busy_is_none};
 use crate::mailbox::Inquiry;
 use crate::meter::Wait;
+use crate::number::NumberWatch;
 use crate::owner::Owner;
 use crate::path::check_path;
 use crate::patience::{Deadline, Patience};
@@ -328,8 +327,10 @@ impl Semaphore {
                 return Ok(number);
             }
             let changed = async {
-                if let Some(changed) = changed {
-                    changed.changed().await;
+                match changed {
+                    Some(changed) => changed.changed().await,
+                    // There was no room for a watch: it is read again after a while.
+                    None => std::future::pending().await,
                 }
             };
             tokio::select! {
@@ -362,12 +363,7 @@ impl Semaphore {
     }
 
     /// The number of permits in a node, and a watch on it if requested.
-    async fn read(
-        &self,
-        node: &str,
-        watch: bool,
-        deadline: Deadline,
-    ) -> Result<(u32, Option<OneshotWatcher>)> {
+    async fn read(&self, node: &str, watch: bool, deadline: Deadline) -> Result<(u32, Option<NumberWatch>)> {
         let full: Arc<str> = format!("{}{node}", self.leases.resolve()?.client.hosts().chroot).into();
         let read = || {
             let node = Arc::clone(&full);

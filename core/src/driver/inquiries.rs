@@ -12,10 +12,11 @@ use super::wire::{ANY_VERSION, REVOKE, Verdict, Wire, verdict};
 use crate::contender::Contender;
 use crate::error::{Error, ErrorKind, Result};
 use crate::mailbox::{Inquiry, Reply, Touch};
-use crate::number::Number;
+use crate::number::{Number, NumberWatch};
 use crate::operation::Operation;
 use crate::options::ClientOptions;
 use crate::queue::NodeName;
+use crate::room::Reserved;
 use crate::stats::RequestKind;
 
 /// How many nodes are read with one request.
@@ -41,7 +42,8 @@ pub(super) fn inquire(link: &mut Link, options: &ClientOptions, inquiry: Inquiry
             ask(link, options, &node, silence, reply, question);
         }
         Inquiry::Number { node, watch, reply } => {
-            let question = move |wire: Wire| async move { wire.read(wire.number(watch).await) };
+            let room = watch.then(|| link.room().reserve(node.len())).flatten();
+            let question = move |wire: Wire| async move { wire.read(wire.number(room).await) };
             ask(link, options, &node, silence, reply, question);
         }
         Inquiry::Touch { node, touch, reply } => {
@@ -140,10 +142,10 @@ impl Wire {
     }
 
     /// The data of the node at this wire's own path; nothing if there is no node.
-    async fn number(&self, watch: bool) -> Result<Option<Number>, zk::Error> {
-        let read = if watch {
+    async fn number(&self, room: Option<Reserved>) -> Result<Option<Number>, zk::Error> {
+        let read = if let Some(room) = room {
             let read = self.client.ask(RequestKind::Watch).get_and_watch_data(&self.path).await;
-            read.map(|(data, _, changed)| Number { data, changed: Some(changed) })
+            read.map(|(data, _, watcher)| Number { data, changed: Some(NumberWatch { watcher, room }) })
         } else {
             self.client
                 .ask(RequestKind::Read)

@@ -17,13 +17,9 @@ use crate::mailbox::{Input, News};
 use crate::meter::Meter;
 use crate::options::ClientOptions;
 use crate::queue::{Event, NodeName, Outcome};
+use crate::room::WatchRoom;
 use crate::session;
 use crate::term::Term;
-
-/// How many bytes of paths may be watched. After a reconnection the client crate sets all watches again, above 128 KiB
-/// in several requests under one number, and takes the second answer for a protocol error: the connection is
-/// lost again, and in the end the session.
-const WATCH_LIMIT: usize = 120 * 1024;
 
 /// What news means.
 pub(super) enum Change {
@@ -74,8 +70,7 @@ pub(super) struct Link {
     epoch: u64,
     /// The connection's number. Grows when one is lost, so that a late reply can be told from a timely one.
     connection: u64,
-    /// The paths of the nodes that are watched, in bytes.
-    watched: usize,
+    room: WatchRoom,
     /// Everything that runs on the session.
     tasks: JoinSet<()>,
 }
@@ -95,7 +90,7 @@ impl Link {
             stage: Stage::Idle,
             epoch: 0,
             connection: 0,
-            watched: 0,
+            room: WatchRoom::default(),
             tasks: JoinSet::new(),
         }
     }
@@ -222,23 +217,9 @@ impl Link {
         self.tasks.spawn(task)
     }
 
-    /// Reserves room for a watch on a path, if there is any.
-    pub(super) fn reserve_watch(&mut self, bytes: usize) -> bool {
-        let fits = self.has_room_for_watch(bytes);
-        if fits {
-            self.watched += bytes;
-        }
-        fits
-    }
-
-    /// Whether there is room for a watch on a path.
-    pub(super) fn has_room_for_watch(&self, bytes: usize) -> bool {
-        self.watched + bytes <= WATCH_LIMIT
-    }
-
-    /// Returns the room of watches.
-    pub(super) fn free_watches(&mut self, bytes: usize) {
-        self.watched = self.watched.saturating_sub(bytes);
+    /// The session's room for watches.
+    pub(super) fn room(&self) -> &WatchRoom {
+        &self.room
     }
 
     /// Forgets the tasks that ended. Returns whether one of them panicked.
@@ -349,7 +330,8 @@ impl Link {
     /// Ends everything that runs on the session.
     fn end(&mut self) -> Option<zk::SessionInfo> {
         self.connection += 1;
-        self.watched = 0;
+        // What the last session's watches return is not this one's.
+        self.room = WatchRoom::default();
         self.tasks = JoinSet::new();
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Live(live) => Some(live.client.into_session()),

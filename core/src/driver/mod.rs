@@ -16,6 +16,7 @@ mod pulse;
 mod refusals;
 mod releases;
 mod run;
+mod silence;
 mod slot;
 mod slots;
 mod timers;

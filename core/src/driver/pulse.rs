@@ -1,8 +1,9 @@
 //! Keeps the session's term running by heartbeats while a contender holds or is about to, and ends holds with it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -12,16 +13,32 @@ use super::slots::Slots;
 use super::timers::{Alarm, AlarmKey, Timers};
 use crate::queue::{Event, NodeName};
 
-/// How many nodes one heartbeat checks. The following heartbeats check those of other paths, in turn.
+/// Within this time every node of ours at a vital path is checked, also while other writes prove the session: the nodes
+/// for which there is no watch depend on it. With what a heartbeat may be late, that is a minute.
+const TURN: Duration = Duration::from_secs(50);
+
+/// How long it is at most from one heartbeat to the next, however few nodes there are.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How many nodes a heartbeat checks that comes only to check nodes.
 const NODES_AT_ONCE: usize = 128;
+
+/// How many bytes of paths a heartbeat has at most: servers refuse requests above a mebibyte.
+const BYTES_AT_ONCE: usize = 256 * 1024;
 
 /// What a driver knows of its heartbeat.
 #[derive(Default)]
 pub(super) struct Pulse {
-    /// The paths with a holder, or with a contender that may soon be one.
-    vital: BTreeSet<Arc<str>>,
-    /// The last path whose nodes were checked.
-    checked: Option<Arc<str>>,
+    /// The paths with a holder, or with a contender that may soon be one, and how many nodes of ours are at each.
+    vital: BTreeMap<Arc<str>, usize>,
+    /// How many nodes of ours are there.
+    nodes: usize,
+    /// The last node that was checked.
+    checked: Option<(Arc<str>, NodeName)>,
+    /// The node that was missing: the server stops there, and what follows is still to be checked.
+    missing: Option<(Arc<str>, NodeName)>,
+    /// When it last beat, or began to.
+    beaten: Option<Instant>,
     /// When it beats next. Not set while nothing is vital.
     beat: Option<AlarmKey>,
     /// When the term ends, as far as was known when this was set.
@@ -42,27 +59,31 @@ impl Pulse {
         self.fresh
     }
 
-    /// Notes whether a path needs the heartbeat.
-    pub(super) fn note(&mut self, path: &Arc<str>, vital: bool) {
-        if vital {
-            if !self.vital.contains(path) {
-                self.vital.insert(Arc::clone(path));
-            }
-        } else {
-            self.vital.remove(path);
-        }
+    /// Notes how many nodes the heartbeat is to check at a path; with none, the path does not need it.
+    pub(super) fn note(&mut self, path: &Arc<str>, nodes: usize) {
+        let before = match self.vital.get_mut(path) {
+            Some(before) if nodes > 0 => std::mem::replace(before, nodes),
+            Some(_) => self.vital.remove(path).unwrap_or_default(),
+            None if nodes > 0 => self.vital.insert(Arc::clone(path), nodes).unwrap_or_default(),
+            None => 0,
+        };
+        self.nodes = self.nodes + nodes - before;
     }
 
-    /// The vital paths, starting behind those that were checked last.
-    fn in_turn(&self) -> impl Iterator<Item = &Arc<str>> {
-        let last = self.checked.as_ref();
-        let behind = (last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
-        let up_to =
-            last.map(|last| self.vital.range::<Arc<str>, _>((Bound::Unbounded, Bound::Included(last))));
-        self.vital.range::<Arc<str>, _>(behind).chain(up_to.into_iter().flatten())
+    /// The nodes to check next: those behind the last that was checked, and from the first again.
+    fn in_turn<'a>(&'a self, slots: &'a Slots) -> impl Iterator<Item = (&'a Arc<str>, &'a NodeName)> {
+        let checked = self.checked.as_ref();
+        let here = checked.and_then(|(path, node)| Some((self.vital.get_key_value(path)?.0, node)));
+        let rest = here.into_iter().flat_map(|(path, node)| nodes(slots, path, Some(node)));
+        let behind = checked.map_or(Bound::Unbounded, |(path, _)| Bound::Excluded(path));
+        let later = self.vital.range::<Arc<str>, _>((behind, Bound::Unbounded));
+        let again = checked.map(|(path, _)| self.vital.range::<Arc<str>, _>(..=Arc::clone(path)));
+        let paths = later.chain(again.into_iter().flatten()).map(|(path, _)| path);
+        rest.chain(paths.flat_map(|path| nodes(slots, path, None)))
     }
 
     fn stop(&mut self, timers: &mut Timers) {
+        self.beaten = None;
         let alarms: Vec<_> = self.beat.take().into_iter().chain(self.end.take()).collect();
         timers.cancel(&alarms);
     }
@@ -118,13 +139,26 @@ impl Pulse {
             return;
         }
         // A lease that is suspended is held again only after a proof on this connection.
-        let next = if due_in.is_zero() || self.suspended {
-            self.beat(link, slots);
+        let now = Instant::now();
+        let pause = pause(self.nodes, interval);
+        let due_in = due_in.min((*self.beaten.get_or_insert(now) + pause).saturating_duration_since(now));
+        let missing = self.missing.take();
+        let interrupted = missing.is_some();
+        self.checked = missing.or_else(|| self.checked.take());
+        let next = if interrupted || due_in.is_zero() || self.suspended {
+            self.beaten = Some(now);
+            self.beat(link, slots, at_once(self.nodes, pause));
             interval
         } else {
             due_in
         };
         self.beat = Some(timers.set(Instant::now() + next, Alarm::Beat));
+    }
+
+    /// A node was missing: what follows it was not checked.
+    pub(super) fn go_on_behind(&mut self, path: &Arc<str>, node: &NodeName, timers: &mut Timers) {
+        self.missing = Some((Arc::clone(path), node.clone()));
+        self.beat_now(timers);
     }
 
     /// The alarm for the next beat has gone off, or there is a reason not to wait for it.
@@ -144,19 +178,61 @@ impl Pulse {
         self.surrender = None;
     }
 
-    fn beat(&mut self, link: &mut Link, slots: &Slots) {
-        let mut nodes: Vec<(Arc<str>, NodeName)> = Vec::new();
-        for path in self.in_turn() {
-            let Some(slot) = slots.get(path) else { continue };
-            let room = NODES_AT_ONCE - nodes.len();
-            nodes.extend(slot.places(room).map(|name| (Arc::clone(path), name.clone())));
-            if nodes.len() == NODES_AT_ONCE {
-                break;
-            }
-        }
-        if let Some((path, _)) = nodes.last() {
-            self.checked = Some(Arc::clone(path));
+    fn beat(&mut self, link: &mut Link, slots: &Slots, limit: usize) {
+        let mut bytes = 0;
+        let fits = |(path, node): &(&Arc<str>, &NodeName)| {
+            bytes += path.len() + node.as_str().len();
+            bytes <= BYTES_AT_ONCE
+        };
+        let next = self.in_turn(slots).take(limit.min(self.nodes)).take_while(fits);
+        let nodes: Vec<_> = next.map(|(path, node)| (Arc::clone(path), node.clone())).collect();
+        if let Some(last) = nodes.last() {
+            self.checked = Some(last.clone());
             link.beat(nodes);
+        }
+    }
+}
+
+/// Our nodes at a path, those behind a node if one is given.
+fn nodes<'a>(
+    slots: &'a Slots,
+    path: &'a Arc<str>,
+    behind: Option<&'a NodeName>,
+) -> impl Iterator<Item = (&'a Arc<str>, &'a NodeName)> {
+    let slot = slots.get(path);
+    slot.into_iter().flat_map(move |slot| slot.places_behind(behind)).map(move |node| (path, node))
+}
+
+/// How long it is from one heartbeat to the next if other writes prove the session.
+fn pause(nodes: usize, interval: Duration) -> Duration {
+    let batches = u32::try_from(nodes.div_ceil(NODES_AT_ONCE)).unwrap_or(u32::MAX).max(1);
+    (TURN / batches).min(LONGEST_PAUSE).max(interval)
+}
+
+/// How many nodes a heartbeat checks, so that all are checked within a turn.
+fn at_once(nodes: usize, pause: Duration) -> usize {
+    let part = nodes as u128 * pause.as_millis() / TURN.as_millis();
+    usize::try_from(part).unwrap_or(usize::MAX).saturating_add(1).max(NODES_AT_ONCE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_is_checked_within_a_turn_and_few_of_them_seldom() {
+        for millis in [100, 666, 1_666, 6_666] {
+            let interval = Duration::from_millis(millis);
+            for nodes in [1, 128, 129, 1_000, 10_000, 50_000] {
+                let pause = pause(nodes, interval);
+                let batches = nodes.div_ceil(at_once(nodes, pause));
+                assert!(
+                    pause * u32::try_from(batches).unwrap() <= TURN + pause,
+                    "{nodes} nodes, {interval:?}"
+                );
+                assert!(pause >= interval);
+            }
+            assert_eq!(pause(1, interval), LONGEST_PAUSE);
         }
     }
 }

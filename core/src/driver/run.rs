@@ -12,6 +12,7 @@ use super::inquiries::{inquire, transact};
 use super::link::{Change, Link};
 use super::pulse::Pulse;
 use super::refusals::{credentials_refused, unreachable};
+use super::silence::CHECK_INTERVAL;
 use super::slot::Slot;
 use super::slots::Slots;
 use super::timers::{Alarm, Timers};
@@ -26,9 +27,6 @@ use crate::queue::{Event, Intent, JoinId, Outcome};
 use crate::random;
 use crate::state::{ClientState, Status};
 use crate::term::Term;
-
-/// After this long without news, a queue with waiters looks again, whatever the watches say (rule 10).
-const LONG_SILENCE: Duration = Duration::from_secs(20);
 
 /// How long closing waits for the server's acknowledgement.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
@@ -50,7 +48,7 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
         pulse: Pulse::default(),
         was_connected: false,
     };
-    driver.timers.set(Instant::now() + LONG_SILENCE, Alarm::LookAgain);
+    driver.timers.set(Instant::now() + CHECK_INTERVAL, Alarm::LookAgain);
     let done = loop {
         tokio::select! {
             // In a fixed order, not a random one. Alarms that are due are few, and cannot starve the inputs.
@@ -215,7 +213,10 @@ impl Driver {
     fn follow(&mut self, change: Change) {
         match change {
             Change::None => {}
-            Change::Missing(path, name) => self.slots.tell(&path, Event::Missing(name)),
+            Change::Missing(path, name) => {
+                self.pulse.go_on_behind(&path, &name, &mut self.timers);
+                self.slots.tell(&path, Event::Missing(name));
+            }
             Change::Began { session_id } => {
                 let servers = &self.options.hosts.servers;
                 tracing::info!(session = %Session(session_id), %servers, "a session began");
@@ -304,12 +305,12 @@ impl Driver {
                 Alarm::TermEnd => self.pulse.term_may_have_ended(),
                 Alarm::Poll(path) => {
                     if let Some(slot) = self.slots.change(&path) {
-                        slot.poll();
+                        slot.poll(&self.link);
                     }
                 }
                 Alarm::LookAgain => {
                     self.slots.wake_silent();
-                    self.timers.set(Instant::now() + LONG_SILENCE, Alarm::LookAgain);
+                    self.timers.set(Instant::now() + CHECK_INTERVAL, Alarm::LookAgain);
                 }
             }
         }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::link::Link;
 use super::refusals::{refused, timed_out};
 use super::releases::Releases;
+use super::silence::{Due, Silence};
 use super::timers::{Alarm, AlarmKey, Timers};
 use super::waiters::{Waiter, Waiters};
 use super::watches::Watches;
@@ -44,8 +45,7 @@ pub(super) struct Slot {
     /// The pauses before what the server did not carry out is asked for again, and when the present one is over.
     backoff: Backoff,
     paused_until: Instant,
-    /// Whether anything was heard since the clock was last checked.
-    heard: bool,
+    silence: Silence,
     /// Whether there was a listing since: only that shows who stands before a waiter.
     listed: bool,
     /// Whether the queue was told something since it last drew conclusions.
@@ -75,14 +75,14 @@ impl Slot {
             watches: Watches::new(Arc::clone(path)),
             backoff: Backoff::default(),
             paused_until: Instant::now(),
-            heard: true,
+            silence: Silence::new(Instant::now()),
             listed: false,
             unsettled: true,
         }
     }
 
     pub(super) fn hear(&mut self, event: Event) {
-        self.heard = true;
+        self.silence.hear(&event, Instant::now());
         self.unsettled = true;
         if event.is_outcome() && !event.is_lost() {
             self.backoff = Backoff::default();
@@ -111,20 +111,21 @@ impl Slot {
         self.paused_until
     }
 
-    /// Whether nothing was heard since the last call.
-    pub(super) fn silent(&mut self) -> bool {
-        !std::mem::take(&mut self.heard)
+    /// Tells the queue what the server's silence calls for. Returns whether it did.
+    pub(super) fn break_silence(&mut self) -> bool {
+        let event = match self.silence.due(self.queue.doubt(), Instant::now()) {
+            Due::Nothing => return false,
+            Due::Look => Event::LookAgain,
+            Due::Certain(doubt) => Event::Certain(doubt),
+        };
+        self.queue.handle(event);
+        true
     }
 
     /// Lets a queue that cannot watch poll.
-    pub(super) fn poll(&mut self) {
-        self.watches.polled();
-        self.look_again();
-    }
-
-    /// The room that its watches take, in bytes.
-    pub(super) fn watched(&self) -> usize {
-        self.watches.bytes()
+    pub(super) fn poll(&mut self, link: &Link) {
+        let event = self.watches.poll(link).map_or(Event::LookAgain, Event::Changed);
+        self.queue.handle(event);
     }
 
     pub(super) fn last_ticket(&self) -> Ticket {
@@ -138,11 +139,6 @@ impl Slot {
 
     pub(super) fn has_warned(&self) -> bool {
         self.queue.has_warned()
-    }
-
-    /// Makes the queue look at the server again. That is not news, so the silence continues.
-    pub(super) fn look_again(&mut self) {
-        self.queue.handle(Event::LookAgain);
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -290,9 +286,16 @@ impl Slot {
         !self.holders.is_empty() || self.queue.is_near()
     }
 
-    /// Our nodes, at most this many.
-    pub(super) fn places(&self, limit: usize) -> impl Iterator<Item = &NodeName> {
-        self.queue.places(limit)
+    /// How many nodes of ours there are.
+    pub(super) fn places(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Our nodes in order, those behind this one if one is given.
+    pub(super) fn places_behind(&self, node: Option<&NodeName>) -> impl Iterator<Item = &NodeName> {
+        let all = node.is_none().then(|| self.queue.places(usize::MAX));
+        let behind = node.map(|node| self.queue.places_behind(node));
+        all.into_iter().flatten().chain(behind.into_iter().flatten())
     }
 
     /// The error of a contender whose time is up.
@@ -318,7 +321,7 @@ impl Slot {
         if std::mem::take(&mut self.listed) {
             self.waiters.note_contended(&self.queue);
         }
-        self.watches.settle(link, timers);
+        self.watches.settle(link, timers, self.queue.has_waiters());
         if self.queue.awaits_permits() {
             // All attempts in a directory share its holds.
             if let Some(attempt) = self.waiters.attempts().next() {
@@ -370,7 +373,12 @@ impl Slot {
             Action::MakeParents(ticket) => drop(link.spawn(wire.make_parents(ticket))),
             Action::List { ticket, sync } => drop(link.spawn(wire.list(ticket, sync))),
             Action::ListAndWatch { ticket, sync } => {
-                self.watches.add_listing(ticket, link.spawn(wire.list_and_watch(ticket, sync)));
+                if let Some(room) = self.watches.reserve_listing(ticket, link) {
+                    let task = link.spawn(wire.list_and_watch(ticket, sync));
+                    self.watches.add_listing(ticket, task, room);
+                } else {
+                    link.spawn(wire.list(ticket, sync));
+                }
             }
             Action::Verify(ticket, name) => drop(link.spawn(wire.verify(ticket, name))),
             Action::Delete(ticket, name) => {

@@ -98,8 +98,7 @@ impl Slots {
     /// Makes queues that have heard nothing for a long time look again.
     pub(super) fn wake_silent(&mut self) {
         for (path, slot) in &mut self.all {
-            if slot.silent() {
-                slot.look_again();
+            if slot.break_silence() {
                 self.unsettled.insert(Arc::clone(path));
             }
         }
@@ -110,17 +109,17 @@ impl Slots {
         std::mem::take(&mut self.unsettled)
     }
 
-    /// Lets a queue draw conclusions, and carries them out. Returns whether it needs the session's term.
-    pub(super) fn settle(&mut self, path: &Arc<str>, link: &mut Link, timers: &mut Timers) -> bool {
-        let Some(slot) = self.all.get_mut(path) else { return false };
+    /// Lets a queue draw conclusions, and carries them out. Returns how many nodes the heartbeat is to
+    /// check there; none if the session's term does not matter to it.
+    pub(super) fn settle(&mut self, path: &Arc<str>, link: &mut Link, timers: &mut Timers) -> usize {
+        let Some(slot) = self.all.get_mut(path) else { return 0 };
         slot.settle(path, link, timers);
-        let vital = slot.is_vital();
+        let vital = if slot.is_vital() { slot.places().max(1) } else { 0 };
         if slot.is_idle() {
             self.last_ticket = self.last_ticket.max(slot.last_ticket());
             if slot.has_warned() {
                 self.warned.insert(Arc::clone(path));
             }
-            link.free_watches(slot.watched());
             self.all.remove(path);
         }
         vital

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::link::Link;
 use super::timers::{Alarm, Timers};
 use crate::queue::{NodeName, Ticket};
+use crate::room::Reserved;
 
 /// How often a queue that cannot watch polls.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -17,8 +18,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// A watch on the server.
 struct Watch {
     task: AbortHandle,
-    /// The length of its path.
-    bytes: usize,
+    _room: Reserved,
 }
 
 pub(super) struct Watches {
@@ -27,15 +27,15 @@ pub(super) struct Watches {
     set: HashMap<Ticket, Watch>,
     /// The watches for which there is no room on the session.
     parked: BTreeMap<Ticket, NodeName>,
+    /// The watch on the children, if there was no room for it: the listing came without it.
+    parked_listing: Option<Ticket>,
     /// Whether the queue will poll, because watches are parked.
     polling: bool,
-    /// The room of the watches that ended, in bytes.
-    freed: usize,
 }
 
 impl Watches {
     pub(super) fn new(path: Arc<str>) -> Self {
-        Self { path, set: HashMap::new(), parked: BTreeMap::new(), polling: false, freed: 0 }
+        Self { path, set: HashMap::new(), parked: BTreeMap::new(), parked_listing: None, polling: false }
     }
 
     fn bytes_of(&self, name: &NodeName) -> usize {
@@ -45,26 +45,32 @@ impl Watches {
     /// Sets a watch, or parks it until there is room.
     pub(super) fn set(&mut self, ticket: Ticket, name: NodeName, link: &mut Link) {
         let bytes = self.bytes_of(&name);
-        match link.wire(&self.path) {
-            Some(wire) if link.reserve_watch(bytes) => {
-                let task = link.spawn(wire.watch(ticket, name));
-                self.set.insert(ticket, Watch { task, bytes });
-            }
-            Some(_) => drop(self.parked.insert(ticket, name)),
-            // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
-            None => {}
+        // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
+        let Some(wire) = link.wire(&self.path) else { return };
+        if let Some(room) = link.room().reserve(bytes) {
+            let task = link.spawn(wire.watch(ticket, name));
+            self.set.insert(ticket, Watch { task, _room: room });
+        } else {
+            self.parked.insert(ticket, name);
         }
     }
 
-    /// Notes the watch on the children, which a task has set.
-    pub(super) fn add_listing(&mut self, ticket: Ticket, task: AbortHandle) {
-        // One at a time in a directory: not worth counting.
-        self.set.insert(ticket, Watch { task, bytes: 0 });
+    /// Reserves room for a watch on the children. Without it the queue polls until there is some.
+    pub(super) fn reserve_listing(&mut self, ticket: Ticket, link: &Link) -> Option<Reserved> {
+        let room = link.room().reserve(self.path.len());
+        self.parked_listing = room.is_none().then_some(ticket);
+        room
+    }
+
+    /// Notes the watch on the children, which a task sets.
+    pub(super) fn add_listing(&mut self, ticket: Ticket, task: AbortHandle, room: Reserved) {
+        self.set.insert(ticket, Watch { task, _room: room });
     }
 
     /// Drops a watch.
     pub(super) fn unset(&mut self, ticket: Ticket) {
         self.parked.remove(&ticket);
+        self.parked_listing.take_if(|parked| *parked == ticket);
         if let Some(watch) = self.set.get(&ticket) {
             watch.task.abort();
         }
@@ -73,43 +79,40 @@ impl Watches {
 
     /// A watch has fired, or was never set.
     pub(super) fn ended(&mut self, ticket: Ticket) {
-        if let Some(watch) = self.set.remove(&ticket) {
-            self.freed += watch.bytes;
-        }
+        self.set.remove(&ticket);
     }
 
     /// The session is over, and all watches with it.
     pub(super) fn forget(&mut self) {
         self.set.clear();
         self.parked.clear();
-        self.freed = 0;
+        self.parked_listing = None;
     }
 
-    /// The queue has polled.
-    pub(super) fn polled(&mut self) {
+    /// The queue polls. Returns the watch on the children for which there is room now, so that it is set with the next
+    /// listing.
+    pub(super) fn poll(&mut self, link: &Link) -> Option<Ticket> {
         self.polling = false;
+        let fits = link.room().fits(self.path.len());
+        self.parked_listing.take_if(|_| fits)
     }
 
-    /// Returns room, and tries to set the parked watches.
-    pub(super) fn settle(&mut self, link: &mut Link, timers: &mut Timers) {
-        link.free_watches(std::mem::take(&mut self.freed));
+    /// Tries to set the parked watches. `waits`: whether any of ours waits, to whom they matter. A
+    /// holder's node is checked by the heartbeat.
+    pub(super) fn settle(&mut self, link: &mut Link, timers: &mut Timers, waits: bool) {
         while let Some((ticket, name)) = self.parked.first_key_value()
-            && link.has_room_for_watch(self.bytes_of(name))
+            && link.room().fits(self.bytes_of(name))
         {
             let (ticket, name) = (*ticket, name.clone());
             self.parked.remove(&ticket);
             self.set(ticket, name, link);
         }
-        if !self.parked.is_empty() && !self.polling {
+        let parked = !self.parked.is_empty() || self.parked_listing.is_some();
+        if parked && waits && !self.polling {
             self.polling = true;
             let path = &self.path;
             tracing::debug!(%path, "no room for more watches on one session: polling");
             timers.set(Instant::now() + POLL_INTERVAL, Alarm::Poll(Arc::clone(path)));
         }
-    }
-
-    /// The room that they take, in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        self.set.values().map(|watch| watch.bytes).sum()
     }
 }

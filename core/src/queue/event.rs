@@ -78,6 +78,8 @@ pub enum Event {
     TermEnded,
     /// The server has said nothing about this directory for a long time: look again (rule 10).
     LookAgain,
+    /// So much time has passed that the create that was in doubt with this ticket can no longer be carried out (rule 8).
+    Certain(Ticket),
     /// The outcome of `Action::Create`: the node's name and czxid.
     Created(Ticket, Outcome<(String, i64)>),
     /// The outcome of `Action::CreateInPlace`, if the session has no right to check the writer's node. Nothing was

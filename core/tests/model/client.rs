@@ -16,6 +16,7 @@ pub(super) enum Input {
     Release(NodeName),
     WatchHold(NodeName),
     LookAgain,
+    Certain,
     Beat,
     Began,
     News(News),
@@ -188,6 +189,10 @@ impl Client {
 
     pub(crate) fn look_again(&mut self) {
         self.inbox.push_back(Input::LookAgain);
+    }
+
+    pub(crate) fn certain(&mut self) {
+        self.inbox.push_back(Input::Certain);
     }
 
     pub(crate) fn beat(&mut self) {

@@ -48,6 +48,11 @@ impl Client {
             }
             Input::WatchHold(node) => self.tell(Event::WatchHold(node)),
             Input::LookAgain => self.tell(Event::LookAgain),
+            Input::Certain => {
+                if let Some(doubt) = self.queue.as_ref().and_then(Pipe::doubt) {
+                    self.tell(Event::Certain(doubt));
+                }
+            }
             Input::Beat => self.send_heartbeat(),
             Input::Began => {
                 self.connected = true;

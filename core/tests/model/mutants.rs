@@ -120,6 +120,10 @@ impl Pipe {
         self.queue.is_idle()
     }
 
+    pub(crate) fn doubt(&self) -> Option<Ticket> {
+        self.queue.doubt()
+    }
+
     pub(crate) fn is_near(&self) -> bool {
         self.queue.is_near()
     }

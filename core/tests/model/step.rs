@@ -18,6 +18,8 @@ pub(crate) enum Step {
     Release(usize, usize),
     WatchHold(usize, usize),
     LookAgain(usize),
+    /// Nothing that was in doubt can come any more.
+    Certain(usize),
     /// The driver sends a heartbeat, if it has a reason for one.
     Beat(usize),
     /// The crate writes this many requests.

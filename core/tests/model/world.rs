@@ -60,6 +60,7 @@ impl World {
                 }
             }
             Step::LookAgain(client) => self.client(client).look_again(),
+            Step::Certain(client) => self.client(client).certain(),
             Step::Beat(client) => self.client(client).beat(),
             Step::Flush(client, count) => self.client(client).on_session(|session, _| session.flush(count)),
             Step::Serve(client) => {
@@ -242,6 +243,7 @@ impl World {
     /// Enough time passes that nothing can come late any more.
     fn outlast_doubt(&mut self) -> Result<(), String> {
         for client in 0..self.clients.len() {
+            self.step(Step::Certain(client))?;
             for _ in 0..MANY_LOOKS {
                 if self.clients[client].queue.is_some() {
                     self.step(Step::LookAgain(client))?;

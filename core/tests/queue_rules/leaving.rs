@@ -3,8 +3,8 @@
 use zklock::queue::{Action, Event, Outcome, Refusal};
 
 use super::desk::{
-    A, B, Desk, create, created, deleted, deletes, grants, list, listed, lost_reply, other, refusals,
-    release, released, verify, waits, watch,
+    A, B, Desk, create, created, deleted, deletes, grants, list, listed, lost_reply, name, other, refusals,
+    release, released, verify, waits, watch, watches,
 };
 
 #[test]
@@ -134,4 +134,22 @@ fn rule_09_a_refusal_deletes_a_node_that_is_being_verified() {
     assert_eq!(refusals(&actions), [(A, Refusal::SequenceExhausted)]);
     let actions = desk.tell([Event::Verified(verify(&found).0, Outcome::Done(Some(9)))]);
     assert_eq!((grants(&actions), deleted(&actions)), (vec![], vec![node]));
+}
+
+/// A watch for which there was no room yet is not acknowledged, and nothing on the server ends it.
+#[test]
+fn rule_09_a_watch_that_was_not_acknowledged_is_dropped_with_its_node() {
+    for deleted_by_another in [false, true] {
+        let mut desk = Desk::new(1);
+        let node = desk.hold(A, 5);
+        let (watch, _) = watches(&desk.tell([Event::WatchHold(name(&node))]))[0];
+        let actions = if deleted_by_another {
+            desk.tell([Event::Missing(name(&node))])
+        } else {
+            let sent = desk.tell([release(&node)]);
+            desk.tell([Event::Deleted(deletes(&sent)[0].0, Outcome::Done(()))])
+        };
+        assert!(actions.contains(&Action::Unwatch(watch)), "{actions:?}");
+        assert!(desk.0.is_idle() || deleted_by_another);
+    }
 }

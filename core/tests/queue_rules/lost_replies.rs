@@ -124,7 +124,7 @@ fn rule_08_every_listing_finds_orphans() {
     let mut desk = Desk::new(1);
     let node = desk.hold(A, 5);
     let orphan = format!("{}0000000007", &node[..node.len() - 10]);
-    let look = desk.tell([Event::LookAgain]);
+    let look = desk.reconnect();
     let actions = desk.tell([listed(list(&look).0, [&node, &orphan])]);
     assert_eq!(deleted(&actions), [orphan]);
 }
@@ -133,7 +133,7 @@ fn rule_08_every_listing_finds_orphans() {
 fn rule_08_a_create_under_way_is_no_orphan() {
     let mut desk = Desk::new(1);
     let node = desk.hold(A, 5);
-    let look = desk.tell([Event::LookAgain]);
+    let look = desk.reconnect();
     let sent = desk.tell([waits(B)]);
     let early = format!("{}0000000006", create(&sent).1);
     let actions = desk.tell([listed(list(&look).0, [&node, &early])]);

@@ -47,7 +47,7 @@ fn rule_14_a_try_that_loses_the_race_leaves_the_queue() {
 fn rule_14_a_try_is_answered_by_a_listing_sent_after_it() {
     let mut desk = Desk::new(1);
     let node = desk.hold(A, 5);
-    let early = desk.tell([Event::LookAgain]);
+    let early = desk.reconnect();
     let released = desk.tell([release(&node), tries(B)]);
     assert_eq!(deleted(&released), std::slice::from_ref(&node));
     // This one may be from before the release, and shows another waiter that has left since.

@@ -164,6 +164,11 @@ impl Joins {
         (*found == ticket).then_some(*id)
     }
 
+    /// How many hold.
+    pub(super) fn holders(&self) -> usize {
+        self.holding.len()
+    }
+
     /// Whether a holder cannot hold together with this kind.
     pub(super) fn hold_against(&self, kind: Kind) -> bool {
         conflicting(&self.holding, kind)

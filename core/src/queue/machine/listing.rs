@@ -11,10 +11,6 @@ use super::super::view::View;
 use super::join::{Place, Stage};
 use super::state::{Look, Queue};
 
-/// For how many looks, one per twenty silent seconds, a create whose node was not found after its reply was lost may
-/// still be carried out: longer than servers and the network keep what they cannot deliver.
-const DOUBTFUL_LOOKS: u32 = 15;
-
 /// The children of a listing, sorted out.
 #[derive(Default)]
 struct Children {
@@ -32,13 +28,32 @@ impl Queue {
         self.wanted = self.wanted.max(Some(look));
     }
 
-    /// The server has said nothing for a long time (rule 10).
+    /// The server has said nothing for a long time (rule 10). Where all of ours hold, the heartbeat looks after them.
     pub(super) fn look_again(&mut self) {
         self.retry_refused_deletes();
-        if !self.line().is_empty() || self.doubt > 0 {
+        if self.has_waiters() || self.doubt.is_some() {
             self.want(Look::Plain);
         }
-        self.doubt = self.doubt.saturating_sub(1);
+    }
+
+    /// Whether one of ours has a place, or may have one, and does not hold.
+    #[must_use]
+    pub fn has_waiters(&self) -> bool {
+        self.line().len() > self.joins.holders()
+    }
+
+    /// Since when, by tickets, a create that was given up may still be carried out (rule 8); `None` if none can be.
+    /// When enough time has passed, the driver says so.
+    #[must_use]
+    pub fn doubt(&self) -> Option<Ticket> {
+        self.doubt
+    }
+
+    /// What was in doubt can no longer come. It may have come since the last look.
+    pub(super) fn certain(&mut self, doubt: Ticket) {
+        if self.connected && self.doubt.take_if(|since| *since == doubt).is_some() {
+            self.want(Look::Plain);
+        }
     }
 
     pub(super) fn send_listing(&mut self) {
@@ -163,7 +178,7 @@ impl Queue {
     /// there is none (rule 8). Not for good: a server that was cut off may still have the create, and carry it out
     /// late, if the client tried to reconnect there before it went elsewhere.
     fn conclude_no_node(&mut self, id: JoinId) {
-        self.doubt = DOUBTFUL_LOOKS;
+        self.doubt = Some(self.last_ticket);
         if self.joins.get(&id).is_some_and(|join| join.leaving) {
             self.joins.remove(id);
         } else {

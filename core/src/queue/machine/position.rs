@@ -1,5 +1,7 @@
 //! Where our contenders stand, for the driver to ask.
 
+use std::ops::Bound;
+
 use super::super::event::JoinId;
 use super::super::name::{Kind, NodeName};
 use super::join::{Join, Place, Stage};
@@ -41,6 +43,23 @@ impl Queue {
     #[must_use]
     pub fn is_ours(&self, node: &NodeName) -> bool {
         self.line().contains_key(node)
+    }
+
+    /// How many nodes of ours there are in the queue.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.line().len()
+    }
+
+    /// Whether none of ours is in the queue.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.line().is_empty()
+    }
+
+    /// Our nodes behind this one, in the order of the queue.
+    pub fn places_behind(&self, name: &NodeName) -> impl Iterator<Item = &NodeName> {
+        self.line().range::<NodeName, _>((Bound::Excluded(name), Bound::Unbounded)).map(|(name, _)| name)
     }
 
     /// Our nodes in the order of the queue, at most `limit`.

@@ -12,7 +12,7 @@ impl Queue {
         // All that was known is from the old connection. Every node that exists, or may exist, is looked for; the sync
         // ensures that a lagging server does not hide a node whose create was not acknowledged (rule 8).
         let look = |join: &Join| !matches!(join.stage, Stage::Idle);
-        if self.joins.values().any(look) || self.doubt > 0 {
+        if self.joins.values().any(look) || self.doubt.is_some() {
             self.want(Look::Synced);
         }
     }
@@ -39,7 +39,7 @@ impl Queue {
         self.listing = None;
         self.child_watch = None;
         self.making_parents = None;
-        self.doubt = 0;
+        self.doubt = None;
         self.actions.extend(self.doomed.take_released().map(Action::Released));
         for (id, mut join) in self.joins.take_all() {
             join.uuid = None;

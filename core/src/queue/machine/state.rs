@@ -32,8 +32,8 @@ pub struct Queue {
     /// The listing that watches the children, while it is under way and for as long as the watch may fire.
     pub(super) child_watch: Option<Ticket>,
     pub(super) making_parents: Option<Ticket>,
-    /// For how many more looks a create that was given up may still be carried out (rule 8).
-    pub(super) doubt: u32,
+    /// Set while a create that was given up may still be carried out (rule 8): the last ticket when it was.
+    pub(super) doubt: Option<Ticket>,
     /// Whether a child that does not count was reported.
     pub(super) warned: bool,
     pub(super) last_ticket: Ticket,
@@ -84,7 +84,8 @@ impl Queue {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let watching = self.child_watch.is_some() || !self.watches.is_empty();
-        let under_way = self.listing.is_some() || self.making_parents.is_some() || watching || self.doubt > 0;
+        let under_way =
+            self.listing.is_some() || self.making_parents.is_some() || watching || self.doubt.is_some();
         self.joins.is_empty() && self.doomed.is_empty() && self.actions.is_empty() && !under_way
     }
 
@@ -104,6 +105,7 @@ impl Queue {
             Event::TermBegan => self.term = true,
             Event::TermEnded => self.term = false,
             Event::LookAgain => self.look_again(),
+            Event::Certain(doubt) => self.certain(doubt),
             Event::Created(ticket, outcome) => self.created(ticket, outcome),
             Event::CheckForbidden(ticket) => self.check_forbidden(ticket),
             Event::ParentsMade(ticket, outcome) => self.parents_made(ticket, outcome),

@@ -1,0 +1,136 @@
+//! When the net under the watches is cast: a directory of which the server says nothing is looked at again (rule 10).
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::queue::{Event, Ticket};
+
+/// After this long without news of a directory, its queue looks again, whatever the watches say.
+const LONG_SILENCE: Duration = Duration::from_secs(20);
+
+/// How often the clock is checked.
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long a create that was given up may still be carried out (rule 8). What we sent before we turned to another
+/// server may be under way for as long as
+/// * our kernel sends it again after we closed the connection: nine times at most, at intervals that double, which ends
+///   after less than two minutes (`tcp_orphan_retries`, `tcp_retries2` does not apply to what is closed);
+/// * a server that is cut off keeps it before it gives up its leader, `syncLimit` ticks, or before it is stopped and
+///   goes on, which it does not survive as a follower: less than a minute as ensembles are set up;
+/// * the session goes on there: at most 20 ticks without us.
+///
+/// These follow one another at worst, so their sum counts, and it is below five minutes.
+const DOUBT: Duration = Duration::from_secs(300);
+
+/// What is known of one directory's silence.
+pub(super) struct Silence {
+    /// When the server last said something about the directory that was not asked for by a look.
+    news: Instant,
+    /// When its queue last looked.
+    looked: Instant,
+    /// The doubt that the queue has, and since when.
+    doubt: Option<(Ticket, Instant)>,
+}
+
+/// What is due.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Nothing,
+    Look,
+    /// What was in doubt with this ticket can no longer come.
+    Certain(Ticket),
+}
+
+impl Silence {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { news: now, looked: now, doubt: None }
+    }
+
+    /// Local events, and the coming and going of connections and terms, are no news of the directory. Nor is a listing:
+    /// it may be a look's own.
+    pub(super) fn hear(&mut self, event: &Event, now: Instant) {
+        let asked = event.is_outcome() && !event.is_lost() && !matches!(event, Event::Listed(..));
+        if asked || matches!(event, Event::Gone(_) | Event::Changed(_) | Event::Missing(_)) {
+            self.news = now;
+        }
+    }
+
+    /// What is due. `doubt`: the queue's.
+    pub(super) fn due(&mut self, doubt: Option<Ticket>, now: Instant) -> Due {
+        if self.doubt.map(|(ticket, _)| ticket) != doubt {
+            self.doubt = doubt.map(|ticket| (ticket, now));
+        }
+        if let Some((ticket, since)) = self.doubt
+            && now - since >= DOUBT
+        {
+            return Due::Certain(ticket);
+        }
+        // What comes late makes no noise.
+        let since = if doubt.is_some() { self.looked } else { self.looked.max(self.news) };
+        if now - since < LONG_SILENCE {
+            return Due::Nothing;
+        }
+        self.looked = now;
+        Due::Look
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::{JoinId, Outcome};
+
+    /// How many looks are due in five minutes, if this is heard every second, and when it begins to be certain.
+    fn looks(heard: &[Event], doubt: Option<Ticket>) -> (usize, Option<u64>) {
+        let began = Instant::now();
+        let mut silence = Silence::new(began);
+        let mut looks = 0;
+        for second in 1..=600 {
+            let now = began + Duration::from_secs(second);
+            for event in heard {
+                silence.hear(event, now);
+            }
+            if second % CHECK_INTERVAL.as_secs() == 0 {
+                match silence.due(doubt, now) {
+                    Due::Nothing => {}
+                    Due::Look if second > 300 => return (looks, None),
+                    Due::Look => looks += 1,
+                    Due::Certain(_) => return (looks, Some(second)),
+                }
+            }
+        }
+        (looks, None)
+    }
+
+    #[test]
+    fn a_silent_directory_is_looked_at_every_twenty_seconds_whatever_its_own_client_does() {
+        let local = [
+            Event::Leave(JoinId(1)),
+            Event::TermEnded,
+            Event::TermBegan,
+            Event::Disconnected,
+            Event::Connected,
+            Event::Listed(Ticket(1), Outcome::Done(Vec::new())),
+            Event::Watched(Ticket(1), Outcome::Lost),
+        ];
+        assert_eq!(looks(&[], None), (15, None));
+        assert_eq!(looks(&local, None), (15, None));
+    }
+
+    #[test]
+    fn a_directory_of_which_the_server_speaks_is_left_alone() {
+        for news in [Event::Gone(Ticket(1)), Event::Deleted(Ticket(1), Outcome::Done(()))] {
+            assert_eq!(looks(&[news], None), (0, None));
+        }
+    }
+
+    #[test]
+    fn doubt_lasts_for_five_minutes_and_is_looked_into_meanwhile() {
+        for heard in [&[][..], &[Event::Gone(Ticket(1))]] {
+            let (looks, certain) = looks(heard, Some(Ticket(7)));
+            // The doubt was seen at the first check.
+            assert_eq!((looks, certain), (15, Some(305)), "{heard:?}");
+        }
+    }
+}
