@@ -12,15 +12,7 @@ const LONG_SILENCE: Duration = Duration::from_secs(20);
 /// How often the clock is checked.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long a create that was given up may still be carried out (rule 8). What we sent before we turned to another
-/// server may be under way for as long as
-/// * our kernel sends it again after we closed the connection: nine times at most, at intervals that double, which ends
-///   after less than two minutes (`tcp_orphan_retries`, `tcp_retries2` does not apply to what is closed);
-/// * a server that is cut off keeps it before it gives up its leader, `syncLimit` ticks, or before it is stopped and
-///   goes on, which it does not survive as a follower: less than a minute as ensembles are set up;
-/// * the session goes on there: at most 20 ticks without us.
-///
-/// These follow one another at worst, so their sum counts, and it is below five minutes.
+/// How long a create that was given up may still be carried out: docs/protocol.md, rule 8, says of what this is the sum.
 const DOUBT: Duration = Duration::from_secs(300);
 
 /// What is known of one directory's silence.
