@@ -108,8 +108,10 @@ impl Queue {
 
     /// Whose each child is. Children that do not count are ignored, with one warning (rule 2).
     fn sort_out(&mut self, names: &[String]) -> Children {
+        // Those that have a node are found by it, and any other with their uuid is an orphan.
+        let nodeless = self.joins.iter().filter(|(_, join)| join.node().is_none());
         let by_uuid: BTreeMap<Uuid, JoinId> =
-            self.joins.iter().filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
+            nodeless.filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
         let mut children = Children::default();
         for child in names {
             let Some(name) = NodeName::parse(child) else {
@@ -118,6 +120,10 @@ impl Queue {
                 }
                 continue;
             };
+            if let Some(id) = self.line().get(&name) {
+                children.found.insert(*id, name);
+                continue;
+            }
             let minted = |uuid: &Uuid| self.mint.as_ref().is_some_and(|mint| mint.minted(*uuid));
             match uuid_of(child).filter(minted) {
                 Some(uuid) => self.sort_out_own(name, by_uuid.get(&uuid).copied(), &mut children),
@@ -130,10 +136,6 @@ impl Queue {
     /// Takes in a node that carries a uuid of this session: a contender's, or an orphan's.
     fn sort_out_own(&self, name: NodeName, join: Option<JoinId>, children: &mut Children) {
         let Children { orphans, found, .. } = children;
-        if let Some(id) = self.line().get(&name) {
-            found.insert(*id, name);
-            return;
-        }
         if self.doomed.contains_key(&name) {
             return;
         }

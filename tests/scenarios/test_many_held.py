@@ -1,0 +1,76 @@
+"""Many locks held by one client: what they cost, and what is known of their nodes."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import TYPE_CHECKING
+
+from harness.readwrite import readwriter
+from harness.steps import await_loss
+
+if TYPE_CHECKING:
+    from harness.observer import Observer
+    from harness.proxy import Proxy
+    from harness.server import Standalone
+    from harness.steps import Start
+
+# More than there is room for watches on one session.
+HELD = 1_300
+# Long enough for several polls, had there been any.
+QUIET = 6.0
+# Every node is checked within this time.
+TURN = 60.0
+
+FEW, MANY = 10, 2_000
+# A listing beside 2,000 readers has 2,000 names.
+MOST = 8
+PAIRS = 15
+
+
+def test_s240_held_beyond_the_room_for_watches(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = start(surface)
+    worker.connect(proxy.hosts, session_timeout=30)
+    paths = [f"{path}/a-lock-among-very-many-others-which-has-a-long-name-{number}" for number in range(HELD)]
+    for number, each in enumerate(paths):
+        observer.create(each)
+        worker.lock(each, lock=str(number))
+    asked = [worker.acquire(str(number), lock=str(number)) for number in range(HELD)]
+    for pending in asked:
+        pending.expect("acquired", TURN)
+    # The holds have become long by then, and their nodes are watched as far as there is room.
+    time.sleep(1)
+    proxy.reset()
+    time.sleep(QUIET)
+    requests = proxy.snapshot().requests
+    assert requests["getChildren"] + requests["getChildren2"] == 0
+    assert requests["multi"] <= QUIET
+    # The first have a watch, the last do not.
+    for number in (0, HELD - 1):
+        (node,) = observer.queue(paths[number])
+        observer.delete(f"{paths[number]}/{node}")
+        await_loss(worker, str(number), TURN)
+
+
+def test_s241_a_reader_beside_many_held_readers(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    worker = readwriter(start, surface, server.hosts, path)
+    took = {}
+    held = 0
+    for count in (FEW, MANY):
+        asked = [worker.acquire(str(number), lock="r", owner=str(number)) for number in range(held, count)]
+        for pending in asked:
+            pending.expect("acquired", TURN)
+        held = count
+        times = []
+        for _ in range(PAIRS):
+            began = time.monotonic()
+            worker.hold("one more", lock="r", owner="one more")
+            worker.release("one more", owner="one more")
+            times.append(time.monotonic() - began)
+        took[count] = median(times)
+    assert took[MANY] <= MOST * took[FEW], took
