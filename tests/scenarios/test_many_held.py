@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from statistics import median
 from typing import TYPE_CHECKING
 
 from harness.readwrite import readwriter
@@ -23,7 +22,7 @@ QUIET = 6.0
 TURN = 60.0
 
 FEW, MANY = 10, 2_000
-# A listing beside 2,000 readers has 2,000 names.
+# A listing beside 2,000 readers has 2,000 names. The shortest time counts: others may use the machine as well.
 MOST = 8
 PAIRS = 15
 
@@ -72,5 +71,5 @@ def test_s241_a_reader_beside_many_held_readers(
             worker.hold("one more", lock="r", owner="one more")
             worker.release("one more", owner="one more")
             times.append(time.monotonic() - began)
-        took[count] = median(times)
+        took[count] = min(times)
     assert took[MANY] <= MOST * took[FEW], took
