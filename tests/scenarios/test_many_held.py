@@ -22,8 +22,8 @@ QUIET = 6.0
 TURN = 60.0
 
 FEW, MANY = 10, 2_000
-# A listing beside 2,000 readers has 2,000 names. Workers are built without optimization, which makes reading them
-# several times slower; when every reader looked at all others it took hundreds of times as long.
+# A listing beside 2,000 readers has 2,000 names. Workers are built without optimization, which makes reading
+# them several times slower; when every reader looked at all others it took hundreds of times as long.
 MOST = 24
 PAIRS = 15
 
