@@ -1,4 +1,5 @@
-//! One lock directory in a driver: its queue, its waiters and its holders.
+//! One lock directory in a driver: its queue, its waiters and its holders. Events come in here and actions go out: each
+//! of them changes at least two of the three, so they are kept together, in one file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};

@@ -1,4 +1,5 @@
-//! The clients, locks and leases that the suite has created, and what is done with them.
+//! The clients, locks and leases that the suite has created, and what is done with them: one method for each command,
+//! all on the same tables of names, which is why they stand in one file.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
