@@ -25,7 +25,7 @@ test: build lint ## Set everything up and run every test
 
 .PHONY: soak
 soak: build ## The long versions: every order of events in larger worlds, a thousand downgrades, half an hour of faults
-	cargo test --locked --release -p zklock --test queue_explorer --test queue_costs -- --ignored --nocapture
+	cargo test --locked --release -p zklock --lib --test queue_explorer --test queue_costs -- --ignored --nocapture
 	cd tests && ../$(PYTHON) -m pytest scenarios -s --soak -m soak
 
 .PHONY: lint

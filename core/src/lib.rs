@@ -41,6 +41,8 @@ mod certificates;
 mod client;
 mod clock;
 mod contender;
+#[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod costs;
 mod driver;
 mod error;
 mod hold;

@@ -178,7 +178,8 @@ impl Pulse {
         self.surrender = None;
     }
 
-    fn beat(&mut self, link: &mut Link, slots: &Slots, limit: usize) {
+    /// Checks so many nodes.
+    pub(super) fn beat(&mut self, link: &mut Link, slots: &Slots, limit: usize) {
         let mut bytes = 0;
         let fits = |(path, node): &(&Arc<str>, &NodeName)| {
             bytes += path.len() + node.as_str().len();

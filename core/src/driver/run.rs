@@ -1,5 +1,8 @@
 //! The driver's loop: receives what reaches a client, and lets what follows from it happen.
 
+#[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod costs;
+
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -37,17 +40,7 @@ const BATCH: usize = 256;
 /// Serves a client until it is closed.
 pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
     let Inbox { status, sender, mut receiver } = inbox;
-    let mut driver = Driver {
-        link: Link::new(options.clone(), Arc::clone(&status.meter), sender),
-        options,
-        slots: Slots::new(Arc::clone(&status)),
-        status,
-        timers: Timers::default(),
-        connecting: Vec::new(),
-        throttled: u64::MAX,
-        pulse: Pulse::default(),
-        was_connected: false,
-    };
+    let mut driver = Driver::new(options, status, sender);
     driver.timers.set(Instant::now() + CHECK_INTERVAL, Alarm::LookAgain);
     let done = loop {
         tokio::select! {
@@ -92,6 +85,20 @@ struct Driver {
 }
 
 impl Driver {
+    fn new(options: ClientOptions, status: Arc<Status>, sender: mpsc::UnboundedSender<Input>) -> Self {
+        Self {
+            link: Link::new(options.clone(), Arc::clone(&status.meter), sender),
+            options,
+            slots: Slots::new(Arc::clone(&status)),
+            status,
+            timers: Timers::default(),
+            connecting: Vec::new(),
+            throttled: u64::MAX,
+            pulse: Pulse::default(),
+            was_connected: false,
+        }
+    }
+
     /// Receives inputs; breaks off, with the caller to notify, when one of them says to close.
     fn take_in(&mut self, inputs: impl Iterator<Item = Input>) -> ControlFlow<Option<oneshot::Sender<()>>> {
         for input in inputs {
@@ -273,7 +280,6 @@ impl Driver {
                 Alarm::Deadline(path, join) => {
                     let connected = self.link.is_connected();
                     self.give_up(&path, join, |slot| slot.timeout_error(join, connected));
-                    self.stop_unless_wanted();
                 }
                 Alarm::Unreachable(path, join) => {
                     let unreachable = unreachable(&self.options);
@@ -283,7 +289,6 @@ impl Driver {
                     if self.slots.get(&path).is_some_and(wanted) {
                         self.give_up(&path, join, |_| unreachable);
                     }
-                    self.stop_unless_wanted();
                 }
                 Alarm::Connect => {
                     let (now, unreachable) = (Instant::now(), unreachable(&self.options));
@@ -291,7 +296,6 @@ impl Driver {
                     for (_, reply) in self.connecting.extract_if(.., due) {
                         reply.send(Err(unreachable.clone())).ok();
                     }
-                    self.stop_unless_wanted();
                 }
                 Alarm::Tell(path, event) => self.slots.tell(&path, event),
                 Alarm::Released(path, node) => self.slots.stop_waiting(&path, &node),
@@ -314,6 +318,8 @@ impl Driver {
                 }
             }
         }
+        // Once: when many give up together, none of them is to look through all of them.
+        self.stop_unless_wanted();
     }
 
     fn give_up(&mut self, path: &Arc<str>, join: JoinId, error: impl FnOnce(&Slot) -> Error) {

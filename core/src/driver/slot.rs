@@ -331,6 +331,13 @@ impl Slot {
         }
     }
 
+    /// What the queue would have done, for a test that is its server.
+    #[cfg(test)]
+    pub(super) fn next_action(&mut self) -> Option<Action> {
+        self.queue.settle();
+        self.queue.next_action()
+    }
+
     fn act(&mut self, action: Action, path: &Arc<str>, link: &mut Link, timers: &mut Timers) {
         match action {
             Action::Grant(join, node, czxid) => {
