@@ -59,6 +59,24 @@ fn local_contenders_of_whom_one_leaves_a_cut_and_a_lost_session() {
     scene(1, 0, Budget { joins: 2, leaves: 1, cuts: 1, expiries: 1, ..NOTHING }, 60_000);
 }
 
+/// The reply to a create is lost, and the next synced listing may be that of a deposed leader.
+#[test]
+fn one_contender_a_cut_and_a_deposed_leader() {
+    scene(1, 0, Budget { joins: 1, leaves: 1, cuts: 1, deposals: 1, ..NOTHING }, 2_000);
+}
+
+#[test]
+fn local_contenders_a_cut_and_a_deposed_leader() {
+    let budget = Budget { joins: 2, cuts: 1, deposals: 1, ..NOTHING };
+    play(Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, 8_000);
+}
+
+#[test]
+fn a_contender_beside_somebody_else_a_cut_and_a_deposed_leader() {
+    let budget = Budget { joins: 1, enters: 1, cuts: 1, deposals: 1, ..NOTHING };
+    play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 12_500);
+}
+
 #[test]
 fn a_try_beside_a_waiter_and_somebody_else() {
     scene(1, 1, Budget { joins: 1, tries: 1, enters: 1, leaves: 1, ..NOTHING }, 5_000);
@@ -164,6 +182,13 @@ fn terms_that_end_beside_another_client() {
 #[test]
 fn a_session_that_is_replaced() {
     scene(1, 1, Budget { joins: 1, enters: 1, cuts: 1, replacements: 1, ..NOTHING }, 16_000);
+}
+
+#[test]
+#[ignore = "takes a minute in a release build"]
+fn two_clients_a_cut_and_a_deposed_leader() {
+    let budget = Budget { joins: 2, cuts: 1, deposals: 1, ..NOTHING };
+    play(Scene { grain: Grain::Coarse, ..Scene::new(2, 0, budget) }, 110_000);
 }
 
 #[test]

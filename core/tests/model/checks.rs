@@ -6,7 +6,7 @@ use zklock::queue::{JoinId, Kind, NodeName};
 
 use super::client::{Hold, Place, Told};
 use super::foreign::{Foreign, conflict};
-use super::server::CHILDREN;
+use super::server::{CHILDREN, Node};
 use super::world::World;
 
 impl World {
@@ -69,11 +69,23 @@ impl World {
                 let holds = || client.holds.values().any(|hold| hold.join == other);
                 other != join && (client.waiting.contains_key(&other) || holds())
             };
-            if name.sequence() != hold.node.sequence() && client.made_for(&child).is_some_and(wanted) {
+            let in_the_way =
+                name.sequence() != hold.node.sequence() && client.made_for(&child).is_some_and(wanted);
+            if in_the_way && !self.is_superseded(number, &child) {
                 return Err(format!("{who}, behind {name:?} of its own"));
             }
         }
         Ok(())
+    }
+
+    /// Whether a node's contender has created another one since, or is about to, because a deposed leader's listing did
+    /// not show this one. So it is an orphan; what orders the queue is the nodes whose creates were acknowledged.
+    fn is_superseded(&self, client: usize, node: &str) -> bool {
+        let prefix = &node[..node.len() - 10];
+        let made = self.server.nodes[node].made;
+        let later = |(name, other): (&String, &Node)| name.starts_with(prefix) && other.made > made;
+        let creates = || self.clients[client].session.as_ref().is_some_and(|session| session.creates(prefix));
+        self.server.leader_was_deposed && (self.server.nodes.iter().any(later) || creates())
     }
 
     /// A downgrade lets no one in between: it keeps the writer's place, unless that is lost. Returns whether it has it.

@@ -1,4 +1,4 @@
-//! A connection, and the server at its other end, which may lag behind the leader.
+//! A connection, and the server at its other end, which may lag behind the leader, or be a leader that was deposed.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -25,6 +25,9 @@ pub(super) struct Connection {
     pub(super) replies: VecDeque<Message>,
     pub(super) watches: BTreeSet<String>,
     pub(super) closed: bool,
+    /// The server is a leader that was cut off from its majority and does not know it, or follows one. It learns of no
+    /// transaction any more, answers reads and even syncs from what it has, and cannot commit anything.
+    pub(super) deposed: bool,
 }
 
 impl Connection {
@@ -35,12 +38,19 @@ impl Connection {
             replies: VecDeque::new(),
             watches: BTreeSet::new(),
             closed: false,
+            deposed: false,
         }
     }
 
-    /// Applies the leader's transactions up to one; watches fire on the way.
+    /// Whether the next request is a write that the server cannot commit. Those behind it wait with it: replies come in
+    /// the order of the requests.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.deposed && self.requests.front().is_some_and(|sent| sent.request.is_write())
+    }
+
+    /// Applies the leader's transactions up to one, if it has a leader; watches fire on the way.
     pub(super) fn apply_to(&mut self, to: Zxid, session: SessionId, server: &Server) {
-        while self.at < to && !self.closed {
+        while self.at < to && !self.closed && !self.deposed {
             self.at += 1;
             let fired: Vec<_> = self
                 .watches
@@ -58,7 +68,8 @@ impl Connection {
         }
     }
 
-    /// Does what a request asks for. Writes and syncs are answered when the server has caught up with the leader.
+    /// Does what a request asks for. Writes and syncs are answered when the server has caught up with the leader; syncs
+    /// at once, if it was deposed.
     pub(super) fn carry_out(
         &mut self,
         session: SessionId,

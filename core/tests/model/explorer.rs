@@ -35,6 +35,8 @@ pub(crate) struct Budget {
     /// All of the next five together.
     pub(crate) faults: u8,
     pub(crate) cuts: u8,
+    /// Servers that are cut off from the majority while a client is connected. The end of its connection is free.
+    pub(crate) deposals: u8,
     pub(crate) expiries: u8,
     /// Terms that end without any other fault.
     pub(crate) pauses: u8,
@@ -57,6 +59,7 @@ pub(crate) const NOTHING: Budget = Budget {
     leaves: 0,
     faults: u8::MAX,
     cuts: 0,
+    deposals: 0,
     expiries: 0,
     pauses: 0,
     replacements: 0,
@@ -69,7 +72,7 @@ pub(crate) const NOTHING: Budget = Budget {
 
 impl Budget {
     /// What may happen, by name. Not `faults`, which limits others together.
-    fn items(&self) -> [(&'static str, u8); 14] {
+    fn items(&self) -> [(&'static str, u8); 15] {
         [
             ("joins", self.joins),
             ("tries", self.tries),
@@ -77,6 +80,7 @@ impl Budget {
             ("reads_too", self.reads_too),
             ("leaves", self.leaves),
             ("cuts", self.cuts),
+            ("deposals", self.deposals),
             ("expiries", self.expiries),
             ("pauses", self.pauses),
             ("replacements", self.replacements),
@@ -339,14 +343,17 @@ impl State {
         if !client.forsaken.is_empty() {
             add(&[Step::Bury(number)], budget);
         }
-        if budget.faults == 0 {
-            return;
-        }
-        let budget = Budget { faults: budget.faults - 1, ..budget };
+        let fewer = Budget { faults: budget.faults.saturating_sub(1), ..budget };
+        // A server that was deposed steps down sooner or later.
+        let cut = if session.is_deposed() {
+            Some(budget)
+        } else {
+            let may = budget.faults > 0 && budget.cuts > 0;
+            may.then(|| Budget { cuts: budget.cuts - 1, ..fewer })
+        };
         // Only a cut makes a difference between what was written and what was not, or between news that waits and news
         // that was received.
-        if up && budget.cuts > 0 {
-            let left = Budget { cuts: budget.cuts - 1, ..budget };
+        if let Some(left) = cut.filter(|_| up) {
             add(&[Step::Cut(number), drive], left);
             if session.has_unread() {
                 add(&[Step::Receive(number), Step::Cut(number), drive], left);
@@ -355,6 +362,13 @@ impl State {
                 add(&[Step::Flush(number, ALL), Step::Cut(number), drive], left);
                 add(&[Step::Flush(number, 1), Step::Cut(number), drive], left);
             }
+        }
+        if budget.faults == 0 {
+            return;
+        }
+        let budget = fewer;
+        if up && budget.deposals > 0 && !session.is_deposed() {
+            add(&[Step::Depose(number)], Budget { deposals: budget.deposals - 1, ..budget });
         }
         if budget.pauses > 0 && session.term_runs() {
             let left = Budget { pauses: budget.pauses - 1, ..budget };

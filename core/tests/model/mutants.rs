@@ -48,10 +48,13 @@ pub(crate) enum Mutant {
     TornPair,
     /// A reader's node in the writer's place is created without a check that the writer's exists (rule 4).
     UncheckedPlace,
+    /// What a synced listing did not show is taken never to have existed: a node that a later one shows is not
+    /// recognized (rule 8).
+    FinalSync,
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Curator604,
         Self::Curator498,
         Self::Curator621,
@@ -70,6 +73,7 @@ impl Mutant {
         Self::UuidKept,
         Self::TornPair,
         Self::UncheckedPlace,
+        Self::FinalSync,
     ];
 }
 
@@ -164,6 +168,12 @@ struct Planted {
     seed: Option<u64>,
     /// `TornPair`: the create of the pair, whose reply was lost.
     torn: Option<Ticket>,
+    /// `FinalSync`: the names, before the number, of creates whose reply was lost.
+    unknown: BTreeSet<String>,
+    /// `FinalSync`: those that were unknown when each synced listing was requested.
+    asked: BTreeMap<Ticket, BTreeSet<String>>,
+    /// `FinalSync`: those of which a synced listing showed no node.
+    denied: BTreeSet<String>,
     /// The queue does not know that the connection is lost.
     cut_off: bool,
     /// The queue has been told of a connection.
@@ -182,6 +192,9 @@ impl Planted {
             buried: BTreeSet::new(),
             seed: None,
             torn: None,
+            unknown: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            denied: BTreeSet::new(),
             cut_off: false,
             connected: false,
         }
@@ -245,8 +258,29 @@ impl Planted {
                 Some(vec![Event::SessionBegan(*self.seed.get_or_insert(*seed))])
             }
             (Mutant::TornPair, event) => self.believe_torn_pair(event),
+            (Mutant::FinalSync, Event::Created(ticket, Outcome::Lost)) => {
+                self.unknown.extend(self.ledger.prefix(*ticket).map(str::to_owned));
+                None
+            }
+            (Mutant::FinalSync, Event::Listed(ticket, Outcome::Done(children))) => {
+                Some(vec![Event::Listed(*ticket, Outcome::Done(self.hide_denied(*ticket, children)))])
+            }
             _ => None,
         }
+    }
+
+    /// What is left of a listing without the nodes that a synced one has not shown before.
+    fn hide_denied(&mut self, listing: Ticket, children: &[String]) -> Vec<String> {
+        let asked = self.asked.remove(&listing).unwrap_or_default();
+        let lacks = |prefix: &String| !children.iter().any(|child| child.starts_with(prefix));
+        self.denied.extend(asked.into_iter().filter(lacks));
+        let acknowledged = |child: &str| {
+            let mut waiting = self.ledger.waiting.values().map(|(node, _)| node);
+            waiting.any(|node| node.as_str() == child)
+                || self.ledger.held.iter().any(|node| node.as_str() == child)
+        };
+        let denied = |child: &str| self.denied.iter().any(|prefix| child.starts_with(prefix));
+        children.iter().filter(|child| !denied(child) || acknowledged(child)).cloned().collect()
     }
 
     /// The session's end is mistaken for that of its connection.
@@ -299,6 +333,10 @@ impl Planted {
         match (self.mutant, self.rename_back(action)) {
             (Mutant::MissingSync, Action::List { ticket, .. }) => {
                 Carried::Out(Action::List { ticket, sync: false })
+            }
+            (Mutant::FinalSync, Action::List { ticket, sync: true }) => {
+                self.asked.insert(ticket, self.unknown.clone());
+                Carried::Out(Action::List { ticket, sync: true })
             }
             (Mutant::Tombstones, Action::List { ticket, .. }) if !self.buried.is_empty() => {
                 Carried::Out(Action::List { ticket, sync: false })

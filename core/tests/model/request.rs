@@ -40,6 +40,23 @@ impl Request {
         done || matches!(self, Self::Heartbeat(_))
     }
 
+    /// Whether a majority must agree. A sync needs none.
+    pub(super) fn is_write(&self) -> bool {
+        match self {
+            Self::Create(..)
+            | Self::CreateInPlace(..)
+            | Self::MakeParents(_)
+            | Self::Delete(..)
+            | Self::Heartbeat(_) => true,
+            Self::Sync
+            | Self::List(_)
+            | Self::ListAndWatch(_)
+            | Self::Verify(..)
+            | Self::Watch(..)
+            | Self::Unwatch(_) => false,
+        }
+    }
+
     pub(super) fn needs(&self) -> Option<Permission> {
         match self {
             Self::Create(..) | Self::CreateInPlace(..) | Self::MakeParents(_) => Some(Permission::Create),

@@ -66,6 +66,8 @@ pub(crate) struct Server {
     pub(crate) forbidden: Option<Permission>,
     /// Whether reading was ever forbidden, and with it the check of a node.
     pub(crate) reading_was_forbidden: bool,
+    /// Whether a leader was ever deposed, so that a synced listing may have been stale.
+    pub(crate) leader_was_deposed: bool,
 }
 
 impl Server {
@@ -81,6 +83,7 @@ impl Server {
             sessions,
             forbidden: None,
             reading_was_forbidden: false,
+            leader_was_deposed: false,
         }
     }
 

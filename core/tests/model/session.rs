@@ -102,6 +102,12 @@ impl Session {
         self.connection.is_some()
     }
 
+    /// Whether a create of a node with this name, before the number, is under way.
+    pub(crate) fn creates(&self, prefix: &str) -> bool {
+        let mut pending = self.outbox.iter().chain(&self.written).map(|sent| &sent.request);
+        pending.any(|request| matches!(request, Request::Create(_, name) if name == prefix))
+    }
+
     /// Nothing is under way in either direction.
     pub(crate) fn is_quiet(&self, server: &Server) -> bool {
         let quiet = |connection: &Connection| {
@@ -127,7 +133,21 @@ impl Session {
     }
 
     pub(crate) fn lags(&self, server: &Server) -> bool {
-        self.connection.as_ref().is_some_and(|connection| !connection.closed && connection.at < server.now)
+        self.connection
+            .as_ref()
+            .is_some_and(|connection| !connection.closed && !connection.deposed && connection.at < server.now)
+    }
+
+    /// Whether the server at the other end was deposed.
+    pub(crate) fn is_deposed(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.deposed)
+    }
+
+    /// The server is cut off from the majority, with its leader or as the leader.
+    pub(crate) fn depose(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            connection.deposed = true;
+        }
     }
 
     /// Watches that the server keeps for this session.
@@ -186,13 +206,15 @@ impl Session {
 
     /// The server takes one request.
     pub(crate) fn serve(&mut self, server: &mut Server) {
-        let Some(connection) = self.connection.as_mut().filter(|connection| !connection.closed) else {
+        let open = |connection: &&mut Connection| !connection.closed && !connection.is_stuck();
+        let Some(connection) = self.connection.as_mut().filter(open) else {
             return;
         };
         let Some(sent) = connection.requests.pop_front() else {
             return;
         };
-        if !server.is_alive(self.id) {
+        // A server that was deposed does not learn that the session is over.
+        if !connection.deposed && !server.is_alive(self.id) {
             connection.apply_to(server.now, self.id, server);
             return;
         }
@@ -270,7 +292,8 @@ impl Session {
         let Some(connection) = self.connection.take() else {
             return;
         };
-        self.ghosts = connection.requests;
+        // What a server that was deposed has not answered is never committed.
+        self.ghosts = if connection.deposed { VecDeque::new() } else { connection.requests };
         news.push_back(News::Disconnected);
         for sent in std::mem::take(&mut self.written) {
             self.lose(&sent, news);

@@ -37,6 +37,8 @@ pub(crate) enum Step {
     /// All of these until nothing moves, with a server that does not lag; then the driver takes all inputs.
     Pump(usize),
     Cut(usize),
+    /// The client's server is cut off from the majority, and goes on answering what needs none: listings and syncs.
+    Depose(usize),
     /// A request that had reached the server before the cut is carried out after all.
     ServeGhost(usize),
     /// The client connects again, to a server that is this many transactions behind.

@@ -86,6 +86,10 @@ impl World {
                 self.check_watches(client)?;
             }
             Step::Cut(client) => self.client(client).on_session(Session::cut),
+            Step::Depose(client) => {
+                server.leader_was_deposed = true;
+                self.client(client).on_session(|session, _| session.depose());
+            }
             Step::ServeGhost(client) => {
                 let client = client % self.clients.len();
                 self.clients[client].on_session(|session, _| session.serve_ghost(server));
@@ -190,7 +194,7 @@ impl World {
         let number = number % self.clients.len();
         let (server, client) = (&mut self.server, &mut self.clients[number]);
         client.on_session(|session, news| {
-            while session.is_up() && !session.is_quiet(server) {
+            while session.is_up() && !session.is_deposed() && !session.is_quiet(server) {
                 session.flush(usize::MAX);
                 session.catch_up(server);
                 session.serve(server);
@@ -212,6 +216,11 @@ impl World {
     /// Ends all faults and lets each contender have its turn. Fails if one waits for ever, or something is left.
     pub(crate) fn finish(&mut self) -> Result<(), String> {
         self.step(Step::Forbid(None))?;
+        for client in 0..self.clients.len() {
+            if self.clients[client].session.as_ref().is_some_and(Session::is_deposed) {
+                self.step(Step::Cut(client))?;
+            }
+        }
         let mut rested = false;
         for _ in 0..400 {
             for client in 0..self.clients.len() {
