@@ -1,0 +1,66 @@
+//! What a server says in a DIGEST-MD5 login: directives such as `realm="zk"`, with commas between them.
+//!
+//! The client crate's parser loops for ever on two escapes in one value, and panics on an escape of anything but ASCII.
+//! It does not undo escapes either, so no login with one could succeed: they are refused.
+
+use super::malformed::Malformed;
+
+/// In bytes; RFC 2831 says so.
+const LONGEST: usize = 2048;
+
+pub(super) fn check(challenge: &[u8]) -> Result<(), Malformed> {
+    if challenge.len() > LONGEST {
+        return Err(Malformed::new(format!("a SASL challenge of {} bytes", challenge.len())));
+    }
+    let text = std::str::from_utf8(challenge).map_err(|_| refused("is not UTF-8"))?;
+    if text.contains(|c: char| c.is_control() && !is_blank(c)) {
+        return Err(refused("has control characters"));
+    }
+    let mut rest = text.trim_start_matches(is_blank);
+    if rest.is_empty() {
+        return Err(refused("is empty"));
+    }
+    while !rest.is_empty() {
+        rest = directive(rest)?;
+    }
+    Ok(())
+}
+
+/// Reads one directive, and returns what is behind it and its comma.
+fn directive(text: &str) -> Result<&str, Malformed> {
+    let (key, value) = text.split_once('=').ok_or_else(|| refused("has a directive without a value"))?;
+    if key.is_empty() || !key.chars().all(is_of_token) {
+        return Err(refused("has a directive without a name"));
+    }
+    let rest = if let Some(quoted) = value.strip_prefix('"') {
+        let (value, rest) = quoted.split_once('"').ok_or_else(|| refused("has a quote that does not end"))?;
+        if value.contains('\\') {
+            return Err(refused("has an escape"));
+        }
+        rest
+    } else {
+        let end = value.find(|c| !is_of_token(c)).unwrap_or(value.len());
+        if end == 0 {
+            return Err(refused("has an empty value"));
+        }
+        &value[end..]
+    };
+    let rest = rest.trim_start_matches(is_blank);
+    match rest.strip_prefix(',') {
+        Some(rest) => Ok(rest.trim_start_matches(is_blank)),
+        None if rest.is_empty() => Ok(rest),
+        None => Err(refused("has something behind a value")),
+    }
+}
+
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
+
+fn is_of_token(c: char) -> bool {
+    c.is_ascii_graphic() && !r#"()<>@,;:\"/[]?={}"#.contains(c)
+}
+
+fn refused(why: &str) -> Malformed {
+    Malformed::new(format!("a SASL challenge that {why}"))
+}

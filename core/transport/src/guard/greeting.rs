@@ -1,0 +1,61 @@
+//! The answer to the request for a session, the first thing that a server says.
+
+use super::jute::Reader;
+use super::malformed::Malformed;
+
+/// It has 36 or 37 bytes; some room for longer passwords.
+const LARGEST: usize = 256;
+const LONGEST_PASSWORD: usize = 64;
+
+/// In milliseconds. Servers grant multiples of a tick, which is a second or two.
+const SHORTEST: i32 = 100;
+const LONGEST: i32 = 24 * 60 * 60 * 1000;
+
+/// The session time-out that the client asks for, in milliseconds.
+pub(super) fn asked(request: &[u8]) -> i32 {
+    let mut reader = Reader::new(request);
+    reader.skip(12).and_then(|_| reader.int()).unwrap_or(0)
+}
+
+/// The size of the answer, from its first four bytes. If it cannot be one, says what may be at the other end instead.
+pub(super) fn size(prefix: [u8; 4]) -> Result<usize, Malformed> {
+    let size = i32::from_be_bytes(prefix);
+    match usize::try_from(size) {
+        Ok(size) if size <= LARGEST => Ok(size),
+        _ => {
+            let hint = match prefix {
+                [0x15 | 0x16, 0x03, ..] => "it seems to expect TLS",
+                [b'H', b'T', b'T', b'P'] => "it seems to be a web server",
+                _ => "is it one?",
+            };
+            let message = format!("a first frame of {size} bytes; {hint}");
+            Err(Malformed::new(message))
+        }
+    }
+}
+
+/// Checks the answer to a request for a session with this time-out.
+pub(super) fn check(answer: &[u8], asked: i32) -> Result<(), Malformed> {
+    let mut reader = Reader::new(answer);
+    let (version, timeout, session) = (reader.int()?, reader.int()?, reader.long()?);
+    if version != 0 {
+        return Err(Malformed::new(format!("version {version} of the protocol")));
+    }
+    let password = reader.buffer()?.unwrap_or_default();
+    if password.is_empty() || password.len() > LONGEST_PASSWORD {
+        return Err(Malformed::new(format!("a session's password of {} bytes", password.len())));
+    }
+    // Old servers do not say whether they can only be read.
+    if !reader.is_at_the_end() {
+        reader.flag()?;
+    }
+    reader.end()?;
+    // Session 0 means that there is none, or no longer.
+    let sane = SHORTEST.min(asked).max(1)..=LONGEST.max(asked);
+    if timeout < 0 || session != 0 && !sane.contains(&timeout) {
+        return Err(Malformed::new(format!(
+            "a session time-out of {timeout} ms, where {asked} ms was asked for"
+        )));
+    }
+    Ok(())
+}

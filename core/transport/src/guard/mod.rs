@@ -1,0 +1,273 @@
+//! What stands between a server and the client crate, which trusts what it reads: it allocates what a length announces,
+//! and panics, loops or reads freed memory at replies that no honest server sends (`docs/upstream.md` has the list).
+//!
+//! A [`Guard`] belongs to one connection. It is told every byte that is written, and given every byte that arrives; it
+//! knows the requests, so it knows what each reply has to look like. What it hands on is well-formed from the first
+//! byte to the last. Anything else ends the connection, with one exception: a reply that is well-formed as far as it is
+//! read, but too large to keep, fails the request that it answers and no other ([`TooLarge`]).
+//!
+//! It does no I/O, and keeps no more than the frame that is arriving and a few bytes for each request in flight.
+
+mod challenge;
+mod event;
+mod greeting;
+mod in_flight;
+mod inbox;
+mod jute;
+mod malformed;
+mod multi;
+mod outbox;
+mod parts;
+mod reply;
+mod request;
+#[cfg(test)]
+mod tests;
+mod too_large;
+
+use in_flight::{Asked, InFlight};
+use inbox::{HEAD, Inbox};
+use jute::Reader;
+pub(crate) use malformed::Malformed;
+use outbox::Outbox;
+use request::{Kind, Watches};
+pub use too_large::TooLarge;
+
+/// The `xid` of events.
+const EVENT: i32 = -1;
+
+/// The error code with which a server refuses credentials.
+const AUTH_FAILED: i32 = -115;
+
+/// Error codes of servers are not less than this, and none is positive.
+const LEAST_ERROR: i32 = -1023;
+
+/// The most that is answered to a question in four letters.
+const LONGEST_LINE: usize = 64;
+
+/// The least `max_frame`: room for any reply but lists and data of nodes.
+const LEAST_FRAME: usize = 64 << 10;
+
+/// How much a server may ask us to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest frame, in bytes. Lists may have a name for every 256 bytes of it.
+    pub max_frame: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_frame: 16 << 20 }
+    }
+}
+
+/// Checks what a server sends on one connection.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    max_frame: usize,
+    expects: Expects,
+    outbox: Outbox,
+    in_flight: InFlight,
+    watches: Watches,
+    inbox: Inbox,
+    failure: Option<Malformed>,
+}
+
+/// What comes next from the server.
+#[derive(Clone, Copy, Debug)]
+enum Expects {
+    /// Nothing before the client has asked for something.
+    Nothing,
+    /// A line of text.
+    Line {
+        left: usize,
+    },
+    /// The answer to a request for a session with this time-out.
+    Greeting {
+        asked: i32,
+    },
+    Replies,
+}
+
+impl Guard {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            max_frame: limits.max_frame.max(LEAST_FRAME),
+            expects: Expects::Nothing,
+            outbox: Outbox::default(),
+            in_flight: InFlight::default(),
+            watches: Watches::default(),
+            inbox: Inbox::default(),
+            failure: None,
+        }
+    }
+
+    /// Notes what was sent to the server.
+    pub(crate) fn sent(&mut self, mut bytes: &[u8]) {
+        if matches!(self.expects, Expects::Nothing) {
+            // The client crate's question whether a server can be written to. As a length it would be 1.7 GB.
+            if bytes.starts_with(b"isro") {
+                self.expects = Expects::Line { left: LONGEST_LINE };
+            } else if let Some(frame) = self.outbox.next(&mut bytes) {
+                self.expects = Expects::Greeting { asked: greeting::asked(&frame) };
+            }
+        }
+        if matches!(self.expects, Expects::Greeting { .. } | Expects::Replies) {
+            while let Some(frame) = self.outbox.next(&mut bytes) {
+                if let Some(request) = request::Request::parse(&frame) {
+                    self.watches.add(request.watches);
+                    self.in_flight.sent(request);
+                }
+            }
+        }
+    }
+
+    /// Takes in what arrived from the server.
+    pub(crate) fn received(&mut self, bytes: &[u8]) {
+        if self.failure.is_some() {
+            return;
+        }
+        self.inbox.push(bytes);
+        loop {
+            match self.check_next() {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(malformed) => {
+                    self.inbox.end();
+                    self.failure = Some(malformed);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Moves checked bytes out, as many as fit. Returns how many; 0 if more have to arrive first.
+    ///
+    /// # Errors
+    /// [`Malformed`] once everything before it was moved out. The connection is of no further use.
+    pub(crate) fn take(&mut self, out: &mut [u8]) -> Result<usize, Malformed> {
+        match (self.inbox.take(out), &self.failure) {
+            (0, Some(malformed)) if !out.is_empty() => Err(malformed.clone()),
+            (taken, _) => Ok(taken),
+        }
+    }
+
+    /// Why the connection is to end, if it is.
+    pub(crate) fn failure(&self) -> Option<&Malformed> {
+        self.failure.as_ref()
+    }
+
+    /// Checks the next frame, if there is enough of it. Returns whether to go on with the one behind it.
+    fn check_next(&mut self) -> Result<bool, Malformed> {
+        let bytes = self.inbox.unchecked();
+        if bytes.is_empty() {
+            return Ok(false);
+        }
+        match self.expects {
+            Expects::Nothing => Err(Malformed::new("something that was not asked for")),
+            Expects::Line { left } => {
+                let size = bytes.len();
+                let left = left.checked_sub(size).ok_or_else(|| Malformed::new("a line that is too long"))?;
+                self.expects = Expects::Line { left };
+                self.inbox.pass(size);
+                Ok(false)
+            }
+            Expects::Greeting { asked } => {
+                let Some((prefix, rest)) = bytes.split_first_chunk() else { return Ok(false) };
+                let size = greeting::size(*prefix)?;
+                let Some(answer) = rest.get(..size) else { return Ok(false) };
+                greeting::check(answer, asked)?;
+                self.expects = Expects::Replies;
+                self.inbox.pass(4 + size);
+                Ok(true)
+            }
+            Expects::Replies => self.check_reply(),
+        }
+    }
+
+    fn check_reply(&mut self) -> Result<bool, Malformed> {
+        let bytes = self.inbox.unchecked();
+        let Some((head, rest)) = bytes.split_first_chunk::<HEAD>() else { return Ok(false) };
+        let mut reader = Reader::new(head);
+        let (length, xid) = (reader.int()?, reader.int()?);
+        reader.long()?;
+        let error = reader.int()?;
+        let Some(size) = usize::try_from(length).ok().and_then(|length| length.checked_sub(HEAD - 4)) else {
+            return Err(Malformed::new(format!("a reply of {length} bytes")));
+        };
+        if !(LEAST_ERROR..=0).contains(&error) {
+            return Err(Malformed::new(format!("error {error}, which is none of ZooKeeper's")));
+        }
+        if xid == EVENT {
+            return self.check_event(size, error);
+        }
+        let kind = match self.in_flight.due(xid)? {
+            Asked::Ping => None,
+            Asked::Request(kind) => Some(kind),
+        };
+        let most_names = TooLarge::most_names(self.max_frame);
+        let done = kind.filter(|_| error == 0);
+        // Those that can be of any size are looked at before they are there.
+        if let Some(kind) = done.filter(|kind| kind.may_be_large()) {
+            let too_large = if size + HEAD - 4 > self.max_frame {
+                Some(TooLarge::size(size + HEAD - 4))
+            } else if kind.is_a_list() && size >= 4 {
+                let Some(count) = rest.first_chunk() else { return Ok(false) };
+                let count = usize::try_from(i32::from_be_bytes(*count)).unwrap_or(0);
+                (count > most_names && count <= size / 5).then(|| TooLarge::names(count))
+            } else {
+                None
+            };
+            if let Some(too_large) = too_large {
+                return Ok(self.fail(xid, size, too_large.code()));
+            }
+        } else if size > LEAST_FRAME {
+            return Err(Malformed::new(format!(
+                "a reply of {length} bytes to a request that has a short one"
+            )));
+        }
+        let Some(body) = rest.get(..size) else {
+            if !matches!(kind, Some(Kind::Sasl)) {
+                self.inbox.open();
+            }
+            return Ok(false);
+        };
+        match (kind, done) {
+            (Some(Kind::Sasl), Some(_)) => match Reader::new(body).buffer()? {
+                Some(challenge) if challenge.len() + 4 == size => challenge::check(challenge)?,
+                Some(_) => return Err(Malformed::new("bytes behind a SASL challenge")),
+                // A server that does not know SASL, or lets everyone in, goes on as if the login had succeeded.
+                None => return Ok(self.fail(xid, size, AUTH_FAILED)),
+            },
+            (_, Some(kind)) => reply::check(kind, body, most_names)?,
+            // Servers put an absent token behind the refusal of a login.
+            (Some(Kind::Sasl), None) if body == (-1i32).to_be_bytes() => {}
+            (_, None) if !body.is_empty() => return Err(Malformed::new("a failure with a body")),
+            _ => {}
+        }
+        self.in_flight.answered(xid);
+        self.inbox.pass(HEAD + size);
+        Ok(true)
+    }
+
+    fn check_event(&mut self, size: usize, error: i32) -> Result<bool, Malformed> {
+        // Kind, state, and the path with its length.
+        if error != 0 || size.saturating_sub(12) > self.watches.longest {
+            return Err(Malformed::new(format!("an event of {size} bytes, which nobody waits for")));
+        }
+        let Some(body) = self.inbox.unchecked().get(HEAD..HEAD + size) else { return Ok(false) };
+        event::check(body, &mut self.watches)?;
+        self.inbox.pass(HEAD + size);
+        Ok(true)
+    }
+
+    /// Lets the next reply fail with this error, whatever it says. Its body has so many bytes.
+    fn fail(&mut self, xid: i32, size: usize, error: i32) -> bool {
+        let mut reply = [0; HEAD];
+        reply.copy_from_slice(&self.inbox.unchecked()[..HEAD]);
+        reply[..4].copy_from_slice(&[0, 0, 0, 16]);
+        reply[HEAD - 4..].copy_from_slice(&error.to_be_bytes());
+        self.in_flight.answered(xid);
+        self.inbox.replace(HEAD + size, reply);
+        true
+    }
+}

@@ -1,0 +1,40 @@
+//! The requests in what the client writes.
+
+use std::borrow::Cow;
+
+/// Keeps what was written of a frame until the rest follows.
+#[derive(Debug, Default)]
+pub(super) struct Outbox(Vec<u8>);
+
+impl Outbox {
+    /// Takes the next whole frame off `bytes`, without its length. Of an unfinished one all is taken and kept.
+    pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        if self.0.is_empty()
+            && let Some(size) = size(bytes).filter(|size| bytes.len() >= *size)
+        {
+            let (frame, rest) = bytes.split_at(size);
+            *bytes = rest;
+            return Some(Cow::Borrowed(&frame[4..]));
+        }
+        loop {
+            let missing = size(&self.0).unwrap_or(4) - self.0.len();
+            if missing == 0 && self.0.len() >= 4 {
+                let mut frame = std::mem::take(&mut self.0);
+                frame.drain(..4);
+                return Some(Cow::Owned(frame));
+            }
+            if bytes.is_empty() {
+                return None;
+            }
+            let (next, rest) = bytes.split_at(missing.min(bytes.len()));
+            self.0.extend_from_slice(next);
+            *bytes = rest;
+        }
+    }
+}
+
+/// The size of a frame with its length, if that is there.
+fn size(bytes: &[u8]) -> Option<usize> {
+    let length = u32::from_be_bytes(*bytes.first_chunk()?);
+    Some(4 + length as usize)
+}

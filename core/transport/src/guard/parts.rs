@@ -1,0 +1,45 @@
+//! What several replies consist of.
+
+use super::jute::Reader;
+use super::malformed::Malformed;
+
+/// The size of a node's metadata.
+const STAT: usize = 68;
+
+pub(super) fn skip_stat(reader: &mut Reader<'_>) -> Result<(), Malformed> {
+    reader.skip(STAT).map(drop)
+}
+
+pub(super) fn data(reader: &mut Reader<'_>) -> Result<(), Malformed> {
+    reader.buffer()?;
+    skip_stat(reader)
+}
+
+/// An absolute path: the client crate takes the first character off without a look.
+pub(super) fn path<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Malformed> {
+    let path = reader.text()?;
+    if path.starts_with('/') {
+        Ok(path)
+    } else {
+        Err(Malformed::new("a path that does not begin with a slash"))
+    }
+}
+
+/// Names of children, which have no slash, or paths, which begin with one.
+pub(super) fn names(reader: &mut Reader<'_>, paths: bool, most: usize) -> Result<(), Malformed> {
+    let count = reader.count(5)?;
+    if count > most {
+        return Err(Malformed::new(format!("{count} names at once")));
+    }
+    for _ in 0..count {
+        if paths {
+            path(reader)?;
+        } else {
+            let name = reader.text()?;
+            if name.is_empty() || name.contains('/') {
+                return Err(Malformed::new("a name that is empty or has a slash"));
+            }
+        }
+    }
+    Ok(())
+}

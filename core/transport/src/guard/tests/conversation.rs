@@ -1,0 +1,134 @@
+//! What honest servers say passes unchanged, however it is cut.
+
+use super::super::{Guard, Limits};
+use super::wire::{bytes, connect, event, exchanges, greeting, reply, request};
+use super::{TIMEOUT, answered, connected, drain};
+
+const PING: i32 = -2;
+
+/// What a client and a server say to each other: one of everything.
+fn conversation() -> (Vec<u8>, Vec<u8>) {
+    let (mut asked, mut said) = (connect(TIMEOUT), greeting(TIMEOUT, 1));
+    for (exchange, xid) in exchanges().iter().zip(1..) {
+        asked.extend(request(xid, exchange.op, &exchange.request));
+        said.extend(reply(xid, 0, &exchange.reply));
+        asked.extend(request(PING, 11, &bytes()));
+        said.extend(reply(PING, 0, &bytes()));
+        asked.extend(request(1000 + xid, exchange.op, &exchange.request));
+        said.extend(reply(1000 + xid, -101, &bytes()));
+        if exchange.request.0.ends_with(&[1]) {
+            said.extend(event(2, "/locks/a"));
+        }
+    }
+    (asked, said)
+}
+
+fn cut_at(cut: usize, asked: &[u8], said: &[u8]) {
+    let mut guard = Guard::new(Limits::default());
+    let (head, tail) = asked.split_at(cut.min(asked.len()));
+    guard.sent(head);
+    guard.sent(tail);
+    let (head, tail) = said.split_at(cut.min(said.len()));
+    guard.received(head);
+    let (mut read, end) = drain(&mut guard);
+    assert_eq!(end, Ok(()), "cut at {cut}");
+    assert!(head.starts_with(&read), "cut at {cut}");
+    guard.received(tail);
+    let (rest, end) = drain(&mut guard);
+    read.extend(rest);
+    assert_eq!(end, Ok(()), "cut at {cut}");
+    assert!(read == said, "cut at {cut}");
+}
+
+#[test]
+fn valid_replies_pass_unchanged_wherever_they_are_cut() {
+    let (asked, said) = conversation();
+    for cut in 0..=asked.len().max(said.len()) {
+        cut_at(cut, &asked, &said);
+    }
+}
+
+#[test]
+fn valid_replies_pass_unchanged_byte_by_byte() {
+    let (asked, said) = conversation();
+    let mut guard = Guard::new(Limits::default());
+    for byte in asked {
+        guard.sent(&[byte]);
+    }
+    let mut read = Vec::new();
+    for byte in &said {
+        guard.received(&[*byte]);
+        let (next, end) = drain(&mut guard);
+        assert_eq!(end, Ok(()));
+        read.extend(next);
+    }
+    assert!(read == said);
+}
+
+#[test]
+fn the_last_byte_of_a_frame_is_read_only_when_all_of_it_is_there() {
+    let body = bytes().buffer(vec![b'x'; 5000]).stat();
+    let mut guard = connected(&[request(1, 4, &bytes().buffer("/a").flag(false))]);
+    let reply = reply(1, 0, &body);
+    let mut read = 0;
+    for (at, byte) in reply.iter().enumerate() {
+        guard.received(&[*byte]);
+        read += drain(&mut guard).0.len();
+        assert!(read <= at || at + 1 == reply.len());
+        // A reader can tell a slow server from a dead one.
+        assert!(read >= at || at < 20);
+    }
+    assert_eq!(read, reply.len());
+}
+
+#[test]
+fn credentials_and_pings_overtake_other_requests_and_nothing_else_does() {
+    let sync = |xid| request(xid, 9, &bytes().buffer("/a"));
+    let auth = request(7, 100, &bytes().int(0).buffer("digest").buffer("a:b"));
+    let requests = [sync(6), auth, sync(8), request(PING, 11, &bytes())];
+    let synced = |xid| reply(xid, 0, &bytes().buffer("/a"));
+    let said = [reply(7, 0, &bytes()), reply(PING, 0, &bytes()), synced(6), synced(8)].concat();
+    assert_eq!(answered(&requests, &said), (said, Ok(())));
+    super::assert_refused(&requests, &synced(8), "request 8, where one to request 6 is due");
+    super::assert_refused(&requests, &synced(9), "request 9, where one to request 6 is due");
+    super::assert_refused(&[], &reply(PING, 0, &bytes()), "where none is due");
+}
+
+#[test]
+fn ten_thousand_requests_can_be_in_flight() {
+    let requests: Vec<_> = (1..=10_000).map(|xid| request(xid, 9, &bytes().buffer("/a"))).collect();
+    let replies: Vec<_> = (1..=10_000).flat_map(|xid| reply(xid, 0, &bytes().buffer("/a"))).collect();
+    let (read, end) = answered(&requests, &replies);
+    assert_eq!(end, Ok(()));
+    assert!(read == replies);
+}
+
+#[test]
+fn a_session_may_have_ended_whatever_its_time_out() {
+    let mut guard = Guard::new(Limits::default());
+    guard.sent(&connect(TIMEOUT));
+    guard.received(&greeting(0, 0));
+    assert_eq!(drain(&mut guard), (greeting(0, 0), Ok(())));
+}
+
+#[test]
+fn servers_before_3_4_do_not_say_whether_they_can_only_be_read() {
+    let mut guard = Guard::new(Limits::default());
+    guard.sent(&connect(TIMEOUT));
+    let greeting = bytes().int(0).int(TIMEOUT).long(1).buffer([7; 16]).frame();
+    guard.received(&greeting);
+    assert_eq!(drain(&mut guard), (greeting, Ok(())));
+}
+
+#[test]
+fn a_question_in_four_letters_has_a_short_answer() {
+    let mut guard = Guard::new(Limits::default());
+    guard.sent(b"isro");
+    guard.received(b"r");
+    guard.received(b"w");
+    assert_eq!(drain(&mut guard), (b"rw".to_vec(), Ok(())));
+    guard.received(&[b'w'; 63]);
+    let (read, end) = drain(&mut guard);
+    assert_eq!(read, b"");
+    end.unwrap_err();
+}

@@ -1,0 +1,56 @@
+//! What the guard lets pass, and what it does not.
+
+mod conversation;
+mod grammar;
+mod large;
+mod lies;
+mod wire;
+
+use super::{Guard, Limits, Malformed};
+use wire::{connect, greeting};
+
+const TIMEOUT: i32 = 10_000;
+
+/// Everything that may be read now.
+fn drain(guard: &mut Guard) -> (Vec<u8>, Result<(), Malformed>) {
+    let (mut all, mut out) = (Vec::new(), [0; 1000]);
+    loop {
+        match guard.take(&mut out) {
+            Ok(0) => return (all, Ok(())),
+            Ok(count) => all.extend_from_slice(&out[..count]),
+            Err(malformed) => return (all, Err(malformed)),
+        }
+    }
+}
+
+/// A guard whose connection has a session, and has sent these requests.
+fn connected_with(limits: Limits, requests: &[Vec<u8>]) -> Guard {
+    let mut guard = Guard::new(limits);
+    guard.sent(&connect(TIMEOUT));
+    for request in requests {
+        guard.sent(request);
+    }
+    let greeting = greeting(TIMEOUT, 1);
+    guard.received(&greeting);
+    assert_eq!(drain(&mut guard), (greeting, Ok(())));
+    guard
+}
+
+fn connected(requests: &[Vec<u8>]) -> Guard {
+    connected_with(Limits::default(), requests)
+}
+
+/// What comes of these bytes of the server.
+fn answered(requests: &[Vec<u8>], replies: &[u8]) -> (Vec<u8>, Result<(), Malformed>) {
+    let mut guard = connected(requests);
+    guard.received(replies);
+    drain(&mut guard)
+}
+
+/// Asserts that these bytes end the connection, for a reason with these words, and that nothing of them is read.
+fn assert_refused(requests: &[Vec<u8>], replies: &[u8], why: &str) {
+    let (read, end) = answered(requests, replies);
+    let Err(malformed) = end else { panic!("{replies:?} passed") };
+    assert!(malformed.to_string().contains(why), "{malformed}: not {why}");
+    assert_eq!(read, b"");
+}

@@ -1,0 +1,32 @@
+//! What carries zklock's requests: sockets and timers on tokio, below the `zookeeper-client` crate.
+//!
+//! The client crate takes its sockets from `async-net` and its timers from `async-io`; stand-ins with these names hand
+//! it ours. It knows nothing of them but the names, so what a connection is to do (encrypt, wait before it dials, refuse
+//! to read more than so much) does not pass through it: [`Settings`] travel along with the task.
+
+mod attempt;
+mod connect;
+mod diary;
+mod guard;
+mod pace;
+mod pem;
+mod settings;
+mod socket;
+mod stream;
+mod timer;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
+
+pub use diary::{Entry, Outcome};
+pub use guard::{Limits, TooLarge};
+pub use pem::PemError;
+pub use settings::{Settings, inherit};
+pub use stream::TcpStream;
+pub use timer::Timer;
+pub use tls::Encryption;
+
+/// Whether these sockets and timers have carried anything. A program that lacks the stand-ins has others.
+#[must_use]
+pub fn used() -> bool {
+    connect::used() && timer::used()
+}

@@ -1,0 +1,138 @@
+//! What the connections of one client have in common.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::diary::{Diary, Entry};
+use crate::guard::Limits;
+use crate::pace::Pace;
+use crate::tls::Encryption;
+
+tokio::task_local! {
+    /// The settings of the client for which the current task works.
+    static CURRENT: Settings;
+}
+
+/// What the connections of one client have in common. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct Settings(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    limits: Limits,
+    /// What the next connection is encrypted with, if it is.
+    encryption: Mutex<Option<Encryption>>,
+    pace: Pace,
+    diary: Diary,
+    /// Whether they are a question, not settings: no connection is made.
+    is_probe: bool,
+    /// Whether a connection has followed them.
+    followed: AtomicBool,
+}
+
+impl Settings {
+    /// Settings with these limits. `random` draws a number between 0 and 1.
+    #[must_use]
+    pub fn new(limits: Limits, random: fn() -> f64) -> Self {
+        Self::make(limits, random, false)
+    }
+
+    /// No settings, but a question: who tries to connect in their [`scope`](Self::scope) fails at once if there is a
+    /// way from these settings to the connection, and they are [`followed`](Self::followed) then.
+    #[must_use]
+    pub fn probe() -> Self {
+        Self::make(Limits::default(), || 0.0, true)
+    }
+
+    fn make(limits: Limits, random: fn() -> f64, is_probe: bool) -> Self {
+        Self(Arc::new(Inner {
+            limits,
+            encryption: Mutex::default(),
+            pace: Pace::new(random),
+            diary: Diary::default(),
+            is_probe,
+            followed: AtomicBool::new(false),
+        }))
+    }
+
+    /// Encrypts all further connections.
+    pub fn encrypt(&self, encryption: Encryption) {
+        *self.0.encryption.lock().unwrap_or_else(PoisonError::into_inner) = Some(encryption);
+    }
+
+    /// Whether anything has followed them.
+    #[must_use]
+    pub fn followed(&self) -> bool {
+        self.0.followed.load(Ordering::Relaxed)
+    }
+
+    /// Ends the pauses before further connections, once: the client is about to close, and waits for it.
+    pub fn hurry(&self) {
+        self.0.pace.hurry();
+    }
+
+    /// What became of the last attempt to connect to each server.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        self.0.diary.entries()
+    }
+
+    /// Runs `future` so that the connections which it makes follow these settings.
+    pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+        CURRENT.scope(self.clone(), future)
+    }
+
+    /// Those of the current task, if it has any.
+    pub(crate) fn current() -> Option<Self> {
+        CURRENT.try_with(Self::clone).ok()
+    }
+
+    /// Notes that a connection follows them. Returns whether it is to be made.
+    pub(crate) fn follow(&self) -> bool {
+        self.0.followed.store(true, Ordering::Relaxed);
+        !self.0.is_probe
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.0.limits
+    }
+
+    pub(crate) fn encryption(&self) -> Option<Encryption> {
+        self.0.encryption.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn pace(&self) -> &Pace {
+        &self.0.pace
+    }
+
+    pub(crate) fn diary(&self) -> &Diary {
+        &self.0.diary
+    }
+}
+
+/// Lets `future`, which is about to become a task of its own, follow the settings of the task that spawns it.
+pub fn inherit<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
+    let settings = Settings::current();
+    async move {
+        match settings {
+            Some(settings) => settings.scope(future).await,
+            None => future.await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_inherits_the_settings_of_its_spawner_and_no_one_else_has_them() {
+        let settings = Settings::new(Limits { max_frame: 7 }, || 0.0);
+        let inherited = settings.scope(async {
+            tokio::spawn(inherit(async { Settings::current().map(|settings| settings.limits()) })).await
+        });
+        assert_eq!(inherited.await.unwrap(), Some(Limits { max_frame: 7 }));
+        assert!(Settings::current().is_none());
+    }
+}

@@ -1,0 +1,180 @@
+//! The stream that the client crate reads and writes: a socket below, the guard above it.
+
+use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
+
+use crate::attempt::Attempt;
+use crate::connect::{connect, dial};
+use crate::diary::Outcome;
+use crate::guard::Guard;
+use crate::settings::Settings;
+use crate::socket::Socket;
+
+/// A connected stream with Nagle's algorithm off.
+#[derive(Debug)]
+pub struct TcpStream {
+    socket: Socket,
+    /// Without settings nobody has asked for a guard, and the bytes may be anything.
+    guarded: Option<Guarded>,
+}
+
+#[derive(Debug)]
+struct Guarded {
+    guard: Guard,
+    attempt: Attempt,
+}
+
+impl TcpStream {
+    /// Connects to the first address of `host` that answers. The name is resolved for this connection alone: a server
+    /// whose address has changed is found again. Must be called on a tokio runtime. Follows the [`Settings`] of the
+    /// current task, if it has any.
+    ///
+    /// # Errors
+    /// The last address's error, or the resolver's, or that of encryption.
+    pub async fn connect((host, port): (&str, u16)) -> Result<Self> {
+        let connected = Self::open(host, port).await;
+        if connected.is_err() {
+            // Some failures, such as a lack of file descriptors, are reported at once. The client crate tries again
+            // at once when its time is up, and checks its clock only while it waits for a connection: without
+            // this it would never let go of the thread.
+            tokio::task::yield_now().await;
+        }
+        connected
+    }
+
+    async fn open(host: &str, port: u16) -> Result<Self> {
+        let Some(settings) = Settings::current() else {
+            return Ok(Self { socket: Socket::Plain(dial(host, port).await?), guarded: None });
+        };
+        if !settings.follow() {
+            return Err(Error::new(ErrorKind::Unsupported, "no connection, only a probe of the settings"));
+        }
+        let guard = Guard::new(settings.limits());
+        let (socket, attempt) = connect(settings, host, port).await?;
+        Ok(Self { socket, guarded: Some(Guarded { guard, attempt }) })
+    }
+
+    fn written(&mut self, pieces: &[IoSlice<'_>], mut count: usize) {
+        let Some(Guarded { guard, .. }) = &mut self.guarded else { return };
+        for piece in pieces {
+            let written = count.min(piece.len());
+            guard.sent(&piece[..written]);
+            count -= written;
+            if count == 0 {
+                break;
+            }
+        }
+    }
+}
+
+impl Guarded {
+    /// Hands on what was checked, and reads and checks more when there is none.
+    fn poll_read(
+        &mut self,
+        mut socket: Pin<&mut Socket>,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<Result<usize>> {
+        loop {
+            match self.guard.take(buf)? {
+                0 => {}
+                count => {
+                    if *self.attempt.outcome() == Outcome::Mute {
+                        self.attempt.is_now(Outcome::Answered);
+                    }
+                    return Poll::Ready(Ok(count));
+                }
+            }
+            let mut space = ReadBuf::new(&mut *buf);
+            let read = ready!(socket.as_mut().poll_read(cx, &mut space)).map(|()| space.filled().len());
+            match read {
+                Ok(0) | Err(_) => {
+                    self.ended(read.as_ref().err());
+                    return Poll::Ready(read);
+                }
+                Ok(count) => self.received(&buf[..count]),
+            }
+        }
+    }
+
+    fn received(&mut self, arrived: &[u8]) {
+        self.guard.received(arrived);
+        if let Some(malformed) = self.guard.failure() {
+            let outcome = Outcome::Malformed(malformed.to_string());
+            tracing::warn!(target: "zklock::transport", server = %self.attempt, "{outcome}; the connection ends");
+            self.attempt.is_now(outcome);
+        }
+    }
+
+    fn ended(&mut self, error: Option<&Error>) {
+        if *self.attempt.outcome() == Outcome::Mute {
+            // Encryption reports in this way what the server thinks of our certificate.
+            let trust = error.filter(|error| error.kind() == ErrorKind::InvalidData);
+            let outcome = trust.map_or(Outcome::Closed, |error| Outcome::Unsecured(error.to_string()));
+            self.attempt.is_now(outcome);
+        }
+    }
+}
+
+impl AsyncRead for TcpStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<Result<usize>> {
+        let Self { socket, guarded } = &mut *self;
+        let socket = Pin::new(socket);
+        if let Some(guarded) = guarded {
+            return guarded.poll_read(socket, cx, buf);
+        }
+        let mut buf = ReadBuf::new(buf);
+        socket.poll_read(cx, &mut buf).map_ok(|()| buf.filled().len())
+    }
+}
+
+impl AsyncWrite for TcpStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
+        let count = ready!(Pin::new(&mut self.socket).poll_write(cx, buf))?;
+        self.written(&[IoSlice::new(buf)], count);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        let count = ready!(Pin::new(&mut self.socket).poll_write_vectored(cx, bufs))?;
+        self.written(bufs, count);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::TcpStream;
+
+    #[test]
+    fn a_failure_that_is_there_at_once_is_told_a_moment_later() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async {
+            // Connecting to the broadcast address is not permitted: the system says so without waiting.
+            let mut connecting = pin!(TcpStream::connect(("255.255.255.255", 1)));
+            let poll = connecting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(poll, Poll::Pending));
+            connecting.await.unwrap_err();
+        });
+    }
+}

@@ -1,0 +1,184 @@
+//! Encryption of a connection, by rustls.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::io::{Error, ErrorKind, Result};
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
+use rustls::{CertificateError, ClientConfig, Error as TlsError, InconsistentKeys, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use zeroize::Zeroizing;
+
+use crate::pem::PemError;
+
+/// An encrypted connection.
+pub(crate) type Secured = tokio_rustls::client::TlsStream<TcpStream>;
+
+/// Whom a client trusts, and who it is: what it needs to encrypt its connections. Two are equal if made from the same
+/// text.
+#[derive(Clone)]
+pub struct Encryption {
+    ca: String,
+    /// A certificate, and its private key.
+    identity: Option<(String, Zeroizing<String>)>,
+    config: Arc<ClientConfig>,
+}
+
+impl PartialEq for Encryption {
+    fn eq(&self, other: &Self) -> bool {
+        self.ca == other.ca && self.identity == other.identity
+    }
+}
+
+impl Eq for Encryption {}
+
+impl Hash for Encryption {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.ca.hash(state);
+        self.identity.as_ref().map(|(certificate, key)| (certificate, key.as_str())).hash(state);
+    }
+}
+
+impl fmt::Debug for Encryption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Encryption").field("identity", &self.identity.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Encryption {
+    /// Trusts servers whose certificates an authority in `ca` has signed; certificate revocation lists in it are obeyed.
+    /// `identity` is a certificate to show to servers that ask for one, and its private key. All of it in PEM.
+    ///
+    /// # Errors
+    /// If one of them does not hold what it should, or certificate and key do not belong together.
+    pub fn from_pem(ca: &str, identity: Option<(&str, &str)>) -> std::result::Result<Self, PemError> {
+        // Named, and not the process's default: a program with two providers and no default would panic.
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let verifier = verifier(ca, &provider)?;
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| PemError::new("ca", error))?
+            .with_webpki_verifier(verifier);
+        let config = match identity {
+            None => config.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let (chain, key) = (certificates("cert", certificate)?, private_key(key)?);
+                config.with_client_auth_cert(chain, key).map_err(|error| match error {
+                    TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                        PemError::new("key", "is not the key of the certificate")
+                    }
+                    TlsError::InvalidCertificate(problem) => PemError::new("cert", problem),
+                    error => PemError::new("key", error),
+                })?
+            }
+        };
+        let owned =
+            |(certificate, key): (&str, &str)| (certificate.to_owned(), Zeroizing::new(key.to_owned()));
+        Ok(Self { ca: ca.to_owned(), identity: identity.map(owned), config: Arc::new(config) })
+    }
+
+    /// The same, but for the certificate that is shown to servers.
+    ///
+    /// # Errors
+    /// As [`from_pem`](Self::from_pem).
+    pub fn with_identity(&self, certificate: &str, key: &str) -> std::result::Result<Self, PemError> {
+        Self::from_pem(&self.ca, Some((certificate, key)))
+    }
+
+    /// The name that the certificate of a server must hold.
+    pub(crate) fn name(host: &str) -> Result<Name> {
+        // The dot of a complete name belongs to the resolver, not to the certificate.
+        let name = ServerName::try_from(host.strip_suffix('.').unwrap_or(host));
+        let name = name.map_err(|_| {
+            Error::new(ErrorKind::InvalidInput, format!("{host:?} is no name that a certificate can hold"))
+        })?;
+        Ok(Name(name.to_owned()))
+    }
+
+    /// Encrypts a connection to a server of this name.
+    pub(crate) async fn secure(&self, stream: TcpStream, Name(name): Name) -> Result<Secured> {
+        TlsConnector::from(Arc::clone(&self.config)).connect(name, stream).await.map_err(|error| {
+            if error.kind() == ErrorKind::UnexpectedEof {
+                let problem = "the server closed the connection during the TLS handshake: \
+                    its port may not be the one for TLS, or it does not accept this client's certificate";
+                return Error::new(error.kind(), problem);
+            }
+            explain(error)
+        })
+    }
+}
+
+/// The name of a server.
+pub(crate) struct Name(ServerName<'static>);
+
+/// Says in our words what is wrong with an encrypted connection.
+pub(crate) fn explain(error: Error) -> Error {
+    let Some(problem) = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>()) else {
+        return error;
+    };
+    let text = match problem {
+        TlsError::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            "no authority that this client trusts has signed the server's certificate".to_owned()
+        }
+        TlsError::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => "the server's certificate is for another name than the one by which it was reached".to_owned(),
+        TlsError::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
+            "the server's certificate has expired".to_owned()
+        }
+        TlsError::InvalidCertificate(problem) => format!("the server's certificate is refused: {problem}"),
+        TlsError::AlertReceived(alert) => {
+            format!(
+                "the server ended the TLS connection ({alert:?}): it may not accept this client's certificate"
+            )
+        }
+        TlsError::InvalidMessage(_) => {
+            "the server does not speak TLS: its port may not be the one for TLS".to_owned()
+        }
+        problem => format!("TLS failed: {problem}"),
+    };
+    Error::new(ErrorKind::InvalidData, text)
+}
+
+fn verifier(
+    ca: &str,
+    provider: &Arc<CryptoProvider>,
+) -> std::result::Result<Arc<WebPkiServerVerifier>, PemError> {
+    let mut roots = RootCertStore::empty();
+    // A system's collection may hold some that rustls does not understand; the others are as good.
+    roots.add_parsable_certificates(certificates("ca", ca)?);
+    if roots.is_empty() {
+        return Err(PemError::new("ca", "none of its certificates can be used"));
+    }
+    let revoked = CertificateRevocationListDer::pem_slice_iter(ca.as_bytes());
+    let revoked = revoked.collect::<std::result::Result<Vec<_>, _>>();
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .with_crls(revoked.map_err(|error| PemError::new("ca", error))?)
+        .build()
+        .map_err(|error| PemError::new("ca", error))
+}
+
+fn certificates(
+    part: &'static str,
+    pem: &str,
+) -> std::result::Result<Vec<CertificateDer<'static>>, PemError> {
+    let found = CertificateDer::pem_slice_iter(pem.as_bytes());
+    let found = found.collect::<std::result::Result<Vec<_>, _>>();
+    match found.map_err(|error| PemError::new(part, error))? {
+        none if none.is_empty() => Err(PemError::new(part, "contains no certificate in PEM")),
+        found => Ok(found),
+    }
+}
+
+fn private_key(pem: &str) -> std::result::Result<PrivateKeyDer<'static>, PemError> {
+    let found = PrivateKeyDer::pem_slice_iter(pem.as_bytes()).next();
+    match found {
+        None => Err(PemError::new("key", "contains no private key in PEM")),
+        Some(key) => key.map_err(|error| PemError::new("key", error)),
+    }
+}
