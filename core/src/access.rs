@@ -3,15 +3,18 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use zklock_transport::{Encryption, PemError};
 use zookeeper_client as zk;
 
 use crate::error::{Error, Result};
+use crate::limits;
+use crate::secret::Secret;
 
 /// Credentials that a client presents to the servers. Neither its `Debug` output nor any message contains the secret.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Credential {
     pub(crate) scheme: String,
-    pub(crate) secret: Vec<u8>,
+    pub(crate) secret: Secret<Vec<u8>>,
 }
 
 impl fmt::Debug for Credential {
@@ -24,7 +27,7 @@ impl fmt::Debug for Credential {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Login {
     pub(crate) user: String,
-    pub(crate) password: String,
+    pub(crate) password: Secret<String>,
 }
 
 impl fmt::Debug for Login {
@@ -45,9 +48,8 @@ impl fmt::Debug for Login {
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Tls {
-    ca: String,
-    identity: Option<(String, String)>,
-    /// Where both came from, if that was files.
+    encryption: Encryption,
+    /// Where it came from, if that was files.
     files: Option<TlsFiles>,
 }
 
@@ -62,7 +64,7 @@ impl TlsFiles {
     fn read(&self) -> Result<Tls> {
         let tls = Tls::new(&read("ca", &self.ca)?)?;
         let tls = match &self.identity {
-            Some((cert, key)) => tls.identity(&read("cert", cert)?, &read("key", key)?)?,
+            Some((cert, key)) => tls.identity(&read("cert", cert)?, &Secret::from(read("key", key)?))?,
             None => tls,
         };
         Ok(Tls { files: Some(self.clone()), ..tls })
@@ -78,18 +80,20 @@ fn read(argument: &str, path: &Path) -> Result<String> {
 
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").field("identity", &self.identity.is_some()).finish_non_exhaustive()
+        f.debug_tuple("Tls").field(&self.encryption).finish()
     }
 }
 
 impl Tls {
-    /// Trusts servers whose certificates these authorities signed. `ca` holds the authorities' certificates in PEM.
+    /// Trusts servers whose certificates these authorities signed. `ca` holds the authorities' certificates in PEM, and
+    /// perhaps lists of those that they have revoked.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) if `ca` contains no certificate.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if `ca` contains no certificate, or if this build lacks the
+    /// feature `tls`.
     pub fn new(ca: &str) -> Result<Self> {
-        zk::TlsOptions::new().with_pem_ca(ca).map_err(|error| bad_tls("ca", &error))?;
-        Ok(Self { ca: ca.to_owned(), identity: None, files: None })
+        let encryption = Encryption::from_pem(ca, None).map_err(|error| bad_tls(&error))?;
+        Ok(Self { encryption, files: None })
     }
 
     /// What these files hold now, and will hold when a connection is made.
@@ -101,8 +105,8 @@ impl Tls {
     }
 
     /// What its files hold now; nothing if it did not come from files.
-    pub(crate) fn reread(&self) -> Result<Option<Self>, String> {
-        self.files.as_ref().map(TlsFiles::read).transpose().map_err(|error| error.to_string())
+    pub(crate) fn reread(&self) -> Result<Option<Self>> {
+        self.files.as_ref().map(TlsFiles::read).transpose()
     }
 
     /// Whether it came from files.
@@ -113,35 +117,25 @@ impl Tls {
     /// Presents a certificate to servers that ask for one. The certificate and its private key are in PEM.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) if `certificate` or `key` contains none.
-    pub fn identity(mut self, certificate: &str, key: &str) -> Result<Self> {
-        if !certificate.contains("-----BEGIN CERTIFICATE-----") {
-            return Err(Error::bad_argument("tls", "cert: contains no certificate in PEM"));
-        }
-        let identity = zk::TlsOptions::new().with_pem_identity(certificate, key);
-        identity.map_err(|error| bad_tls("key", &error))?;
-        self.identity = Some((certificate.to_owned(), key.to_owned()));
-        Ok(self)
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if `certificate` or `key` contains none, or if they do not belong
+    /// together.
+    pub fn identity(self, certificate: &str, key: &str) -> Result<Self> {
+        let encryption = self.encryption.with_identity(certificate, key);
+        Ok(Self { encryption: encryption.map_err(|error| bad_tls(&error))?, ..self })
     }
 
-    /// The certificates of the client crate. They have been parsed once before, so this does not fail.
-    pub(crate) fn to_certs(&self) -> Result<zk::TlsCerts, zk::Error> {
-        let certs = zk::TlsCerts::builder().with_ca(zk::TlsCa::from_pem(&self.ca)?);
-        match &self.identity {
-            Some((certificate, key)) => {
-                certs.with_identity(zk::TlsIdentity::from_pem(certificate, key)?).build()
-            }
-            None => certs.build(),
-        }
+    /// In the form of the transport.
+    pub(crate) fn encryption(&self) -> &Encryption {
+        &self.encryption
     }
 }
 
-fn bad_tls(argument: &str, error: &zk::Error) -> Error {
-    Error::bad_argument("tls", format_args!("{argument}: invalid PEM: {error}"))
+fn bad_tls(error: &PemError) -> Error {
+    Error::bad_argument("tls", error)
 }
 
-/// Who may do what with the nodes that a client creates: the nodes of its contenders, and the lock directories and
-/// their parents.
+/// Who may do what with the nodes that a client creates: the nodes of its contenders, and the lock directories. Their
+/// parents have a list of their own: see [`ClientOptions::parent_acl`](crate::ClientOptions::parent_acl).
 ///
 /// Every contender of a lock needs permission to read, create and delete in its directory, and to read the nodes of the
 /// other contenders.
@@ -197,8 +191,9 @@ impl Acl {
     /// example `digest:app:<hash>:cdrwa,world:anyone:r`.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for anything else.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for anything else, and for more than 64 KiB.
     pub fn parse(text: &str) -> Result<Self> {
+        limits::check("acl", text.len(), limits::ACL)?;
         match text {
             "open" => Ok(Self::Open),
             "creator" => Ok(Self::Creator),
@@ -213,6 +208,16 @@ impl Acl {
             Self::Creator => vec![zk::Acl::new(zk::Permission::ALL, zk::AuthId::authed())],
             Self::Rules(rules) => rules.iter().map(Rule::to_acl).collect(),
         }
+    }
+
+    /// The list of the parents, if nothing else is said: everyone may also read them, and create nodes there. Deleting
+    /// and changing stay with those who may do that in the lock directories.
+    pub(crate) fn to_parents_list(&self) -> Vec<zk::Acl> {
+        let mut list = self.to_list();
+        if *self != Self::Open {
+            list.push(zk::Acl::new(zk::Permission::CREATE | zk::Permission::READ, zk::AuthId::anyone()));
+        }
+        list
     }
 }
 
@@ -268,6 +273,16 @@ mod tests {
     }
 
     #[test]
+    fn others_may_create_beside_us_but_not_take_our_place() {
+        let everyone = zk::Acl::new(zk::Permission::READ | zk::Permission::CREATE, zk::AuthId::anyone());
+        let us = zk::Acl::new(zk::Permission::ALL, zk::AuthId::authed());
+        assert_eq!(Acl::Creator.to_parents_list(), [us, everyone.clone()]);
+        assert_eq!(Acl::Open.to_parents_list(), Acl::Open.to_list());
+        let rules = Acl::parse("sasl:app:cdrwa").unwrap();
+        assert_eq!(rules.to_parents_list(), [rules.to_list(), vec![everyone]].concat());
+    }
+
+    #[test]
     fn other_text_is_refused_by_name() {
         for text in
             ["", "all", "world:anyone", "world:anyone:", "world:anyone:x", ":anyone:r", "world:anyone:r,"]
@@ -280,7 +295,7 @@ mod tests {
 
     #[test]
     fn secrets_are_not_shown() {
-        let credential = Credential { scheme: "digest".into(), secret: b"app:secret".to_vec() };
+        let credential = Credential { scheme: "digest".into(), secret: b"app:secret".to_vec().into() };
         assert!(!format!("{credential:?}").contains("secret"));
     }
 }

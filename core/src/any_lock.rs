@@ -169,7 +169,7 @@ impl AnyLock {
         let node: Arc<str> = lease.full_node().into();
         let ask = || {
             let node = Arc::clone(&node);
-            self.directory().ask(move |_, reply| Inquiry::Exists { node, reply })
+            self.directory().ask(move |_, reply| Inquiry::Exists { node: Arc::clone(&node), reply })
         };
         deadline.insist(self.path(), ask).await
     }

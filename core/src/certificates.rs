@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
-use zookeeper_client as zk;
+use zklock_transport::Settings;
 
 use crate::access::Tls;
 
@@ -15,18 +15,15 @@ const INTERVAL: Duration = Duration::from_millis(500);
 #[derive(Clone)]
 pub(crate) struct Certificates {
     tls: Tls,
-    current: zk::TlsDynamicCerts,
+    settings: Settings,
 }
 
 impl Certificates {
-    /// Those with which the options were made, to begin with. They have been parsed once before, so this does not fail.
-    pub(crate) fn new(tls: &Tls) -> Result<Self, zk::Error> {
-        Ok(Self { tls: tls.clone(), current: zk::TlsDynamicCerts::new(tls.to_certs()?) })
-    }
-
-    /// The options of the client crate, which looks at each connection whether there are newer certificates.
-    pub(crate) fn to_options(&self) -> zk::TlsOptions {
-        zk::TlsOptions::new().with_certs(self.current.clone())
+    /// Those with which the options were made, to begin with: from now on connections with these settings are
+    /// encrypted.
+    pub(crate) fn new(tls: &Tls, settings: &Settings) -> Self {
+        settings.encrypt(tls.encryption().clone());
+        Self { tls: tls.clone(), settings: settings.clone() }
     }
 
     /// Whether they come from files.
@@ -41,14 +38,10 @@ impl Certificates {
             return;
         }
         let tls = self.tls.clone();
-        let renewed = spawn_blocking(move || {
-            let renewed = tls.reread().transpose()?;
-            Some(renewed.and_then(|tls| tls.to_certs().map_err(|error| error.to_string())))
-        });
-        match renewed.await {
-            Ok(Some(Ok(certs))) => self.current.update(certs),
-            Ok(Some(Err(problem))) => tracing::warn!(%problem, "the certificates cannot be read anew"),
-            Ok(None) | Err(_) => {}
+        match spawn_blocking(move || tls.reread()).await {
+            Ok(Ok(Some(tls))) => self.settings.encrypt(tls.encryption().clone()),
+            Ok(Err(problem)) => tracing::warn!(%problem, "the certificates cannot be read anew"),
+            Ok(Ok(None)) | Err(_) => {}
         }
     }
 

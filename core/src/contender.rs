@@ -35,8 +35,13 @@ pub struct Contender {
     pub fencing_token: i64,
     /// Its own description, if it is one of zklock's.
     pub about: Option<About>,
-    /// The node's data, unchanged.
+    /// The node's data, unchanged; empty if it was not read, because it is longer than 4 KiB or may not be read. Nor is
+    /// any more once 16 MiB were read for one list.
     pub data: Vec<u8>,
+    /// How many bytes of data the node has, read or not.
+    pub data_length: usize,
+    /// For a semaphore whose number of permits is fixed: that number.
+    pub(crate) permits: Option<u32>,
 }
 
 /// How zklock's contenders describe themselves.
@@ -71,24 +76,35 @@ impl Contender {
     pub(crate) fn new(
         position: usize,
         name: &NodeName,
-        data: Vec<u8>,
         stat: &zookeeper_client::Stat,
+        data: Option<Vec<u8>>,
     ) -> Self {
+        let data = data.unwrap_or_default();
+        let json = serde_json::from_slice(&data).ok();
         Self {
             position,
             node: name.as_str().to_owned(),
             reader: name.kind() == Kind::Read,
             session_id: stat.ephemeral_owner,
             fencing_token: stat.czxid,
-            about: About::parse(&data),
+            about: json.as_ref().and_then(About::parse),
+            permits: json.as_ref().and_then(stated_permits),
             data,
+            data_length: data_length(stat),
         }
     }
 }
 
 impl About {
-    /// The data of a node of ours that is being created: operators see it, and other zklock contenders read it.
+    /// The data of a node of ours that is being created: operators see it, and other zklock contenders read it. The
+    /// number of permits is always stated, because all contenders must agree on it.
     pub(crate) fn node_data(options: &ClientOptions, label: Option<&str>, permits: Option<u32>) -> Vec<u8> {
+        if !options.identify {
+            return permits
+                .map(|permits| json!({ "permits": permits }).to_string())
+                .unwrap_or_default()
+                .into();
+        }
         let mut data = json!({
             "host": host_name(),
             "pid": std::process::id(),
@@ -103,17 +119,25 @@ impl About {
     }
 
     /// What a node's data says, if it is in our form: others write addresses, names, or nothing.
-    fn parse(data: &[u8]) -> Option<Self> {
-        let data: Value = serde_json::from_slice(data).ok()?;
+    fn parse(data: &Value) -> Option<Self> {
         Some(Self {
             host: data.get("host")?.as_str()?.to_owned(),
             pid: data.get("pid")?.as_u64()?.try_into().ok()?,
             language: data.get("language")?.as_str()?.to_owned(),
             label: data.get("label")?.as_str().map(str::to_owned),
             since: data.get("since")?.as_u64()?,
-            permits: data.get("permits").and_then(Value::as_u64).and_then(|permits| permits.try_into().ok()),
+            permits: stated_permits(data),
         })
     }
+}
+
+fn stated_permits(data: &Value) -> Option<u32> {
+    data.get("permits")?.as_u64()?.try_into().ok()
+}
+
+/// How many bytes of data a node has. A server may claim anything.
+pub(crate) fn data_length(stat: &zookeeper_client::Stat) -> usize {
+    usize::try_from(stat.data_length).unwrap_or_default()
 }
 
 /// The name of this host; empty if the system does not tell.
@@ -130,17 +154,31 @@ fn host_name() -> String {
 mod tests {
     use super::*;
 
+    fn parse(data: &[u8]) -> Option<About> {
+        About::parse(&serde_json::from_slice(data).ok()?)
+    }
+
+    #[test]
+    fn a_client_that_does_not_identify_itself_states_only_its_permits() {
+        let options =
+            ClientOptions::new(Some("a")).unwrap().label(Some("client".into())).unwrap().identify(false);
+        assert_eq!(About::node_data(&options, Some("lock"), None), b"");
+        assert_eq!(About::node_data(&options, Some("lock"), Some(3)), br#"{"permits":3}"#);
+        let data = serde_json::from_slice(br#"{"permits":3}"#).unwrap();
+        assert_eq!((About::parse(&data), stated_permits(&data)), (None, Some(3)));
+    }
+
     #[test]
     fn what_ours_write_is_understood() {
-        let options = ClientOptions::new(Some("a")).unwrap().label(Some("client".into()));
-        let about = About::parse(&About::node_data(&options, Some("lock"), Some(3))).unwrap();
+        let options = ClientOptions::new(Some("a")).unwrap().label(Some("client".into())).unwrap();
+        let about = parse(&About::node_data(&options, Some("lock"), Some(3))).unwrap();
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         assert_eq!((about.host.as_str(), about.pid), (host.trim(), std::process::id()));
         assert_eq!(
             (about.language.as_str(), about.label.as_deref(), about.permits),
             ("rust", Some("lock"), Some(3))
         );
-        let about = About::parse(&About::node_data(&options, None, None)).unwrap();
+        let about = parse(&About::node_data(&options, None, None)).unwrap();
         assert_eq!((about.label.as_deref(), about.permits), (Some("client"), None));
     }
 
@@ -149,11 +187,11 @@ mod tests {
         let ours = br#"{"host":"h","pid":7,"language":"rust","label":null,"since":1}"#;
         let about =
             About { host: "h".into(), pid: 7, language: "rust".into(), label: None, since: 1, permits: None };
-        assert_eq!(About::parse(ours), Some(about.clone()));
+        assert_eq!(parse(ours), Some(about.clone()));
         let semaphore = br#"{"host":"h","pid":7,"language":"rust","label":null,"since":1,"permits":3}"#;
-        assert_eq!(About::parse(semaphore), Some(About { permits: Some(3), ..about }));
+        assert_eq!(parse(semaphore), Some(About { permits: Some(3), ..about }));
         for other in [&b""[..], b"10.0.0.1", b"{}", b"\xff", br#"{"host":1}"#, b"[1]"] {
-            assert_eq!(About::parse(other), None);
+            assert_eq!(parse(other), None);
         }
     }
 }

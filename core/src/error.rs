@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::shown;
+
 /// What went wrong, coarsely enough to act upon.
 ///
 /// ```
@@ -30,7 +32,7 @@ pub enum ErrorKind {
     /// The server refused the credentials, or they do not permit the operation.
     AuthFailed,
     /// An argument is out of range, or names what does not exist. [`Error::argument`] and the message name it. At most
-    /// what it names was looked at, and nothing was created, unless a shared count disappeared while it was in use.
+    /// what it names was looked at, and nothing is left behind, unless a shared count disappeared while it was in use.
     BadArgument,
     /// The client has been closed.
     ClientClosed,
@@ -82,7 +84,8 @@ impl ErrorKind {
     }
 }
 
-/// The error of every operation: a kind to act upon, and a message that says what happened and what to do next.
+/// The error of every operation: a kind to act upon, and a message that says what happened and what to do next. In the
+/// message all text is escaped that does not print, whoever chose it: a node's name, a path, what a server says.
 ///
 /// ```
 /// let error = zklock::ClientOptions::new(Some("localhost:0")).unwrap_err();
@@ -109,7 +112,7 @@ impl fmt::Display for Error {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, argument: None, message: message.into() }
+        Self { kind, argument: None, message: shown::message(message.into()) }
     }
 
     /// An argument that is out of range; the message begins with its name.

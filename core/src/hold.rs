@@ -20,6 +20,7 @@ use crate::path::Place;
 use crate::process::Origin;
 use crate::queue::{Kind, NodeName};
 use crate::release::Release;
+use crate::shown::Shown;
 use crate::term::Term;
 
 /// What the driver is told about a hold, which is named by its node.
@@ -198,7 +199,7 @@ impl Held {
         if let Some(began) = hold.began {
             let lasted = began.elapsed();
             hold.holds.meter.ended(lasted);
-            let (path, node) = (hold.holds.place.path(), hold.grant.node.as_str());
+            let (path, node) = (Shown(hold.holds.place.path()), Shown(hold.grant.node.as_str()));
             tracing::debug!(%path, %node, ?lasted, "no longer held");
         }
         Some(hold)
@@ -247,7 +248,7 @@ impl Hold {
 
     /// Changes the state to lost. Returns whether it was not lost before.
     fn lose(&self, reason: LossReason) -> bool {
-        let (path, node) = (self.holds.place.path(), self.grant.node.as_str());
+        let (path, node) = (Shown(self.holds.place.path()), Shown(self.grant.node.as_str()));
         let accident = reason != LossReason::ClientClosed;
         let lost = self.change(|state| {
             // Counted before anyone is told.

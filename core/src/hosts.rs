@@ -1,6 +1,7 @@
 //! Connect strings: the servers, and the chroot below which a client works.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use crate::error::{Error, Result};
 use crate::path::check_path;
@@ -44,6 +45,15 @@ impl Hosts {
         servers.sort_unstable();
         servers.dedup();
         servers
+    }
+
+    /// Whether all servers are on this machine, by name or address.
+    pub(crate) fn are_here(&self) -> bool {
+        self.servers.split(',').all(|server| {
+            let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+            let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+            address.map_or(host.eq_ignore_ascii_case("localhost"), |host| host.to_canonical().is_loopback())
+        })
     }
 
     fn parse(text: &str) -> Result<Self> {

@@ -19,6 +19,7 @@ use crate::owner::Owner;
 use crate::patience::Patience;
 use crate::queue::{Intent, Kind};
 use crate::release::{Judge, Level, Release, Releaser};
+use crate::shown::Shown;
 use crate::transaction::Transaction;
 
 /// A wait that is long enough to be logged.
@@ -63,7 +64,7 @@ impl Holds {
         if let Some(since) = claim.since {
             let (waited, contended) = (since.elapsed(), claim.contended);
             self.meter.acquired(waited, contended);
-            let (path, node) = (self.place.path(), grant.node.as_str());
+            let (path, node) = (Shown(self.place.path()), Shown(grant.node.as_str()));
             if waited >= LONG_WAIT {
                 tracing::info!(%path, %node, ?waited, contended, "acquired, after a long wait");
             } else {

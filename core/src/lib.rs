@@ -33,7 +33,10 @@
 //! `queue` decides, without I/O; `driver` carries out its decisions on a `session`; the handles are thin.
 
 mod access;
+#[doc(hidden)]
+pub mod answer;
 mod any_lock;
+mod aside;
 mod backoff;
 #[doc(hidden)]
 pub mod binding;
@@ -50,6 +53,7 @@ mod hosts;
 mod lease;
 mod lease_state;
 mod leases;
+mod limits;
 mod lock;
 mod mailbox;
 mod meter;
@@ -70,10 +74,13 @@ mod release;
 mod room;
 mod runtime;
 mod rwlock;
+mod secret;
 mod semaphore;
 mod session;
+mod shown;
 mod state;
 mod stats;
+mod supervision;
 mod term;
 mod transaction;
 

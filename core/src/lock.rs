@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::contender::{About, Contender};
@@ -10,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{Claim, Holds};
 use crate::hosts::Hosts;
 use crate::lease::{Entry, Lease};
+use crate::limits;
 use crate::mailbox::{Attempt, Command, Inquiry, Reply};
 use crate::meter::Wait;
 use crate::options::ClientOptions;
@@ -138,6 +140,7 @@ impl Lock {
         manner: Manner,
     ) -> Result<Self> {
         let place = Place::new(&source.hosts().chroot, path, part)?;
+        limits::check("label", manner.label.as_deref().map_or(0, str::len), limits::LABEL)?;
         Ok(Self { source, place, kind, manner, resolved: Mutex::new(None) })
     }
 
@@ -265,7 +268,8 @@ impl Lock {
         Ok(self.resolve()?.holds.owned_by(owner, self.kind))
     }
 
-    /// The contenders for the lock, in queue order. Two round trips, however many there are.
+    /// The contenders for the lock, in queue order: the first hundred thousand. Three round trips for up to a thousand, and
+    /// two for each further thousand.
     ///
     /// Cancel safe: nothing is left behind.
     ///
@@ -292,11 +296,24 @@ impl Lock {
         self.ask(|path, reply| Inquiry::Count { path, reply }).await
     }
 
-    /// Asks the server something about the lock's directory.
-    pub(crate) async fn ask<T>(&self, inquiry: impl FnOnce(Arc<str>, Reply<T>) -> Inquiry) -> Result<T> {
+    /// Asks the server something about the lock's directory, again if the connection is lost before it answers.
+    pub(crate) async fn ask<T>(&self, inquiry: impl Fn(Arc<str>, Reply<T>) -> Inquiry) -> Result<T> {
         let resolved = self.resolve()?;
-        let path = Arc::clone(resolved.holds.place.full());
-        resolved.client.ask(|reply| inquiry(path, reply)).await
+        let path = resolved.holds.place.full();
+        let ask = || resolved.client.ask(|reply| inquiry(Arc::clone(path), reply));
+        let began = Instant::now();
+        let unanswered = match ask().await {
+            Err(error) if error.kind() == ErrorKind::ConnectionFailed => error,
+            answer => return answer,
+        };
+        let left = resolved.client.options().connect_timeout.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return Err(unanswered);
+        }
+        match Deadline::after(Patience::For(left)).insist(self.path(), ask).await {
+            Err(error) if error.kind() == ErrorKind::LockTimeout => Err(unanswered),
+            answer => answer,
+        }
     }
 
     /// The client, and its holds in the lock's directory.

@@ -14,6 +14,7 @@ use crate::lease::Lease;
 use crate::number::Number;
 use crate::process::Origin;
 use crate::queue::{Event, Intent, JoinId, Naming, NodeName};
+use crate::session::{Denial, Session};
 use crate::state::{ClientState, Status};
 
 /// Where the answer to a question goes.
@@ -92,12 +93,16 @@ pub(crate) enum Input {
 /// News of a session, with the session's number: late news of an earlier one is ignored.
 pub(crate) enum News {
     /// The search for a session is over.
-    Established(u64, Result<zk::Client, zk::Error>),
+    Established(u64, Result<Session, Denial>),
     /// The crate reports a state.
     State(u64, zk::SessionState),
     /// The session is over. The server says so of an operation, where the client crate does not look; or it answers for
     /// a different session, because it could not restore ours (rule 11).
     Over(u64),
+    /// The task that serves the session has ended. It says why, if it was to end.
+    Unserved(u64),
+    /// Something that runs on the session panicked, in these words.
+    Panicked(u64, String),
     /// A heartbeat was answered, and may have found that a node of ours is gone.
     Beaten(u64, Option<(Arc<str>, NodeName)>),
 }

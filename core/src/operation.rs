@@ -21,6 +21,14 @@ impl Operation {
             | Self::Check { path, .. } => path,
         }
     }
+
+    /// What it writes.
+    pub(crate) fn data(&self) -> &[u8] {
+        match self {
+            Self::Create { data, .. } | Self::SetData { data, .. } => data,
+            Self::Delete { .. } | Self::Check { .. } => &[],
+        }
+    }
 }
 
 impl fmt::Display for Operation {

@@ -2,11 +2,19 @@
 
 use std::time::Duration;
 
+use zklock_transport::Limits;
+
 use crate::access::{Acl, Credential, Login, Tls};
 use crate::error::{Error, Result};
 use crate::hosts::Hosts;
+use crate::limits;
+use crate::secret::Secret;
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// In bytes, as the least of it.
+const DEFAULT_FRAME: u32 = 16 << 20;
+const LEAST_FRAME: u32 = 64 << 10;
 
 /// The longest time that is not "for ever": about 30 years. Longer ones overflow some clocks.
 pub(crate) const LONGEST: Duration = Duration::from_secs(1_000_000_000);
@@ -20,7 +28,7 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(1_000_000_000);
 /// # fn main() -> zklock::Result<()> {
 /// let options = ClientOptions::new(Some("zk1,zk2,zk3/app"))?
 ///     .session_timeout(Duration::from_secs(6))?
-///     .label(Some("billing".into()));
+///     .label(Some("billing".into()))?;
 /// let client = Client::new(options);
 /// # drop(client);
 /// # Ok(())
@@ -31,11 +39,14 @@ pub struct ClientOptions {
     pub(crate) hosts: Hosts,
     pub(crate) session_timeout: Duration,
     pub(crate) connect_timeout: Duration,
+    pub(crate) max_frame: u32,
     pub(crate) credentials: Vec<Credential>,
     pub(crate) login: Option<Box<Login>>,
     pub(crate) acl: Acl,
+    pub(crate) parent_acl: Option<Box<Acl>>,
     pub(crate) tls: Option<Box<Tls>>,
     pub(crate) label: Option<String>,
+    pub(crate) identify: bool,
     pub(crate) language: &'static str,
 }
 
@@ -50,11 +61,14 @@ impl ClientOptions {
             hosts: Hosts::given_or_default(hosts)?,
             session_timeout: DEFAULT_TIMEOUT,
             connect_timeout: DEFAULT_TIMEOUT,
+            max_frame: DEFAULT_FRAME,
             credentials: Vec::new(),
             login: None,
             acl: Acl::Open,
+            parent_acl: None,
             tls: None,
             label: None,
+            identify: true,
             language: "rust",
         })
     }
@@ -85,27 +99,54 @@ impl ClientOptions {
         Ok(self)
     }
 
+    /// The largest reply to read, in bytes. Lists may have a name for every 256 of them, however short the names are. A
+    /// reply that is larger fails the request that it answers, and no other: a lock directory with more children cannot
+    /// be locked or looked at. Default: 16 MiB, which is 65,536 names.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) unless between 64 KiB and 2 GiB less one byte.
+    pub fn max_frame(mut self, bytes: u32) -> Result<Self> {
+        if !(LEAST_FRAME..=i32::MAX.unsigned_abs()).contains(&bytes) {
+            return Err(Error::bad_argument("max_frame", "must be between 65,536 and 2,147,483,647 bytes"));
+        }
+        self.max_frame = bytes;
+        Ok(self)
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { max_frame: usize::try_from(self.max_frame).unwrap_or(usize::MAX) }
+    }
+
     /// Adds credentials to present to every server, on every connection: for the scheme `digest`, `user:password`. A
     /// server accepts any password of that scheme; a wrong one shows only when a node's access control list does not
     /// match.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for an empty scheme.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for an empty scheme, or if both are more than a server takes, which
+    /// is a mebibyte.
     pub fn auth(mut self, scheme: &str, credential: impl Into<Vec<u8>>) -> Result<Self> {
         if scheme.is_empty() {
             return Err(Error::bad_argument("auth", "the scheme must not be empty"));
         }
-        self.credentials.push(Credential { scheme: scheme.to_owned(), secret: credential.into() });
+        let secret = Secret::from(credential.into());
+        // In front of both is one more number.
+        let room = limits::REQUEST - limits::HEAD - 3 * limits::LENGTH;
+        limits::check("auth", scheme.len() + secret.len(), room)?;
+        self.credentials.push(Credential { scheme: scheme.to_owned(), secret });
         Ok(self)
     }
 
     /// Logs in to every server with SASL's DIGEST-MD5. A server that does not know the user or the password refuses,
     /// which is an [`AuthFailed`](crate::ErrorKind::AuthFailed) at once. In the rules of an access control list the
     /// identity is then `sasl:user`, not `digest:user:hash`.
-    #[must_use]
-    pub fn sasl(mut self, user: &str, password: &str) -> Self {
-        self.login = Some(Box::new(Login { user: user.to_owned(), password: password.to_owned() }));
-        self
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a user or a password of more than 1024 bytes.
+    pub fn sasl(mut self, user: &str, password: &str) -> Result<Self> {
+        limits::check("sasl", user.len().max(password.len()), limits::LOGIN)?;
+        let (user, password) = (user.to_owned(), password.to_owned().into());
+        self.login = Some(Box::new(Login { user, password }));
+        Ok(self)
     }
 
     /// Encrypts the connection to every server. Default: no encryption.
@@ -115,18 +156,45 @@ impl ClientOptions {
         self
     }
 
-    /// Who may do what with the nodes that the client creates. Default: everyone may do everything.
+    /// Who may do what with the nodes that the client creates, and with the lock directories. Default: everyone may do
+    /// everything.
     #[must_use]
     pub fn acl(mut self, acl: Acl) -> Self {
         self.acl = acl;
         self
     }
 
-    /// A name for this client, which operators see in the data of its nodes.
+    /// Who may do what with the parents of lock directories that the client creates. Default: what
+    /// [`acl`](Self::acl) says, and everyone may also read them and create nodes there. So others can have locks below
+    /// `/locks` too, but cannot delete a lock directory of ours and put one of theirs in its place.
     #[must_use]
-    pub fn label(mut self, label: Option<String>) -> Self {
-        self.label = label;
+    pub fn parent_acl(mut self, acl: Acl) -> Self {
+        self.parent_acl = Some(Box::new(acl));
         self
+    }
+
+    /// A name for this client, which operators see in the data of its nodes.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for more than 1024 bytes of UTF-8.
+    pub fn label(mut self, label: Option<String>) -> Result<Self> {
+        limits::check("label", label.as_deref().map_or(0, str::len), limits::LABEL)?;
+        self.label = label;
+        Ok(self)
+    }
+
+    /// Whether the data of its nodes says who created them: host, process, language, label, and since when it contends.
+    /// Everyone who may read the nodes reads that. Default: yes.
+    #[must_use]
+    pub fn identify(mut self, identify: bool) -> Self {
+        self.identify = identify;
+        self
+    }
+
+    /// Whether somebody on the way to a server could read credentials.
+    pub(crate) fn exposes_credentials(&self) -> bool {
+        let any = self.login.is_some() || self.credentials.iter().any(|shown| !shown.secret.is_empty());
+        any && self.tls.is_none() && !self.hosts.are_here()
     }
 
     /// The language that a binding serves, which operators see in the data of its nodes.
@@ -134,5 +202,27 @@ impl ClientOptions {
     pub(crate) fn language(mut self, language: &'static str) -> Self {
         self.language = language;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_exposed_on_the_way_to_another_host_unless_encrypted() {
+        let plain = |hosts| ClientOptions::new(Some(hosts)).unwrap();
+        let auth = |hosts| plain(hosts).auth("digest", "a:b").unwrap();
+        for elsewhere in
+            ["zk1", "10.0.0.1", "localhost,zk1", "[2001:db8::1]", "localhost.example.org", "127.example.org"]
+        {
+            assert!(auth(elsewhere).exposes_credentials(), "{elsewhere}");
+            assert!(plain(elsewhere).sasl("a", "b").unwrap().exposes_credentials(), "{elsewhere}");
+            assert!(!plain(elsewhere).exposes_credentials(), "{elsewhere}");
+        }
+        for here in ["localhost", "LocalHost:1", "127.0.0.1,127.1.2.3:5", "[::1]", "[::ffff:127.0.0.1]:1"] {
+            assert!(!auth(here).exposes_credentials(), "{here}");
+        }
+        assert!(!plain("zk1").auth("ip", "").unwrap().exposes_credentials());
     }
 }

@@ -4,10 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::limits;
 
 /// Checks a path by the server's own rules. The root is refused too: it cannot be a lock.
 pub(crate) fn check_path(argument: &str, path: &str) -> Result<()> {
     let bad = |problem: &str| Err(Error::bad_argument(argument, format_args!("{problem}: {path:?}")));
+    // First: what is too long is not repeated either.
+    limits::check(argument, path.len(), limits::NODE)?;
     if path.is_empty() {
         return bad("must not be empty");
     }
@@ -49,9 +52,11 @@ impl Place {
     /// (empty, or `/name`).
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or one that is too long.
     pub(crate) fn new(chroot: &str, path: &str, part: &str) -> Result<Self> {
         check_path("path", path)?;
+        let others = chroot.len() + part.len();
+        limits::check("path", path.len(), limits::DIRECTORY.saturating_sub(others))?;
         let full = format!("{chroot}{path}{part}").into();
         Ok(Self { full, path: (chroot.len(), chroot.len() + path.len()) })
     }
@@ -98,6 +103,25 @@ mod tests {
         for path in ["/a", "/a/b.c", "/…/ü", "/a/...", "/ a"] {
             check_path("path", path).unwrap();
         }
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_is_refused_with_both_sizes() {
+        let path = |length: usize| format!("/{}", "a".repeat(length - 1));
+        let refused = |result: Result<Place>| result.unwrap_err().to_string();
+        assert!(Place::new("", &path(4096), "").is_ok());
+        assert_eq!(
+            refused(Place::new("", &path(4097), "")),
+            "path: is 4097 bytes long; the limit is 4096 bytes"
+        );
+        // What is added to it counts.
+        assert_eq!(
+            refused(Place::new("/app", &path(4090), "/leases")),
+            "path: is 4090 bytes long; the limit is 4085 bytes"
+        );
+        assert!(check_path("node", &path(4096 + 100)).is_ok());
+        let refused = check_path("node", &path(1_100_000)).unwrap_err().to_string();
+        assert_eq!(refused, "node: is 1100000 bytes long; the limit is 4352 bytes");
     }
 
     #[test]

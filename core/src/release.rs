@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::meter::Meter;
 use crate::path::Place;
+use crate::shown::Shown;
 
 /// One level of a hold, as its lease and those that wait for its loss see it, and in the end the driver.
 #[derive(Debug, Default)]
@@ -75,7 +76,7 @@ impl Judge {
         // Counted before anyone is told.
         self.meter.lost();
         self.level.0.store(BROKEN, Ordering::Release);
-        let path = self.place.path();
+        let (path, node) = (Shown(self.place.path()), Shown(node));
         tracing::warn!(%path, %node, "lock lost: its node was gone when it was released; somebody had deleted it");
     }
 }

@@ -11,6 +11,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::process::{Origin, PerProcess};
+use crate::supervision::watched;
 
 struct Runtime {
     handle: Handle,
@@ -82,13 +83,14 @@ pub(crate) async fn sleep(time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Puts the tasks that the client crate spawns on the runtime thread.
+/// Puts the tasks that the client crate spawns on the runtime thread. The connections which they make follow the
+/// settings of the client for which they were spawned. They catch their panics, so only their end shows one.
 struct OnRuntime;
 
 impl Spawn for OnRuntime {
     fn spawn(&self, task: Task) {
         let Task { future, .. } = task;
-        drop(tokio::spawn(Pin::from(future)));
+        drop(tokio::spawn(zklock_transport::inherit(watched(Pin::from(future)))));
     }
 }
 

@@ -19,6 +19,7 @@ use crate::path::check_path;
 use crate::patience::{Deadline, Patience};
 use crate::queue::{Kind, Naming};
 use crate::runtime;
+use crate::shown::Shown;
 
 /// How long a try waits for another contender that is in the middle of taking permits: a few round trips.
 const TRY_LIMIT: Duration = Duration::from_secs(2);
@@ -367,7 +368,7 @@ impl Semaphore {
         let full: Arc<str> = format!("{}{node}", self.leases.resolve()?.client.hosts().chroot).into();
         let read = || {
             let node = Arc::clone(&full);
-            self.leases.ask(move |_, reply| Inquiry::Number { node, watch, reply })
+            self.leases.ask(move |_, reply| Inquiry::Number { node: Arc::clone(&node), watch, reply })
         };
         let problem = match deadline.insist(self.path(), read).await? {
             Some(number) => match number.value() {
@@ -383,13 +384,14 @@ impl Semaphore {
     /// Fails if another contender on the path states a different number of permits.
     async fn compare(&self, permits: u32, deadline: Deadline) -> Result<()> {
         for contender in deadline.insist(self.path(), || self.leases.contenders()).await? {
-            let Some(about) = contender.about else { continue };
-            if let Some(theirs) = about.permits.filter(|theirs| *theirs != permits) {
+            if let Some(theirs) = contender.permits.filter(|theirs| *theirs != permits) {
+                let whom = match &contender.about {
+                    Some(about) => format!("process {} on {}", about.pid, Shown(&about.host)),
+                    None => format!("the contender {}", Shown(&contender.node)),
+                };
                 let message = format!(
-                    "{:?} has {theirs} permits for process {} on {}, but {permits} here; all must agree on the number",
-                    self.path(),
-                    about.pid,
-                    about.host
+                    "{:?} has {theirs} permits for {whom}, but {permits} here; all must agree on the number",
+                    self.path()
                 );
                 return Err(Error::new(ErrorKind::PermitsMismatch, message));
             }
@@ -424,8 +426,8 @@ impl Semaphore {
     }
 
     /// The contenders for the semaphore: first those with permits and the one whose turn it is to wait for some, with a
-    /// node per permit (`leases/…`); then those that take turns (`locks/…`), the first of which is that one. Two round
-    /// trips, however many there are.
+    /// node per permit (`leases/…`); then those that take turns (`locks/…`), the first of which is that one. As many
+    /// round trips as [`Lock::contenders`].
     ///
     /// Cancel safe: nothing is left behind.
     ///

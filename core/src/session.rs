@@ -3,39 +3,67 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
+use zklock_transport::Settings;
 use zookeeper_client as zk;
 
 use crate::backoff::Backoff;
 use crate::certificates::Certificates;
 use crate::options::ClientOptions;
+use crate::supervision::{Tasks, caught, supervised};
 
-/// Creates a session. Tries until it succeeds, so its caller decides when to stop; fails only with
-/// [`AuthFailed`](zk::Error::AuthFailed), which another attempt would not cure.
+/// A session, and what the client crate runs to serve it.
+pub(crate) struct Session {
+    pub(crate) client: zk::Client,
+    pub(crate) tasks: Tasks,
+}
+
+/// For how long an answer to the question whose the connections are is waited for: ours comes at once.
+const PROBE_LIMIT: Duration = Duration::from_secs(1);
+
+/// Why there is no session, and another attempt would not cure it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denial {
+    /// The servers do not accept the credentials.
+    Credentials,
+    /// The connections were to be encrypted, and they are not ours to encrypt.
+    StockTransport,
+}
+
+/// Creates a session, on connections that follow the settings of the current task. Tries until it succeeds, so its
+/// caller decides when to stop; fails only with what another attempt would not cure.
 ///
 /// `previous` is a session that was given up on this side only. As long as the server keeps it, its nodes are
-/// in the queues and we would wait behind our own ghost: it is closed first (rule 11).
+/// in the queues and we would wait behind our own ghost: it is closed first (rule 11). The new one does not begin before
+/// `pause` is over.
 pub(crate) async fn establish(
     options: &ClientOptions,
     certificates: Option<&Certificates>,
     mut previous: Option<zk::SessionInfo>,
-) -> Result<zk::Client, zk::Error> {
+    mut pause: Duration,
+) -> Result<Session, Denial> {
+    if certificates.is_some() && !is_on_our_transport().await {
+        return Err(Denial::StockTransport);
+    }
     let mut backoff = Backoff::default();
     loop {
-        if let Some(certificates) = certificates {
-            certificates.renew().await;
-        }
         let attempt = async {
+            if let Some(certificates) = certificates {
+                certificates.renew().await;
+            }
             if let Some(session) = &previous {
-                bury(options, connector(options, certificates).with_session(session.clone())).await?;
+                bury(options, connector(options).with_session(session.clone())).await?;
                 previous = None;
             }
+            // Others need not wait behind the ghost for so long.
+            sleep(std::mem::take(&mut pause)).await;
             // The pauses between rounds are ours.
-            connect(options, connector(options, certificates)).await
+            connect(options, connector(options)).await
         };
-        match attempt.await {
-            Ok(client) => return Ok(client),
-            Err(error @ zk::Error::AuthFailed) => return Err(error),
-            Err(error) => tracing::debug!(%error, "no session yet"),
+        match caught(Box::pin(attempt)).await {
+            Ok(Ok(session)) => return Ok(session),
+            Ok(Err(zk::Error::AuthFailed)) => return Err(Denial::Credentials),
+            Ok(Err(error)) => tracing::debug!(%error, "no session yet"),
+            Err(panic) => tracing::error!(%panic, "a bug: connecting panicked; trying again"),
         }
         sleep(backoff.pause()).await;
     }
@@ -55,7 +83,8 @@ async fn bury(options: &ClientOptions, ghost: zk::Connector) -> Result<(), zk::E
 }
 
 /// Ends a session, and with it all its nodes. Returns whether the server has acknowledged it within `limit`.
-pub(crate) async fn close(client: zk::Client, limit: Duration) -> bool {
+pub(crate) async fn close(session: Session, limit: Duration) -> bool {
+    let Session { client, mut tasks } = session;
     let mut state = client.state_watcher();
     let ended = client.state();
     if ended.is_terminated() {
@@ -63,30 +92,54 @@ pub(crate) async fn close(client: zk::Client, limit: Duration) -> bool {
     }
     // The crate closes the session when its last handle goes.
     drop(client);
-    let closed = async { while !state.changed().await.is_terminated() {} };
-    timeout(limit, closed).await.is_ok()
+    let closed = async {
+        loop {
+            tokio::select! {
+                biased;
+                state = state.changed() => if state.is_terminated() { return true },
+                // Without it no state will ever change.
+                () = tasks.ended() => return false,
+            }
+        }
+    };
+    timeout(limit, closed).await.unwrap_or(false)
 }
 
 /// Tries every server once.
-async fn connect(options: &ClientOptions, connector: zk::Connector) -> Result<zk::Client, zk::Error> {
-    let connector = connector.with_fail_eagerly();
-    match options.tls {
-        Some(_) => connector.secure_connect(&options.hosts.servers).await,
-        None => connector.connect(&options.hosts.servers).await,
-    }
+async fn connect(options: &ClientOptions, connector: zk::Connector) -> Result<Session, zk::Error> {
+    let connected = supervised(connector.with_fail_eagerly().connect(&options.hosts.servers));
+    let (client, tasks) = connected.await;
+    Ok(Session { client: client?, tasks })
 }
 
-fn connector(options: &ClientOptions, certificates: Option<&Certificates>) -> zk::Connector {
+/// Whether the client crate takes its connections from our transport, which alone would encrypt them: asks it for one,
+/// and looks whether the request arrives. The address is the broadcast address, to which no system connects, so that
+/// nothing is sent on another transport either.
+async fn is_on_our_transport() -> bool {
+    let probe = Settings::probe();
+    let attempt = zk::Client::connector().with_fail_eagerly().connect("255.255.255.255:1");
+    let connected = timeout(PROBE_LIMIT, probe.scope(attempt)).await;
+    probe.followed() && !matches!(connected, Ok(Ok(_)))
+}
+
+fn connector(options: &ClientOptions) -> zk::Connector {
     let mut connector = zk::Client::connector().with_session_timeout(options.session_timeout);
     for credential in &options.credentials {
         connector = connector.with_auth(&credential.scheme, &credential.secret);
     }
     if let Some(login) = &options.login {
         connector =
-            connector.with_sasl(zk::SaslOptions::digest_md5(login.user.clone(), login.password.clone()));
-    }
-    if let Some(certificates) = certificates {
-        connector = connector.with_tls(certificates.to_options());
+            connector.with_sasl(zk::SaslOptions::digest_md5(login.user.clone(), login.password.to_string()));
     }
     connector
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_question_whose_the_connections_are_reaches_our_transport() {
+        assert!(is_on_our_transport().await);
+    }
 }

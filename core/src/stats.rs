@@ -163,7 +163,8 @@ pub enum Transport {
     /// This library's own sockets and timers.
     Zklock,
     /// Those of the `async-net` and `async-io` crates, because the two `[patch.crates-io]` lines are missing. Locks are
-    /// as safe, but take more round trips, and a forked child cannot use the library.
+    /// as safe, but take more round trips, and a forked child cannot use the library. Connections cannot be encrypted,
+    /// what servers send is not checked, and they may be connected to at any rate.
     Stock,
 }
 
@@ -179,26 +180,7 @@ impl Transport {
 
     /// The transport with which a session was created. It may not be the one that this crate sees: without the patch a
     /// program's ZooKeeper client has another, so this tells which one was used, not which one exists.
-    #[allow(
-        clippy::wildcard_imports,
-        unused_imports,
-        reason = "what the stock crates lack is found outside of the block then"
-    )]
     pub(crate) fn in_use() -> Self {
-        let sockets = {
-            use async_net::*;
-            used()
-        };
-        let timers = {
-            use async_io::*;
-            used()
-        };
-        if sockets && timers { Self::Zklock } else { Self::Stock }
+        if zklock_transport::used() { Self::Zklock } else { Self::Stock }
     }
-}
-
-/// What goes for crates that do not know.
-#[allow(dead_code, reason = "ours do")]
-fn used() -> bool {
-    false
 }

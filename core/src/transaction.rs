@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
 use crate::hold::{Hold, Notice};
+use crate::limits;
 use crate::operation::Operation;
 use crate::path::check_path;
 
@@ -73,10 +74,11 @@ impl Transaction {
     /// [`TransactionFailed`](crate::ErrorKind::TransactionFailed) if one of the operations cannot be carried out, as
     /// the message says: nothing was written. [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if no answer
     /// came: the transaction may or may not have been applied. [`BadArgument`](crate::ErrorKind::BadArgument) for a
-    /// malformed path, and those of [`Lease::check`](crate::Lease::check).
+    /// malformed path, and if all together is more than a server takes, which is a mebibyte; and those of [`Lease::check`](crate::Lease::check).
     pub async fn commit(self) -> Result<()> {
         for operation in &self.operations {
             check_path("path", operation.path())?;
+            limits::check("data", operation.data().len(), limits::REQUEST)?;
         }
         let hold = self.hold.upgrade().ok_or_else(Error::released)?;
         hold.check(hold.state())?;

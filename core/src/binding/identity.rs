@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::access::{Acl, Tls, TlsFiles};
 use crate::error::{Error, Result};
 use crate::options::ClientOptions;
+use crate::secret::Secret;
 
 /// Who a client is to the servers, and who may touch the nodes that it creates.
 #[derive(Default)]
@@ -13,10 +14,14 @@ pub struct Identity {
     pub auth: Vec<(String, Vec<u8>)>,
     /// `open`, `creator`, or rules.
     pub acl: Option<String>,
+    /// The same, for the parents of lock directories.
+    pub parent_acl: Option<String>,
     /// User and password.
     pub sasl: Option<(String, String)>,
     /// The encryption of the connections.
     pub tls: Option<Tls>,
+    /// Whether nodes say who created them; they do by default.
+    pub identify: Option<bool>,
 }
 
 impl Identity {
@@ -27,8 +32,15 @@ impl Identity {
         if let Some(acl) = self.acl {
             options = options.acl(Acl::parse(&acl)?);
         }
+        if let Some(acl) = self.parent_acl {
+            let acl = Acl::parse(&acl).map_err(|error| error.with_argument("parent_acl"))?;
+            options = options.parent_acl(acl);
+        }
+        if let Some(identify) = self.identify {
+            options = options.identify(identify);
+        }
         if let Some((user, password)) = self.sasl {
-            options = options.sasl(&user, &password);
+            options = options.sasl(&user, &Secret::from(password))?;
         }
         if let Some(tls) = self.tls {
             options = options.tls(tls);
@@ -97,13 +109,17 @@ mod tests {
         let options = apply(Identity {
             auth: vec![("digest".into(), b"app:secret".to_vec())],
             acl: Some("world:anyone:r".into()),
+            parent_acl: Some("open".into()),
             sasl: Some(("app".into(), "secret".into())),
             tls: None,
+            identify: Some(false),
         });
         let options = options.unwrap();
+        assert_eq!((options.parent_acl.as_deref(), options.identify), (Some(&Acl::Open), false));
         assert_eq!((options.credentials.len(), options.login.is_some()), (1, true));
         assert!(matches!(&options.acl, Acl::Rules(rules) if matches!(&rules[..], [Rule { .. }])));
         let open = apply(Identity::default()).unwrap();
+        assert_eq!((open.parent_acl, open.identify), (None, true));
         assert_eq!((open.credentials.len(), open.login, open.acl, open.tls), (0, None, Acl::Open, None));
     }
 
@@ -114,6 +130,8 @@ mod tests {
         assert_eq!(argument(Identity { auth, ..Identity::default() }).as_deref(), Some("auth"));
         let acl = Some("everybody".to_owned());
         assert_eq!(argument(Identity { acl, ..Identity::default() }).as_deref(), Some("acl"));
+        let parent_acl = Some("everybody".to_owned());
+        assert_eq!(argument(Identity { parent_acl, ..Identity::default() }).as_deref(), Some("parent_acl"));
         let tls = TlsParts::new("no certificate".to_owned(), None, None).unwrap().tls();
         assert_eq!(tls.unwrap_err().argument(), Some("tls"));
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::identity::Identity;
+use super::permits::Count;
 use crate::error::{Error, Result};
 use crate::lock::ClientSource;
 use crate::options::{ClientOptions, LONGEST};
@@ -106,14 +107,19 @@ impl Language {
         session_timeout: Option<f64>,
         connect_timeout: Option<f64>,
         label: Option<String>,
+        max_frame: Option<impl Count>,
         identity: Identity,
     ) -> Result<ClientOptions> {
-        let mut options = ClientOptions::new(hosts)?.label(label).language(self.name);
+        let mut options = ClientOptions::new(hosts)?.label(label)?.language(self.name);
         if let Some(timeout) = session_timeout {
             options = options.session_timeout(self.duration("session_timeout", timeout)?)?;
         }
         if let Some(timeout) = connect_timeout {
             options = options.connect_timeout(self.duration("connect_timeout", timeout)?)?;
+        }
+        if let Some(bytes) = max_frame {
+            // Out of range is out of range, also if it is not whole or negative.
+            options = options.max_frame(bytes.to_count().unwrap_or(0))?;
         }
         identity.apply(options)
     }
@@ -221,7 +227,8 @@ mod tests {
     fn options_are_checked_in_the_language_s_units_and_spelled_in_its_way() {
         let connect = |language: Language, timeout| {
             let identity = Identity::default();
-            let options = language.client_options(Some("a"), Some(timeout), None, None, identity);
+            let options =
+                language.client_options(Some("a"), Some(timeout), None, None, None::<f64>, identity);
             options.map_err(|error| language.spell(error))
         };
         let options = connect(MILLISECONDS, 1500.0).unwrap();

@@ -13,6 +13,7 @@ use tracing::{Event, Metadata};
 
 use crate::clock;
 use crate::process::PerProcess;
+use crate::shown;
 
 /// How many events wait for a slow listener. Any more are dropped, and counted.
 const CAPACITY: usize = 1000;
@@ -62,7 +63,7 @@ impl From<tracing::Level> for Level {
     }
 }
 
-/// An event.
+/// An event. In message and fields all text is escaped that does not print.
 #[derive(Debug)]
 pub struct Record {
     /// How grave it is.
@@ -268,11 +269,12 @@ struct Fields<'a>(&'a mut Record);
 
 impl Visit for Fields<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.fields.push((field.name(), value.to_owned()));
+        self.0.fields.push((field.name(), shown::message(value.to_owned().into()).into_owned()));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let text = format!("{value:?}");
+        // Ours escape it already, the client crate's do not.
+        let text = shown::message(format!("{value:?}").into()).into_owned();
         match field.name() {
             "message" => self.0.message = text,
             name => self.0.fields.push((name, text)),
@@ -300,9 +302,14 @@ mod tests {
         tracing::warn!(target: "somebody_else", "not ours");
         tracing::warn!(target: "zookeeper_client::session", "carried");
         tracing::warn!(path = "/a", number = 5, "wanted");
+        tracing::warn!(target: "zookeeper_client::session", said = "a\nb", host = %"c\u{202e}d", "{}", "\u{1b}[31m");
         let Backlog { records, dropped } = listener.take();
         let told: Vec<_> = records.iter().map(ToString::to_string).collect();
-        assert_eq!((told, dropped), (vec!["carried".to_owned(), "wanted path=/a number=5".to_owned()], 0));
+        let escaped = r"\u{1b}[31m said=a\nb host=c\u{202e}d";
+        assert_eq!(
+            (told.as_slice(), dropped),
+            (["carried", "wanted path=/a number=5", escaped].map(str::to_owned).as_slice(), 0)
+        );
         assert_eq!(records[1].fields, [("path", "/a".to_owned()), ("number", "5".to_owned())]);
         assert_eq!(woken.load(Ordering::Relaxed), 1);
         assert!(other.take().records.is_empty());

@@ -33,3 +33,4 @@ pub use scope::{Raised, loss_to_raise};
 
 pub use crate::process::{Origin, PerProcess};
 pub use crate::runtime::{Background, block_signals, run};
+pub use crate::shown::Shown;

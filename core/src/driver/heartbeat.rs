@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use zookeeper_client as zk;
-
 use super::metered::Metered;
-use super::wire::{ANY_VERSION, Verdict, failed, verdict};
+use super::wire::ANY_VERSION;
+use crate::answer::{Beat, Verdict, beaten};
 use crate::clock::Moment;
 use crate::mailbox::News;
-use crate::queue::{NodeName, Outcome};
+use crate::queue::NodeName;
 use crate::stats::RequestKind;
 use crate::term::Term;
 
@@ -40,25 +39,14 @@ pub(super) async fn heartbeat(
     let owned = unknown.as_ref().map(|node| client.ask(RequestKind::Heartbeat).list_ephemerals(node));
     let committed = committed.await;
     let owned = match owned {
-        Some(owned) => Some(owned.await),
+        Some(owned) => Some(owned.await.map(|owned| unknown.is_some_and(|node| owned.contains(&node)))),
         None => None,
     };
-    match verdict(&committed) {
-        Verdict::Alive => {}
+    let Beat { verdict, missing } = beaten(&committed, owned);
+    match verdict {
+        Verdict::Alive => term.prove(sent, connection),
         Verdict::Over => return News::Over(epoch),
-        Verdict::Unknown => return unanswered,
-    }
-    let missing = match committed {
-        Err(zk::MultiWriteError::OperationFailed { index, .. }) => Some(index),
-        _ => None,
-    };
-    match owned {
-        None => term.prove(sent, connection),
-        Some(Ok(owned)) if unknown.is_some_and(|node| owned.contains(&node)) => term.prove(sent, connection),
-        Some(Err(error)) if matches!(failed::<()>(&error), Outcome::Lost) => return unanswered,
-        // It is gone, and says nothing about the session: the next heartbeat has others to look for.
-        Some(_) if missing == Some(0) => {}
-        Some(_) => return News::Over(epoch),
+        Verdict::Unknown => {}
     }
     News::Beaten(epoch, missing.and_then(|index| nodes.into_iter().nth(index)))
 }

@@ -7,10 +7,12 @@ use zookeeper_client as zk;
 use zookeeper_client::{Acls, CreateMode};
 
 use super::link::Link;
-use super::refusals::{not_authorized, unreachable};
-use super::wire::{ANY_VERSION, REVOKE, Verdict, Wire, verdict};
-use crate::contender::Contender;
+use super::refusals::{self, not_authorized, unreachable};
+use super::sizes;
+use super::wire::{ANY_VERSION, REVOKE, Wire, too_large};
+use crate::answer::{Verdict, verdict};
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
 use crate::mailbox::{Inquiry, Reply, Touch};
 use crate::number::{Number, NumberWatch};
 use crate::operation::Operation;
@@ -19,22 +21,19 @@ use crate::queue::NodeName;
 use crate::room::Reserved;
 use crate::stats::RequestKind;
 
-/// How many nodes are read with one request.
-const CONTENDERS_AT_ONCE: usize = 1000;
-
 /// The answer; nothing if none came.
 type Answer<T> = Option<Result<T>>;
 
 /// Asks what a handle wants to know.
 pub(super) fn inquire(link: &mut Link, options: &ClientOptions, inquiry: Inquiry) {
-    let silence = unreachable(options);
+    let silence = unreachable(options, &link.entries());
     match inquiry {
         Inquiry::Contenders { path, reply } => {
             let question = |wire: Wire| async move { wire.read(wire.contenders().await) };
             ask(link, options, &path, silence, reply, question);
         }
         Inquiry::Count { path, reply } => {
-            let question = |wire: Wire| async move { wire.read(wire.names().await.map(|names| names.len())) };
+            let question = |wire: Wire| async move { wire.read(wire.count().await) };
             ask(link, options, &path, silence, reply, question);
         }
         Inquiry::Exists { node, reply } => {
@@ -62,6 +61,10 @@ pub(super) fn transact(
     reply: Reply<()>,
 ) {
     let (condition, chroot) = (format!("{path}/{}", node.as_str()), options.hosts.chroot.clone());
+    let bytes = sizes::conditional(&condition, &chroot, &operations, link.acl());
+    if let Err(error) = limits::check("transaction", bytes, limits::REQUEST) {
+        return drop(reply.send(Err(error)));
+    }
     ask(link, options, path, Error::unanswered(), reply, move |wire| async move {
         wire.transact(&condition, &chroot, &operations).await
     });
@@ -78,7 +81,9 @@ fn ask<T: Send + 'static, F>(
 ) where
     F: Future<Output = Answer<T>> + Send + 'static,
 {
-    let Some(wire) = link.wire(path) else { return drop(reply.send(Err(unreachable(options)))) };
+    let Some(wire) = link.wire(path) else {
+        return drop(reply.send(Err(unreachable(options, &link.entries()))));
+    };
     let (limit, question) = (options.connect_timeout, question(wire));
     drop(link.spawn(async move {
         let answer = tokio::time::timeout(limit, question).await.ok().flatten();
@@ -92,44 +97,8 @@ impl Wire {
         match outcome {
             Ok(value) => Some(Ok(value)),
             Err(zk::Error::NoAuth) => Some(Err(not_authorized(&self.path))),
-            Err(_) => None,
+            Err(error) => Some(Err(refusals::too_large(&self.path, &too_large(&error, self.limits)?))),
         }
-    }
-
-    /// The contenders, in order. Two round trips however many there are, one if only names are wanted.
-    async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
-        let names = self.names().await?;
-        // In one answer for a queue of any reasonable length, and within the server's limit for the size of one for any
-        // other. All are sent before the first is answered.
-        let mut answers = Vec::new();
-        for chunk in names.chunks(CONTENDERS_AT_ONCE) {
-            let mut reader = self.client.ask(RequestKind::Read).new_multi_reader();
-            for name in chunk {
-                reader.add_get_data(&self.child(name.as_str()))?;
-            }
-            answers.push((chunk, reader.commit()));
-        }
-        let mut contenders = Vec::with_capacity(names.len());
-        for (chunk, nodes) in answers {
-            for (name, node) in chunk.iter().zip(nodes.await?) {
-                // Contenders that left in between are omitted.
-                if let zk::MultiReadResult::Data { data, stat } = node {
-                    contenders.push(Contender::new(contenders.len(), name, data, &stat));
-                }
-            }
-        }
-        Ok(contenders)
-    }
-
-    /// The names of the nodes that count, in order.
-    async fn names(&self) -> Result<Vec<NodeName>, zk::Error> {
-        let children = match self.client.ask(RequestKind::List).list_children(&self.path).await {
-            Err(zk::Error::NoNode) => Vec::new(),
-            children => children?,
-        };
-        let mut names: Vec<_> = children.iter().filter_map(|child| NodeName::parse(child)).collect();
-        names.sort();
-        Ok(names)
     }
 
     /// Whether there is a node at this wire's own path, once the server has caught up with its leader.
@@ -181,7 +150,7 @@ impl Wire {
         let mut writer = self.client.ask(RequestKind::Transaction).new_multi_writer();
         let mut add_all = || {
             writer.add_check_version(condition, ANY_VERSION)?;
-            operations.iter().try_for_each(|operation| add(&mut writer, chroot, &self.acl, operation))
+            operations.iter().try_for_each(|operation| add(&mut writer, chroot, &self.lists.own, operation))
         };
         if let Err(error) = add_all() {
             let message = format!("nothing was written: {error}");

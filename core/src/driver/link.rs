@@ -6,19 +6,24 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
+use zklock_transport::{Entry, Settings};
 use zookeeper_client as zk;
 
 use super::heartbeat::heartbeat;
 use super::metered::Metered;
-use super::wire::Wire;
+use super::wire::{AccessLists, Wire};
+use crate::answer;
+use crate::backoff::Rests;
 use crate::certificates::Certificates;
 use crate::clock::Moment;
 use crate::mailbox::{Input, News};
 use crate::meter::Meter;
 use crate::options::ClientOptions;
-use crate::queue::{Event, NodeName, Outcome};
+use crate::queue::{Event, NodeName};
+use crate::random;
 use crate::room::WatchRoom;
-use crate::session;
+use crate::session::{self, Denial, Session};
+use crate::supervision::caught;
 use crate::term::Term;
 
 /// What news means.
@@ -34,8 +39,8 @@ pub(super) enum Change {
     Reconnected,
     /// The session is over, and a new one is being looked for.
     Lost,
-    /// The server refuses us for good.
-    Refused,
+    /// There will be no session.
+    Refused(Denial),
 }
 
 /// How far it is on the way to a session.
@@ -46,7 +51,8 @@ enum Stage {
 }
 
 struct Live {
-    client: zk::Client,
+    session: Session,
+    since: Moment,
     term: Arc<Term>,
     connected: bool,
     /// Whether the driver knows of the session.
@@ -59,13 +65,16 @@ struct Live {
 
 pub(super) struct Link {
     options: ClientOptions,
+    /// Those of the connections.
+    settings: Settings,
     /// What the connections are encrypted with, if they are.
     certificates: Option<Certificates>,
     meter: Arc<Meter>,
     sender: mpsc::UnboundedSender<Input>,
-    /// Of the nodes that are created.
-    acl: Arc<[zk::Acl]>,
+    lists: AccessLists,
     stage: Stage,
+    /// The pauses before another session is looked for.
+    rests: Rests,
     /// The session's number.
     epoch: u64,
     /// The connection's number. Grows when one is lost, so that a late reply can be told from a timely one.
@@ -81,13 +90,16 @@ impl Link {
         meter: Arc<Meter>,
         sender: mpsc::UnboundedSender<Input>,
     ) -> Self {
+        let settings = Settings::new(options.limits(), random::fraction);
         Self {
-            acl: options.acl.to_list().into(),
-            certificates: options.tls.as_deref().and_then(|tls| Certificates::new(tls).ok()),
+            lists: AccessLists::of(&options),
+            certificates: options.tls.as_deref().map(|tls| Certificates::new(tls, &settings)),
             options,
+            settings,
             meter,
             sender,
             stage: Stage::Idle,
+            rests: Rests::default(),
             epoch: 0,
             connection: 0,
             room: WatchRoom::default(),
@@ -99,7 +111,7 @@ impl Link {
     pub(super) fn start(&mut self) -> bool {
         let idle = matches!(self.stage, Stage::Idle);
         if idle {
-            self.search(None);
+            self.search(None, Duration::ZERO);
         }
         idle
     }
@@ -115,15 +127,21 @@ impl Link {
         true
     }
 
-    fn search(&mut self, previous: Option<zk::SessionInfo>) {
+    /// Looks for a session, which is not to begin before a pause is over.
+    fn search(&mut self, previous: Option<zk::SessionInfo>, pause: Duration) {
         self.epoch += 1;
         let (epoch, options, sender) = (self.epoch, self.options.clone(), self.sender.clone());
         let certificates = self.certificates.clone();
-        let search = tokio::spawn(async move {
-            let established = session::establish(&options, certificates.as_ref(), previous).await;
+        let search = tokio::spawn(self.settings.scope(async move {
+            let established = session::establish(&options, certificates.as_ref(), previous, pause).await;
             sender.send(Input::News(News::Established(epoch, established))).ok();
-        });
+        }));
         self.stage = Stage::Searching(search.abort_handle());
+    }
+
+    /// What became of the last attempt to connect to each server.
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        self.settings.entries()
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -137,7 +155,7 @@ impl Link {
     /// The session's id, 0 without one.
     pub(super) fn session_id(&self) -> i64 {
         match &self.stage {
-            Stage::Live(live) => live.client.session_id().0,
+            Stage::Live(live) => live.session.client.session_id().0,
             _ => 0,
         }
     }
@@ -184,10 +202,10 @@ impl Link {
     /// Proves the session, and checks whether these nodes of ours exist.
     pub(super) fn beat(&mut self, nodes: Vec<(Arc<str>, NodeName)>) {
         self.asks_proof();
-        let Stage::Live(Live { client, term, .. }) = &self.stage else {
+        let Stage::Live(Live { session, term, .. }) = &self.stage else {
             return;
         };
-        let client = Metered::new(client.clone(), Arc::clone(&self.meter));
+        let client = Metered::new(session.client.clone(), Arc::clone(&self.meter));
         let term = Arc::clone(term);
         let (epoch, connection, sender) = (self.epoch, self.connection, self.sender.clone());
         self.spawn(async move {
@@ -198,23 +216,35 @@ impl Link {
 
     /// Where requests go: the session, and how to report their outcomes.
     pub(super) fn wire(&self, path: &Arc<str>) -> Option<Wire> {
-        let Stage::Live(Live { client, term, .. }) = &self.stage else {
+        let Stage::Live(Live { session, term, .. }) = &self.stage else {
             return None;
         };
         Some(Wire {
-            client: Metered::new(client.clone(), Arc::clone(&self.meter)),
+            client: Metered::new(session.client.clone(), Arc::clone(&self.meter)),
             term: Arc::clone(term),
             path: Arc::clone(path),
-            acl: Arc::clone(&self.acl),
+            lists: self.lists.clone(),
+            limits: self.options.limits(),
             epoch: self.epoch,
             connection: self.connection,
             sender: self.sender.clone(),
         })
     }
 
-    /// Runs a task until it ends or the session does. Tasks begin in the order in which they were spawned.
+    /// Runs a task until it ends or the session does. Tasks begin in the order in which they were spawned. If one panics,
+    /// the session is over: a request that has no outcome would be waited for for ever.
     pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        self.tasks.spawn(task)
+        let (epoch, sender) = (self.epoch, self.sender.clone());
+        self.tasks.spawn(async move {
+            if let Err(panic) = caught(task).await {
+                sender.send(Input::News(News::Panicked(epoch, panic))).ok();
+            }
+        })
+    }
+
+    /// The access control list of the nodes that are created.
+    pub(super) fn acl(&self) -> &[zk::Acl] {
+        &self.lists.own
     }
 
     /// The session's room for watches.
@@ -222,13 +252,9 @@ impl Link {
         &self.room
     }
 
-    /// Forgets the tasks that ended. Returns whether one of them panicked.
-    pub(super) fn reap(&mut self) -> bool {
-        let mut panicked = false;
-        while let Some(ended) = self.tasks.try_join_next() {
-            panicked |= ended.is_err_and(|error| error.is_panic());
-        }
-        panicked
+    /// Forgets the tasks that ended.
+    pub(super) fn reap(&mut self) {
+        while self.tasks.try_join_next().is_some() {}
     }
 
     /// Whether this is the number of the current connection.
@@ -236,24 +262,28 @@ impl Link {
         self.is_connected() && connection == self.connection
     }
 
-    /// A listing that was requested on a different connection from the one that answered it is torn from the create
-    /// that was sent with it, and says nothing (rule 3). Other replies are facts whichever connection brings them.
+    /// What a queue is told of the answer to a request that was made on a connection.
     pub(super) fn vet(&self, connection: u64, event: Event) -> Event {
-        match event {
-            Event::Listed(ticket, _) if connection != self.connection => Event::Listed(ticket, Outcome::Lost),
-            event => event,
-        }
+        answer::vet(event, connection, self.connection)
     }
 
     pub(super) fn handle(&mut self, event: News) -> Change {
         match event {
-            News::Established(epoch, Ok(client)) if epoch == self.epoch => self.begin(client),
-            News::Established(epoch, Err(_)) if epoch == self.epoch => {
+            News::Established(epoch, Ok(session)) if epoch == self.epoch => self.begin(session),
+            News::Established(epoch, Err(denial)) if epoch == self.epoch => {
                 self.stage = Stage::Idle;
-                Change::Refused
+                Change::Refused(denial)
             }
             News::State(epoch, state) if epoch == self.epoch => self.changed(state),
             News::Over(epoch) if epoch == self.epoch => self.lose(),
+            News::Unserved(epoch) if epoch == self.epoch && self.claims_to_live() => {
+                tracing::error!("a bug: what serves the session has ended, as after a panic");
+                self.lose()
+            }
+            News::Panicked(epoch, panic) if epoch == self.epoch => {
+                tracing::error!(%panic, "a bug: something that runs on the session panicked");
+                self.lose()
+            }
             News::Beaten(epoch, Some((path, name))) if epoch == self.epoch => {
                 // Perhaps no proof, for the node that would have told whose session this is is the missing one.
                 self.answered();
@@ -263,18 +293,31 @@ impl Link {
         }
     }
 
-    fn begin(&mut self, client: zk::Client) -> Change {
-        let mut states = client.state_watcher();
+    /// Whether the client crate has not said that the session is over.
+    fn claims_to_live(&self) -> bool {
+        matches!(&self.stage, Stage::Live(live) if !live.session.client.state().is_terminated())
+    }
+
+    fn begin(&mut self, session: Session) -> Change {
         let (epoch, sender) = (self.epoch, self.sender.clone());
-        let state = client.state();
-        let term = Arc::new(Term::new(client.session_timeout(), self.connection));
+        let (mut states, mut tasks) = (session.client.state_watcher(), session.tasks.clone());
+        let state = session.client.state();
+        let term = Arc::new(Term::new(session.client.session_timeout(), self.connection));
+        let (since, renewing) = (Moment::now(), None);
         self.stage =
-            Stage::Live(Live { client, term, connected: false, began: false, asked: None, renewing: None });
+            Stage::Live(Live { session, since, term, connected: false, began: false, asked: None, renewing });
         self.spawn(async move {
             loop {
-                let state = states.changed().await;
-                let sent = sender.send(Input::News(News::State(epoch, state)));
-                if state.is_terminated() || sent.is_err() {
+                let news = tokio::select! {
+                    biased;
+                    state = states.changed() => News::State(epoch, state),
+                    () = tasks.ended() => News::Unserved(epoch),
+                };
+                let last = match &news {
+                    News::State(_, state) => state.is_terminated(),
+                    _ => true,
+                };
+                if sender.send(Input::News(news)).is_err() || last {
                     break;
                 }
             }
@@ -292,7 +335,7 @@ impl Link {
                 if let Some(renewing) = live.renewing.take() {
                     renewing.abort();
                 }
-                let session_id = live.client.session_id().0;
+                let session_id = live.session.client.session_id().0;
                 if std::mem::replace(&mut live.began, true) {
                     Change::Reconnected
                 } else {
@@ -305,25 +348,37 @@ impl Link {
                 live.term.moved(self.connection);
                 live.connected = false;
                 live.asked = None;
-                if let Some(certificates) = self.certificates.clone().filter(Certificates::can_change)
-                    && live.renewing.is_none()
-                {
-                    live.renewing = Some(self.tasks.spawn(certificates.keep_renewing()));
-                }
-                if live.began { Change::Disconnected } else { Change::None }
+                let began = live.began;
+                self.keep_renewing();
+                if began { Change::Disconnected } else { Change::None }
             }
             zk::SessionState::AuthFailed => {
                 self.end();
-                Change::Refused
+                Change::Refused(Denial::Credentials)
             }
             zk::SessionState::Expired | zk::SessionState::Closed => self.lose(),
         }
     }
 
+    /// Renews the certificates until there is a connection.
+    fn keep_renewing(&mut self) {
+        let Some(certificates) = self.certificates.clone().filter(Certificates::can_change) else { return };
+        if matches!(&self.stage, Stage::Live(Live { renewing: None, .. })) {
+            let task = self.spawn(certificates.keep_renewing());
+            if let Stage::Live(live) = &mut self.stage {
+                live.renewing = Some(task);
+            }
+        }
+    }
+
     /// Gives the session up and looks for another.
     pub(super) fn lose(&mut self) -> Change {
+        let pause = match &self.stage {
+            Stage::Live(live) => self.rests.after(Moment::now().since(live.since)),
+            _ => Duration::ZERO,
+        };
         let previous = self.end();
-        self.search(previous);
+        self.search(previous, pause);
         Change::Lost
     }
 
@@ -334,7 +389,7 @@ impl Link {
         self.room = WatchRoom::default();
         self.tasks = JoinSet::new();
         match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Live(live) => Some(live.client.into_session()),
+            Stage::Live(live) => Some(live.session.client.into_session()),
             Stage::Searching(search) => {
                 search.abort();
                 None
@@ -346,8 +401,9 @@ impl Link {
     /// Ends the session on the server, and waits for that for up to `limit`.
     pub(super) async fn close(mut self, limit: Duration) {
         self.tasks.shutdown().await;
+        self.settings.hurry();
         match self.stage {
-            Stage::Live(live) => drop(session::close(live.client, limit).await),
+            Stage::Live(live) => drop(session::close(live.session, limit).await),
             Stage::Searching(search) => search.abort(),
             Stage::Idle => {}
         }

@@ -5,18 +5,22 @@
 //! events from the server, changes of the session. The queue's reasoning rests on that order.
 //!
 //! From the bottom: `metered` sends requests, `wire` those of one directory, `link` on one session after another;
-//! `inquiries` ask what no queue needs to know. `waiters`, `watches` and `releases` are the books of a `slot`, which is
-//! one lock directory; `slots` are all of a client. `pulse` keeps the term running. `run` is the loop over all of it.
+//! `inquiries` ask what no queue needs to know. `waiters`, `watches`, `releases` and `pauses` are the books
+//! of a `slot`, which is one lock directory; `slots` are all of a client. `pulse` keeps the term running. `run` is the
+//! loop over all of it.
 
+mod contenders;
 mod heartbeat;
 mod inquiries;
 mod link;
 mod metered;
+mod pauses;
 mod pulse;
 mod refusals;
 mod releases;
 mod run;
 mod silence;
+mod sizes;
 mod slot;
 mod slots;
 mod timers;

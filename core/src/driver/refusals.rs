@@ -1,28 +1,47 @@
 //! The messages that callers read when the driver refuses or fails.
 
+use zklock_transport::{Entry, Outcome};
+
 use crate::error::{Error, ErrorKind};
 use crate::options::ClientOptions;
 use crate::queue::{Kind, Refusal};
+use crate::session::Denial;
 
-/// No server answered within the connect time-out.
-pub(super) fn unreachable(options: &ClientOptions) -> Error {
-    let message = format!(
-        "no ZooKeeper server answered at {} within {:?}; check the address and that the server runs{}",
-        options.hosts.servers,
-        options.connect_timeout,
-        if options.tls.is_some() {
-            ", that its port is the one for TLS, and that each side trusts the other's certificate"
-        } else {
-            ""
-        }
+/// No server answered within the connect time-out; `entries` tell what each of them did instead.
+pub(super) fn unreachable(options: &ClientOptions, entries: &[Entry]) -> Error {
+    let mut message = format!(
+        "no ZooKeeper server answered at {} within {:?}",
+        options.hosts.servers, options.connect_timeout
     );
+    let silent = entries.iter().filter(|entry| entry.outcome != Outcome::Answered);
+    for (index, entry) in silent.enumerate() {
+        message += if index == 0 { ": " } else { "; " };
+        message += &entry.to_string();
+    }
+    message += "; check the address and that the server runs";
+    if options.tls.is_some() {
+        message += ", that its port is the one for TLS, and that each side trusts the other's certificate";
+    }
     Error::new(ErrorKind::ConnectionFailed, message)
 }
 
-/// The servers do not accept the credentials.
-pub(super) fn credentials_refused(options: &ClientOptions) -> Error {
+/// There will be no session.
+pub(super) fn denied(options: &ClientOptions, denial: Denial) -> Error {
     let servers = &options.hosts.servers;
-    let message = format!("{servers} refused the credentials; check them and create a new client");
+    let message = match denial {
+        Denial::Credentials if options.login.is_some() => format!(
+            "{servers} refused the login, or does not know SASL; check user and password, and that the server has a \
+             JAAS configuration with DIGEST-MD5, and create a new client"
+        ),
+        Denial::Credentials => {
+            format!("{servers} refused the credentials; check them and create a new client")
+        }
+        Denial::StockTransport => {
+            let problem = "this program's connections cannot be encrypted, because it lacks the two \
+                [patch.crates-io] lines that zklock's README shows; nothing was sent";
+            return Error::bad_argument("tls", problem);
+        }
+    };
     Error::new(ErrorKind::AuthFailed, message)
 }
 
@@ -43,6 +62,12 @@ pub(super) fn timed_out(path: &str, connected: bool, too_few: bool, ahead: Optio
     Error::new(ErrorKind::LockTimeout, message)
 }
 
+/// What the server says about a path is more than the client reads. It is no use to ask again.
+pub(super) fn too_large(path: &str, problem: &str) -> Error {
+    let advice = "delete what is not needed there, or let the client read larger replies";
+    Error::bad_argument("path", format_args!("{path:?} cannot be used: the server has {problem}; {advice}"))
+}
+
 /// The queue refuses a contender of this kind.
 pub(super) fn refused(path: &str, kind: Kind, refusal: Refusal) -> Error {
     let (error, message) = match (refusal, kind) {
@@ -55,6 +80,7 @@ pub(super) fn refused(path: &str, kind: Kind, refusal: Refusal) -> Error {
             ),
         ),
         (Refusal::NotAuthorized, _) => return not_authorized(path),
+        (Refusal::TooLarge(problem), _) => return too_large(path, &problem),
         (Refusal::Server(problem), _) => {
             (ErrorKind::ConnectionFailed, format!("the server refused to queue at {path:?}: {problem}"))
         }

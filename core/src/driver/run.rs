@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::inquiries::{inquire, transact};
 use super::link::{Change, Link};
 use super::pulse::Pulse;
-use super::refusals::{credentials_refused, unreachable};
+use super::refusals::{denied, unreachable};
 use super::silence::CHECK_INTERVAL;
 use super::slot::Slot;
 use super::slots::Slots;
@@ -28,6 +28,7 @@ use crate::mailbox::{Attempt, Command, Inbox, Input};
 use crate::options::ClientOptions;
 use crate::queue::{Event, Intent, JoinId, Outcome};
 use crate::random;
+use crate::shown::Shown;
 use crate::state::{ClientState, Status};
 use crate::term::Term;
 
@@ -82,6 +83,8 @@ struct Driver {
     pulse: Pulse,
     /// Whether there has ever been a session: from then on connection loss only lengthens waits.
     was_connected: bool,
+    /// Whether it was considered to warn of what others could read.
+    warned: bool,
 }
 
 impl Driver {
@@ -96,6 +99,7 @@ impl Driver {
             throttled: u64::MAX,
             pulse: Pulse::default(),
             was_connected: false,
+            warned: false,
         }
     }
 
@@ -126,25 +130,24 @@ impl Driver {
             self.link.answered();
         }
         // An answer that leaves everything open, on a working connection: the server asks for patience.
-        if event.is_lost() && current {
-            if std::mem::replace(&mut self.throttled, connection) != connection {
-                tracing::warn!(%path, "the server does not carry out requests, as when it throttles; trying again");
-            }
-            if let Some(slot) = self.slots.change(&path) {
-                self.timers.set(slot.put_off(), Alarm::Tell(path, event));
-            }
-        } else {
-            let event = self.link.vet(connection, event);
-            if let Event::Deleted(ticket, outcome) = &event
-                && let Some(slot) = self.slots.change(&path)
-            {
-                // Only a proof tells whose session a connection is, and only in its term are its nodes certain to exist.
-                let certain = |term: &Arc<Term>| current && term.is_proven_on(connection) && term.runs();
-                let missing = *outcome == Outcome::NoNode && self.link.term().is_some_and(certain);
-                slot.judge(*ticket, missing);
-            }
-            self.slots.tell(&path, event);
+        if event.is_lost() && current && std::mem::replace(&mut self.throttled, connection) != connection {
+            tracing::warn!(path = %Shown(&path), "the server does not carry out requests, as when it throttles; trying again");
         }
+        let put_off = |slot: &mut Slot| slot.put_off(&event, current);
+        if let Some(until) = self.slots.get_mut(&path).and_then(put_off) {
+            self.timers.set(until, Alarm::Tell(path, event));
+            return;
+        }
+        let event = self.link.vet(connection, event);
+        if let Event::Deleted(ticket, outcome) = &event
+            && let Some(slot) = self.slots.change(&path)
+        {
+            // Only a proof tells whose session a connection is, and only in its term are its nodes certain to exist.
+            let certain = |term: &Arc<Term>| current && term.is_proven_on(connection) && term.runs();
+            let missing = *outcome == Outcome::NoNode && self.link.term().is_some_and(certain);
+            slot.judge(*ticket, missing);
+        }
+        self.slots.tell(&path, event);
     }
 
     fn connect(&mut self, reply: oneshot::Sender<Result<()>>) {
@@ -171,6 +174,10 @@ impl Driver {
 
     fn start_link(&mut self) {
         if self.link.start() {
+            if !std::mem::replace(&mut self.warned, true) && self.options.exposes_credentials() {
+                let servers = &self.options.hosts.servers;
+                tracing::warn!(%servers, "credentials go over connections that are not encrypted, where others on the way can read them; use TLS");
+            }
             self.status.set(ClientState::Connecting);
         }
     }
@@ -193,7 +200,7 @@ impl Driver {
             alarms.push(self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join)));
         }
         let slot = self.slots.change_or_make(&path, &self.link, self.pulse.is_fresh());
-        slot.join(Waiter { attempt, alarms });
+        slot.join(Waiter::new(attempt, alarms));
     }
 
     fn leave(&mut self, path: &Arc<str>, join: JoinId) {
@@ -249,8 +256,8 @@ impl Driver {
                 self.status.set(ClientState::Connecting);
                 self.slots.tell_all(&Event::SessionLost);
             }
-            Change::Refused => {
-                let error = credentials_refused(&self.options);
+            Change::Refused(denial) => {
+                let error = denied(&self.options, denial);
                 tracing::error!("{error}");
                 self.status.set(ClientState::Idle);
                 self.slots.tell_all(&Event::SessionLost);
@@ -282,7 +289,7 @@ impl Driver {
                     self.give_up(&path, join, |slot| slot.timeout_error(join, connected));
                 }
                 Alarm::Unreachable(path, join) => {
-                    let unreachable = unreachable(&self.options);
+                    let unreachable = unreachable(&self.options, &self.link.entries());
                     // A waiter in a queue that was reached keeps waiting; one that only tries was promised an answer.
                     let reached = self.was_connected;
                     let wanted = |slot: &Slot| !reached || slot.only_tries(join);
@@ -291,7 +298,8 @@ impl Driver {
                     }
                 }
                 Alarm::Connect => {
-                    let (now, unreachable) = (Instant::now(), unreachable(&self.options));
+                    let now = Instant::now();
+                    let unreachable = unreachable(&self.options, &self.link.entries());
                     let due = |(deadline, _): &mut (Instant, _)| *deadline <= now;
                     for (_, reply) in self.connecting.extract_if(.., due) {
                         reply.send(Err(unreachable.clone())).ok();
@@ -355,11 +363,9 @@ impl Driver {
             self.pulse.note(&path, vital);
         }
         let deaf = self.pulse.keep_term(&mut self.link, &self.slots, &mut self.timers);
+        self.link.reap();
         if deaf {
             tracing::warn!(session = %self.session(), "the server answers pings, but nothing else");
-        }
-        if self.link.reap() || deaf {
-            // A request that panicked has no outcome, and its queue would wait for it for ever.
             let change = self.link.lose();
             self.follow(change);
         }

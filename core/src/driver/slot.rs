@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::link::Link;
+use super::pauses::Pauses;
 use super::refusals::{refused, timed_out};
 use super::releases::Releases;
 use super::silence::{Due, Silence};
 use super::timers::{Alarm, AlarmKey, Timers};
 use super::waiters::{Waiter, Waiters};
 use super::watches::Watches;
-use crate::backoff::Backoff;
 use crate::error::{Error, Result};
 use crate::hold::{Claim, Grant, Holds};
 use crate::lease::{Entry, Lease};
@@ -23,6 +23,7 @@ use crate::mailbox::Attempt;
 use crate::queue::{Action, Event, Intent, JoinId, Kind, NodeName, Outcome, Queue, Refusal, Ticket};
 use crate::random;
 use crate::release::Release;
+use crate::shown::Shown;
 
 /// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
 const LONG_HOLD: Duration = Duration::from_millis(200);
@@ -43,9 +44,9 @@ pub(super) struct Slot {
     /// Nodes of waiters that were asked to give up the lock before they had it.
     revoked: BTreeSet<NodeName>,
     watches: Watches,
-    /// The pauses before what the server did not carry out is asked for again, and when the present one is over.
-    backoff: Backoff,
-    paused_until: Instant,
+    pauses: Pauses,
+    /// The creates that wait, while the listings that were to be sent behind them do not.
+    late: BTreeSet<Ticket>,
     silence: Silence,
     /// Whether there was a listing since: only that shows who stands before a waiter.
     listed: bool,
@@ -74,8 +75,8 @@ impl Slot {
             releases: Releases::default(),
             revoked: BTreeSet::new(),
             watches: Watches::new(Arc::clone(path)),
-            backoff: Backoff::default(),
-            paused_until: Instant::now(),
+            pauses: Pauses::new(Instant::now()),
+            late: BTreeSet::new(),
             silence: Silence::new(Instant::now()),
             listed: false,
             unsettled: true,
@@ -85,31 +86,31 @@ impl Slot {
     pub(super) fn hear(&mut self, event: Event) {
         self.silence.hear(&event, Instant::now());
         self.unsettled = true;
-        if event.is_outcome() && !event.is_lost() {
-            self.backoff = Backoff::default();
-        }
+        self.pauses.hear(&event);
         self.listed |= matches!(event, Event::Listed(..));
         match &event {
             Event::Gone(ticket) | Event::Changed(ticket) => self.watches.ended(*ticket),
             Event::Watched(ticket, outcome) if *outcome != Outcome::Done(()) => self.watches.ended(*ticket),
             Event::SessionLost => {
+                self.late.clear();
+                self.waiters.end_session();
                 self.watches.forget();
                 self.releases.end_session();
                 self.lose_all(LossReason::SessionExpired);
             }
             _ => {}
         }
+        let late = matches!(&event, Event::Created(ticket, _) if self.late.remove(ticket));
         self.queue.handle(event);
+        if late {
+            // Only a listing that was sent after it shows what came before it (rule 3).
+            self.queue.handle(Event::LookAgain);
+        }
     }
 
-    /// When to tell the queue that the server did not carry out a request, so that it asks again. Requests that were in
-    /// flight together pause together.
-    pub(super) fn put_off(&mut self) -> Instant {
-        let now = Instant::now();
-        if self.paused_until <= now {
-            self.paused_until = now + self.backoff.pause();
-        }
-        self.paused_until
+    /// When to tell the queue that a request was lost; `None` is at once. `connected`: its connection is well.
+    pub(super) fn put_off(&mut self, event: &Event, connected: bool) -> Option<Instant> {
+        self.pauses.after(event, connected, Instant::now())
     }
 
     /// Tells the queue what the server's silence calls for. Returns whether it did.
@@ -173,7 +174,7 @@ impl Slot {
 
     /// Removes a waiter; its place in the queue goes to its owner's next.
     pub(super) fn leave(&mut self, join: JoinId, timers: &mut Timers) -> Option<Attempt> {
-        let Waiter { attempt, alarms } = self.waiters.remove(join)?;
+        let Waiter { attempt, alarms, .. } = self.waiters.remove(join)?;
         timers.cancel(&alarms);
         self.queue.handle(Event::Leave(join));
         self.leave_line(&attempt);
@@ -312,7 +313,7 @@ impl Slot {
             self.unsettled = false;
             self.queue.settle();
             while let Some(action) = self.queue.next_action() {
-                tracing::trace!(%path, ?action, "queue");
+                tracing::trace!(path = %Shown(path), ?action, "queue");
                 self.act(action, path, link, timers);
             }
             if !self.unsettled {
@@ -355,6 +356,7 @@ impl Slot {
             Action::Released(node) => self.releases.end(&node, timers),
             Action::Unwatch(ticket) => self.watches.unset(ticket),
             Action::Ignored(child) => {
+                let (path, child) = (Shown(path), Shown(&child));
                 tracing::warn!(%path, %child, "a child without a sequence number does not count as a contender");
             }
             Action::Watch(ticket, name) => self.watches.set(ticket, name, link),
@@ -367,9 +369,19 @@ impl Slot {
         let Some(wire) = link.wire(path) else { return };
         match request {
             Action::Create(ticket, join, prefix) => {
-                link.asks_proof();
                 let data = self.waiters.get(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
-                link.spawn(wire.create(ticket, prefix, data));
+                let create = wire.create(ticket, prefix, data);
+                let pause = self.waiters.rest(join);
+                if pause.is_zero() {
+                    link.asks_proof();
+                    link.spawn(create);
+                } else {
+                    self.late.insert(ticket);
+                    link.spawn(async move {
+                        tokio::time::sleep(pause).await;
+                        create.await;
+                    });
+                }
             }
             Action::CreateInPlace(ticket, join, name, check) => {
                 let data = self.waiters.get(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
@@ -378,7 +390,11 @@ impl Slot {
                     None => drop(link.spawn(wire.create_in_place(ticket, name, data))),
                 }
             }
-            Action::MakeParents(ticket) => drop(link.spawn(wire.make_parents(ticket))),
+            Action::MakeParents(ticket) => {
+                let place = self.waiters.attempts().next().map(|attempt| &attempt.holds.place);
+                let lock = place.map_or(path.len(), |place| place.absolute_path().len());
+                link.spawn(wire.make_parents(ticket, lock));
+            }
             Action::List { ticket, sync } => drop(link.spawn(wire.list(ticket, sync))),
             Action::ListAndWatch { ticket, sync } => {
                 if let Some(room) = self.watches.reserve_listing(ticket, link) {
@@ -398,7 +414,7 @@ impl Slot {
     }
 
     fn grant(&mut self, join: JoinId, node: &NodeName, czxid: i64, link: &Link, timers: &mut Timers) {
-        let Some(Waiter { attempt, alarms }) = self.waiters.remove(join) else {
+        let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else {
             // The waiter gave up at the same moment.
             self.hear(Event::Release(node.clone()));
             return;
@@ -442,7 +458,7 @@ impl Slot {
 
     /// Answers a waiter that is out of the queue, if it still waits.
     fn answer(&mut self, join: JoinId, timers: &mut Timers, answer: Result<Lease>) {
-        let Some(Waiter { attempt, alarms }) = self.waiters.remove(join) else { return };
+        let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else { return };
         timers.cancel(&alarms);
         attempt.reply.send(answer).ok();
     }
@@ -468,7 +484,7 @@ impl Slot {
     }
 
     fn refuse(&mut self, join: JoinId, refusal: Refusal, timers: &mut Timers) {
-        let Some(Waiter { attempt, alarms }) = self.waiters.remove(join) else {
+        let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else {
             return;
         };
         timers.cancel(&alarms);
@@ -536,7 +552,7 @@ mod tests {
             let (holds, naming) = (Arc::clone(&holds), Naming::Curator);
             let (intent, data, deadline) = (Intent::Wait, Vec::new(), None);
             let attempt = Attempt { join, holds, claim, intent, naming, data, deadline, reply };
-            slot.join(Waiter { attempt, alarms: Vec::new() });
+            slot.join(Waiter::new(attempt, Vec::new()));
             outcome
         };
         let outcomes = (1..=joins).map(JoinId).map(join).collect();

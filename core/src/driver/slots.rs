@@ -39,6 +39,10 @@ impl Slots {
         self.all.get(path)
     }
 
+    pub(super) fn get_mut(&mut self, path: &str) -> Option<&mut Slot> {
+        self.all.get_mut(path)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
         self.all.values()
     }

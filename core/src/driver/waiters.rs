@@ -1,8 +1,12 @@
 //! The waiters in one lock directory.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::timers::AlarmKey;
+use crate::backoff::Rests;
 use crate::mailbox::Attempt;
 use crate::owner::Owner;
 use crate::queue::{Intent, JoinId, Kind, Queue};
@@ -12,6 +16,15 @@ pub(super) struct Waiter {
     pub(super) attempt: Attempt,
     /// To be cancelled when it no longer waits.
     pub(super) alarms: Vec<AlarmKey>,
+    /// When its last node was to be created, and the pauses before it gets another.
+    created: Option<Instant>,
+    rests: Rests,
+}
+
+impl Waiter {
+    pub(super) fn new(attempt: Attempt, alarms: Vec<AlarmKey>) -> Self {
+        Self { attempt, alarms, created: None, rests: Rests::default() }
+    }
 }
 
 /// The waiters of an owner for a kind of hold.
@@ -38,6 +51,24 @@ impl Waiters {
 
     pub(super) fn attempts(&self) -> impl Iterator<Item = &Attempt> {
         self.all.values().map(|waiter| &waiter.attempt)
+    }
+
+    /// A node is to be created for a waiter. Returns the pause before that: a waiter whose nodes are gone as soon as they
+    /// are there, or are never seen, gets them less and less often.
+    pub(super) fn rest(&mut self, join: JoinId) -> Duration {
+        let Some(waiter) = self.all.get_mut(&join) else { return Duration::ZERO };
+        let now = Instant::now();
+        let life = waiter.created.map(|created| now.saturating_duration_since(created));
+        let pause = life.map_or(Duration::ZERO, |life| waiter.rests.after(life));
+        waiter.created = Some(now + pause);
+        pause
+    }
+
+    /// The session is over, and what happened to its nodes with it. Between sessions there are pauses too.
+    pub(super) fn end_session(&mut self) {
+        for waiter in self.all.values_mut() {
+            (waiter.created, waiter.rests) = (None, Rests::default());
+        }
     }
 
     /// Adds a waiter. Returns whether it is to enter the queue now.

@@ -11,6 +11,7 @@ use super::link::Link;
 use super::timers::{Alarm, Timers};
 use crate::queue::{NodeName, Ticket};
 use crate::room::Reserved;
+use crate::shown::Shown;
 
 /// How often a queue that cannot watch polls.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -111,7 +112,7 @@ impl Watches {
         if parked && waits && !self.polling {
             self.polling = true;
             let path = &self.path;
-            tracing::debug!(%path, "no room for more watches on one session: polling");
+            tracing::debug!(path = %Shown(path), "no room for more watches on one session: polling");
             timers.set(Instant::now() + POLL_INTERVAL, Alarm::Poll(Arc::clone(path)));
         }
     }

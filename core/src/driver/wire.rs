@@ -3,13 +3,20 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use zklock_transport::{Limits, TooLarge};
 use zookeeper_client as zk;
 use zookeeper_client::{Acls, CreateMode, EventType};
 
 use super::metered::Metered;
+use super::sizes;
+use crate::access::Acl;
+use crate::answer::{self, Found, Judged, Verdict, failed};
 use crate::clock::Moment;
+use crate::limits;
 use crate::mailbox::{Input, News};
+use crate::options::ClientOptions;
 use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
+use crate::shown::Shown;
 use crate::stats::RequestKind;
 use crate::term::Term;
 
@@ -19,13 +26,31 @@ pub(super) const REVOKE: &[u8] = b"__REVOKE__";
 /// Matches any version.
 pub(super) const ANY_VERSION: i32 = -1;
 
+/// The access control lists of what is created.
+#[derive(Clone)]
+pub(super) struct AccessLists {
+    /// Of nodes and lock directories.
+    pub(super) own: Arc<[zk::Acl]>,
+    /// Of the parents of lock directories.
+    pub(super) parents: Arc<[zk::Acl]>,
+}
+
+impl AccessLists {
+    pub(super) fn of(options: &ClientOptions) -> Self {
+        let parents =
+            options.parent_acl.as_deref().map_or_else(|| options.acl.to_parents_list(), Acl::to_list);
+        Self { own: options.acl.to_list().into(), parents: parents.into() }
+    }
+}
+
 /// One lock directory on one session: where requests go, and where their outcomes are reported.
 pub(super) struct Wire {
     pub(super) client: Metered,
     pub(super) term: Arc<Term>,
     pub(super) path: Arc<str>,
-    /// Of the nodes that it creates.
-    pub(super) acl: Arc<[zk::Acl]>,
+    pub(super) lists: AccessLists,
+    /// Of the replies that it reads.
+    pub(super) limits: Limits,
     pub(super) epoch: u64,
     pub(super) connection: u64,
     pub(super) sender: mpsc::UnboundedSender<Input>,
@@ -41,13 +66,18 @@ impl Wire {
         format!("{}/{name}", self.path)
     }
 
-    /// Whether a node is this session's. If the server created it for another session, ours is gone (rule 11).
-    fn owns(&self, stat: &zk::Stat) -> bool {
-        let owns = stat.ephemeral_owner == self.client.session_id();
-        if !owns {
-            self.report_end();
+    fn session(&self) -> i64 {
+        self.client.session_id()
+    }
+
+    /// Reports an answer to a request that was sent at a given moment, and what it says about the session.
+    fn report_judged(&self, sent: Moment, (event, verdict): Judged) {
+        match verdict {
+            Verdict::Alive => self.term.prove(sent, self.connection),
+            Verdict::Over => self.report_end(),
+            Verdict::Unknown => {}
         }
-        owns
+        self.report(event);
     }
 
     /// Reports that the session is over.
@@ -56,26 +86,18 @@ impl Wire {
     }
 
     pub(super) async fn create(self, ticket: Ticket, prefix: String, data: Vec<u8>) {
-        let options = CreateMode::EphemeralSequential.with_acls(Acls::new(&self.acl));
+        let options = CreateMode::EphemeralSequential.with_acls(self.acls());
         let sent = Moment::now();
-        let outcome =
-            match self.client.ask(RequestKind::Create).create(&self.child(&prefix), &data, &options).await {
-                Ok((stat, sequence)) if self.owns(&stat) => {
-                    self.term.prove(sent, self.connection);
-                    Outcome::Done((format!("{prefix}{sequence}"), stat.czxid))
-                }
-                Ok(_) => Outcome::Lost,
-                Err(error) => failed(&error),
-            };
-        self.report(Event::Created(ticket, outcome));
+        let made = self.client.ask(RequestKind::Create).create(&self.child(&prefix), &data, &options).await;
+        let made = made.map(|(stat, sequence)| (format!("{prefix}{sequence}"), stat.into()));
+        self.report_judged(sent, answer::created(ticket, self.session(), made));
     }
 
     /// Creates a node in the place of a writer's, in one transaction with a check that the writer's exists. Whose the new
     /// one is tells its Stat, which is requested in the same flight: the transaction's own Stat is invalid before 3.7.2
     /// and 3.8.2 (ZOOKEEPER-4026).
     pub(super) async fn create_beside(self, ticket: Ticket, writer: NodeName, name: String, data: Vec<u8>) {
-        use zk::MultiWriteError::{OperationFailed, RequestFailed};
-        let options = CreateMode::Ephemeral.with_acls(Acls::new(&self.acl));
+        let options = CreateMode::Ephemeral.with_acls(self.acls());
         let (node, sent) = (self.child(&name), Moment::now());
         let mut multi = self.client.ask(RequestKind::Create).new_multi_writer();
         let added = multi.add_check_version(&self.child(writer.as_str()), ANY_VERSION);
@@ -85,56 +107,22 @@ impl Wire {
         let committed = multi.commit();
         let found = self.client.ask(RequestKind::Verify).check_stat(&node);
         let (committed, found) = (committed.await, found.await);
-        if matches!(verdict(&committed), Verdict::Over) {
-            self.report_end();
-        }
-        let outcome = match (committed, found) {
-            (Ok(_), Ok(Some(stat))) if self.owns(&stat) => {
-                self.term.prove(sent, self.connection);
-                Outcome::Done((name, stat.czxid))
-            }
-            // It is ours, from an attempt whose reply was lost.
-            (Err(OperationFailed { source: zk::Error::NodeExists, .. }), Ok(Some(stat)))
-                if stat.ephemeral_owner == self.client.session_id() =>
-            {
-                Outcome::Done((name, stat.czxid))
-            }
-            // What became of it is not known: a listing tells.
-            (Ok(_) | Err(OperationFailed { source: zk::Error::NodeExists, .. }), _) => Outcome::Lost,
-            (Err(OperationFailed { index: 0, source: zk::Error::NoAuth }), _) => {
-                return self.report(Event::CheckForbidden(ticket));
-            }
-            (Err(OperationFailed { source, .. } | RequestFailed { source }), _) => failed(&source),
-        };
-        self.report(Event::Created(ticket, outcome));
+        let found = found.map(|stat| stat.map(Found::from));
+        self.report_judged(sent, answer::created_beside(ticket, self.session(), name, committed, found));
     }
 
     pub(super) async fn create_in_place(self, ticket: Ticket, name: String, data: Vec<u8>) {
-        let options = CreateMode::Ephemeral.with_acls(Acls::new(&self.acl));
-        let sent = Moment::now();
-        let outcome =
-            match self.client.ask(RequestKind::Create).create(&self.child(&name), &data, &options).await {
-                Ok((stat, _)) if self.owns(&stat) => {
-                    self.term.prove(sent, self.connection);
-                    Outcome::Done((name, stat.czxid))
-                }
-                Ok(_) => Outcome::Lost,
-                Err(zk::Error::NodeExists) => self.found_in_place(name).await,
-                Err(error) => failed(&error),
-            };
-        self.report(Event::Created(ticket, outcome));
-    }
-
-    /// A node that was to be created exists. Perhaps it is ours, from an attempt whose reply was lost.
-    async fn found_in_place(&self, name: String) -> Outcome<(String, i64)> {
-        match self.client.ask(RequestKind::Verify).check_stat(&self.child(&name)).await {
-            Ok(Some(stat)) if stat.ephemeral_owner == self.client.session_id() => {
-                Outcome::Done((name, stat.czxid))
+        let options = CreateMode::Ephemeral.with_acls(self.acls());
+        let (node, sent) = (self.child(&name), Moment::now());
+        let judged = match self.client.ask(RequestKind::Create).create(&node, &data, &options).await {
+            Err(zk::Error::NodeExists) => {
+                let found = self.client.ask(RequestKind::Verify).check_stat(&node).await;
+                let found = found.map(|stat| stat.map(Found::from));
+                answer::found_in_place(ticket, self.session(), name, found)
             }
-            // Another's, or gone again: a listing tells, and there is no hurry.
-            Ok(_) => Outcome::Lost,
-            Err(error) => failed(&error),
-        }
+            made => answer::created(ticket, self.session(), made.map(|(stat, _)| (name, stat.into()))),
+        };
+        self.report_judged(sent, judged);
     }
 
     pub(super) async fn list(self, ticket: Ticket, sync: bool) {
@@ -145,11 +133,7 @@ impl Wire {
             Some(synced) => synced.await,
             None => Ok(()),
         };
-        let outcome = match (synced, listed.await) {
-            (Ok(()), Ok(children)) => Outcome::Done(children),
-            (Err(error), _) | (_, Err(error)) => failed(&error),
-        };
-        self.report(Event::Listed(ticket, outcome));
+        self.report(self.listed(ticket, synced, listed.await));
     }
 
     /// Lists, and watches the children until the watch fires; dropping the future drops the watch on the server.
@@ -165,21 +149,32 @@ impl Wire {
         };
         match outcome {
             Ok((children, watcher)) => {
-                self.report(Event::Listed(ticket, Outcome::Done(children)));
+                self.report(answer::listed(ticket, Ok(()), Ok(children)));
                 self.await_change(ticket, watcher).await;
             }
-            Err(error) => self.report(Event::Listed(ticket, failed(&error))),
+            Err(error) => self.report(self.listed(ticket, Ok(()), Err(error))),
+        }
+    }
+
+    /// The answer to a listing. A directory that is too large to list does not get smaller by itself, so nobody can queue
+    /// there.
+    fn listed(
+        &self,
+        ticket: Ticket,
+        synced: Result<(), zk::Error>,
+        children: Result<Vec<String>, zk::Error>,
+    ) -> Event {
+        match children.as_ref().err().and_then(|error| too_large(error, self.limits)) {
+            Some(problem) => Event::Listed(ticket, Outcome::Refused(Refusal::TooLarge(problem))),
+            None => answer::listed(ticket, synced, children),
         }
     }
 
     pub(super) async fn verify(self, ticket: Ticket, name: NodeName) {
-        let outcome = match self.client.ask(RequestKind::Verify).check_stat(&self.child(name.as_str())).await
-        {
-            Ok(Some(stat)) => Outcome::Done(self.owns(&stat).then_some(stat.czxid)),
-            Ok(None) => Outcome::NoNode,
-            Err(error) => failed(&error),
-        };
-        self.report(Event::Verified(ticket, outcome));
+        let (node, sent) = (self.child(name.as_str()), Moment::now());
+        let found = self.client.ask(RequestKind::Verify).check_stat(&node).await;
+        let found = found.map(|stat| stat.map(Found::from));
+        self.report_judged(sent, answer::verified(ticket, self.session(), found));
     }
 
     /// Watches a node until the watch fires; dropping the future drops the watch on the server.
@@ -205,9 +200,9 @@ impl Wire {
         };
         let watcher = match watcher {
             Ok(watcher) => watcher,
-            Err(error) => return self.report(Event::Watched(ticket, failed(&error))),
+            Err(error) => return self.report(answer::watched(ticket, Err(error))),
         };
-        self.report(Event::Watched(ticket, Outcome::Done(())));
+        self.report(answer::watched(ticket, Ok(())));
         self.await_change(ticket, watcher).await;
     }
 
@@ -226,64 +221,60 @@ impl Wire {
 
     pub(super) async fn delete(self, ticket: Ticket, name: NodeName) {
         let sent = Moment::now();
-        let outcome =
-            match self.client.ask(RequestKind::Delete).delete(&self.child(name.as_str()), None).await {
-                Ok(()) => {
-                    // Anyone may delete a node: that does not tell whose session it is.
-                    if self.term.is_proven_on(self.connection) {
-                        self.term.prove(sent, self.connection);
-                    }
-                    Outcome::Done(())
-                }
-                Err(error) => failed(&error),
-            };
-        if let Outcome::Refused(refusal) = &outcome {
-            let (path, node) = (&self.path, name.as_str());
-            tracing::warn!(%path, node, ?refusal, "the server refuses to delete a node of ours; it keeps its place until the session ends");
+        let deleted = self.client.ask(RequestKind::Delete).delete(&self.child(name.as_str()), None).await;
+        let judged = answer::deleted(ticket, self.term.is_proven_on(self.connection), deleted);
+        if let (Event::Deleted(_, Outcome::Refused(refusal)), _) = &judged {
+            let (path, node) = (Shown(&self.path), Shown(name.as_str()));
+            tracing::warn!(%path, %node, ?refusal, "the server refuses to delete a node of ours; it keeps its place until the session ends");
         }
-        self.report(Event::Deleted(ticket, outcome));
+        self.report_judged(sent, judged);
+    }
+
+    fn acls(&self) -> Acls<'_> {
+        Acls::new(&self.lists.own)
     }
 
     /// Creates the lock directory and its parents as containers, which the server removes some time after their last
-    /// child.
-    pub(super) async fn make_parents(self, ticket: Ticket) {
-        let levels: Vec<&str> = self
-            .path
-            .match_indices('/')
-            .skip(1)
-            .map(|(at, _)| &self.path[..at])
-            .chain([&*self.path])
-            .collect();
-        let outcome = match self.make_all(&levels).await {
+    /// child. What is shorter than `lock`, the length of the lock's path, is a parent, which may be others' too.
+    pub(super) async fn make_parents(self, ticket: Ticket, lock: usize) {
+        let ends = self.path.match_indices('/').skip(1).map(|(at, _)| at).chain([self.path.len()]);
+        let list = |at| if at < lock { &self.lists.parents } else { &self.lists.own };
+        let levels: Vec<_> = ends.map(|at| (&self.path[..at], &**list(at))).collect();
+        let all = match sizes::creates(&levels) {
+            fits if fits <= limits::REQUEST => self.make_all(&levels).await,
+            _ => Err(zk::Error::MarshallingError),
+        };
+        let outcome = match all {
             Ok(()) => Outcome::Done(()),
-            // Some already exist, or the server has no containers: one by one, all in one flight.
             Err(zk::Error::ConnectionLoss) => Outcome::Lost,
             Err(zk::Error::SessionExpired) => {
                 self.report_end();
                 Outcome::Lost
             }
+            // Some already exist, the server has no containers, or they are too much at once: one by one, all in one
+            // flight.
             Err(_) => self.make_each(&levels).await,
         };
         self.report(Event::ParentsMade(ticket, outcome));
     }
 
-    async fn make_all(&self, levels: &[&str]) -> Result<(), zk::Error> {
+    async fn make_all(&self, levels: &[(&str, &[zk::Acl])]) -> Result<(), zk::Error> {
         let mut writer = self.client.ask(RequestKind::Parents).new_multi_writer();
-        for level in levels {
-            writer.add_create(level, b"", &CreateMode::Container.with_acls(Acls::new(&self.acl)))?;
+        for (level, acl) in levels {
+            writer.add_create(level, b"", &CreateMode::Container.with_acls(Acls::new(acl)))?;
         }
         writer.commit().await?;
         Ok(())
     }
 
-    async fn make_each(&self, levels: &[&str]) -> Outcome<()> {
+    async fn make_each(&self, levels: &[(&str, &[zk::Acl])]) -> Outcome<()> {
         let mut outcome = Outcome::Done(());
         for mode in [CreateMode::Container, CreateMode::Persistent] {
-            let options = mode.with_acls(Acls::new(&self.acl));
-            let creates: Vec<_> = levels
-                .iter()
-                .map(|level| self.client.ask(RequestKind::Parents).create(level, b"", &options))
-                .collect();
+            let options: Vec<_> = levels.iter().map(|(_, acl)| mode.with_acls(Acls::new(acl))).collect();
+            let mut creates = Vec::new();
+            for ((level, _), options) in levels.iter().zip(&options) {
+                creates.push(self.client.ask(RequestKind::Parents).create(level, b"", options));
+            }
             let (mut forbidden, mut last) = (false, Ok(()));
             for create in creates {
                 last = create.await.map(drop);
@@ -302,52 +293,13 @@ impl Wire {
     }
 }
 
-/// What the answer to a transaction says about the session that sent it.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It existed when this was committed.
-    Alive,
-    /// It is over.
-    Over,
-    /// Nothing.
-    Unknown,
-}
-
-/// Judges a session by the answer to its transaction.
-///
-/// A transaction that fails is answered and committed like any other, with the error of its first operation that
-/// failed; so a failure can prove the session. But the leader looks at the session in each operation, before anything
-/// else: of one that has ended it commits the failure SESSIONEXPIRED, of one that has moved SESSIONMOVED. Only a
-/// missing node is a failure that is found after that look.
-pub(super) fn verdict<T>(answer: &Result<T, zk::MultiWriteError>) -> Verdict {
-    use zk::MultiWriteError::{OperationFailed, RequestFailed};
-    match answer {
-        Ok(_) | Err(OperationFailed { source: zk::Error::NoNode, .. }) => Verdict::Alive,
-        Err(OperationFailed { source, .. } | RequestFailed { source })
-            if *source == zk::Error::SessionExpired =>
-        {
-            Verdict::Over
-        }
-        Err(_) => Verdict::Unknown,
-    }
-}
-
-/// What an error means for a request. If it may nevertheless have been carried out, it counts as lost.
-pub(super) fn failed<T>(error: &zk::Error) -> Outcome<T> {
-    use zk::Error as E;
-    match error {
-        E::NoNode => Outcome::NoNode,
-        E::NoAuth | E::InvalidAcl => Outcome::Refused(Refusal::NotAuthorized),
-        E::NoChildrenForEphemerals => Outcome::Refused(Refusal::Server(
-            "the parent is an ephemeral node, which cannot have children".to_owned(),
-        )),
-        E::UnmarshalError { .. }
-        | E::BadArguments(_)
-        | E::MarshallingError
-        | E::QuotaExceeded
-        | E::Unimplemented
-        | E::NotReadOnly
-        | E::UnexpectedErrorCode(_) => Outcome::Refused(Refusal::Server(error.to_string())),
-        _ => Outcome::Lost,
-    }
+/// What was too large to be read, and what would not have been, if that is the error.
+pub(super) fn too_large(error: &zk::Error, limits: Limits) -> Option<String> {
+    let zk::Error::UnexpectedErrorCode(code) = error else { return None };
+    let large = TooLarge::from_code(*code)?;
+    let limit = match large {
+        TooLarge::Size { .. } => format!("{} KiB", limits.max_frame / 1024),
+        TooLarge::Names { .. } => format!("{} names", TooLarge::most_names(limits.max_frame)),
+    };
+    Some(format!("{large}, where the client reads {limit}"))
 }

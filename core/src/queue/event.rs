@@ -44,6 +44,8 @@ pub enum Refusal {
     SequenceExhausted,
     /// The access control lists do not permit it.
     NotAuthorized,
+    /// The directory is too large to list; says how large.
+    TooLarge(String),
     /// The server refuses for another reason.
     Server(String),
 }
@@ -105,7 +107,8 @@ pub enum Event {
 
 impl Event {
     /// Whether this is the outcome of a request whose reply was lost.
-    pub(crate) fn is_lost(&self) -> bool {
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
         matches!(
             self,
             Self::Created(_, Outcome::Lost)

@@ -64,6 +64,12 @@ impl Join {
         }
     }
 
+    /// Whether there may be a second node of it, before the one that is known: a create whose reply was lost, and of which
+    /// a listing showed nothing, was carried out all the same (rule 8).
+    pub(super) fn may_have_two(&self) -> bool {
+        self.reply_lost && matches!(self.stage, Stage::Queued(_))
+    }
+
     /// Whether this is a reader that belongs in this writer's place.
     pub(super) fn takes_place_of(&self, writer: &NodeName) -> bool {
         matches!(&self.intent, Intent::Downgrade(of) if of == writer)

@@ -8,7 +8,7 @@ use super::super::action::Action;
 use super::super::event::{JoinId, Outcome, Refusal, Ticket};
 use super::super::name::{NodeName, uuid_of};
 use super::super::view::View;
-use super::join::{Place, Stage};
+use super::join::{Join, Place, Stage};
 use super::state::{Look, Queue};
 
 /// The children of a listing, sorted out.
@@ -20,6 +20,16 @@ struct Children {
     orphans: BTreeSet<NodeName>,
     /// Our contenders' nodes; for each contender the lowest.
     found: BTreeMap<JoinId, NodeName>,
+}
+
+impl Children {
+    /// Of several nodes of one contender the lowest is kept. The others are orphans: the create was sent more than once.
+    fn keep_lowest(&mut self, id: JoinId, name: NodeName) {
+        match self.found.get(&id) {
+            Some(lowest) if *lowest < name => drop(self.orphans.insert(name)),
+            _ => self.orphans.extend(self.found.insert(id, name)),
+        }
+    }
 }
 
 impl Queue {
@@ -108,10 +118,10 @@ impl Queue {
 
     /// Whose each child is. Children that do not count are ignored, with one warning (rule 2).
     fn sort_out(&mut self, names: &[String]) -> Children {
-        // Those that have a node are found by it, and any other with their uuid is an orphan.
-        let nodeless = self.joins.iter().filter(|(_, join)| join.node().is_none());
+        // The others have a node, are found by it, and any other with their uuid is an orphan.
+        let sought = self.joins.iter().filter(|(_, join)| join.node().is_none() || join.may_have_two());
         let by_uuid: BTreeMap<Uuid, JoinId> =
-            nodeless.filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
+            sought.filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
         let mut children = Children::default();
         for child in names {
             let Some(name) = NodeName::parse(child) else {
@@ -121,7 +131,7 @@ impl Queue {
                 continue;
             };
             if let Some(id) = self.line().get(&name) {
-                children.found.insert(*id, name);
+                children.keep_lowest(*id, name);
                 continue;
             }
             let minted = |uuid: &Uuid| self.mint.as_ref().is_some_and(|mint| mint.minted(*uuid));
@@ -135,19 +145,21 @@ impl Queue {
 
     /// Takes in a node that carries a uuid of this session: a contender's, or an orphan's.
     fn sort_out_own(&self, name: NodeName, join: Option<JoinId>, children: &mut Children) {
-        let Children { orphans, found, .. } = children;
         if self.doomed.contains_key(&name) {
             return;
         }
-        match join.map(|id| (id, &self.joins[&id].stage)) {
+        match join.and_then(|id| Some((id, self.joins.get(&id)?))) {
+            // An earlier create was carried out after all. Till the reply to the last one tells, no other of ours may
+            // hold behind this one, as if it were somebody else's.
+            Some((_, Join { stage: Stage::Creating(_), reply_lost: true, .. })) => children.others.push(name),
             // Its own reply will tell.
-            Some((_, Stage::Creating(_))) => {}
-            // The lowest is kept. The others are orphans: the create was sent more than once.
-            Some((id, Stage::Unknown(_))) => match found.get(&id) {
-                Some(lowest) if *lowest < name => drop(orphans.insert(name)),
-                _ => orphans.extend(found.insert(id, name)),
-            },
-            _ => drop(orphans.insert(name)),
+            Some((_, Join { stage: Stage::Creating(_), .. })) => {}
+            Some((id, Join { stage: Stage::Unknown(_), .. })) => children.keep_lowest(id, name),
+            // The same, and the last one was carried out too: it has stood here all along.
+            Some((id, Join { stage: Stage::Queued(place), .. })) if name < place.name => {
+                children.keep_lowest(id, name);
+            }
+            _ => drop(children.orphans.insert(name)),
         }
     }
 
@@ -157,6 +169,7 @@ impl Queue {
         for id in ids {
             let Some(join) = self.joins.get(&id) else { continue };
             match (&join.stage, found.get(&id)) {
+                (Stage::Queued(place), Some(name)) if *name != place.name => self.verify(id, name),
                 (Stage::Queued(place), Some(_)) => {
                     let place = Place { confirmed: true, ..place.clone() };
                     self.joins.set_stage(id, Stage::Queued(place));

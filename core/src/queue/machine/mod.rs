@@ -35,7 +35,7 @@
 //!    the writer whose place it takes no longer holds (rule 4).
 //! 5. And the parents are made. Or out, if it is leaving, or if this has happened too often (rule 3).
 //! 6. Stays. Its place is certain once a listing on this connection has shown it (rule 10). If it only tries, and
-//!    stands behind another, it is out ✗ (rule 14).
+//!    stands behind another, it is out ✗ (rule 14). If the listing shows an earlier node of it, it is Verifying (rule 8).
 //! 7. If the listing was sent later than the try began: Idle if the lock is free, else out (rule 14).
 //! 8. If the listing was sent after a sync and later than the create; else it stays (rule 8). Or out, if it is leaving.
 //! 9. If the listing was sent later than the create (rule 3).

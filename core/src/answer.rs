@@ -1,0 +1,246 @@
+//! What the server's answers mean: to the queue that asked, and for the session that they came in.
+//!
+//! Pure, as the queue is: the driver uses it on a connection, and the model of the tests on its own server.
+
+use zklock_transport::TooLarge;
+use zookeeper_client::{self as zk, MultiWriteError};
+
+use crate::queue::{Event, Outcome, Refusal, Ticket};
+
+/// What an answer says about the session that asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It existed when the request was carried out.
+    Alive,
+    /// It is over, or this is another one.
+    Over,
+    /// Nothing.
+    Unknown,
+}
+
+/// What is read in a node's Stat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The session that owns the node.
+    pub owner: i64,
+    /// The transaction that created it.
+    pub czxid: i64,
+}
+
+impl Found {
+    /// Whether the node is this session's, and has a token: transactions are numbered from one.
+    fn belongs_to(self, session: i64) -> bool {
+        self.owner == session && self.czxid > 0
+    }
+}
+
+impl From<zk::Stat> for Found {
+    fn from(stat: zk::Stat) -> Self {
+        Self { owner: stat.ephemeral_owner, czxid: stat.czxid }
+    }
+}
+
+/// An answer for a queue, and what it says about the session.
+pub type Judged = (Event, Verdict);
+
+/// The answer to a create of a node with this name. If the server created it for another session, ours is gone, and the
+/// client crate has adopted another (rule 11).
+#[must_use]
+pub fn created(ticket: Ticket, session: i64, answer: Result<(String, Found), zk::Error>) -> Judged {
+    let (outcome, verdict) = match answer {
+        Ok((name, found)) if found.belongs_to(session) => {
+            (Outcome::Done((name, found.czxid)), Verdict::Alive)
+        }
+        Ok(_) => (Outcome::Lost, Verdict::Over),
+        Err(error) => (write_failed(&error), Verdict::Unknown),
+    };
+    (Event::Created(ticket, outcome), verdict)
+}
+
+/// The answer to a create in a writer's place, in one transaction with a check that the writer's node exists; and what
+/// was found there after it.
+#[must_use]
+pub fn created_beside<T>(
+    ticket: Ticket,
+    session: i64,
+    name: String,
+    committed: Result<T, MultiWriteError>,
+    found: Result<Option<Found>, zk::Error>,
+) -> Judged {
+    use MultiWriteError::{OperationFailed, RequestFailed};
+    let over = verdict(&committed) == Verdict::Over;
+    let (outcome, verdict) = match (committed, found) {
+        (Ok(_), Ok(Some(found))) if found.belongs_to(session) => {
+            (Outcome::Done((name, found.czxid)), Verdict::Alive)
+        }
+        (Ok(_), Ok(Some(_))) => (Outcome::Lost, Verdict::Over),
+        (Err(OperationFailed { source: zk::Error::NodeExists, .. }), found) => {
+            return found_in_place(ticket, session, name, found.or(Ok(None)));
+        }
+        // What became of it is not known: a listing tells.
+        (Ok(_), _) => (Outcome::Lost, Verdict::Unknown),
+        (Err(OperationFailed { index: 0, source: zk::Error::NoAuth }), _) => {
+            return (Event::CheckForbidden(ticket), Verdict::Unknown);
+        }
+        (Err(OperationFailed { source, .. } | RequestFailed { source }), _) => {
+            (write_failed(&source), if over { Verdict::Over } else { Verdict::Unknown })
+        }
+    };
+    (Event::Created(ticket, outcome), verdict)
+}
+
+/// A node that was to be created exists. Perhaps it is ours, from an attempt whose reply was lost.
+#[must_use]
+pub fn found_in_place(
+    ticket: Ticket,
+    session: i64,
+    name: String,
+    found: Result<Option<Found>, zk::Error>,
+) -> Judged {
+    let outcome = match found {
+        Ok(Some(found)) if found.belongs_to(session) => Outcome::Done((name, found.czxid)),
+        // Another's, or gone again: a listing tells, and there is no hurry.
+        Ok(_) => Outcome::Lost,
+        Err(error) => failed(&error),
+    };
+    (Event::Created(ticket, outcome), Verdict::Unknown)
+}
+
+/// The answer to a listing, and to the sync before it, if there was one: without that the listing says nothing.
+#[must_use]
+pub fn listed(
+    ticket: Ticket,
+    synced: Result<(), zk::Error>,
+    children: Result<Vec<String>, zk::Error>,
+) -> Event {
+    let outcome = match (synced, children) {
+        (Ok(()), Ok(children)) => Outcome::Done(children),
+        (Err(error), _) | (_, Err(error)) => failed(&error),
+    };
+    Event::Listed(ticket, outcome)
+}
+
+/// The Stat of a node that carries our uuid. One that the server created for another session shows that ours is gone.
+#[must_use]
+pub fn verified(ticket: Ticket, session: i64, found: Result<Option<Found>, zk::Error>) -> Judged {
+    let (outcome, verdict) = match found {
+        Ok(Some(found)) if found.belongs_to(session) => (Outcome::Done(Some(found.czxid)), Verdict::Unknown),
+        Ok(Some(_)) => (Outcome::Done(None), Verdict::Over),
+        Ok(None) => (Outcome::NoNode, Verdict::Unknown),
+        Err(error) => (failed(&error), Verdict::Unknown),
+    };
+    (Event::Verified(ticket, outcome), verdict)
+}
+
+/// The answer to the setting of a watch.
+#[must_use]
+pub fn watched(ticket: Ticket, answer: Result<(), zk::Error>) -> Event {
+    Event::Watched(ticket, answer.map_or_else(|error| failed(&error), Outcome::Done))
+}
+
+/// The answer to a delete. `proven`: it is known whose session the connection is. Anyone may delete a node, so the answer
+/// itself does not tell.
+#[must_use]
+pub fn deleted(ticket: Ticket, proven: bool, answer: Result<(), zk::Error>) -> Judged {
+    let verdict = if answer.is_ok() && proven { Verdict::Alive } else { Verdict::Unknown };
+    (Event::Deleted(ticket, answer.map_or_else(|error| write_failed(&error), Outcome::Done)), verdict)
+}
+
+/// What a heartbeat has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Beat {
+    /// Whether it proves the session.
+    pub verdict: Verdict,
+    /// Which of the nodes was the first that did not exist.
+    pub missing: Option<usize>,
+}
+
+/// The answer to a heartbeat. `owned`: whether the first node belongs to the session that answers, if that was asked
+/// because it is not known whose session that is. A server that did not keep ours gives us another, and the client crate
+/// accepts that silently (rule 11): then a node of ours exists, but is not the session's.
+#[must_use]
+pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bool, zk::Error>>) -> Beat {
+    let beat = |verdict, missing| Beat { verdict, missing };
+    match verdict(committed) {
+        Verdict::Alive => {}
+        other => return beat(other, None),
+    }
+    let missing = match committed {
+        Err(MultiWriteError::OperationFailed { index, .. }) => Some(*index),
+        _ => None,
+    };
+    match owned {
+        None | Some(Ok(true)) => beat(Verdict::Alive, missing),
+        Some(Err(error)) if failed::<()>(&error) == Outcome::Lost => beat(Verdict::Unknown, None),
+        // It is gone, and says nothing about the session: the next heartbeat has others to look for.
+        Some(_) if missing == Some(0) => beat(Verdict::Unknown, missing),
+        Some(_) => beat(Verdict::Over, None),
+    }
+}
+
+/// Judges a session by the answer to its transaction.
+///
+/// A transaction that fails is answered and committed like any other, with the error of its first operation that
+/// failed; so a failure can prove the session. But the leader looks at the session in each operation, before anything
+/// else: of one that has ended it commits the failure SESSIONEXPIRED, of one that has moved SESSIONMOVED. Only a
+/// missing node is a failure that is found after that look.
+#[must_use]
+pub fn verdict<T>(answer: &Result<T, MultiWriteError>) -> Verdict {
+    use MultiWriteError::{OperationFailed, RequestFailed};
+    match answer {
+        Ok(_) | Err(OperationFailed { source: zk::Error::NoNode, .. }) => Verdict::Alive,
+        Err(OperationFailed { source, .. } | RequestFailed { source })
+            if *source == zk::Error::SessionExpired =>
+        {
+            Verdict::Over
+        }
+        Err(_) => Verdict::Unknown,
+    }
+}
+
+/// What an error means for a request that changes something. An answer that could not be read does not tell whether it
+/// was carried out.
+fn write_failed<T>(error: &zk::Error) -> Outcome<T> {
+    match error {
+        zk::Error::UnmarshalError { .. } => Outcome::Lost,
+        zk::Error::UnexpectedErrorCode(code) if TooLarge::from_code(*code).is_some() => Outcome::Lost,
+        error => failed(error),
+    }
+}
+
+/// What an error means for a request. If it may nevertheless have been carried out, it counts as lost. So does one that
+/// the server throttled: it is to be sent again.
+#[must_use]
+pub fn failed<T>(error: &zk::Error) -> Outcome<T> {
+    use zk::Error as E;
+    match error {
+        E::NoNode => Outcome::NoNode,
+        E::NoAuth | E::InvalidAcl => Outcome::Refused(Refusal::NotAuthorized),
+        E::NoChildrenForEphemerals => Outcome::Refused(Refusal::Server(
+            "the parent is an ephemeral node, which cannot have children".to_owned(),
+        )),
+        E::UnmarshalError { .. }
+        | E::BadArguments(_)
+        | E::MarshallingError
+        | E::QuotaExceeded
+        | E::Unimplemented
+        | E::NotReadOnly => Outcome::Refused(Refusal::Server(error.to_string())),
+        E::UnexpectedErrorCode(code) => Outcome::Refused(Refusal::Server(match TooLarge::from_code(*code) {
+            Some(large) => format!("{large} is more than the client reads"),
+            None => error.to_string(),
+        })),
+        _ => Outcome::Lost,
+    }
+}
+
+/// What a queue is told of an answer to a request that was made on the connection `asked`.
+///
+/// A listing that was requested on a different connection from the `current` one is torn from the create that was sent
+/// with it, and says nothing (rule 3). Other replies are facts whichever connection brings them.
+#[must_use]
+pub fn vet(event: Event, asked: u64, current: u64) -> Event {
+    match event {
+        Event::Listed(ticket, _) if asked != current => Event::Listed(ticket, Outcome::Lost),
+        event => event,
+    }
+}

@@ -1,0 +1,146 @@
+//! Who contends, read for a handle. Names and data are others': what they may cost is bounded here.
+
+use std::collections::BTreeSet;
+
+use zookeeper_client as zk;
+
+use super::sizes;
+use super::wire::Wire;
+use crate::aside::aside;
+use crate::contender::{Contender, data_length};
+use crate::limits;
+use crate::queue::NodeName;
+use crate::shown::Shown;
+use crate::stats::RequestKind;
+
+/// How many nodes are asked about at once. In between the connection is free for heartbeats.
+const AT_ONCE: usize = 1000;
+
+/// The data of a node is read if it has no more bytes than this. Ours has about 150.
+const LONGEST_DATA: usize = 4096;
+
+/// So many bytes of data are read for one answer, the first contenders' first.
+const MOST_DATA: usize = 16 << 20;
+
+/// So many contenders are reported, the first ones.
+const MOST: usize = 100_000;
+
+/// A node, and its data if that was read.
+type Found = (NodeName, zk::Stat, Option<Vec<u8>>);
+
+impl Wire {
+    /// The contenders, in order. Three round trips for the first thousand, two for each further thousand: data is read
+    /// only once it is known to be small.
+    pub(super) async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
+        let mut names = self.names().await?;
+        if names.len() > MOST {
+            let (path, found) = (Shown(&self.path), names.len());
+            tracing::warn!(%path, found, "too many contenders; the first {MOST} are reported");
+            names.truncate(MOST);
+        }
+        let (mut contenders, mut room) = (Vec::with_capacity(names.len()), MOST_DATA);
+        let mut rest = names.as_slice();
+        while !rest.is_empty() {
+            let (names, others) = rest.split_at(self.at_once(rest));
+            rest = others;
+            let found = self.read_data(self.find(names).await?, &mut room).await?;
+            let size = found.iter().filter_map(|(.., data)| data.as_ref()).map(Vec::len).sum();
+            let first = contenders.len();
+            let parse = move || {
+                let numbered = found.into_iter().zip(first..);
+                let new = |((name, stat, data), at)| Contender::new(at, &name, &stat, data);
+                numbered.map(new).collect::<Vec<_>>()
+            };
+            contenders.append(&mut aside(size, parse).await.ok_or(zk::Error::RuntimeInconsistent)?);
+        }
+        Ok(contenders)
+    }
+
+    /// The number of contenders.
+    pub(super) async fn count(&self) -> Result<usize, zk::Error> {
+        let children = self.children().await?;
+        let counts = |child: &String| NodeName::parse(child).is_some();
+        aside(size(&children), move || children.iter().filter(|child| counts(child)).count())
+            .await
+            .ok_or(zk::Error::RuntimeInconsistent)
+    }
+
+    /// The names of the nodes that count, in order.
+    async fn names(&self) -> Result<Vec<NodeName>, zk::Error> {
+        let children = self.children().await?;
+        let size = size(&children);
+        let sort = move || {
+            let mut names: Vec<_> = children.iter().filter_map(|child| NodeName::parse(child)).collect();
+            names.sort();
+            names
+        };
+        aside(size, sort).await.ok_or(zk::Error::RuntimeInconsistent)
+    }
+
+    async fn children(&self) -> Result<Vec<String>, zk::Error> {
+        match self.client.ask(RequestKind::List).list_children(&self.path).await {
+            Err(zk::Error::NoNode) => Ok(Vec::new()),
+            children => children,
+        }
+    }
+
+    /// How many of these are asked about at once: their paths have to fit in one request.
+    fn at_once(&self, names: &[NodeName]) -> usize {
+        let mut bytes = sizes::reads();
+        let fits = |name: &&NodeName| {
+            bytes += sizes::read(self.path.len() + 1 + name.as_str().len());
+            bytes <= limits::REQUEST
+        };
+        // One that does not fit alone would be a lie of the server: it was created by a larger request.
+        names.iter().take(AT_ONCE).take_while(fits).count().max(1)
+    }
+
+    /// Those of the nodes that still exist. All are asked for before the first is answered.
+    async fn find(&self, names: &[NodeName]) -> Result<Vec<Found>, zk::Error> {
+        let ask = |name: &NodeName| self.client.ask(RequestKind::Read).check_stat(&self.child(name.as_str()));
+        let asked: Vec<_> = names.iter().map(ask).collect();
+        let mut found = Vec::with_capacity(names.len());
+        for (name, stat) in names.iter().zip(asked) {
+            if let Some(stat) = stat.await? {
+                found.push((name.clone(), stat, None));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds the data of those that have little, as long as there is room for it. Omits those that left in between.
+    async fn read_data(&self, mut found: Vec<Found>, room: &mut usize) -> Result<Vec<Found>, zk::Error> {
+        let mut reader = self.client.ask(RequestKind::Read).new_multi_reader();
+        let mut asked = Vec::new();
+        for (at, (name, stat, _)) in found.iter().enumerate() {
+            let size = data_length(stat);
+            if size > 0 && size <= LONGEST_DATA.min(*room) {
+                *room -= size;
+                reader.add_get_data(&self.child(name.as_str()))?;
+                asked.push(at);
+            }
+        }
+        if asked.is_empty() {
+            return Ok(found);
+        }
+        let mut gone = BTreeSet::new();
+        for (at, node) in asked.into_iter().zip(reader.commit().await?) {
+            match node {
+                // It may have grown in between.
+                zk::MultiReadResult::Data { data, stat } => {
+                    let data = (data.len() <= LONGEST_DATA).then_some(data);
+                    (found[at].1, found[at].2) = (stat, data);
+                }
+                zk::MultiReadResult::Error { err: zk::Error::NoNode } => drop(gone.insert(at)),
+                // Reading it is forbidden.
+                _ => {}
+            }
+        }
+        let all = found.into_iter().enumerate();
+        Ok(all.filter(|(at, _)| !gone.contains(at)).map(|(_, found)| found).collect())
+    }
+}
+
+fn size(children: &[String]) -> usize {
+    children.iter().map(String::len).sum()
+}

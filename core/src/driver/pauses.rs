@@ -1,0 +1,111 @@
+//! Pauses before a directory's requests are repeated that the server did not carry out.
+
+use std::collections::HashMap;
+use std::mem::Discriminant;
+
+use tokio::time::Instant;
+
+use crate::backoff::Backoff;
+use crate::queue::Event;
+
+/// The pauses of one directory.
+pub(super) struct Pauses {
+    /// By kind of request, as long as the last of the kind was lost: that listings succeed says nothing about creates.
+    lost: HashMap<Discriminant<Event>, Backoff>,
+    /// When the present one is over.
+    until: Instant,
+}
+
+impl Pauses {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { lost: HashMap::new(), until: now }
+    }
+
+    /// The queue is told of an event.
+    pub(super) fn hear(&mut self, event: &Event) {
+        if event.is_outcome() && !event.is_lost() && !self.lost.is_empty() {
+            self.lost.remove(&std::mem::discriminant(event));
+        }
+    }
+
+    /// When to tell the queue that a request was lost, so that it asks again; `None` is at once. `connected`: on a
+    /// connection that is well. If it was lost with its connection, what went wrong is probably the connection; but if
+    /// the next one goes the same way, perhaps because of the request.
+    ///
+    /// Requests that were in flight together pause together.
+    pub(super) fn after(&mut self, event: &Event, connected: bool, now: Instant) -> Option<Instant> {
+        if !event.is_lost() {
+            return None;
+        }
+        let kind = std::mem::discriminant(event);
+        if !connected && !self.lost.contains_key(&kind) {
+            self.lost.insert(kind, Backoff::default());
+            return None;
+        }
+        if self.until <= now {
+            self.until = now + self.lost.entry(kind).or_default().pause();
+        }
+        Some(self.until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::queue::{Outcome, Ticket};
+
+    const TICKET: Ticket = Ticket(1);
+    const CREATE: Event = Event::Created(TICKET, Outcome::Lost);
+    const LISTING: Event = Event::Listed(TICKET, Outcome::Lost);
+
+    /// Loses this request so often, with nothing but other requests' success in between.
+    fn pauses(event: &Event, connected: bool, count: usize) -> Vec<Option<Duration>> {
+        let mut now = Instant::now();
+        let mut pauses = Pauses::new(now);
+        let mut lose = || {
+            let until = pauses.after(event, connected, now);
+            let pause = until.map(|until| until - now);
+            now = until.unwrap_or(now);
+            pauses.hear(event);
+            pauses.hear(&Event::Verified(TICKET, Outcome::NoNode));
+            pause
+        };
+        std::iter::repeat_with(&mut lose).take(count).collect()
+    }
+
+    #[test]
+    fn what_fails_while_others_succeed_is_repeated_less_and_less_often() {
+        for event in [&CREATE, &LISTING] {
+            let pauses = pauses(event, true, 9);
+            assert!(pauses[8] > pauses[0].map(|first| first * 4), "{pauses:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_was_lost_with_its_connection_is_repeated_at_once_but_only_once() {
+        let pauses = pauses(&CREATE, false, 9);
+        assert_eq!(pauses[0], None);
+        assert!(pauses[8] > pauses[1].map(|first| first * 4), "{pauses:?}");
+    }
+
+    #[test]
+    fn success_forgets_the_failures_of_its_kind() {
+        let now = Instant::now();
+        let mut pauses = Pauses::new(now);
+        assert_eq!(pauses.after(&CREATE, false, now), None);
+        pauses.hear(&Event::Listed(TICKET, Outcome::NoNode));
+        assert!(pauses.after(&CREATE, false, now).is_some());
+        pauses.hear(&Event::Created(TICKET, Outcome::NoNode));
+        assert_eq!(pauses.after(&CREATE, false, now), None);
+        assert_eq!(pauses.after(&Event::Created(TICKET, Outcome::NoNode), true, now), None);
+    }
+
+    #[test]
+    fn what_was_in_flight_together_pauses_together() {
+        let now = Instant::now();
+        let mut pauses = Pauses::new(now);
+        assert_eq!(pauses.after(&CREATE, true, now), pauses.after(&LISTING, true, now));
+    }
+}

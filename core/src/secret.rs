@@ -1,0 +1,69 @@
+//! Secrets, as long as they are in our hands.
+
+use std::fmt;
+use std::ops::Deref;
+
+use zeroize::Zeroize;
+
+/// A secret: never shown, and overwritten when it is dropped. So is each of its clones. What the client crate and the
+/// program keep of it is theirs.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Secret<T: Zeroize>(T);
+
+impl<T: Zeroize> From<T> for Secret<T> {
+    fn from(secret: T) -> Self {
+        Self(secret)
+    }
+}
+
+impl<T: Zeroize> Deref for Secret<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Zeroize> fmt::Debug for Secret<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl<T: Zeroize> Drop for Secret<T> {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[derive(Clone)]
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Zeroize for Counted {
+        fn zeroize(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn every_copy_is_overwritten_when_it_goes() {
+        let count = Arc::<AtomicUsize>::default();
+        let secret = Secret::from(Counted(Arc::clone(&count)));
+        drop(secret.clone());
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+        drop(secret);
+        assert_eq!(count.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn it_is_not_shown() {
+        assert_eq!(format!("{:?}", Secret::from("password".to_owned())), "…");
+    }
+}

@@ -1,0 +1,99 @@
+//! Text that others chose, in a form that is safe to show: in messages, in logs and in the `repr` of objects.
+//!
+//! Who may create nodes chooses their names and data; who runs a server chooses what it answers. Shown as it is, such
+//! text could move the cursor of a terminal, begin a line of its own in a log, or turn the direction of what follows.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+
+/// How many characters of one text are shown.
+const LONGEST: usize = 1024;
+
+/// How many characters of a whole message are shown.
+const LONGEST_MESSAGE: usize = 4096;
+
+/// Shows text with everything escaped that does not print: control characters and line separators, marks that change
+/// the direction of text, characters that no one sees. At most 1024 characters of it.
+pub struct Shown<'a>(pub &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (text, cut) = shorten(self.0, LONGEST);
+        write_escaped(f, text)?;
+        if cut { f.write_char('…') } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A message, which may contain such text, with everything escaped that does not print.
+pub(crate) fn message(text: Cow<'static, str>) -> Cow<'static, str> {
+    if text.len() <= LONGEST_MESSAGE && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text;
+    }
+    let mut shown = String::with_capacity(text.len().min(LONGEST_MESSAGE));
+    let (text, cut) = shorten(&text, LONGEST_MESSAGE);
+    // Writing to a string does not fail.
+    write_escaped(&mut shown, text).ok();
+    if cut {
+        shown.push('…');
+    }
+    shown.into()
+}
+
+/// The beginning of a text, and whether there is more.
+fn shorten(text: &str, longest: usize) -> (&str, bool) {
+    match text.char_indices().nth(longest) {
+        Some((at, _)) => (&text[..at], true),
+        None => (text, false),
+    }
+}
+
+fn write_escaped(out: &mut impl Write, text: &str) -> fmt::Result {
+    // The standard library knows what prints. It also escapes what would end a literal, which this is not.
+    for part in text.split_inclusive(['\\', '"', '\'']) {
+        let literal = part.strip_suffix(['\\', '"', '\'']).unwrap_or(part);
+        write!(out, "{}{}", literal.escape_debug(), &part[literal.len()..])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_print_is_escaped() {
+        let shown = |text| Shown(text).to_string();
+        assert_eq!(shown("\u{1b}[31mred\u{7}\r\n\0"), r"\u{1b}[31mred\u{7}\r\n\0");
+        assert_eq!(shown("a\u{202e}b\u{2066}c\u{2028}d\u{2029}e"), r"a\u{202e}b\u{2066}c\u{2028}d\u{2029}e");
+        assert_eq!(shown("\u{9b}1m\u{200b}\u{feff}\u{e0041}"), r"\u{9b}1m\u{200b}\u{feff}\u{e0041}");
+    }
+
+    #[test]
+    fn everything_else_is_shown_as_it_is() {
+        for text in ["", "host-1.example.org", "it's \"C:\\temp\"", "größe 日本 हिन्दी e\u{301} 🔒"]
+        {
+            assert_eq!(Shown(text).to_string(), text);
+            assert_eq!(format!("{:?}", Shown(text)), text);
+            assert_eq!(message(text.to_owned().into()), text);
+        }
+    }
+
+    #[test]
+    fn long_text_is_cut() {
+        assert_eq!(Shown(&"é".repeat(LONGEST)).to_string(), "é".repeat(LONGEST));
+        assert_eq!(Shown(&"é".repeat(LONGEST + 1)).to_string(), "é".repeat(LONGEST) + "…");
+        assert_eq!(message("x".repeat(5000).into()).chars().count(), LONGEST_MESSAGE + 1);
+    }
+
+    #[test]
+    fn what_is_shown_can_be_shown_again() {
+        let once = message("\u{1b}\\\"\n".into());
+        assert_eq!(message(once.clone()), once);
+    }
+}

@@ -1,0 +1,121 @@
+//! Watches over futures and tasks whose end nobody would hear of: what panics, or ends before its time, is reported.
+
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+use tokio::sync::watch;
+
+tokio::task_local! {
+    /// Where the ends of the tasks are reported that the client crate spawns here.
+    static ENDED: watch::Sender<bool>;
+}
+
+/// The tasks that were spawned while a future ran.
+#[derive(Clone, Debug)]
+pub(crate) struct Tasks(watch::Receiver<bool>);
+
+impl Tasks {
+    /// Waits for the end of one of them, however it comes. At once if there are none.
+    pub(crate) async fn ended(&mut self) {
+        self.0.wait_for(|ended| *ended).await.ok();
+    }
+}
+
+/// Runs a future, and watches over the tasks that are spawned meanwhile and [`watched`] over.
+pub(crate) async fn supervised<F: Future>(future: F) -> (F::Output, Tasks) {
+    let (ended, tasks) = watch::channel(false);
+    (ENDED.scope(ended, future).await, Tasks(tasks))
+}
+
+/// A task that is being spawned. Its end is reported to whom its spawner is [`supervised`] by.
+pub(crate) fn watched<F: Future>(task: F) -> impl Future<Output = F::Output> {
+    let end = End(ENDED.try_with(Clone::clone).ok());
+    async move {
+        let _end = end;
+        task.await
+    }
+}
+
+/// Goes with a task, and tells when the task does.
+struct End(Option<watch::Sender<bool>>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if let Some(ended) = &self.0 {
+            ended.send_replace(true);
+        }
+    }
+}
+
+/// Runs a future; if it panics, that is the outcome, in the words of the panic. The hook for panics has shown them
+/// already. The future leaves nothing behind in which the panic could show.
+pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
+    let mut future = pin!(future);
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+        Err(panic) => Poll::Ready(Err(words(&*panic))),
+    })
+    .await
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let literal = panic.downcast_ref::<&str>().map(ToString::to_string);
+    literal.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    /// Spawns a task as the client crate does: the runtime never sees it panic.
+    async fn spawn(task: impl Future<Output = ()> + Send + 'static) -> (tokio::task::AbortHandle, Tasks) {
+        let task = async { drop(caught(task).await) };
+        supervised(async { tokio::spawn(watched(task)).abort_handle() }).await
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_task_that_ends_panics_or_is_aborted_is_noticed() {
+        spawn(ready(())).await.1.ended().await;
+        spawn(async { panic!("as planned") }).await.1.ended().await;
+        let (task, mut tasks) = spawn(pending()).await;
+        task.abort();
+        tasks.ended().await;
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_task_that_runs_is_not_taken_for_one_that_ended() {
+        let (_, mut tasks) = spawn(pending()).await;
+        tokio::task::yield_now().await;
+        tokio::select! {
+            biased;
+            () = tasks.ended() => panic!("it runs"),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn each_hears_of_its_own_tasks() {
+        let (_, other) = spawn(pending()).await;
+        spawn(ready(())).await.1.ended().await;
+        assert!(!*other.0.borrow());
+        // Without a supervisor a task is spawned all the same.
+        assert_eq!(watched(ready(7)).await, 7);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_panic_is_an_outcome() {
+        assert_eq!(caught(ready(7)).await, Ok(7));
+        let later = async {
+            tokio::task::yield_now().await;
+            panic!("at {}", 7)
+        };
+        assert_eq!(caught(later).await, Err::<(), _>("at 7".to_owned()));
+        assert_eq!(caught(async { panic!("literal") }).await, Err::<(), _>("literal".to_owned()));
+    }
+}
