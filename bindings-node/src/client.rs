@@ -23,23 +23,37 @@ pub struct NativeClient {
 pub struct NativeConnectOptions {
     pub session_timeout: Option<f64>,
     pub connect_timeout: Option<f64>,
+    pub max_frame: Option<f64>,
     pub label: Option<String>,
     /// Schemes and credentials.
     pub auth: Vec<(String, Uint8Array)>,
     pub acl: Option<String>,
+    pub parent_acl: Option<String>,
     /// User and password.
     pub sasl: Option<(String, String)>,
     /// Authorities, certificate and key, in PEM.
     pub tls: Option<(String, Option<String>, Option<String>)>,
+    pub identify: Option<bool>,
 }
 
 impl NativeConnectOptions {
     fn check(self, hosts: Option<&str>) -> zklock::Result<ClientOptions> {
-        let Self { session_timeout, connect_timeout, label, auth, acl, sasl, tls } = self;
+        let Self {
+            session_timeout,
+            connect_timeout,
+            max_frame,
+            label,
+            auth,
+            acl,
+            parent_acl,
+            sasl,
+            tls,
+            identify,
+        } = self;
         let auth = auth.into_iter().map(|(scheme, credential)| (scheme, credential.to_vec())).collect();
         let tls = tls.map(|(ca, cert, key)| TlsParts::new(ca, cert, key)?.tls()).transpose()?;
-        let identity = Identity { auth, acl, sasl, tls };
-        NODE.client_options(hosts, session_timeout, connect_timeout, label, identity)
+        let who = Identity { auth, acl, parent_acl, sasl, tls, identify };
+        NODE.client_options(hosts, session_timeout, connect_timeout, label, max_frame, who)
     }
 }
 

@@ -1,6 +1,6 @@
 import type { NativeConnectOptions } from '../native';
 
-import { bytesOf, checkIterable, checkNumber, checkObject, checkOptions, checkString } from './check';
+import { bytesOf, checkBoolean, checkIterable, checkNumber, checkObject, checkOptions, checkString } from './check';
 
 /** How to connect. */
 export interface ConnectOptions {
@@ -12,25 +12,41 @@ export interface ConnectOptions {
   /** How long to wait for the first answer from any server, in ms. Default: 10 000. */
   connectTimeout?: number | undefined;
   /**
+   * The largest reply to read, in bytes; lists may have a name for every 256 of them. A larger reply fails the request
+   * that it answers, and no other: a lock directory with more children cannot be locked or looked at.
+   * Default: 16 777 216.
+   */
+  maxFrame?: number | undefined;
+  /**
    * Credentials to present to the servers; for the scheme `digest`, `user:password`. A server accepts any password of
    * that scheme: a wrong one only shows when a node refuses access.
    */
   auth?: readonly Credential[] | undefined;
   /**
-   * Who may do what with the nodes that the client creates, parents included: `open`, the default, means everyone;
+   * Who may do what with the nodes and lock directories that the client creates: `open`, the default, means everyone;
    * `creator` means clients that present the same credentials; or rules as in ZooKeeper's command line,
    * `digest:user:hash:cdrwa,world:anyone:r`. An operation that is not permitted rejects with `AuthFailedError`.
    */
   acl?: string | undefined;
   /**
+   * The same for the parents of lock directories. Default: what `acl` says, and everyone may also read them and create
+   * nodes there.
+   */
+  parentAcl?: string | undefined;
+  /**
    * A user and password for SASL (DIGEST-MD5). If the server refuses them, `connect()` rejects with `AuthFailedError`.
    * In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`.
    */
   sasl?: Login | undefined;
-  /** Encrypts the connection to every server. Default: no encryption. */
+  /**
+   * Encrypts the connection to every server. Default: no encryption; credentials that go to another machine without it
+   * are worth a warning in the log.
+   */
   tls?: TlsOptions | undefined;
   /** A name for this client, shown to operators in the data of its nodes. */
   label?: string | undefined;
+  /** Whether the data of its nodes says who created them: host, process, language, label, time. Default: true. */
+  identify?: boolean | undefined;
 }
 
 /** A user and password for SASL. */
@@ -61,11 +77,14 @@ export interface Credential {
 const checks = {
   sessionTimeout: checkNumber,
   connectTimeout: checkNumber,
+  maxFrame: checkNumber,
   auth: checkIterable,
   acl: checkString,
+  parentAcl: checkString,
   sasl: checkObject,
   tls: checkObject,
   label: checkString,
+  identify: checkBoolean,
 };
 
 /** The options as the native half takes them: parts in order, credentials as bytes, certificates as text. */

@@ -2,6 +2,7 @@
 
 use napi::bindgen_prelude::{BigInt, Buffer};
 use napi_derive::napi;
+use zklock::binding::Shown;
 use zklock::{About, Contender};
 
 #[napi(object, object_from_js = false)]
@@ -13,6 +14,7 @@ pub struct NativeContender {
     pub fencing_token: BigInt,
     pub about: Option<NativeAbout>,
     pub data: Buffer,
+    pub data_length: u32,
 }
 
 #[napi(object, object_from_js = false)]
@@ -42,6 +44,7 @@ impl From<Contender> for NativeContender {
             fencing_token: BigInt::from(contender.fencing_token),
             about: contender.about.map(Into::into),
             data: contender.data.into(),
+            data_length: u32::try_from(contender.data_length).unwrap_or(u32::MAX),
         }
     }
 }
@@ -51,4 +54,10 @@ impl From<About> for NativeAbout {
         let About { host, pid, language, label, since, .. } = about;
         Self { host, pid, language, label, since: i64::try_from(since).unwrap_or(i64::MAX) }
     }
+}
+
+/// Text that others chose, with everything escaped that does not print.
+#[napi]
+pub fn shown(text: String) -> String {
+    Shown(&text).to_string()
 }

@@ -1,6 +1,8 @@
 /** The contenders for a lock. */
 
-import type { NativeContender } from '../native';
+import { inspect } from 'node:util';
+
+import { type NativeAbout, type NativeContender, shown } from '../native';
 
 /** What a contender that uses zklock says about itself. */
 export interface ContenderInfo {
@@ -33,12 +35,32 @@ export interface Contender {
   readonly fencingToken: bigint;
   /** What it says about itself, if it uses zklock. */
   readonly about: ContenderInfo | undefined;
-  /** The data of its node, uninterpreted. */
+  /**
+   * The data of its node, uninterpreted; empty if it was not read: what is longer than 4 KiB is not, nor what may not be
+   * read, nor anything once 16 MiB were read for one list.
+   */
   readonly data: Buffer;
+  /** How many bytes of data its node has, read or not. */
+  readonly dataLength: number;
 }
 
+// `console.log` would show what others wrote as it is, with everything that it does to a terminal.
+const inspected = {
+  value(this: Contender): object {
+    const { node, about, ...rest } = this;
+    if (about === undefined) return { node: shown(node), ...rest, about };
+    const { host, language, label, ...more } = about;
+    const said = { host: shown(host), language: shown(language), label: label && shown(label), ...more };
+    return { node: shown(node), ...rest, about: said };
+  },
+};
+
 export function contenderOf({ about, ...rest }: NativeContender): Contender {
-  if (about === undefined) return Object.freeze({ ...rest, about });
-  const { host, pid, language, label, since } = about;
-  return Object.freeze({ ...rest, about: Object.freeze({ host, pid, language, label, since: new Date(since) }) });
+  const contender = { ...rest, about: about && infoOf(about) };
+  Object.defineProperty(contender, inspect.custom, inspected);
+  return Object.freeze(contender);
+}
+
+function infoOf({ since, label, ...rest }: NativeAbout): ContenderInfo {
+  return Object.freeze({ ...rest, label, since: new Date(since) });
 }

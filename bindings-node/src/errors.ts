@@ -102,7 +102,7 @@ export class AuthFailedError extends withCode('AUTH_FAILED') {}
 
 /**
  * An argument is out of range, or names what does not exist; the message says which. At most what it names was looked
- * at, and nothing was created, unless a shared count disappeared while it was in use.
+ * at, and nothing is left behind, unless a shared count disappeared while it was in use.
  *
  * @example
  * await mutex.acquire({ timeout: -1 }).catch((error) => console.log(error instanceof BadArgumentError)); // true

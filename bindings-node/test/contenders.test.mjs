@@ -23,6 +23,7 @@ scenario('contenders are plain objects that do not change', async (t) => {
     reader: false,
     sessionId: client.sessionId,
     fencingToken: lease.fencingToken,
+    dataLength: data.length,
   });
   const { host, since, ...rest } = about;
   assert.deepEqual(rest, { pid: process.pid, language: 'node', label: 'catalogue' });

@@ -23,7 +23,7 @@ scenario('the package contains what is needed, and nothing else', () => {
   assert.ok(files.includes('native/index.js') && files.includes('native/index.d.ts'));
   assert.equal(files.filter((file) => file.endsWith('.node')).length, 1);
   for (const file of files) {
-    assert.match(file, /^(dist|native)\/|^(package\.json|README\.md|LICENSE|index\.d?\.?mt?[js]s?)$/);
+    assert.match(file, /^(dist|native)\/|^(package\.json|README\.md|LICENSE|THIRD-PARTY-NOTICES\.txt|index\.d?\.?mt?[js]s?)$/);
   }
 });
 

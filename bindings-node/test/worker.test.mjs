@@ -130,15 +130,19 @@ scenario('a worker that is terminated while all that it listens to happens', asy
   const listener = () => undefined;
   on('log', listener, { level: 'trace' });
   t.after(() => off('log', listener));
-  for (const happens of ['nothing', 'revoke', 'breakLock', 'revoke', 'breakLock']) {
+  // In the first two the event is on its way to the worker when it ends. In the others either may come first.
+  const known = ['revoke', 'breakLock'];
+  const raced = ['nothing', 'revoke', 'breakLock'];
+  for (const [round, happens] of [...known, ...raced].entries()) {
     const mutex = new Mutex(client, freshPath());
     const worker = start(mutex.path, 'listen');
     let told = {};
     while (told.node === undefined) told = await message(worker);
     await untilContenders(mutex.path, 2);
     const happened = happens === 'nothing' ? undefined : client[happens](told.node);
+    if (round < known.length) await happened;
     await worker.terminate();
-    // The worker's end may have been faster: then its node is gone.
+    // Another session than the operator's deletes the node of a worker that ends: the operator may find nobody to ask.
     await happened?.catch((error) => assert.equal(error.code, 'NOT_HELD', error.stack));
     await untilContenders(mutex.path, 0);
     await (await mutex.acquire({ timeout: 5000 })).release();

@@ -21,19 +21,25 @@ use crate::wait::block_on;
 /// `hosts` names the servers: `host[:port]`, separated by commas, with an optional chroot at the end.
 /// The default is the environment variable `ZKLOCK_HOSTS`, or else `127.0.0.1:2181`. Times are in
 /// seconds. Servers that have not heard from this process for `session_timeout` free its locks. `label`
-/// is shown to operators in the data of the nodes.
+/// is shown to operators in the data of the nodes, beside host, process and language; `identify=False`
+/// leaves all of that out.
 ///
 /// `auth` is a list of credentials to show to the servers: pairs of scheme and credential, such as
-/// `("digest", "user:password")`. `acl` says who may do what with the nodes that the client creates,
-/// parents included: `"open"`, the default, permits everything to everyone; `"creator"` permits
-/// everything to those who show the same credentials; or give rules in the syntax of ZooKeeper's own
-/// command line, such as `"digest:user:hash:cdrwa,world:anyone:r"`. What is not permitted raises
-/// `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows only when a
-/// node refuses access. Locks created with a hosts string present no credentials.
+/// `("digest", "user:password")`. `acl` says who may do what with the nodes and lock directories that the
+/// client creates: `"open"`, the default, permits everything to everyone; `"creator"` permits everything
+/// to those who show the same credentials; or give rules in the syntax of ZooKeeper's own command line,
+/// such as `"digest:user:hash:cdrwa,world:anyone:r"`. `parent_acl` says it for the parents of lock
+/// directories; by default others may also read them, and create nodes there. What is not permitted
+/// raises `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows only when
+/// a node refuses access. Locks created with a hosts string present no credentials.
 ///
 /// `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
 /// once. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls` encrypts
-/// the connections.
+/// the connections. Credentials that go to another machine without it are worth a warning in the log.
+///
+/// `max_frame` is the largest reply to read, in bytes; lists may have a name for every 256 of them. A larger
+/// reply fails the request that it answers, and no other: a lock directory with more children cannot be
+/// locked or looked at.
 ///
 /// Connects, or raises `ConnectionFailed` if no server answers within `connect_timeout`. Raises
 /// `BadArgument` for a malformed argument, before anything is sent.
@@ -50,8 +56,8 @@ impl Client {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "by keyword")]
     #[pyo3(
-        signature = (hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=vec![], acl=None, sasl=None, tls=None, label=None),
-        text_signature = "(hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=(), acl=None, sasl=None, tls=None, label=None)"
+        signature = (hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=vec![], acl=None, parent_acl=None, sasl=None, tls=None, label=None, identify=true, max_frame=16_777_216),
+        text_signature = "(hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=(), acl=None, parent_acl=None, sasl=None, tls=None, label=None, identify=True, max_frame=16777216)"
     )]
     fn new(
         py: Python<'_>,
@@ -60,11 +66,26 @@ impl Client {
         connect_timeout: f64,
         auth: Vec<(String, Secret)>,
         acl: Option<String>,
+        parent_acl: Option<String>,
         sasl: Option<(String, String)>,
         tls: Option<Tls>,
         label: Option<String>,
+        identify: bool,
+        max_frame: i64,
     ) -> Result<Self> {
-        let client = lazy_client(hosts, session_timeout, connect_timeout, auth, acl, sasl, tls, label)?;
+        let client = lazy_client(
+            hosts,
+            session_timeout,
+            connect_timeout,
+            auth,
+            acl,
+            parent_acl,
+            sasl,
+            tls,
+            label,
+            identify,
+            max_frame,
+        )?;
         log::ask(py);
         block_on(py, client.inner.ready())??;
         Ok(client)
@@ -155,22 +176,26 @@ impl Client {
 /// A client that connects when it is first used.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "those of the class")]
-#[pyo3(signature = (hosts, session_timeout, connect_timeout, auth, acl, sasl, tls, label))]
+#[pyo3(signature = (hosts, session_timeout, connect_timeout, auth, acl, parent_acl, sasl, tls, label, identify, max_frame))]
 pub(crate) fn lazy_client(
     hosts: Option<&str>,
     session_timeout: f64,
     connect_timeout: f64,
     auth: Vec<(String, Secret)>,
     acl: Option<String>,
+    parent_acl: Option<String>,
     sasl: Option<(String, String)>,
     tls: Option<Tls>,
     label: Option<String>,
+    identify: bool,
+    max_frame: i64,
 ) -> Result<Client> {
     let auth = auth.into_iter().map(|(scheme, Secret(credential))| (scheme, credential)).collect();
     let tls = tls.map(|Tls(files)| files.tls()).transpose()?;
     let (session_timeout, connect_timeout) = (Some(session_timeout), Some(connect_timeout));
-    let identity = Identity { auth, acl, sasl, tls };
-    let options = PYTHON.client_options(hosts, session_timeout, connect_timeout, label, identity)?;
+    let who = Identity { auth, acl, parent_acl, sasl, tls, identify: Some(identify) };
+    let options =
+        PYTHON.client_options(hosts, session_timeout, connect_timeout, label, Some(max_frame), who)?;
     Ok(Client { inner: zklock::Client::new(options) })
 }
 

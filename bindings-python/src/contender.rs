@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+use zklock::binding::Shown;
 
 use crate::pending::IntoPython;
 
@@ -38,8 +39,13 @@ pub(crate) struct Contender {
     label: Option<String>,
     /// When it began to contend, by its own clock, in seconds since 1970 as `time.time()` counts them.
     since: Option<f64>,
-    /// The node's data, unchanged, whoever wrote it.
+    /// The node's data, unchanged, whoever wrote it; empty if it was not read.
+    ///
+    /// What is longer than 4 KiB is not, nor what may not be read, nor anything once 16 MiB were read for one
+    /// list.
     data: Cow<'static, [u8]>,
+    /// How many bytes of data the node has, read or not.
+    data_length: usize,
 }
 
 impl From<zklock::Contender> for Contender {
@@ -59,6 +65,7 @@ impl From<zklock::Contender> for Contender {
             label: about.as_ref().and_then(|about| about.label.clone()),
             since,
             data: contender.data.into(),
+            data_length: contender.data_length,
         }
     }
 }
@@ -73,9 +80,9 @@ impl IntoPython for Vec<zklock::Contender> {
 impl Contender {
     fn __repr__(&self) -> String {
         let who = match (&self.host, self.pid) {
-            (Some(host), Some(pid)) => format!(", process {pid} on {host}"),
+            (Some(host), Some(pid)) => format!(", process {pid} on {}", Shown(host)),
             _ => String::new(),
         };
-        format!("<zklock.Contender {} {}{who}>", self.position, self.node)
+        format!("<zklock.Contender {} {}{who}>", self.position, Shown(&self.node))
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use zklock::ErrorKind;
+use zklock::binding::Shown;
 
 use crate::arguments::wait_limit;
 use crate::errors::Result;
@@ -154,7 +155,7 @@ impl Lease {
             Some(ErrorKind::Forked) => "inherited through fork",
             _ => self.0.state().as_str(),
         };
-        format!("<zklock.Lease {} {state}, token {}>", self.0.node(), self.0.fencing_token())
+        format!("<zklock.Lease {} {state}, token {}>", Shown(&self.0.node()), self.0.fencing_token())
     }
 }
 

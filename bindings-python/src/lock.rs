@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use zklock::AnyLock;
+use zklock::binding::Shown;
 
 use crate::acquirable::{Acquirable, Target};
 use crate::arguments::this_thread;
@@ -96,14 +97,14 @@ impl Lock {
     /// ...     lock.contenders()[0].language
     /// 'python'
     ///
-    /// Two round trips, however many there are. Raises what `locked()` raises.
+    /// Three round trips for up to a thousand, two for each further thousand. Raises what `locked()` raises.
     fn contenders(&self, py: Python<'_>) -> Result<Vec<Contender>> {
         let contenders = block_on(py, self.inner.contenders())??;
         Ok(contenders.into_iter().map(Contender::from).collect())
     }
 
     fn __repr__(&self) -> String {
-        format!("<zklock.{} {}>", self.name, self.inner.path())
+        format!("<zklock.{} {}>", self.name, Shown(self.inner.path()))
     }
 }
 

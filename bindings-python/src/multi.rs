@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use zklock::binding::Shown;
 
 use crate::acquirable::{Acquirable, Target};
 use crate::arguments::this_thread;
@@ -72,6 +73,7 @@ impl MultiLock {
     }
 
     fn __repr__(&self) -> String {
-        format!("<zklock.MultiLock {}>", self.paths().join(", "))
+        let paths: Vec<_> = self.paths().iter().map(|path| Shown(path).to_string()).collect();
+        format!("<zklock.MultiLock {}>", paths.join(", "))
     }
 }

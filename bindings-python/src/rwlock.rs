@@ -1,7 +1,7 @@
 //! `zklock.ReadWriteLock`.
 
 use pyo3::prelude::*;
-use zklock::binding::parse_naming;
+use zklock::binding::{Shown, parse_naming};
 
 use crate::errors::Result;
 use crate::lock::Lock;
@@ -73,6 +73,6 @@ impl ReadWriteLock {
     }
 
     fn __repr__(&self) -> String {
-        format!("<zklock.ReadWriteLock {}>", self.read_lock.get().path())
+        format!("<zklock.ReadWriteLock {}>", Shown(self.read_lock.get().path()))
     }
 }

@@ -66,19 +66,25 @@ class Client:
     `hosts` names the servers: `host[:port]`, separated by commas, with an optional chroot at the end.
     The default is the environment variable `ZKLOCK_HOSTS`, or else `127.0.0.1:2181`. Times are in
     seconds. Servers that have not heard from this process for `session_timeout` free its locks. `label`
-    is shown to operators in the data of the nodes.
+    is shown to operators in the data of the nodes, beside host, process and language; `identify=False`
+    leaves all of that out.
 
     `auth` is a list of credentials to show to the servers: pairs of scheme and credential, such as
-    `("digest", "user:password")`. `acl` says who may do what with the nodes that the client creates,
-    parents included: `"open"`, the default, permits everything to everyone; `"creator"` permits
-    everything to those who show the same credentials; or give rules in the syntax of ZooKeeper's own
-    command line, such as `"digest:user:hash:cdrwa,world:anyone:r"`. What is not permitted raises
-    `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows only when a
-    node refuses access. Locks created with a hosts string present no credentials.
+    `("digest", "user:password")`. `acl` says who may do what with the nodes and lock directories that the
+    client creates: `"open"`, the default, permits everything to everyone; `"creator"` permits everything
+    to those who show the same credentials; or give rules in the syntax of ZooKeeper's own command line,
+    such as `"digest:user:hash:cdrwa,world:anyone:r"`. `parent_acl` says it for the parents of lock
+    directories; by default others may also read them, and create nodes there. What is not permitted
+    raises `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows only when
+    a node refuses access. Locks created with a hosts string present no credentials.
 
     `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
     once. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls` encrypts
-    the connections.
+    the connections. Credentials that go to another machine without it are worth a warning in the log.
+
+    `max_frame` is the largest reply to read, in bytes; lists may have a name for every 256 of them. A larger
+    reply fails the request that it answers, and no other: a lock directory with more children cannot be
+    locked or looked at.
 
     Connects, or raises `ConnectionFailed` if no server answers within `connect_timeout`. Raises
     `BadArgument` for a malformed argument, before anything is sent.
@@ -95,9 +101,12 @@ class Client:
         connect_timeout: float = 10.0,
         auth: Sequence[tuple[str, str | bytes]] = (),
         acl: str | None = None,
+        parent_acl: str | None = None,
         sasl: tuple[str, str] | None = None,
         tls: Tls | None = None,
         label: str | None = None,
+        identify: bool = True,
+        max_frame: int = 16777216,
     ) -> Self: ...
     @property
     def state(self) -> str:
@@ -364,7 +373,15 @@ class Contender:
 
     @property
     def data(self) -> bytes:
-        """The node's data, unchanged, whoever wrote it."""
+        """The node's data, unchanged, whoever wrote it; empty if it was not read.
+
+        What is longer than 4 KiB is not, nor what may not be read, nor anything once 16 MiB were read for one
+        list.
+        """
+
+    @property
+    def data_length(self) -> int:
+        """How many bytes of data the node has, read or not."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -467,7 +484,7 @@ class Lock(Acquirable[Lease]):
         ...     lock.contenders()[0].language
         'python'
 
-        Two round trips, however many there are. Raises what `locked()` raises.
+        Three round trips for up to a thousand, two for each further thousand. Raises what `locked()` raises.
         """
 
 @final
@@ -892,9 +909,12 @@ def lazy_client(
     connect_timeout: float,
     auth: Sequence[tuple[str, str | bytes]],
     acl: str | None,
+    parent_acl: str | None,
     sasl: tuple[str, str] | None,
     tls: Tls | None,
     label: str | None,
+    identify: bool,
+    max_frame: int,
 ) -> Client: ...
 def start_connect(client: Client) -> Pending[None]: ...
 def start_close(client: Client) -> Pending[None]: ...

@@ -35,12 +35,25 @@ class Client:
         connect_timeout: float = 10.0,
         auth: Sequence[tuple[str, str | bytes]] = (),
         acl: str | None = None,
+        parent_acl: str | None = None,
         sasl: tuple[str, str] | None = None,
         tls: _zklock.Tls | None = None,
         label: str | None = None,
+        identify: bool = True,
+        max_frame: int = 16777216,
     ) -> None:
         self._client = _zklock.lazy_client(
-            hosts, session_timeout, connect_timeout, auth, acl, sasl, tls, label
+            hosts,
+            session_timeout,
+            connect_timeout,
+            auth,
+            acl,
+            parent_acl,
+            sasl,
+            tls,
+            label,
+            identify,
+            max_frame,
         )
 
     @property
