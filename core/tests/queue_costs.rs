@@ -125,6 +125,16 @@ impl Desk {
         }
     }
 
+    fn answer_or_delete(&mut self, action: Action) -> Option<Event> {
+        match action {
+            Action::Delete(ticket, node) => {
+                self.ours.retain(|ours| ours != node.as_str());
+                Some(Event::Deleted(ticket, Outcome::Done(())))
+            }
+            action => self.answer(action),
+        }
+    }
+
     fn listed(&self, ticket: Ticket) -> Event {
         Event::Listed(ticket, Outcome::Done([&self.others[..], &self.ours[..]].concat()))
     }
@@ -268,4 +278,47 @@ fn an_event_takes_about_the_same_time_beside_many() {
 #[ignore = "takes minutes"]
 fn an_event_takes_at_most_twice_the_instructions_beside_many() {
     compare_all(Measure::Instructions);
+}
+
+/// One more reader beside so many that hold: what its listing takes, and what all else does that its join and its
+/// release bring about.
+fn one_more_reader(count: u64, measure_listing: bool) -> (u64, u64) {
+    let mut desk = held(count);
+    desk.joins += 1;
+    let mut events = vec![Event::Join(JoinId(desk.joins), Naming::Curator, Kind::Read, Intent::Wait)];
+    let (mut listing, mut rest, mut released) = (0, 0, false);
+    loop {
+        let mut actions = Vec::new();
+        for event in events {
+            let is_listing = matches!(event, Event::Listed(..));
+            if !is_listing || measure_listing {
+                let cost = Measure::Instructions.of(&desk, |desk| drop(desk.tell([event.clone()])));
+                *(if is_listing { &mut listing } else { &mut rest }) += cost;
+            }
+            actions.extend(desk.tell([event]));
+        }
+        events = actions.into_iter().filter_map(|action| desk.answer_or_delete(action)).collect();
+        if events.is_empty() {
+            if released {
+                return (listing, rest);
+            }
+            released = true;
+            events.push(Event::Release(desk.node(desk.ours.len() - 1)));
+        }
+    }
+}
+
+#[test]
+#[allow(clippy::print_stdout, reason = "tells the figures")]
+fn one_more_reader_costs_a_listing_and_little_else() {
+    // Steps through every instruction: a listing of as many names as in the other case would take minutes.
+    let (names, tenfold) = (3, 30);
+    let (short, beside_few) = one_more_reader(names, true);
+    let (long, _) = one_more_reader(tenfold, true);
+    let (_, beside_many) = one_more_reader(2_000, false);
+    println!("listing: {short} with {names} names, {long} with {tenfold}");
+    println!("the rest: {beside_few} beside {names}, {beside_many} beside 2000");
+    assert!(long <= 10 * short, "every name is read once: {short} for {names} names, {long} for {tenfold}");
+    // Trees of 2,000 are higher than trees of three.
+    assert!(beside_many <= 3 * beside_few, "{beside_few} beside {names}, {beside_many} beside 2000");
 }

@@ -6,7 +6,7 @@ mod model;
 
 use zklock::queue::Kind;
 
-use self::model::explorer::{Budget, NOTHING, Scene};
+use self::model::explorer::{Budget, Grain, NOTHING, Scene};
 use self::model::mutants::Mutant;
 
 const UNOWNED: &[&str] = &["whose Stat is"];
@@ -18,7 +18,10 @@ const BEHIND_SOMEBODY: &[&str] = &[", behind"];
 const HELD_AT_ONCE: &[&str] = &["are held at once"];
 const WITHOUT_A_NODE: &[&str] = &["which was deleted while it waited"];
 const WITHOUT_A_TERM: &[&str] = &["without a term"];
+const OF_AN_ENDED_SESSION: &[&str] = &["which went with its session", "are held at once"];
 const LEFT: &[&str] = &["nodes are left"];
+const WAITS_TO_TRY: &[&str] = &["which only tries"];
+const STILL_HELD: &[&str] = &["still holds through"];
 
 /// A small world in which this bug can do harm, and what the explorer must say of the harm: one of these.
 fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
@@ -55,6 +58,30 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
         }
         Mutant::TokenFromSequence => (Scene::new(1, 0, Budget { joins: 1, ..NOTHING }), UNOWNED),
         Mutant::WrongPredecessor => (Scene::new(2, 0, Budget { joins: 2, ..NOTHING }), LEFT),
+        Mutant::SeedKept => {
+            (Scene::new(1, 1, Budget { joins: 2, enters: 1, crashes: 1, ..NOTHING }), BEHIND_ANOTHER)
+        }
+        Mutant::BlindHeartbeat => {
+            let budget = Budget { joins: 1, cuts: 1, adoptions: 1, expiries: 1, ..NOTHING };
+            (Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, OF_AN_ENDED_SESSION)
+        }
+        Mutant::UnguardedHold => {
+            (Scene::new(1, 0, Budget { joins: 1, guards: 1, deletions: 1, ..NOTHING }), STILL_HELD)
+        }
+        Mutant::NoLook => {
+            (Scene::new(1, 1, Budget { joins: 1, enters: 1, misses: 1, looks: 1, ..NOTHING }), LEFT)
+        }
+        Mutant::DeleteOnce => (Scene::new(1, 0, Budget { joins: 1, throttles: 1, ..NOTHING }), LEFT),
+        Mutant::PatientTry => (Scene::new(1, 1, Budget { tries: 1, enters: 1, ..NOTHING }), WAITS_TO_TRY),
+        Mutant::NoReaderWatch => {
+            let budget = Budget { joins: 1, enters: 1, deletions: 1, ..NOTHING };
+            (Scene { kinds: &[Kind::Read], ..Scene::read_write(1, 1, budget) }, WITHOUT_A_NODE)
+        }
+        Mutant::ChildWatchKept => {
+            let budget = Budget { joins: 2, cuts: 1, ..NOTHING };
+            let scene = Scene { kinds: &[Kind::Permit(1)], ..Scene::new(2, 0, budget) };
+            (Scene { grain: Grain::Coarse, ..scene }, LEFT)
+        }
         Mutant::StringOrder => {
             let scene = Scene::new(2, 0, Budget { joins: 2, ..NOTHING });
             (Scene { next_sequence: wrap, ..scene }, BEHIND_SOMEBODY)
@@ -65,7 +92,11 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
 #[test]
 #[allow(clippy::print_stdout, reason = "tells how each was caught")]
 fn every_mutant_is_caught() {
-    assert_eq!(Mutant::ALL.len(), Mutant::FinalSync as usize + 1, "the list ends with the last one there is");
+    assert_eq!(
+        Mutant::ALL.len(),
+        Mutant::ChildWatchKept as usize + 1,
+        "the list ends with the last one there is"
+    );
     let mut survivors = Vec::new();
     for mutant in Mutant::ALL {
         let (scene, harms) = scene(mutant);

@@ -6,7 +6,7 @@ use zklock::queue::{JoinId, Kind, NodeName};
 
 use super::client::{Hold, Place, Told};
 use super::foreign::{Foreign, conflict};
-use super::server::{CHILDREN, Node};
+use super::server::CHILDREN;
 use super::world::World;
 
 impl World {
@@ -26,7 +26,25 @@ impl World {
             }
         }
         self.check_exclusion()?;
+        self.check_rest()?;
         Ok(told)
+    }
+
+    /// What a client that has nothing left to do must have done.
+    fn check_rest(&self) -> Result<(), String> {
+        for (number, client) in self.clients.iter().enumerate() {
+            if !client.is_quiet(&self.server) {
+                continue;
+            }
+            if let Some((join, _)) = client.waiting.iter().find(|(_, wish)| wish.tries) {
+                return Err(format!("client {number} lets {join:?} wait, which only tries"));
+            }
+            let is_lost = |hold: &&Hold| hold.guarded && !self.server.exists(hold.node.as_str());
+            if let Some(Hold { node, .. }) = client.holds.values().find(is_lost) {
+                return Err(format!("client {number} still holds through {node:?}, which was deleted"));
+            }
+        }
+        Ok(())
     }
 
     /// A grant is right if the client's term runs, the node is this session's own, and no node is before it with which
@@ -47,7 +65,9 @@ impl World {
             return self.check_deleted(&who, hold);
         }
         if node.gone.is_some() {
-            return Err(format!("{who}, which it had deleted itself"));
+            let ended = !self.server.is_alive(hold.session);
+            let how = if ended { "went with its session" } else { "it had deleted itself" };
+            return Err(format!("{who}, which {how}"));
         }
         // An operator deleted the writer, and no check was possible: the grant comes too late, and the reader will find
         // out.
@@ -71,21 +91,11 @@ impl World {
             };
             let in_the_way =
                 name.sequence() != hold.node.sequence() && client.made_for(&child).is_some_and(wanted);
-            if in_the_way && !self.is_superseded(number, &child) {
+            if in_the_way {
                 return Err(format!("{who}, behind {name:?} of its own"));
             }
         }
         Ok(())
-    }
-
-    /// Whether a node's contender has created another one since, or is about to, because a deposed leader's listing did
-    /// not show this one. So it is an orphan; what orders the queue is the nodes whose creates were acknowledged.
-    fn is_superseded(&self, client: usize, node: &str) -> bool {
-        let prefix = &node[..node.len() - 10];
-        let made = self.server.nodes[node].made;
-        let later = |(name, other): (&String, &Node)| name.starts_with(prefix) && other.made > made;
-        let creates = || self.clients[client].session.as_ref().is_some_and(|session| session.creates(prefix));
-        self.server.leader_was_deposed && (self.server.nodes.iter().any(later) || creates())
     }
 
     /// A downgrade lets no one in between: it keeps the writer's place, unless that is lost. Returns whether it has it.
@@ -191,7 +201,9 @@ impl World {
             }
             let session = client.session.as_ref().expect("all faults are over");
             let watches = session.server_watches();
-            if !watches.is_empty() || !session.wanted_watches().is_empty() {
+            // What a watch is to report that has fired already never comes.
+            let awaits = !session.wanted_watches().is_empty() && !self.server.event_was_missed;
+            if !watches.is_empty() || awaits {
                 return Err(format!(
                     "client {number} left watches: {watches:?}, {:?}",
                     session.wanted_watches()

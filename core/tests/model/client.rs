@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use zklock::queue::{Intent, JoinId, Kind, Naming, NodeName, Refusal};
+use zklock::queue::{Event, Intent, JoinId, Kind, Naming, NodeName, Refusal, Ticket};
 
 use super::mutants::{Mutant, Pipe};
 use super::server::{Server, SessionId, Zxid};
@@ -18,6 +18,8 @@ pub(super) enum Input {
     LookAgain,
     Certain,
     Beat,
+    /// An answer that was put off.
+    Late(Event),
     Began,
     News(News),
 }
@@ -26,6 +28,8 @@ pub(super) enum Input {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Wish {
     pub(crate) kind: Kind,
+    /// It only tries.
+    pub(crate) tries: bool,
     /// The same owner's request for the other half of a read/write lock.
     pub(super) other_half: Option<JoinId>,
     /// The writer's node whose place it is to take.
@@ -52,6 +56,8 @@ pub(crate) struct Hold {
     pub(crate) node: NodeName,
     pub(crate) czxid: Zxid,
     pub(crate) session: SessionId,
+    /// It has lasted for long, and its node is to be watched.
+    pub(crate) guarded: bool,
 }
 
 /// What an application is told about its attempts.
@@ -112,10 +118,18 @@ pub(crate) struct Client {
     pub(super) unsettled: bool,
     pub(super) live: bool,
     pub(super) connected: bool,
-    /// Whether the term runs, as the queue was told.
-    pub(super) term: bool,
-    /// Sessions that were replaced, and not closed.
+    /// Whether the term runs, as the holders know.
+    pub(super) running: bool,
+    /// Whether a hold may begin, as the queue was told.
+    pub(super) fresh: bool,
+    /// The last ticket of the queues that were dropped.
+    pub(super) last_ticket: Ticket,
+    /// Answers that were put off.
+    pub(super) late: VecDeque<Event>,
+    /// Sessions that were replaced, or whose process has died, and that the ensemble has not ended.
     pub(crate) forsaken: Vec<SessionId>,
+    /// What is left of the session of a process that has died: its servers may carry out what they have received.
+    pub(crate) remains: Option<Session>,
     pub(super) connection: u64,
     pub(super) seeds: u64,
     pub(super) joins: u64,
@@ -131,15 +145,19 @@ impl Client {
             told: Vec::new(),
             prefixes: BTreeMap::new(),
             requests: Requests::default(),
-            session: Some(Session::begin(server)),
+            session: Some(Session::begin(server, 0)),
             inbox: VecDeque::new(),
             queue: None,
             mutant: None,
             unsettled: false,
             live: true,
             connected: true,
-            term: false,
+            running: false,
+            fresh: false,
+            last_ticket: Ticket::default(),
+            late: VecDeque::new(),
             forsaken: Vec::new(),
+            remains: None,
             connection: 0,
             seeds: 0,
             joins: 0,
@@ -149,8 +167,8 @@ impl Client {
     pub(crate) fn join(&mut self, naming: Naming, kind: Kind, intent: Intent) -> JoinId {
         self.joins += 1;
         let join = JoinId(self.joins);
+        self.waiting.insert(join, Wish { kind, tries: intent == Intent::Try, other_half: None, place: None });
         self.inbox.push_back(Input::Join(join, naming, kind, intent));
-        self.waiting.insert(join, Wish { kind, other_half: None, place: None });
         join
     }
 
@@ -195,6 +213,30 @@ impl Client {
         self.inbox.push_back(Input::Certain);
     }
 
+    /// The pause after which answers are taken in that were put off is over.
+    pub(crate) fn end_pause(&mut self) {
+        self.inbox.extend(self.late.drain(..).map(Input::Late));
+    }
+
+    pub(crate) fn is_pausing(&self) -> bool {
+        !self.late.is_empty()
+    }
+
+    /// The process dies, and another begins in its stead. Its session, and its nodes, go on until the ensemble ends it.
+    pub(crate) fn kill(&mut self) {
+        let Some(mut session) = self.session.take_if(|_| self.live) else { return };
+        session.kill();
+        self.forsaken.extend(session.all());
+        self.remains = session.has_ghosts().then_some(session);
+        self.waiting.clear();
+        self.holds.clear();
+        self.inbox.clear();
+        self.late.clear();
+        (self.queue, self.last_ticket) = (None, Ticket::default());
+        (self.live, self.connected, self.running, self.fresh) = (false, false, false, false);
+        self.connection += 1;
+    }
+
     pub(crate) fn beat(&mut self) {
         self.inbox.push_back(Input::Beat);
     }
@@ -225,11 +267,11 @@ impl Client {
             return;
         }
         match self.session.take() {
-            Some(session) if session.is_replaced() => self.forsaken.push(session.id),
+            Some(session) if session.is_replaced() => self.forsaken.extend(session.all()),
             Some(session) => server.expire(session.id),
             None => {}
         }
-        self.session = Some(Session::begin(server));
+        self.session = Some(Session::begin(server, self.connection));
         self.live = true;
         self.inbox.push_back(Input::Began);
     }
@@ -245,7 +287,21 @@ impl Client {
 
     /// Whether there is anything for the driver to receive, even if only that a term began or ended.
     pub(crate) fn has_news(&self) -> bool {
-        !self.inbox.is_empty() || self.term != self.term_runs()
+        !self.inbox.is_empty() || self.running != self.term_runs() || self.fresh != self.is_fresh()
+    }
+
+    /// Whether nothing is under way, and nothing is put off.
+    pub(crate) fn is_quiet(&self, server: &Server) -> bool {
+        let quiet = |session: &Session| session.is_up() && session.is_quiet(server);
+        self.has_settled() && self.late.is_empty() && self.session.as_ref().is_some_and(quiet)
+    }
+
+    /// Whether a hold may begin: the term runs, and the session is proven on this connection (rule 16).
+    pub(super) fn is_fresh(&self) -> bool {
+        if self.mutant == Some(Mutant::NoRelist) {
+            return self.term_runs();
+        }
+        self.connected && self.term_runs() && self.session.as_ref().is_some_and(Session::is_proven)
     }
 
     pub(super) fn term_runs(&self) -> bool {

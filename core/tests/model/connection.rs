@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use zklock::answer::{self, Beat, Judged, Verdict};
 use zklock::queue::{Event, Outcome, Ticket};
+use zookeeper_client::{Error, MultiWriteError};
 
 use super::request::{Request, Sent};
-use super::server::{Failure, Fired, Permission, Server, SessionId, Zxid};
+use super::server::{Fired, Node, Permission, Server, SessionId, Zxid};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Message {
-    /// The reply to the oldest request that has none, with the server's transaction number.
-    Reply(Option<Event>, Zxid),
+    /// The reply to the oldest request that has none: what the driver makes of it, and the server's transaction number.
+    Reply(Option<Event>, Verdict, Zxid),
     Fired(String, Fired),
     /// The server closed the connection.
     Closed,
@@ -28,6 +30,16 @@ pub(super) struct Connection {
     /// The server is a leader that was cut off from its majority and does not know it, or follows one. It learns of no
     /// transaction any more, answers reads and even syncs from what it has, and cannot commit anything.
     pub(super) deposed: bool,
+    /// A sync was throttled, and the listing behind it has not been answered.
+    unsynced: bool,
+}
+
+/// Who asks: the session that the server serves on a connection, and the one as which the client knows it. They differ
+/// after the client crate has adopted another session.
+#[derive(Clone, Copy)]
+pub(super) struct Asker {
+    pub(super) serving: SessionId,
+    pub(super) known: SessionId,
 }
 
 impl Connection {
@@ -39,6 +51,7 @@ impl Connection {
             watches: BTreeSet::new(),
             closed: false,
             deposed: false,
+            unsynced: false,
         }
     }
 
@@ -72,70 +85,82 @@ impl Connection {
     /// at once, if it was deposed.
     pub(super) fn carry_out(
         &mut self,
-        session: SessionId,
+        asker: Asker,
         request: Request,
         server: &mut Server,
-    ) -> Option<Event> {
+    ) -> (Option<Event>, Verdict) {
+        let Asker { serving, known } = asker;
         if server.forbidden.is_some() && server.forbidden == request.needs() {
-            return request.refused();
+            return reply(request.failed(Error::NoAuth));
         }
-        let event = match request {
+        let judged = match request {
             Request::Create(ticket, prefix) => {
-                Event::Created(ticket, created(server.create_sequential(session, &prefix)))
+                let made = server.create_sequential(serving, &prefix);
+                let made = made.map(|(name, _)| (name.clone(), server.nodes[&name].found()));
+                answer::created(ticket, known.number(), made.map_err(Error::from))
             }
             Request::CreateInPlace(ticket, name, check) => {
-                create_in_place(session, ticket, name, check, server)
+                create_in_place(asker, ticket, name, check, server)
             }
             Request::Delete(ticket, name) => {
-                let outcome = if server.delete(&name).is_ok() { Outcome::Done(()) } else { Outcome::NoNode };
-                Event::Deleted(ticket, outcome)
+                // Whether it is known whose session this is, the client's end finds out.
+                answer::deleted(ticket, true, server.delete(&name).map_err(Error::from))
             }
             Request::MakeParents(ticket) => {
                 server.make_directory();
-                Event::ParentsMade(ticket, Outcome::Done(()))
+                (Event::ParentsMade(ticket, Outcome::Done(())), Verdict::Unknown)
             }
-            Request::Heartbeat(nodes) => {
-                self.apply_to(server.now, session, server);
-                return nodes.into_iter().find(|name| !server.exists(name.as_str())).map(Event::Missing);
+            Request::Heartbeat(nodes, asks) => {
+                self.apply_to(server.now, serving, server);
+                let missing = nodes.iter().position(|name| !server.exists(name.as_str()));
+                let no_node = |index| MultiWriteError::OperationFailed { index, source: Error::NoNode };
+                let owned = nodes.first().and_then(|name| server.node_at(name.as_str(), server.now));
+                let owned = asks.then(|| Ok(owned.is_some_and(|node| node.owner == Some(serving))));
+                let Beat { verdict, missing } =
+                    answer::beaten(&missing.map(no_node).map_or(Ok(()), Err), owned);
+                let missing = missing.and_then(|index| nodes.into_iter().nth(index));
+                return (missing.map(Event::Missing), verdict);
             }
             Request::Sync => {
-                self.apply_to(server.now, session, server);
-                return None;
+                self.apply_to(server.now, serving, server);
+                return (None, Verdict::Unknown);
             }
-            read => return self.read(session, read, server),
+            read => return reply(self.read(asker, read, server)),
         };
-        self.apply_to(server.now, session, server);
-        Some(event)
+        self.apply_to(server.now, serving, server);
+        reply(Some(judged))
     }
 
-    fn read(&mut self, session: SessionId, request: Request, server: &Server) -> Option<Event> {
+    /// Answers that it is too busy for a request.
+    pub(super) fn throttle(&mut self, request: &Request) -> (Option<Event>, Verdict) {
+        self.unsynced = matches!(request, Request::Sync);
+        reply(request.failed(Error::Throttled))
+    }
+
+    fn read(&mut self, asker: Asker, request: Request, server: &Server) -> Option<Judged> {
+        let unknown = |event| Some((event, Verdict::Unknown));
         match request {
             Request::List(ticket) | Request::ListAndWatch(ticket) => {
+                if std::mem::take(&mut self.unsynced) {
+                    // The driver drops the watch that came with it; here it is not set at all.
+                    return unknown(answer::listed(ticket, Err(Error::Throttled), Ok(Vec::new())));
+                }
                 let watched = request.watches().filter(|(_, name)| server.can_watch(name, self.at));
                 self.watches.extend(watched.map(|(_, name)| name.to_owned()));
-                let outcome = if server.has_directory_at(self.at) {
-                    Outcome::Done(server.children_at(self.at))
-                } else {
-                    Outcome::NoNode
-                };
-                Some(Event::Listed(ticket, outcome))
+                let exists = server.has_directory_at(self.at);
+                let children = exists.then(|| server.children_at(self.at)).ok_or(Error::NoNode);
+                unknown(answer::listed(ticket, Ok(()), children))
             }
             Request::Verify(ticket, name) => {
-                let outcome = match server.node_at(&name, self.at) {
-                    Some(node) => Outcome::Done((node.owner == Some(session)).then_some(node.made)),
-                    None => Outcome::NoNode,
-                };
-                Some(Event::Verified(ticket, outcome))
+                let found = server.node_at(&name, self.at).map(Node::found);
+                Some(answer::verified(ticket, asker.known.number(), Ok(found)))
             }
             Request::Watch(ticket, name) => {
-                let outcome = match server.node_at(&name, self.at) {
-                    Some(_) => {
-                        self.watches.insert(name);
-                        Outcome::Done(())
-                    }
-                    None => Outcome::NoNode,
-                };
-                Some(Event::Watched(ticket, outcome))
+                let exists = server.node_at(&name, self.at).is_some();
+                if exists {
+                    self.watches.insert(name);
+                }
+                unknown(answer::watched(ticket, exists.then_some(()).ok_or(Error::NoNode)))
             }
             Request::Unwatch(name) => {
                 self.watches.remove(&name);
@@ -146,36 +171,45 @@ impl Connection {
     }
 }
 
-/// Creates a node with just this name, in one transaction with a check if there is one.
+fn reply(judged: Option<Judged>) -> (Option<Event>, Verdict) {
+    judged.map_or((None, Verdict::Unknown), |(event, verdict)| (Some(event), verdict))
+}
+
+/// Creates a node with just this name, in one transaction with a check if there is one. Its Stat is read in the same
+/// flight.
 fn create_in_place(
-    session: SessionId,
+    Asker { serving, known }: Asker,
     ticket: Ticket,
     name: String,
     check: Option<String>,
     server: &mut Server,
-) -> Event {
-    if check.is_some() && server.forbidden == Some(Permission::Read) {
-        return Event::CheckForbidden(ticket);
-    }
-    if check.is_some_and(|writer| !server.exists(&writer)) {
-        return Event::Created(ticket, Outcome::NoNode);
-    }
-    let outcome = match server.create(name.clone(), Some(session)) {
-        // The driver reads its Stat in the same flight.
-        Err(Failure::NodeExists) if server.nodes[&name].owner == Some(session) => {
-            let made = server.nodes[&name].made;
-            Outcome::Done((name, made))
-        }
-        made => created(made.map(|zxid| (name, zxid))),
+) -> Judged {
+    let known = known.number();
+    let Some(writer) = check else {
+        return match server.create(name.clone(), Some(serving)) {
+            Ok(_) => {
+                let found = server.nodes[&name].found();
+                answer::created(ticket, known, Ok((name, found)))
+            }
+            Err(failure) => match Error::from(failure) {
+                Error::NodeExists => {
+                    let found = server.nodes[&name].found();
+                    answer::found_in_place(ticket, known, name, Ok(Some(found)))
+                }
+                error => answer::created(ticket, known, Err(error)),
+            },
+        };
     };
-    Event::Created(ticket, outcome)
-}
-
-/// What the driver makes of a create's answer: a node that exists may be its own.
-fn created(made: Result<(String, Zxid), Failure>) -> Outcome<(String, Zxid)> {
-    match made {
-        Ok(node) => Outcome::Done(node),
-        Err(Failure::NoNode) => Outcome::NoNode,
-        Err(Failure::NodeExists) => Outcome::Lost,
-    }
+    let failed = |index, source| Err(MultiWriteError::OperationFailed { index, source });
+    let committed = if server.forbidden == Some(Permission::Read) {
+        failed(0, Error::NoAuth)
+    } else if !server.exists(&writer) {
+        failed(0, Error::NoNode)
+    } else {
+        server
+            .create(name.clone(), Some(serving))
+            .map_or_else(|failure| failed(1, failure.into()), |_| Ok(()))
+    };
+    let found = server.node_at(&name, server.now).map(Node::found);
+    answer::created_beside(ticket, known, name, committed, Ok(found))
 }

@@ -1,6 +1,7 @@
 //! A client's driver: it drives the real queue as the crate's driver does.
 
-use zklock::queue::{Action, Event, Intent, JoinId, Kind, NodeName, Outcome};
+use zklock::answer::vet;
+use zklock::queue::{Action, Event, Intent, JoinId, Kind, NodeName};
 
 use super::client::{Client, Hold, Input, Place, Told};
 use super::mutants::{Mutant, Pipe};
@@ -27,7 +28,7 @@ impl Client {
         match input {
             Input::Join(join, naming, kind, intent) => {
                 if self.queue.is_none() {
-                    self.queue = Some(Pipe::new(self.mutant));
+                    self.queue = Some(Pipe::new(self.mutant, self.last_ticket));
                     if self.live {
                         let seed = self.seed();
                         self.tell(Event::SessionBegan(seed));
@@ -35,7 +36,7 @@ impl Client {
                     if self.connected {
                         self.tell(Event::Connected);
                     }
-                    if self.term {
+                    if self.fresh {
                         self.tell(Event::TermBegan);
                     }
                 }
@@ -46,7 +47,12 @@ impl Client {
                 self.holds.remove(&node);
                 self.tell(Event::Release(node));
             }
-            Input::WatchHold(node) => self.tell(Event::WatchHold(node)),
+            Input::WatchHold(node) => {
+                if let Some(hold) = self.holds.get_mut(&node) {
+                    hold.guarded = true;
+                    self.tell(Event::WatchHold(node));
+                }
+            }
             Input::LookAgain => self.tell(Event::LookAgain),
             Input::Certain => {
                 if let Some(doubt) = self.queue.as_ref().and_then(Pipe::doubt) {
@@ -54,6 +60,7 @@ impl Client {
                 }
             }
             Input::Beat => self.send_heartbeat(),
+            Input::Late(event) => self.tell(event),
             Input::Began => {
                 self.connected = true;
                 let seed = self.seed();
@@ -65,30 +72,52 @@ impl Client {
                 self.tell(Event::Connected);
             }
             Input::News(News::Disconnected) => {
-                self.connection += 1;
-                self.connected = false;
+                self.lose_connection();
                 self.tell(Event::Disconnected);
             }
-            Input::News(News::Expired) => {
-                self.connection += 1;
-                self.connected = false;
-                self.live = false;
-                let lost = std::mem::take(&mut self.holds).into_keys().map(Told::Lost);
-                self.told.extend(lost);
-                self.tell(Event::SessionLost);
+            Input::News(News::Expired) => self.lose_session(),
+            Input::News(News::Over(id)) => {
+                let heeded = self.live && !self.believes_all_stats();
+                if let Some(session) = self.session.as_mut().filter(|session| heeded && session.id == id) {
+                    session.abandon();
+                    self.lose_session();
+                }
             }
-            Input::News(News::Queue { connection, event }) => {
-                let event = match event {
-                    Event::Listed(ticket, _)
-                        if connection != self.connection && self.mutant != Some(Mutant::TornPair) =>
-                    {
-                        Event::Listed(ticket, Outcome::Lost)
-                    }
-                    event => event,
-                };
-                self.tell(event);
-            }
+            // It beats again when the driver settles.
+            Input::News(News::Beaten) => {}
+            Input::News(News::Queue { connection, event }) => self.receive(connection, event),
         }
+    }
+
+    fn receive(&mut self, connection: u64, event: Event) {
+        if self.mutant == Some(Mutant::TornPair) && matches!(event, Event::Listed(..)) {
+            return self.tell(event);
+        }
+        // On a working connection: the server asks for patience.
+        if event.is_lost() && self.connected && connection == self.connection {
+            return self.late.push_back(event);
+        }
+        self.tell(vet(event, connection, self.connection));
+    }
+
+    /// Whether it is one that does not look whose nodes are: Curator does not.
+    fn believes_all_stats(&self) -> bool {
+        matches!(self.mutant, Some(Mutant::Curator604 | Mutant::Curator498))
+    }
+
+    fn lose_connection(&mut self) {
+        self.connection += 1;
+        self.connected = false;
+        let number = self.connection;
+        self.on_session(|session, _| session.moved(number));
+    }
+
+    fn lose_session(&mut self) {
+        self.lose_connection();
+        self.live = false;
+        let lost = std::mem::take(&mut self.holds).into_keys().map(Told::Lost);
+        self.told.extend(lost);
+        self.tell(Event::SessionLost);
     }
 
     fn tell(&mut self, event: Event) {
@@ -99,7 +128,9 @@ impl Client {
     }
 
     fn seed(&mut self) -> u64 {
-        self.seeds += 1;
+        if self.mutant != Some(Mutant::SeedKept) || self.seeds == 0 {
+            self.seeds += 1;
+        }
         // Spread over the bits that a uuid keeps.
         (self.number << 48) | (self.seeds << 16)
     }
@@ -117,28 +148,28 @@ impl Client {
             }
         }
         let beats = self.session.as_ref().is_some_and(Session::beats);
-        if self.live && self.connected && !self.term && !beats {
+        if self.live && self.connected && !self.fresh && !beats {
             self.send_heartbeat();
         }
-        if self.queue.as_ref().is_some_and(Pipe::is_idle) {
-            self.queue = None;
+        if let Some(queue) = self.queue.take_if(|queue| queue.is_idle()) {
+            self.last_ticket = self.last_ticket.max(queue.last_ticket());
         }
     }
 
     /// Reads the clock, and acts on it: all holds end with the term, and their nodes are deleted.
     fn check_term(&mut self) {
         let running = self.term_runs();
-        if running == std::mem::replace(&mut self.term, running) {
-            return;
-        }
-        if !running {
+        if std::mem::replace(&mut self.running, running) && !running {
             for (node, _) in std::mem::take(&mut self.holds) {
                 self.told.push(Told::Lost(node.clone()));
                 self.come_too_late(&node);
                 self.tell(Event::Release(node));
             }
         }
-        self.tell(if running { Event::TermBegan } else { Event::TermEnded });
+        let fresh = self.is_fresh();
+        if std::mem::replace(&mut self.fresh, fresh) != fresh {
+            self.tell(if fresh { Event::TermBegan } else { Event::TermEnded });
+        }
     }
 
     /// A writer is lost: requests for its place that the driver has yet to receive come too late.
@@ -157,8 +188,11 @@ impl Client {
         let Some(queue) = &self.queue else { return };
         let nodes = queue.places();
         if !nodes.is_empty() && (!self.holds.is_empty() || queue.is_near()) {
+            // On a connection without a proof it is not known whose session answers (rule 11).
+            let proven = self.session.as_ref().is_some_and(Session::is_proven);
+            let asks = !proven && self.mutant != Some(Mutant::BlindHeartbeat) && !self.believes_all_stats();
             self.requests.heartbeats += 1;
-            self.send(Request::Heartbeat(nodes));
+            self.send(Request::Heartbeat(nodes, asks));
         }
     }
 
@@ -227,13 +261,13 @@ impl Client {
 
     fn grant(&mut self, join: JoinId, node: NodeName, czxid: Zxid) {
         let session = self.session.as_ref().expect("a grant needs a session").id;
-        self.told.push(if self.term_runs() { Told::Granted(join) } else { Told::Unfounded(join) });
+        self.told.push(if self.is_fresh() { Told::Granted(join) } else { Told::Unfounded(join) });
         let wish = self.waiting.remove(&join);
         let writers_place = Some(Place { session, sequence: node.sequence(), late: false });
         let place = wish.and_then(|wish| wish.place);
         let unwanted = if node.as_str().contains("-lease-") { Kind::Permit(u32::MAX) } else { node.kind() };
         let kind = wish.map_or(unwanted, |wish| wish.kind);
-        let hold = Hold { join, kind, place, node: node.clone(), czxid, session };
+        let hold = Hold { join, kind, place, node: node.clone(), czxid, session, guarded: false };
         self.holds.insert(node.clone(), hold);
         let Some(wish) = wish else {
             // It left, but the driver did not know yet. No one receives the lease, which releases it.

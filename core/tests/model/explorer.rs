@@ -32,7 +32,7 @@ pub(crate) struct Budget {
     /// Owners of a write lock that ask for the read lock too.
     pub(crate) reads_too: u8,
     pub(crate) leaves: u8,
-    /// All of the next five together.
+    /// All of the next nine together.
     pub(crate) faults: u8,
     pub(crate) cuts: u8,
     /// Servers that are cut off from the majority while a client is connected. The end of its connection is free.
@@ -40,8 +40,20 @@ pub(crate) struct Budget {
     pub(crate) expiries: u8,
     /// Terms that end without any other fault.
     pub(crate) pauses: u8,
-    /// Sessions that are replaced silently.
+    /// Sessions that are replaced silently, which the driver learns at once.
     pub(crate) replacements: u8,
+    /// Sessions that are replaced silently, which the driver learns late.
+    pub(crate) adoptions: u8,
+    /// Processes that die, ours and foreign ones.
+    pub(crate) crashes: u8,
+    /// Requests for which the server is too busy.
+    pub(crate) throttles: u8,
+    /// Events that a watch should have reported and did not.
+    pub(crate) misses: u8,
+    /// How often a waiter looks again, unasked.
+    pub(crate) looks: u8,
+    /// Holds that last for long.
+    pub(crate) guards: u8,
     /// How often foreign contenders queue up.
     pub(crate) enters: u8,
     /// Steps of foreign downgrades, of which each takes two.
@@ -63,6 +75,12 @@ pub(crate) const NOTHING: Budget = Budget {
     expiries: 0,
     pauses: 0,
     replacements: 0,
+    adoptions: 0,
+    crashes: 0,
+    throttles: 0,
+    misses: 0,
+    looks: 0,
+    guards: 0,
     enters: 0,
     downgrades: 0,
     deletions: 0,
@@ -72,7 +90,7 @@ pub(crate) const NOTHING: Budget = Budget {
 
 impl Budget {
     /// What may happen, by name. Not `faults`, which limits others together.
-    fn items(&self) -> [(&'static str, u8); 15] {
+    fn items(&self) -> [(&'static str, u8); 21] {
         [
             ("joins", self.joins),
             ("tries", self.tries),
@@ -84,6 +102,12 @@ impl Budget {
             ("expiries", self.expiries),
             ("pauses", self.pauses),
             ("replacements", self.replacements),
+            ("adoptions", self.adoptions),
+            ("crashes", self.crashes),
+            ("throttles", self.throttles),
+            ("misses", self.misses),
+            ("looks", self.looks),
+            ("guards", self.guards),
             ("enters", self.enters),
             ("downgrades", self.downgrades),
             ("deletions", self.deletions),
@@ -266,7 +290,10 @@ impl State {
             if let Some(session) = &client.session {
                 self.add_traffic(scene, number, session, &mut moves);
                 self.add_faults(number, client, session, &mut moves);
+            } else {
+                moves.push((vec![Step::Establish(number), Step::Drive(number, ALL)], self.budget));
             }
+            self.add_time(number, client, &mut moves);
         }
         for number in 0..self.world.foreign.len() {
             self.add_foreign(scene, number, &mut moves);
@@ -308,16 +335,28 @@ impl State {
 
     /// What the network and the servers do.
     fn add_traffic(&self, scene: &Scene, number: usize, session: &Session, moves: &mut Vec<Move>) {
-        let mut add = |steps: &[Step]| moves.push((steps.to_vec(), self.budget));
         let drive = Step::Drive(number, ALL);
-        let exchange = [Step::Flush(number, 1), Step::Serve(number), Step::ReceiveAll(number), drive];
+        let (flush, receive) = (Step::Flush(number, 1), [Step::ReceiveAll(number), drive]);
         let requests = session.has_unserved() || (session.is_up() && session.has_unwritten());
-        match (scene.grain, session.has_unserved()) {
-            _ if !requests => {}
-            (Grain::Coarse, _) => add(&exchange),
-            (Grain::Fine, true) => add(&[Step::Serve(number)]),
-            (Grain::Fine, false) => add(&[Step::Flush(number, 1), Step::Serve(number)]),
+        let mut handle = |step: Step, left: Budget| {
+            let mut steps = Vec::new();
+            if scene.grain == Grain::Coarse || !session.has_unserved() {
+                steps.push(flush);
+            }
+            steps.push(step);
+            if scene.grain == Grain::Coarse {
+                steps.extend(receive);
+            }
+            moves.push((steps, left));
+        };
+        if requests {
+            handle(Step::Serve(number), self.budget);
         }
+        if self.budget.throttles > 0 && session.may_throttle() {
+            let left = Budget { throttles: self.budget.throttles - 1, ..self.budget };
+            handle(Step::Throttle(number), left);
+        }
+        let mut add = |steps: &[Step]| moves.push((steps.to_vec(), self.budget));
         if session.lags(&self.world.server) {
             add(&[Step::Advance(number)]);
         }
@@ -326,6 +365,30 @@ impl State {
         }
         if session.has_ghosts() {
             add(&[Step::ServeGhost(number)]);
+        }
+    }
+
+    /// What passing time brings.
+    fn add_time(&self, number: usize, client: &Client, moves: &mut Vec<Move>) {
+        let (budget, drive) = (self.budget, Step::Drive(number, ALL));
+        let mut add = |steps: &[Step], left: Budget| moves.push((steps.to_vec(), left));
+        if client.is_pausing() {
+            add(&[Step::EndPause(number), drive], budget);
+        }
+        if client.remains.as_ref().is_some_and(Session::has_ghosts) {
+            add(&[Step::ServeGhost(number)], budget);
+        }
+        if !client.forsaken.is_empty() {
+            add(&[Step::Bury(number)], budget);
+        }
+        if budget.looks > 0 && client.queue.is_some() {
+            add(&[Step::LookAgain(number), drive], Budget { looks: budget.looks - 1, ..budget });
+        }
+        for (which, hold) in client.holds.values().enumerate() {
+            if budget.guards > 0 && !hold.guarded {
+                let left = Budget { guards: budget.guards - 1, ..budget };
+                add(&[Step::WatchHold(number, which), drive], left);
+            }
         }
     }
 
@@ -339,9 +402,6 @@ impl State {
             for lag in [0, 1, 2] {
                 add(&[Step::Reconnect(number, lag), drive], budget);
             }
-        }
-        if !client.forsaken.is_empty() {
-            add(&[Step::Bury(number)], budget);
         }
         let fewer = Budget { faults: budget.faults.saturating_sub(1), ..budget };
         // A server that was deposed steps down sooner or later.
@@ -379,6 +439,18 @@ impl State {
             let left = Budget { replacements: budget.replacements - 1, ..budget };
             add(&[Step::Replace(number), drive], left);
         }
+        if budget.adoptions > 0 && !up && !client.needs_session() && !session.is_replaced() {
+            let left = Budget { adoptions: budget.adoptions - 1, ..budget };
+            for lag in [0, 1, 2] {
+                add(&[Step::Adopt(number, lag), drive], left);
+            }
+        }
+        if budget.crashes > 0 && !client.needs_session() && client.queue.is_some() {
+            add(&[Step::Kill(number)], Budget { crashes: budget.crashes - 1, ..budget });
+        }
+        if budget.misses > 0 && session.has_event() {
+            add(&[Step::Miss(number)], Budget { misses: budget.misses - 1, ..budget });
+        }
         if budget.expiries > 0 {
             let left = Budget { expiries: budget.expiries - 1, ..budget };
             add(&[Step::Expire(number)], left);
@@ -396,6 +468,12 @@ impl State {
             for kind in scene.foreign_kinds {
                 add(Step::Enter(number, *kind), Budget { enters: budget.enters - 1, ..budget });
             }
+        }
+        if budget.crashes > 0 && !foreign.is_away() {
+            add(Step::Crash(number), Budget { crashes: budget.crashes - 1, ..budget });
+        }
+        if foreign.is_dead() {
+            add(Step::Inter(number), budget);
         }
         if foreign.is_queued() {
             add(Step::Look(number), budget);

@@ -21,11 +21,13 @@ pub(crate) struct Foreign {
     session: SessionId,
     attempts: u32,
     stage: Stage,
+    /// The session of a process that has died, which the ensemble has not ended.
+    dead: Option<SessionId>,
 }
 
 impl Foreign {
     pub(crate) fn new(number: u64, server: &mut Server) -> Self {
-        Self { number, session: server.begin_session(), attempts: 0, stage: Stage::Away }
+        Self { number, session: server.begin_session(), attempts: 0, stage: Stage::Away, dead: None }
     }
 
     /// The node through which it holds.
@@ -123,10 +125,22 @@ impl Foreign {
         }
     }
 
-    /// Dies; its session expires.
+    /// Its process dies. Its session, and its nodes, go on until the ensemble ends it.
     pub(crate) fn crash(&mut self, server: &mut Server) {
-        server.expire(self.session);
+        self.bury(server);
+        self.dead = Some(std::mem::replace(&mut self.session, server.begin_session()));
         self.stage = Stage::Away;
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.dead.is_some()
+    }
+
+    /// The ensemble ends the session of the process that has died.
+    pub(crate) fn bury(&mut self, server: &mut Server) {
+        if let Some(session) = self.dead.take() {
+            server.expire(session);
+        }
     }
 }
 

@@ -12,7 +12,8 @@ use super::ledger::Ledger;
 /// A known way to get a rule wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
-    /// A waiter whose session was replaced still waits, and acquires, through its old session's node (rule 1).
+    /// A waiter whose session was replaced still waits, and acquires, through its old session's node (rule 1). Its driver
+    /// does not look whose nodes are, nor does that of the next.
     Curator604,
     /// After a lost reply the old session's node is taken for the new one's (rule 1).
     Curator498,
@@ -22,7 +23,8 @@ pub(crate) enum Mutant {
     MissingSync,
     /// A deleted writer's place is taken to be empty (rule 6).
     NoDowngradeException,
-    /// What was known before a reconnection is still believed (rule 10).
+    /// What was known before a reconnection is still believed (rule 10), also of the session: a heartbeat would find that
+    /// the node is gone.
     NoRelist,
     /// A contender that leaves the queue leaves its node there (rule 9).
     LeaveWithoutDelete,
@@ -51,10 +53,26 @@ pub(crate) enum Mutant {
     /// What a synced listing did not show is taken never to have existed: a node that a later one shows is not
     /// recognized (rule 8).
     FinalSync,
+    /// A process that begins anew takes the names of the one that died (rule 1). The driver has its part in this.
+    SeedKept,
+    /// A heartbeat proves the session whoever answers it (rule 11). The driver has its part in this.
+    BlindHeartbeat,
+    /// A hold that has lasted for long is not watched (rule 12).
+    UnguardedHold,
+    /// Only events tell that it is a contender's turn (rule 10).
+    NoLook,
+    /// A delete that the server did not carry out is not sent again (rule 13).
+    DeleteOnce,
+    /// A contender that only tries waits behind one that came in between (rule 14).
+    PatientTry,
+    /// A reader relies on events without knowing that its own node exists (rule 6).
+    NoReaderWatch,
+    /// The watch on the children is not set again after a reconnection (rule 17).
+    ChildWatchKept,
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::Curator604,
         Self::Curator498,
         Self::Curator621,
@@ -74,6 +92,14 @@ impl Mutant {
         Self::TornPair,
         Self::UncheckedPlace,
         Self::FinalSync,
+        Self::SeedKept,
+        Self::BlindHeartbeat,
+        Self::UnguardedHold,
+        Self::NoLook,
+        Self::DeleteOnce,
+        Self::PatientTry,
+        Self::NoReaderWatch,
+        Self::ChildWatchKept,
     ];
 }
 
@@ -88,8 +114,9 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    pub(crate) fn new(mutant: Option<Mutant>) -> Self {
-        Self { queue: Queue::new(), planted: mutant.map(Planted::new) }
+    /// A queue whose tickets follow this one.
+    pub(crate) fn new(mutant: Option<Mutant>, last_ticket: Ticket) -> Self {
+        Self { queue: Queue::after(last_ticket), planted: mutant.map(Planted::new) }
     }
 
     pub(crate) fn handle(&mut self, event: Event) {
@@ -126,6 +153,10 @@ impl Pipe {
 
     pub(crate) fn doubt(&self) -> Option<Ticket> {
         self.queue.doubt()
+    }
+
+    pub(crate) fn last_ticket(&self) -> Ticket {
+        self.queue.last_ticket()
     }
 
     pub(crate) fn is_near(&self) -> bool {
@@ -178,6 +209,8 @@ struct Planted {
     cut_off: bool,
     /// The queue has been told of a connection.
     connected: bool,
+    /// The queue has been told of a second one.
+    reconnected: bool,
 }
 
 impl Planted {
@@ -197,6 +230,7 @@ impl Planted {
             denied: BTreeSet::new(),
             cut_off: false,
             connected: false,
+            reconnected: false,
         }
     }
 
@@ -226,8 +260,19 @@ impl Planted {
             (Mutant::Curator498, Event::Verified(ticket, Outcome::Done(None))) => {
                 Some(vec![Event::Verified(*ticket, Outcome::Done(Some(0)))])
             }
-            (Mutant::NoRelist, Event::Disconnected) | (Mutant::GrantWithoutTerm, Event::TermEnded) => {
-                Some(Vec::new())
+            (Mutant::NoRelist, Event::Disconnected)
+            | (Mutant::GrantWithoutTerm, Event::TermEnded)
+            | (Mutant::UnguardedHold, Event::WatchHold(_))
+            | (Mutant::NoLook, Event::LookAgain) => Some(Vec::new()),
+            (Mutant::DeleteOnce, Event::Deleted(ticket, Outcome::Lost)) => {
+                Some(vec![Event::Deleted(*ticket, Outcome::Done(()))])
+            }
+            (Mutant::PatientTry, Event::Join(join, naming, kind, Intent::Try)) => {
+                Some(vec![Event::Join(*join, *naming, *kind, Intent::Wait)])
+            }
+            (Mutant::ChildWatchKept, Event::Connected) => {
+                self.reconnected = std::mem::replace(&mut self.connected, true);
+                None
             }
             (Mutant::NoRelist, Event::Connected) => {
                 std::mem::replace(&mut self.connected, true).then(Vec::new)
@@ -349,6 +394,14 @@ impl Planted {
                 Carried::Out(Action::Grant(join, node, token))
             }
             (Mutant::NoOwnNodeWatch, Action::Watch(ticket, node)) if queue.is_ours(&node) => done(ticket),
+            (Mutant::NoReaderWatch, Action::Watch(ticket, node))
+                if queue.is_ours(&node) && node.kind() == Kind::Read =>
+            {
+                done(ticket)
+            }
+            (Mutant::ChildWatchKept, Action::ListAndWatch { ticket, sync }) if self.reconnected => {
+                Carried::Out(Action::List { ticket, sync })
+            }
             (Mutant::WrongPredecessor, Action::Watch(ticket, node)) if !queue.is_ours(&node) => {
                 match self.ledger.before(&node) {
                     Some(before) => Carried::Out(Action::Watch(ticket, before.clone())),

@@ -1,6 +1,8 @@
 //! What a driver requests from a server.
 
-use zklock::queue::{Event, NodeName, Outcome, Refusal, Ticket};
+use zklock::answer::{self, Judged, Verdict};
+use zklock::queue::{Event, NodeName, Ticket};
+use zookeeper_client::{Error, MultiWriteError};
 
 use super::server::{CHILDREN, Permission};
 
@@ -17,8 +19,9 @@ pub(crate) enum Request {
     Watch(Ticket, String),
     Unwatch(String),
     Delete(Ticket, String),
-    /// A transaction that checks nodes: a committed write, whatever its result.
-    Heartbeat(Vec<NodeName>),
+    /// A transaction that checks nodes: a committed write, whatever its result. With a question whether the first of them
+    /// belongs to the session that answers, if that is not known.
+    Heartbeat(Vec<NodeName>, bool),
 }
 
 impl Request {
@@ -31,15 +34,6 @@ impl Request {
         }
     }
 
-    /// Whether this answer proves that the session still existed.
-    pub(super) fn is_proved_by(&self, answer: Option<&Event>) -> bool {
-        let done = matches!(
-            answer,
-            Some(Event::Created(_, Outcome::Done(_)) | Event::Deleted(_, Outcome::Done(())))
-        );
-        done || matches!(self, Self::Heartbeat(_))
-    }
-
     /// Whether a majority must agree. A sync needs none.
     pub(super) fn is_write(&self) -> bool {
         match self {
@@ -47,7 +41,7 @@ impl Request {
             | Self::CreateInPlace(..)
             | Self::MakeParents(_)
             | Self::Delete(..)
-            | Self::Heartbeat(_) => true,
+            | Self::Heartbeat(..) => true,
             Self::Sync
             | Self::List(_)
             | Self::ListAndWatch(_)
@@ -62,39 +56,44 @@ impl Request {
             Self::Create(..) | Self::CreateInPlace(..) | Self::MakeParents(_) => Some(Permission::Create),
             Self::List(_) | Self::ListAndWatch(_) => Some(Permission::List),
             Self::Verify(..) | Self::Watch(..) => Some(Permission::Read),
-            Self::Sync | Self::Unwatch(_) | Self::Delete(..) | Self::Heartbeat(_) => None,
+            Self::Sync | Self::Unwatch(_) | Self::Delete(..) | Self::Heartbeat(..) => None,
         }
     }
 
-    pub(super) fn refused(&self) -> Option<Event> {
-        let refusal = Refusal::NotAuthorized;
+    /// What the driver makes of it if the request fails like this.
+    pub(super) fn failed(&self, error: Error) -> Option<Judged> {
         match self {
+            Self::CreateInPlace(ticket, name, Some(_)) => {
+                let failed = match error {
+                    Error::NoAuth => MultiWriteError::OperationFailed { index: 1, source: error },
+                    source => MultiWriteError::RequestFailed { source },
+                };
+                Some(answer::created_beside::<()>(*ticket, 0, name.clone(), Err(failed), Ok(None)))
+            }
             Self::Create(ticket, _) | Self::CreateInPlace(ticket, ..) => {
-                Some(Event::Created(*ticket, Outcome::Refused(refusal)))
+                Some(answer::created(*ticket, 0, Err(error)))
             }
-            Self::MakeParents(ticket) => Some(Event::ParentsMade(*ticket, Outcome::Refused(refusal))),
+            Self::MakeParents(ticket) => {
+                Some((Event::ParentsMade(*ticket, answer::failed(&error)), Verdict::Unknown))
+            }
             Self::List(ticket) | Self::ListAndWatch(ticket) => {
-                Some(Event::Listed(*ticket, Outcome::Refused(refusal)))
+                Some((answer::listed(*ticket, Ok(()), Err(error)), Verdict::Unknown))
             }
-            Self::Verify(ticket, _) => Some(Event::Verified(*ticket, Outcome::Refused(refusal))),
-            Self::Watch(ticket, _) => Some(Event::Watched(*ticket, Outcome::Refused(refusal))),
-            Self::Sync | Self::Unwatch(_) | Self::Delete(..) | Self::Heartbeat(_) => None,
+            Self::Verify(ticket, _) => Some(answer::verified(*ticket, 0, Err(error))),
+            Self::Watch(ticket, _) => Some((answer::watched(*ticket, Err(error)), Verdict::Unknown)),
+            Self::Delete(ticket, _) => Some(answer::deleted(*ticket, false, Err(error))),
+            Self::Sync | Self::Unwatch(_) | Self::Heartbeat(..) => None,
         }
     }
 
     /// What the driver is told when no reply comes.
     pub(super) fn lost(&self) -> Option<Event> {
-        match self {
-            Self::Create(ticket, _) | Self::CreateInPlace(ticket, ..) => {
-                Some(Event::Created(*ticket, Outcome::Lost))
-            }
-            Self::MakeParents(ticket) => Some(Event::ParentsMade(*ticket, Outcome::Lost)),
-            Self::List(ticket) | Self::ListAndWatch(ticket) => Some(Event::Listed(*ticket, Outcome::Lost)),
-            Self::Verify(ticket, _) => Some(Event::Verified(*ticket, Outcome::Lost)),
-            Self::Watch(ticket, _) => Some(Event::Watched(*ticket, Outcome::Lost)),
-            Self::Delete(ticket, _) => Some(Event::Deleted(*ticket, Outcome::Lost)),
-            Self::Sync | Self::Unwatch(_) | Self::Heartbeat(_) => None,
-        }
+        self.failed(Error::ConnectionLoss).map(|(event, _)| event)
+    }
+
+    /// Whether a server throttles it. Others only lengthen the scenes.
+    pub(super) fn is_throttled(&self) -> bool {
+        !matches!(self, Self::Unwatch(_))
     }
 }
 

@@ -5,11 +5,21 @@
 
 use std::collections::BTreeMap;
 
+use zklock::answer::Found;
+use zookeeper_client::Error;
+
 /// A transaction number.
 pub(crate) type Zxid = i64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SessionId(pub(crate) u32);
+
+impl SessionId {
+    /// As a node's Stat names its owner; zero is no one.
+    pub(super) fn number(self) -> i64 {
+        i64::from(self.0) + 1
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Node {
@@ -24,6 +34,11 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// What is read in its Stat.
+    pub(super) fn found(&self) -> Found {
+        Found { owner: self.owner.map_or(0, SessionId::number), czxid: self.made }
+    }
+
     fn exists_at(&self, at: Zxid) -> bool {
         self.made <= at && self.gone.is_none_or(|gone| at < gone)
     }
@@ -51,6 +66,15 @@ pub(crate) enum Failure {
     NodeExists,
 }
 
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NoNode => Self::NoNode,
+            Failure::NodeExists => Self::NodeExists,
+        }
+    }
+}
+
 /// The name that stands for the directory itself among watches: the watch on its children.
 pub(crate) const CHILDREN: &str = "";
 
@@ -66,8 +90,8 @@ pub(crate) struct Server {
     pub(crate) forbidden: Option<Permission>,
     /// Whether reading was ever forbidden, and with it the check of a node.
     pub(crate) reading_was_forbidden: bool,
-    /// Whether a leader was ever deposed, so that a synced listing may have been stale.
-    pub(crate) leader_was_deposed: bool,
+    /// Whether an event that a watch should have reported was ever not reported.
+    pub(crate) event_was_missed: bool,
 }
 
 impl Server {
@@ -83,7 +107,7 @@ impl Server {
             sessions,
             forbidden: None,
             reading_was_forbidden: false,
-            leader_was_deposed: false,
+            event_was_missed: false,
         }
     }
 

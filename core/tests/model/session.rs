@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use zklock::answer::Verdict;
 use zklock::queue::{Event, Outcome, Ticket};
 
-use super::connection::{Connection, Message};
+use super::connection::{Asker, Connection, Message};
 use super::request::{Request, Sent};
 use super::server::{Fired, Server, SessionId, Zxid};
 
@@ -14,7 +15,14 @@ pub(crate) enum News {
     Connected,
     Disconnected,
     Expired,
-    Queue { connection: u64, event: Event },
+    /// An answer shows that this session is over, though the connection goes on.
+    Over(SessionId),
+    /// A heartbeat was answered, and proves nothing.
+    Beaten,
+    Queue {
+        connection: u64,
+        event: Event,
+    },
 }
 
 /// The client crate's session object.
@@ -22,15 +30,21 @@ pub(crate) enum News {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
+    /// The session that the servers see: another one if the crate has adopted that, which the driver learns late.
+    serving: SessionId,
     /// Given up, by the server or by the crate itself.
     terminated: bool,
     /// The server that the client connected to could not restore the session, and the crate adopted another one. This
     /// one is not closed: the ensemble ends it when its time is over.
     replaced: bool,
-    /// Whether the session's term runs, by the client's clock.
-    term: bool,
+    /// Whose last proof lets the term run still, by the client's clock.
+    term: Option<SessionId>,
     /// The server may have ended the session: enough time has passed that no proof sent before counts.
     outlived: bool,
+    /// The number of the connection, as the driver knows it.
+    number: u64,
+    /// Whether the session was proven on this connection.
+    proven: bool,
     /// Not yet taken by the connection. The crate keeps them over a reconnection.
     outbox: VecDeque<Sent>,
     /// Written, and not answered yet.
@@ -38,6 +52,8 @@ pub(crate) struct Session {
     connection: Option<Connection>,
     /// Requests of the last connection, which its server may still carry out until the session moves.
     ghosts: VecDeque<Sent>,
+    /// The session that they were sent in.
+    left: SessionId,
     /// The ghosts at the time when the session moved. Their server may take the session back, and carry them out, if
     /// the client had first tried to reconnect there: its connect request waits with them.
     stale: VecDeque<Sent>,
@@ -52,17 +68,22 @@ pub(crate) struct Session {
 
 impl Session {
     /// A new session with a connection.
-    pub(crate) fn begin(server: &mut Server) -> Self {
+    pub(crate) fn begin(server: &mut Server, number: u64) -> Self {
+        let id = server.begin_session();
         let mut session = Self {
-            id: server.begin_session(),
+            id,
+            serving: id,
             terminated: false,
             replaced: false,
-            term: false,
+            term: None,
             outlived: false,
+            number,
+            proven: false,
             outbox: VecDeque::new(),
             written: VecDeque::new(),
             connection: None,
             ghosts: VecDeque::new(),
+            left: id,
             stale: VecDeque::new(),
             seen: 0,
             watchers: BTreeMap::new(),
@@ -73,18 +94,33 @@ impl Session {
     }
 
     pub(crate) fn term_runs(&self) -> bool {
-        self.term
+        self.term.is_some()
+    }
+
+    /// Whether the session was proven on the connection that the driver knows.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.proven
+    }
+
+    /// The driver learned that a connection is lost.
+    pub(crate) fn moved(&mut self, number: u64) {
+        self.number = number;
+        self.proven = false;
+    }
+
+    fn asker(&self) -> Asker {
+        Asker { serving: self.serving, known: self.id }
     }
 
     /// Time passes without a proof, for the client alone or also for the server.
     pub(crate) fn end_term(&mut self) {
-        self.term = false;
+        self.term = None;
     }
 
     /// Time passes until the server may end the session. Terms rest on this assumption: by then the term is over, and
     /// so is that of every proof sent before.
     pub(crate) fn outlive(&mut self) {
-        self.term = false;
+        self.term.take_if(|proven| *proven == self.id);
         self.outlived = true;
     }
 
@@ -92,20 +128,19 @@ impl Session {
         self.replaced
     }
 
+    /// The sessions that this was, for the servers.
+    pub(crate) fn all(&self) -> BTreeSet<SessionId> {
+        BTreeSet::from([self.id, self.serving])
+    }
+
     /// Whether a heartbeat is under way.
     pub(crate) fn beats(&self) -> bool {
         let pending = self.outbox.iter().chain(&self.written);
-        pending.map(|sent| &sent.request).any(|request| matches!(request, Request::Heartbeat(_)))
+        pending.map(|sent| &sent.request).any(|request| matches!(request, Request::Heartbeat(..)))
     }
 
     pub(crate) fn is_up(&self) -> bool {
         self.connection.is_some()
-    }
-
-    /// Whether a create of a node with this name, before the number, is under way.
-    pub(crate) fn creates(&self, prefix: &str) -> bool {
-        let mut pending = self.outbox.iter().chain(&self.written).map(|sent| &sent.request);
-        pending.any(|request| matches!(request, Request::Create(_, name) if name == prefix))
     }
 
     /// Nothing is under way in either direction.
@@ -204,8 +239,44 @@ impl Session {
         }
     }
 
+    /// Whether the server's next request is one that it may be too busy for.
+    pub(crate) fn may_throttle(&self) -> bool {
+        let open = |connection: &&Connection| !connection.closed && !connection.is_stuck();
+        let Some(connection) = self.connection.as_ref().filter(open) else { return false };
+        let next = connection.requests.front().or_else(|| self.outbox.front());
+        next.is_some_and(|sent| sent.request.is_throttled())
+    }
+
+    /// The server answers that it is too busy for one request.
+    pub(crate) fn throttle(&mut self) {
+        if self.may_throttle()
+            && let Some(connection) = &mut self.connection
+            && let Some(sent) = connection.requests.pop_front()
+        {
+            let (reply, verdict) = connection.throttle(&sent.request);
+            connection.replies.push_back(Message::Reply(reply, verdict, connection.at));
+        }
+    }
+
+    /// Whether an event is on its way.
+    pub(crate) fn has_event(&self) -> bool {
+        let mut messages = self.connection.iter().flat_map(|connection| &connection.replies);
+        messages.any(|message| matches!(message, Message::Fired(..)))
+    }
+
+    /// An event does not come, though the server thinks that it has sent it.
+    pub(crate) fn miss_event(&mut self) {
+        if let Some(connection) = &mut self.connection
+            && let Some(at) =
+                connection.replies.iter().position(|message| matches!(message, Message::Fired(..)))
+        {
+            connection.replies.remove(at);
+        }
+    }
+
     /// The server takes one request.
     pub(crate) fn serve(&mut self, server: &mut Server) {
+        let asker = self.asker();
         let open = |connection: &&mut Connection| !connection.closed && !connection.is_stuck();
         let Some(connection) = self.connection.as_mut().filter(open) else {
             return;
@@ -214,26 +285,26 @@ impl Session {
             return;
         };
         // A server that was deposed does not learn that the session is over.
-        if !connection.deposed && !server.is_alive(self.id) {
-            connection.apply_to(server.now, self.id, server);
+        if !connection.deposed && !server.is_alive(self.serving) {
+            connection.apply_to(server.now, self.serving, server);
             return;
         }
-        let reply = connection.carry_out(self.id, sent.request, server);
-        connection.replies.push_back(Message::Reply(reply, connection.at));
+        let (reply, verdict) = connection.carry_out(asker, sent.request, server);
+        connection.replies.push_back(Message::Reply(reply, verdict, connection.at));
     }
 
     /// The server applies one more of the leader's transactions.
     pub(crate) fn advance(&mut self, server: &Server) {
         let open = |connection: &&mut Connection| !connection.closed && connection.at < server.now;
         if let Some(connection) = self.connection.as_mut().filter(open) {
-            connection.apply_to(connection.at + 1, self.id, server);
+            connection.apply_to(connection.at + 1, self.serving, server);
         }
     }
 
     /// The server applies all of the leader's transactions.
     pub(crate) fn catch_up(&mut self, server: &Server) {
         if let Some(connection) = self.connection.as_mut().filter(|connection| !connection.closed) {
-            connection.apply_to(server.now, self.id, server);
+            connection.apply_to(server.now, self.serving, server);
         }
     }
 
@@ -244,11 +315,11 @@ impl Session {
             return;
         };
         match message {
-            Message::Reply(event, zxid) => {
+            Message::Reply(event, verdict, zxid) => {
                 self.seen = self.seen.max(zxid);
                 let sent = self.written.pop_front().expect("a reply answers a request");
                 let connection = sent.connection;
-                self.term |= sent.request.is_proved_by(event.as_ref()) && !self.outlived;
+                self.judge(&sent, verdict, news);
                 if let Some((ticket, name)) = sent.request.watches() {
                     let cancelled = self.cancelled.remove(&ticket);
                     let done = matches!(
@@ -287,12 +358,32 @@ impl Session {
         }
     }
 
+    /// What an answer says about the session.
+    fn judge(&mut self, sent: &Sent, verdict: Verdict, news: &mut VecDeque<News>) {
+        // Anyone may delete a node.
+        let tells = !matches!(sent.request, Request::Delete(..)) || self.proven;
+        match verdict {
+            Verdict::Alive if tells && sent.connection == self.number => {
+                if !(self.outlived && self.serving == self.id) {
+                    self.term = Some(self.serving);
+                }
+                self.proven = true;
+            }
+            Verdict::Over => news.push_back(News::Over(self.id)),
+            Verdict::Unknown if matches!(sent.request, Request::Heartbeat(..)) => {
+                news.push_back(News::Beaten);
+            }
+            Verdict::Alive | Verdict::Unknown => {}
+        }
+    }
+
     /// The connection breaks. What was not written is kept; what was not answered is lost.
     pub(crate) fn cut(&mut self, news: &mut VecDeque<News>) {
         let Some(connection) = self.connection.take() else {
             return;
         };
         // What a server that was deposed has not answered is never committed.
+        self.left = self.serving;
         self.ghosts = if connection.deposed { VecDeque::new() } else { connection.requests };
         news.push_back(News::Disconnected);
         for sent in std::mem::take(&mut self.written) {
@@ -309,9 +400,9 @@ impl Session {
 
     /// A server that the client was cut from carries out one of the requests that had reached it.
     pub(crate) fn serve_ghost(&mut self, server: &mut Server) {
-        if let Some(sent) = self.ghosts.pop_front().filter(|_| server.is_alive(self.id)) {
-            let mut connection = Connection::new(server.now);
-            connection.carry_out(self.id, sent.request, server);
+        if let Some(sent) = self.ghosts.pop_front().filter(|_| server.is_alive(self.left)) {
+            let asker = Asker { serving: self.left, known: self.id };
+            Connection::new(server.now).carry_out(asker, sent.request, server);
         }
     }
 
@@ -320,12 +411,12 @@ impl Session {
     pub(crate) fn take_back(&mut self, server: &mut Server) {
         let stale = std::mem::take(&mut self.stale);
         let Some(current) = self.connection.as_mut().filter(|_| !stale.is_empty()) else { return };
-        if !server.is_alive(self.id) {
+        if !server.is_alive(self.serving) {
             return;
         }
         let mut connection = Connection::new(server.now);
         for sent in stale {
-            connection.carry_out(self.id, sent.request, server);
+            connection.carry_out(Asker { serving: self.serving, known: self.id }, sent.request, server);
         }
         current.closed = true;
         current.replies.push_back(Message::Closed);
@@ -342,7 +433,7 @@ impl Session {
             return;
         }
         self.stale.append(&mut self.ghosts);
-        if server.is_alive(self.id) {
+        if server.is_alive(self.serving) {
             self.connection = Some(self.connect(server, (server.now - lag).max(self.seen)));
             news.push_back(News::Connected);
         } else {
@@ -378,19 +469,43 @@ impl Session {
     /// driver is not told: it aborts its tasks when a session ends.
     pub(crate) fn give_up(&mut self, news: &mut VecDeque<News>) {
         if !self.is_up() && !self.terminated {
-            self.terminated = true;
-            self.term = false;
-            self.outbox.clear();
+            self.abandon();
             news.push_back(News::Expired);
         }
     }
 
-    /// The crate adopts another session, from a server that cannot restore this one.
+    /// The driver gives the session up, with all that runs on it.
+    pub(crate) fn abandon(&mut self) {
+        self.terminated = true;
+        self.term = None;
+        self.connection = None;
+        self.outbox.clear();
+        self.written.clear();
+    }
+
+    /// The crate adopts another session, from a server that cannot restore this one, and the driver learns it at once.
     pub(crate) fn replace(&mut self, news: &mut VecDeque<News>) {
         if !self.is_up() && !self.terminated {
             self.replaced = true;
             self.give_up(news);
         }
+    }
+
+    /// The crate adopts another session, from a server that cannot restore this one, and says only that it is connected
+    /// again. What it kept of the last one, it goes on with: requests, watches, and the driver's belief.
+    pub(crate) fn adopt(&mut self, server: &mut Server, lag: Zxid, news: &mut VecDeque<News>) {
+        if !self.is_up() && !self.terminated {
+            self.replaced = true;
+            self.serving = server.begin_session();
+            self.connection = Some(self.connect(server, (server.now - lag).max(self.seen)));
+            news.push_back(News::Connected);
+        }
+    }
+
+    /// The client's process dies. What it has written may still be carried out.
+    pub(crate) fn kill(&mut self) {
+        self.cut(&mut VecDeque::new());
+        self.abandon();
     }
 }
 

@@ -26,6 +26,12 @@ pub(crate) enum Step {
     Flush(usize, usize),
     /// The server takes a request.
     Serve(usize),
+    /// The server answers that it is too busy for a request.
+    Throttle(usize),
+    /// The pause after which answers are taken in that were put off is over.
+    EndPause(usize),
+    /// An event that a watch should have reported does not come.
+    Miss(usize),
     /// The client's server catches up by one transaction.
     Advance(usize),
     /// The crate reads a message.
@@ -53,14 +59,22 @@ pub(crate) enum Step {
     GiveUp(usize),
     /// The client connects to a server that cannot restore its session, and finds itself in another one.
     Replace(usize),
-    /// The server ends the sessions of a client that were replaced.
+    /// The client connects to a server that cannot restore its session, adopts another one, and does not notice. The
+    /// server is this many transactions behind.
+    Adopt(usize, Zxid),
+    /// The client's process dies, and another one begins.
+    Kill(usize),
+    /// The server ends the sessions of a client that were replaced, or whose process has died.
     Bury(usize),
     Establish(usize),
     Enter(usize, Kind),
     Look(usize),
     Exit(usize),
     Downgrade(usize),
+    /// The process of a foreign contender dies.
     Crash(usize),
+    /// The ensemble ends the session of a foreign contender whose process has died.
+    Inter(usize),
     /// An operator deletes a node.
     Delete(usize),
     /// An operator changes a node's data.

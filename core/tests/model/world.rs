@@ -67,6 +67,12 @@ impl World {
                 let client = client % self.clients.len();
                 self.clients[client].on_session(|session, _| session.serve(server));
             }
+            Step::Throttle(client) => self.client(client).on_session(|session, _| session.throttle()),
+            Step::EndPause(client) => self.client(client).end_pause(),
+            Step::Miss(client) => {
+                server.event_was_missed = true;
+                self.client(client).on_session(|session, _| session.miss_event());
+            }
             Step::Advance(client) => {
                 let client = client % self.clients.len();
                 self.clients[client].on_session(|session, _| session.advance(server));
@@ -86,13 +92,13 @@ impl World {
                 self.check_watches(client)?;
             }
             Step::Cut(client) => self.client(client).on_session(Session::cut),
-            Step::Depose(client) => {
-                server.leader_was_deposed = true;
-                self.client(client).on_session(|session, _| session.depose());
-            }
+            Step::Depose(client) => self.client(client).on_session(|session, _| session.depose()),
             Step::ServeGhost(client) => {
                 let client = client % self.clients.len();
-                self.clients[client].on_session(|session, _| session.serve_ghost(server));
+                match &mut self.clients[client].remains {
+                    Some(remains) => remains.serve_ghost(server),
+                    None => self.clients[client].on_session(|session, _| session.serve_ghost(server)),
+                }
             }
             Step::Reconnect(client, lag) => {
                 let client = client % self.clients.len();
@@ -112,8 +118,14 @@ impl World {
             }
             Step::GiveUp(client) => self.client(client).on_session(Session::give_up),
             Step::Replace(client) => self.client(client).on_session(Session::replace),
+            Step::Adopt(client, lag) => {
+                let client = client % self.clients.len();
+                self.clients[client].on_session(|session, news| session.adopt(server, lag, news));
+            }
+            Step::Kill(client) => self.client(client).kill(),
             Step::Bury(client) => {
                 let client = client % self.clients.len();
+                self.clients[client].remains = None;
                 for session in std::mem::take(&mut self.clients[client].forsaken) {
                     server.expire(session);
                 }
@@ -145,6 +157,11 @@ impl World {
             Step::Crash(foreign) => {
                 if let Some(foreign) = self.foreign.get_mut(foreign) {
                     foreign.crash(server);
+                }
+            }
+            Step::Inter(foreign) => {
+                if let Some(foreign) = self.foreign.get_mut(foreign) {
+                    foreign.bury(server);
                 }
             }
             Step::Delete(which) => {
@@ -228,10 +245,15 @@ impl World {
                 self.step(Step::Drive(client, usize::MAX))?;
                 self.step(Step::Establish(client))?;
                 self.step(Step::Bury(client))?;
+                self.step(Step::EndPause(client))?;
+                if self.server.event_was_missed {
+                    self.step(Step::LookAgain(client))?;
+                }
                 self.step(Step::Pump(client))?;
                 self.step(Step::Release(client, 0))?;
             }
             for foreign in 0..self.foreign.len() {
+                self.step(Step::Inter(foreign))?;
                 self.step(Step::Look(foreign))?;
                 if self.foreign[foreign].held().is_some() {
                     self.step(Step::Exit(foreign))?;
@@ -264,10 +286,7 @@ impl World {
     }
 
     fn is_at_rest(&self) -> bool {
-        let rests = |client: &Client| {
-            let quiet = |session: &Session| session.is_up() && session.is_quiet(&self.server);
-            client.has_settled() && client.holds.is_empty() && client.session.as_ref().is_some_and(quiet)
-        };
+        let rests = |client: &Client| client.holds.is_empty() && client.is_quiet(&self.server);
         self.clients.iter().all(rests) && self.foreign.iter().all(|foreign| foreign.is_at_rest(&self.server))
     }
 }

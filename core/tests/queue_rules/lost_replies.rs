@@ -89,8 +89,8 @@ fn rule_08_a_place_found_late_before_a_holder_waits_for_it() {
     assert_eq!(grants(&desk.tell([release(&b)])), [A]);
 }
 
-/// A deposed leader answers a sync, and its listing lacks a node that the majority has. The second create decides: the
-/// listing behind it shows the first node, which is no one's and blocks no one here.
+/// A deposed leader answers a sync, and its listing lacks a node that the majority has. The listing behind the second
+/// create shows the first node: the contender goes back to where it stood, and nobody has overtaken it.
 #[test]
 fn rule_08_a_stale_sync_is_put_right_by_the_create_that_follows_it() {
     let mut desk = Desk::new(1);
@@ -99,8 +99,29 @@ fn rule_08_a_stale_sync_is_put_right_by_the_create_that_follows_it() {
     assert_eq!(create(&again).1, name, "the same uuid");
     let (first, second) = (format!("{name}0000000003"), format!("{name}0000000007"));
     let actions = desk.tell([created(create(&again).0, &second), listed(list(&again).0, [&first, &second])]);
-    assert_eq!(deleted(&actions), [first]);
-    assert!(matches!(grants(&actions)[..], [A]), "its own orphan blocks no one: {actions:?}");
+    assert_eq!((deleted(&actions), grants(&actions)), (vec![second], vec![]));
+    let (ticket, node) = verify(&actions);
+    assert_eq!(node, first);
+    let look = desk.tell([Event::Verified(ticket, Outcome::Done(Some(3)))]);
+    let actions = desk.tell([listed(list(&look).0, [&first])]);
+    assert!(matches!(&actions[..], [Action::Grant(A, _, 3)]), "{actions:?}");
+}
+
+/// The same, and another contender of ours was found in its place first: it waits for the one before it.
+#[test]
+fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
+    let mut desk = Desk::new(1);
+    let (look, name) = lost_reply(&mut desk, A);
+    let joined = desk.tell([waits(B)]);
+    let again = desk.tell([listed(look, &[])]);
+    assert_eq!(create(&again).1, name);
+    let (first, other) = (format!("{name}0000000003"), format!("{}0000000004", create(&joined).1));
+    // The listing is answered before the create, whose reply is lost and was put off.
+    let actions = desk.tell([created(create(&joined).0, &other), listed(list(&again).0, [&first, &other])]);
+    assert_eq!((deleted(&actions), grants(&actions)), (vec![], vec![]));
+    let look = desk.tell([Event::Created(create(&again).0, Outcome::Lost)]);
+    let actions = desk.tell([listed(list(&look).0, [&first, &other])]);
+    assert_eq!((verify(&actions).1, grants(&actions)), (first, vec![]));
 }
 
 /// The same, and the deposed leader cannot commit the second create either.

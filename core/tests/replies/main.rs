@@ -1,8 +1,11 @@
 //! What the engine makes of answers that a server gives only in bad moments. A server in memory gives them at will; what
 //! real ones do is tested in `tests/scenarios`.
 
+mod lies;
 mod names;
+mod panics;
 mod server;
+mod storms;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;

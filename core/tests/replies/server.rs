@@ -2,11 +2,14 @@
 //! what it likes. It keeps its sessions for ever unless it is told to end them, and fires no watches.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Result, Write};
+use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// The size of the largest request. A server closes the connection that brings a larger one.
+const LARGEST: usize = 0xf_ffff;
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +23,14 @@ pub(crate) enum Op {
     Ping,
     Multi,
     Ephemerals,
+    Sasl,
     Close,
     Other,
 }
 
 /// The error codes that tests answer with.
 pub(crate) mod code {
+    pub(crate) const NOT_TRIED: i32 = -2;
     pub(crate) const NO_NODE: i32 = -101;
     pub(crate) const NO_AUTH: i32 = -102;
     pub(crate) const NODE_EXISTS: i32 = -110;
@@ -41,8 +46,17 @@ pub(crate) enum Answer {
     Truth,
     /// As ZooKeeper would, this much later. What the client sends next waits too.
     Late(Duration),
-    /// Not at all, and nothing is carried out.
+    /// Not until all is to be answered truthfully again, and neither is what the client sends behind it on the same
+    /// connection, except pings: a session's replies keep the order of its requests.
     Silence,
+    /// With a body of just this number.
+    Number(i32),
+    /// With a body of so many zeros.
+    Zeros(usize),
+    /// With a list of so many names.
+    Names(usize),
+    /// With this token of a login.
+    Token(Option<&'static str>),
     /// With an error, and nothing is carried out.
     Error(i32),
     /// With an error, although it is carried out.
@@ -51,6 +65,12 @@ pub(crate) enum Answer {
     FirstFailed(i32),
     /// With a transaction whose second operation failed like this, although it is carried out.
     DoneButSecondFailed(i32),
+    /// As ZooKeeper would, but for another session.
+    Foreign,
+    /// With success, and an empty list.
+    Nothing,
+    /// By closing the connection. Nothing is carried out.
+    Close,
 }
 
 /// A request that came.
@@ -79,6 +99,8 @@ struct Inner {
     begun: i64,
     timeout: i32,
     connections: Vec<TcpStream>,
+    /// When clients asked for a session.
+    greetings: Vec<Instant>,
     requests: Vec<Request>,
     /// At which of its addresses it is now.
     address: Option<IpAddr>,
@@ -169,6 +191,11 @@ impl Server {
         self.shared.lock().requests.clone()
     }
 
+    /// When clients asked for a session, each on a new connection.
+    pub(crate) fn greetings(&self) -> Vec<Instant> {
+        self.shared.lock().greetings.clone()
+    }
+
     /// Waits until a request comes that was not among the first `known`.
     pub(crate) fn await_request(&self, known: usize, wanted: impl Fn(&Request) -> bool) -> Request {
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -215,6 +242,14 @@ impl Reader<'_> {
     fn text(&mut self) -> String {
         String::from_utf8_lossy(&self.buffer()).into_owned()
     }
+
+    fn skip_acl(&mut self) {
+        for _ in 0..self.int() {
+            self.take::<4>();
+            self.buffer();
+            self.buffer();
+        }
+    }
 }
 
 #[derive(Default)]
@@ -258,7 +293,12 @@ impl Writer {
 fn read_frame(stream: &mut TcpStream) -> Result<Vec<u8>> {
     let mut size = [0; 4];
     stream.read_exact(&mut size)?;
-    let mut frame = vec![0; u32::from_be_bytes(size) as usize];
+    let size = u32::from_be_bytes(size) as usize;
+    if size > LARGEST {
+        stream.shutdown(Shutdown::Both)?;
+        return Err(ErrorKind::InvalidData.into());
+    }
+    let mut frame = vec![0; size];
     stream.read_exact(&mut frame)?;
     Ok(frame)
 }
@@ -271,36 +311,34 @@ fn write_frame(stream: &mut TcpStream, frame: &[u8]) -> Result<()> {
 fn serve(shared: &Shared, mut stream: TcpStream) -> Result<()> {
     stream.set_nodelay(true)?;
     let Some(session) = greet(shared, &mut stream)? else { return Ok(()) };
+    let mut unanswered: Vec<Vec<u8>> = Vec::new();
     loop {
         let frame = read_frame(&mut stream)?;
-        let mut reader = Reader(&frame);
-        let (xid, op) = (reader.int(), op(reader.int()));
+        let op = op(Reader(&frame[4..]).int());
         let request = Request { at: Instant::now(), op, session };
         let mut inner = shared.lock();
-        let answer = inner.rule.as_mut().map_or(Answer::Truth, |rule| rule(&request));
+        let answer = inner.rule.as_mut().map(|rule| rule(&request));
         inner.requests.push(request);
         shared.news.notify_all();
+        if answer.is_none() {
+            for frame in unanswered.drain(..) {
+                write_frame(&mut stream, &inner.reply(session, &frame, Answer::Truth).0)?;
+            }
+        }
+        let answer = answer.unwrap_or(Answer::Truth);
+        if answer == Answer::Silence || !unanswered.is_empty() && op != Op::Ping {
+            unanswered.push(frame);
+            continue;
+        }
         if let Answer::Late(time) = answer {
             drop(inner);
             thread::sleep(time);
             inner = shared.lock();
         }
-        let (error, body) = match answer {
-            Answer::Silence => continue,
-            Answer::Error(error) => (error, Writer::default()),
-            Answer::FirstFailed(error) => (0, failed(&[error])),
-            Answer::DoneBut(error) => {
-                inner.carry_out(op, session, &mut reader);
-                (error, Writer::default())
-            }
-            Answer::DoneButSecondFailed(error) => {
-                inner.carry_out(op, session, &mut reader);
-                (0, failed(&[0, error]))
-            }
-            Answer::Truth | Answer::Late(_) => inner.carry_out(op, session, &mut reader),
-        };
-        let mut reply = Writer::default();
-        reply.int(xid).long(inner.zxid).int(error).0.extend(body.0);
+        if answer == Answer::Close {
+            return stream.shutdown(Shutdown::Both);
+        }
+        let reply = inner.reply(session, &frame, answer);
         drop(inner);
         write_frame(&mut stream, &reply.0)?;
         if op == Op::Close {
@@ -331,6 +369,7 @@ fn greet(shared: &Shared, stream: &mut TcpStream) -> Result<Option<i64>> {
     let timeout = if session == 0 { 0 } else { inner.timeout };
     reply.int(0).int(timeout).long(session).buffer(&[7; 16]).flag(false);
     inner.connections.push(stream.try_clone()?);
+    inner.greetings.push(Instant::now());
     drop(inner);
     write_frame(stream, &reply.0)?;
     Ok((session != 0).then_some(session))
@@ -346,16 +385,43 @@ fn op(number: i32) -> Op {
         9 => Op::Sync,
         11 => Op::Ping,
         14 => Op::Multi,
+        102 => Op::Sasl,
         103 => Op::Ephemerals,
         -11 => Op::Close,
         _ => Op::Other,
     }
 }
 
-/// The results of a transaction that failed.
-fn failed(errors: &[i32]) -> Writer {
+fn empty() -> Writer {
     let mut body = Writer::default();
-    for error in errors {
+    body.int(0);
+    body
+}
+
+/// How many operations a transaction has.
+fn operations(reader: &mut Reader<'_>) -> usize {
+    let mut count = 0;
+    loop {
+        let (op, done, _) = (reader.int(), reader.flag(), reader.int());
+        if done {
+            return count;
+        }
+        count += 1;
+        reader.text();
+        if op != 2 && op != 13 {
+            reader.buffer();
+        }
+        if matches!(op, 1 | 15 | 19) {
+            reader.skip_acl();
+        }
+        reader.int();
+    }
+}
+
+/// The results of a transaction of so many operations that failed. Those behind the last error were not tried.
+fn failed(errors: &[i32], count: usize) -> Writer {
+    let mut body = Writer::default();
+    for error in errors.iter().chain(std::iter::repeat(&code::NOT_TRIED)).take(count) {
         body.int(-1).flag(false).int(*error).int(*error);
     }
     body.int(-1).flag(true).int(-1);
@@ -363,6 +429,44 @@ fn failed(errors: &[i32]) -> Writer {
 }
 
 impl Inner {
+    fn reply(&mut self, session: i64, frame: &[u8], answer: Answer) -> Writer {
+        let mut reader = Reader(frame);
+        let (xid, op) = (reader.int(), op(reader.int()));
+        let (error, body) = match answer {
+            Answer::Error(error) => (error, Writer::default()),
+            Answer::Number(number) => (0, std::mem::take(Writer::default().int(number))),
+            Answer::Zeros(count) => (0, Writer(vec![0; count])),
+            Answer::Names(count) => {
+                let mut body = Writer::default();
+                body.texts(&vec!["x"; count]);
+                (0, body)
+            }
+            Answer::Token(token) => {
+                let mut body = Writer::default();
+                match token {
+                    Some(token) => body.buffer(token.as_bytes()),
+                    None => body.int(-1),
+                };
+                (0, body)
+            }
+            Answer::FirstFailed(error) => (0, failed(&[error], operations(&mut reader))),
+            Answer::DoneBut(error) => {
+                self.carry_out(op, session, &mut reader);
+                (error, Writer::default())
+            }
+            Answer::DoneButSecondFailed(error) => {
+                self.carry_out(op, session, &mut reader);
+                (0, failed(&[0, error], 2))
+            }
+            Answer::Foreign => self.carry_out(op, -1, &mut reader),
+            Answer::Nothing => (0, empty()),
+            _ => self.carry_out(op, session, &mut reader),
+        };
+        let mut reply = Writer::default();
+        reply.int(xid).long(self.zxid).int(error).0.extend(body.0);
+        reply
+    }
+
     fn carry_out(&mut self, op: Op, session: i64, reader: &mut Reader<'_>) -> (i32, Writer) {
         let mut body = Writer::default();
         let error = match op {
@@ -410,18 +514,14 @@ impl Inner {
                 self.nodes.retain(|_, node| node.owner != session);
                 0
             }
-            Op::Ping | Op::Other => 0,
+            Op::Ping | Op::Sasl | Op::Other => 0,
         };
         (error, body)
     }
 
     fn create(&mut self, session: i64, reader: &mut Reader<'_>, body: &mut Writer) -> i32 {
-        let (path, data, acls) = (reader.text(), reader.buffer(), reader.int());
-        for _ in 0..acls {
-            reader.take::<4>();
-            reader.buffer();
-            reader.buffer();
-        }
+        let (path, data) = (reader.text(), reader.buffer());
+        reader.skip_acl();
         let flags = reader.int();
         let sequential = (flags == 2 || flags == 3).then(|| {
             self.sequence += 1;
@@ -444,6 +544,7 @@ impl Inner {
 
     /// A transaction of checks, and of a create behind them.
     fn multi(&mut self, session: i64, reader: &mut Reader<'_>) -> Writer {
+        let count = operations(&mut Reader(reader.0));
         let (mut body, mut errors) = (Writer::default(), Vec::new());
         loop {
             let (op, done, _) = (reader.int(), reader.flag(), reader.int());
@@ -461,13 +562,13 @@ impl Inner {
                     body.int(15).flag(false).int(0);
                     self.create(session, reader, &mut body)
                 }
-                _ => return failed(&errors),
+                _ => return failed(&errors, count),
             };
             errors.push(error);
         }
         self.zxid += 1;
         if errors.iter().any(|error| *error != 0) {
-            return failed(&errors);
+            return failed(&errors, count);
         }
         body.int(-1).flag(true).int(-1);
         body

@@ -1,0 +1,116 @@
+//! What no honest server says: it costs a connection or a request, not the process.
+
+use super::server::{Answer, Op, Server};
+use super::{DIRECTORY, TIMEOUT, block_on, client, hold, mutex};
+use std::pin::pin;
+use std::time::Duration;
+use zklock::{Client, ClientOptions, ErrorKind, Mutex};
+
+/// The client crate makes room for as many names as a list announces: 51 GB for this one of 24 bytes.
+#[test]
+fn a_list_that_announces_more_than_it_has_ends_the_connection() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        client.ready().await.expect("a connection");
+        server.answer(|request| match request.op {
+            Op::GetChildren => Answer::Number(i32::MAX),
+            _ => Answer::Truth,
+        });
+        let mut waiting = pin!(hold(&client));
+        assert!(super::waits(waiting.as_mut(), Duration::from_millis(500)).await);
+        server.answer_truthfully();
+        waiting.await;
+    });
+}
+
+/// What an acquire fails with if listings are answered like this; the client goes on with another lock after it.
+fn listed(answer: Answer, max_frame: u32) -> String {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let options = ClientOptions::new(Some(&server.hosts)).expect("hosts");
+        let options = options.session_timeout(TIMEOUT).expect("a time-out");
+        let client = Client::new(options.max_frame(max_frame).expect("a limit"));
+        client.ready().await.expect("a connection");
+        let session = client.session_id();
+        server.answer(move |request| if request.op == Op::GetChildren { answer } else { Answer::Truth });
+        let lock = Mutex::new(&client, DIRECTORY).expect("a path");
+        let refused = lock.acquire().await.expect_err("a refusal");
+        assert_eq!(refused.kind(), ErrorKind::BadArgument);
+        assert_eq!(lock.locked().await.expect_err("a refusal").to_string(), refused.to_string());
+        server.answer_truthfully();
+        // Not even the connection was lost: nothing was asked twice.
+        let listings = server.requests().iter().filter(|request| request.op == Op::GetChildren).count();
+        assert_eq!(listings, 2);
+        let lease = hold(&client).await;
+        assert_eq!(lease.session_id(), session);
+        refused.to_string()
+    })
+}
+
+#[test]
+fn a_directory_that_is_too_large_to_list_cannot_be_locked_and_the_error_says_so() {
+    let why = listed(Answer::Zeros(1 << 20), 64 << 10);
+    assert!(why.contains(DIRECTORY) && why.contains("1025 KiB") && why.contains("64 KiB"), "{why}");
+    let why = listed(Answer::Names(300_000), 16 << 20);
+    assert!(why.contains(DIRECTORY) && why.contains("300000 names") && why.contains("65536 names"), "{why}");
+}
+
+#[test]
+fn a_frame_above_the_default_limit_is_not_kept() {
+    let why = listed(Answer::Zeros(20 << 20), 16 << 20);
+    assert!(why.contains("20481 KiB") && why.contains("16384 KiB"), "{why}");
+}
+
+#[test]
+fn how_a_write_ended_is_not_known_if_its_answer_is_too_large() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        client.ready().await.expect("a connection");
+        let mut lies = 1;
+        server.answer(move |request| match request.op {
+            Op::Create if lies > 0 => {
+                lies -= 1;
+                Answer::Zeros(1 << 20)
+            }
+            _ => Answer::Truth,
+        });
+        // It looks for its node, and creates another one.
+        hold(&client).await;
+        assert!(server.requests().iter().any(|request| request.op == Op::Sync));
+    });
+}
+
+/// What a login fails with if the server says this.
+fn challenged(token: Option<&'static str>) -> (ErrorKind, String) {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    server.answer(move |request| if request.op == Op::Sasl { Answer::Token(token) } else { Answer::Truth });
+    block_on(async {
+        let options = ClientOptions::new(Some(&server.hosts)).expect("hosts");
+        let options = options.connect_timeout(Duration::from_secs(1)).expect("a time-out");
+        let client = Client::new(options.sasl("user", "password").expect("a login"));
+        let refused = client.ready().await.expect_err("a refusal");
+        // The thread on which all clients live is well.
+        server.answer_truthfully();
+        let other = ClientOptions::new(Some(&server.hosts)).expect("hosts");
+        mutex(&Client::new(other)).acquire().await.expect("the lock");
+        (refused.kind(), refused.to_string())
+    })
+}
+
+/// The client crate's parser loops for ever on the first and panics on the second.
+#[test]
+fn a_challenge_that_no_server_sends_is_refused() {
+    for lie in [r#"realm="\x\y",nonce="n",charset=utf-8,algorithm=md5-sess"#, r#"realm="\é""#] {
+        let (kind, why) = challenged(Some(lie));
+        assert_eq!(kind, ErrorKind::ConnectionFailed);
+        assert!(why.contains("SASL"), "{why}");
+    }
+}
+
+#[test]
+fn a_server_that_skips_a_login_is_not_used() {
+    let (kind, _) = challenged(None);
+    assert_eq!(kind, ErrorKind::AuthFailed);
+}

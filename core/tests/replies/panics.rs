@@ -1,0 +1,107 @@
+//! A panic in a task of the client crate ends a session, not the client. The crate reports what it does to `tracing`; a
+//! subscriber that panics makes its tasks panic wherever a test wants them to.
+
+use std::fmt::{self, Write};
+use std::sync::{Mutex, Once, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+use zklock::{LossReason, Mutex as Lock, Owner, Patience};
+
+use crate::server::Server;
+use crate::{DIRECTORY, TIMEOUT, block_on, client, hold};
+
+/// Reports that contain one of these make the reporter panic, each once.
+static TRAPS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Panics when the client crate reports something that contains this text, once. Other tests run at the same time: the
+/// text is to be this test's own.
+fn panic_at(text: String) {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| tracing::subscriber::set_global_default(Traps).expect("the only one"));
+    TRAPS.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+}
+
+/// Whether there was no such report yet.
+fn is_armed(text: &str) -> bool {
+    TRAPS.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|trap| trap == text)
+}
+
+struct Traps;
+
+impl Subscriber for Traps {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("zookeeper_client")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text::default();
+        event.record(&mut text);
+        let mut traps = TRAPS.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(trap) = traps.iter().position(|trap| text.0.contains(trap)) else { return };
+        traps.remove(trap);
+        drop(traps);
+        panic!("as planned, at {:?}", text.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[derive(Default)]
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, _: &Field, value: &dyn fmt::Debug) {
+        write!(self.0, "{value:?} ").ok();
+    }
+}
+
+#[test]
+fn a_panic_of_the_task_that_serves_a_session_ends_the_session_at_once() {
+    let directory = "/locks/served";
+    let server = Server::start(directory, TIMEOUT);
+    // The watch that a long hold gets on its own node.
+    panic_at(format!("sending request: (GetData, Watch {{ path: \"{directory}/"));
+    block_on(async {
+        let client = client(&server);
+        let began = Instant::now();
+        let lock = Lock::new(&client, directory).expect("a path");
+        let lease = lock.acquire_as(Owner::new(), Patience::Forever).await.expect("the lock");
+        assert_eq!(lease.lost().await, LossReason::SessionExpired);
+        let took = began.elapsed();
+        assert!(took < TIMEOUT / 3, "not noticed by a watchdog, after {took:?}");
+        // The server has not ended the session: its node would be in the way.
+        let again = lock.acquire_as(Owner::new(), Patience::For(TIMEOUT / 2)).await.expect("the lock");
+        assert_ne!(again.session_id(), lease.session_id());
+        let lost = tokio::time::timeout(TIMEOUT / 2, again.lost()).await;
+        assert!(lost.is_err(), "{lost:?}");
+    });
+}
+
+#[test]
+fn a_panic_of_the_search_for_a_session_is_one_attempt_that_failed() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    let port = format!(":{}", server.port);
+    panic_at(port.clone());
+    panic_at(port.clone());
+    block_on(async {
+        let client = client(&server);
+        let began = Instant::now();
+        drop(hold(&client).await);
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    });
+    assert!(!is_armed(&port));
+}
