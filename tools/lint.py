@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import api
+import notices
 from circles import circles
 from documented import problems as undocumented
 from references import problems
@@ -20,7 +21,7 @@ from references import problems
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
-SHIMS = ["async-io", "async-net"]
+SHIMS = ["async-io", "async-net", "zklock-transport"]
 SMOL = {"smol", "async-executor", "async-global-executor", "async-std", "polling", "blocking"}
 PYTHON_SOURCES = ["tests", "tools", "bindings-python", "examples"]
 TARGETS = ["--workspace", "--lib", "--bins", "--tests"]
@@ -52,7 +53,7 @@ def tool(name: str, *arguments: str, cwd: str = ".") -> Callable[[], str | None]
 
 
 def shims() -> str | None:
-    """The two shims must replace their namesakes; a lock file older than the patch ignores it silently."""
+    """The stand-ins must replace their namesakes; a lock file older than the patch ignores it silently."""
     listing = ["cargo", "metadata", "--locked", "--format-version=1"]
     metadata = json.loads(subprocess.run(listing, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
     sources = {package["name"]: package["source"] for package in metadata["packages"]}
@@ -117,6 +118,8 @@ QUICK = [
     Check("markdown", command(sys.executable, "tools/markdown_width.py")),
     Check("clippy", command("cargo", "clippy", "--locked", *TARGETS, "--quiet", "--", "-D", "warnings")),
     Check("shims", shims),
+    Check("notices", notices.problem),
+    Check("licences, bans, sources", tool("cargo-deny", "--locked", "check", "licenses", "bans", "sources")),
     Check("mypy: tests", tool("mypy", "--strict", ".", cwd="tests")),
     Check("mypy: tools", tool("mypy", "--strict", "tools")),
     Check("mypy: zklock", tool("mypy", "--strict", "-p", "zklock", cwd="bindings-python")),

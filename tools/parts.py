@@ -97,7 +97,7 @@ class Part:
 
 
 WORKSPACE = ("Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo")
-CORE = ("core/Cargo.toml", "core/src", "core/shims")
+CORE = ("core/Cargo.toml", "core/src", "core/shims", "core/transport")
 PACKAGE = ROOT / "bindings-node"
 
 PARTS = {

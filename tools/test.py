@@ -8,71 +8,21 @@ import signal
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from parts import PARTS
-
-ROOT = Path(__file__).resolve().parent.parent
-PYTHON = sys.executable
+from suites import PYTHON, ROOT, Tally, node, pytest, run
 
 RUST_TEST_LIMIT = 300.0
 """Seconds for one Rust test: the property tests take longest."""
-
-SUITE_LIMIT = 15 * 60.0
-"""Seconds for one suite of another language; its runner ends single tests much earlier."""
-
 
 AT_A_TIME = 2
 """How many tests or suites run at the same time: bounds on time must hold on two processors."""
 
 STRAY_LIMIT = 5.0
 """Seconds within which processes must end after the suite that started them."""
-
-
-@dataclass
-class Tally:
-    """The result of a suite."""
-
-    passed: int = 0
-    failures: list[str] = field(default_factory=list)
-
-    def add(self, other: Tally) -> None:
-        self.passed += other.passed
-        self.failures += other.failures
-
-
-def run(
-    command: list[str],
-    *,
-    cwd: Path = ROOT,
-    limit: float,
-    quiet: bool = False,
-    env: dict[str, str] | None = None,
-) -> tuple[int, str]:
-    """Runs a command in its own process group; when the time is up the whole group is killed, loudly."""
-    output = subprocess.PIPE if quiet else None
-    process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        start_new_session=True,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, **(env or {})},
-    )
-    try:
-        text, _ = process.communicate(timeout=limit)
-        return process.returncode, text or ""
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        text, _ = process.communicate()
-        print(f"KILLED after {limit:.0f} s: {' '.join(command)}", flush=True)
-        return 124, (text or "") + f"\nkilled after {limit:.0f} s"
 
 
 def rust_binaries() -> Iterator[str]:
@@ -126,46 +76,6 @@ def rust() -> Tally:
     return tally
 
 
-def junit(report: Path, code: int, suite: str) -> Tally:
-    """Reads a report; a suite that failed without a failed test counts as one failure."""
-    tally = Tally()
-    if report.exists():
-        for case in ET.parse(report).iter("testcase"):
-            name = f"{case.get('classname', '')}::{case.get('name', '')}"
-            if case.find("failure") is not None or case.find("error") is not None:
-                tally.failures.append(name)
-            elif case.find("skipped") is None:
-                tally.passed += 1
-    if code != 0 and not tally.failures:
-        tally.failures.append(f"{suite} (exit status {code})")
-    if code == 0 and tally.passed == 0:
-        tally.failures.append(f"{suite} ran no test")
-    return tally
-
-
-def pytest(directory: str, *options: str, cwd: str, quiet: bool = True) -> Tally:
-    """One directory of Python tests."""
-    with TemporaryDirectory() as scratch:
-        report = Path(scratch, "report.xml")
-        command = [PYTHON, "-m", "pytest", directory, *options, "-q", f"--junitxml={report}"]
-        code, text = run(command, cwd=ROOT / cwd, limit=SUITE_LIMIT, quiet=quiet)
-        print(text, end="", flush=True)
-        return junit(report, code, directory)
-
-
-def node() -> Tally:
-    """The Node binding's own tests."""
-    with TemporaryDirectory() as scratch:
-        report = Path(scratch, "report.xml")
-        reporters = ["--test-reporter=junit", f"--test-reporter-destination={report}"]
-        reporters += ["--test-reporter=spec", "--test-reporter-destination=stdout"]
-        command = ["npm", "test", "--silent", "--", *reporters]
-        env = {"ZKLOCK_PYTHON": PYTHON}
-        code, text = run(command, cwd=ROOT / "bindings-node", limit=SUITE_LIMIT, quiet=True, env=env)
-        print(text, end="", flush=True)
-        return junit(report, code, "node")
-
-
 def coverage() -> Tally:
     """Every scenario has a test in every language."""
     code, text = run([PYTHON, "check_coverage.py"], cwd=ROOT / "tests", limit=120, quiet=True)
@@ -205,9 +115,13 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "python": lambda: pytest("tests", cwd="bindings-python"),
     "coverage": coverage,
     "node": node,
-    # What a file sets up for all of its tests is set up once.
+    # What a file sets up for all its tests is set up once. The files stay in their order: xdist would begin
+    # with those that have the most tests, and end with one that has few and takes long, on one processor.
     "scenarios": lambda: pytest(
-        "scenarios", "-n", f"{AT_A_TIME}", "--dist", "loadfile", cwd="tests", quiet=False
+        "scenarios",
+        *("-n", f"{AT_A_TIME}", "--dist", "loadfile", "--no-loadscope-reorder"),
+        cwd="tests",
+        quiet=False,
     ),
 }
 

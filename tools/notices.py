@@ -1,0 +1,144 @@
+"""The licences of what is linked into the wheel and the npm package, in one file that both contain.
+
+`make notices` writes it; `make lint` fails when it is out of date. It holds what `cargo metadata` says
+of the crates in the lock file, and the texts that they bring. Crates that only run while we build
+(procedural macros, build scripts) are not distributed, and not in it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTICES = ROOT / "THIRD-PARTY-NOTICES.txt"
+
+# What is published in binary form, and for which systems.
+PUBLISHED = ("zklock-python", "zklock-node")
+TARGETS = ("x86_64-unknown-linux-gnu", "aarch64-apple-darwin")
+
+TEXTS = re.compile(r"(?i)^(licen[cs]e|copying|notice|unlicense)")
+# Belongs to what a crate has from others, whatever licence is chosen.
+ALWAYS = re.compile(r"(?i)^notice|third-party")
+
+HEAD = """\
+The zklock packages for Python and Node contain compiled code of the following projects, and of the
+standard library of Rust (https://github.com/rust-lang/rust, MIT OR Apache-2.0). Where a project offers a
+choice, we take the Apache License 2.0. This file is generated: `make notices`.
+"""
+
+MIT = """\
+{who}
+
+Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
+associated documentation files (the "Software"), to deal in the Software without restriction, including
+without limitation the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
+copies of the Software, and to permit persons to whom the Software is furnished to do so, subject to the
+following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or substantial
+portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT
+LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO
+EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER
+IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR
+THE USE OR OTHER DEALINGS IN THE SOFTWARE."""
+
+Package = dict[str, Any]
+
+
+class NoTextError(Exception):
+    """A crate does not say what its licence is, in words or by a name that we know."""
+
+
+def linked(metadata: Package) -> dict[str, Package]:
+    """The packages of others whose code ends up in what is published, by id."""
+    packages = {package["id"]: package for package in metadata["packages"]}
+    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
+    pending = [key for key, package in packages.items() if package["name"] in PUBLISHED]
+    seen: set[str] = set()
+    while pending:
+        key = pending.pop()
+        if key in seen or any("proc-macro" in target["kind"] for target in packages[key]["targets"]):
+            continue
+        seen.add(key)
+        for dependency in nodes[key]["deps"]:
+            if any(kind["kind"] is None for kind in dependency["dep_kinds"]):
+                pending.append(dependency["pkg"])
+    return {key: packages[key] for key in seen if packages[key]["source"] is not None}
+
+
+def choices(expression: str) -> list[str]:
+    """The licences of which one can be chosen; one for an expression of another form."""
+    alternatives = re.split(r"\s+OR\s+|\s*/\s*", expression)
+    return [expression] if any(" AND " in one for one in alternatives) else alternatives
+
+
+def texts(package: Package) -> list[str]:
+    """The texts that a package has to come with."""
+    folder = Path(package["manifest_path"]).parent
+    files = sorted(path for path in folder.iterdir() if path.is_file() and TEXTS.match(path.name))
+    if "Apache-2.0" in choices(package["license"]):
+        kept = [path for path in files if ALWAYS.search(path.name)]
+        return [apache(), *(path.read_text(errors="replace") for path in kept)]
+    found = [path.read_text(errors="replace") for path in files]
+    if not found and package["license"] == "MIT":
+        # A few crates name the licence only; its text is always the same.
+        found = [MIT.format(who=f"Copyright (c) {', '.join(package['authors']) or package['repository']}")]
+    if not found:
+        raise NoTextError(f"{package['name']} {package['version']} ({package['license']}) brings no text")
+    return found
+
+
+def apache() -> str:
+    """The licence that is ours too."""
+    return (ROOT / "LICENSE").read_text()
+
+
+def notices() -> str:
+    """The file's content."""
+    packages: dict[str, Package] = {}
+    for target in TARGETS:
+        command = ["cargo", "metadata", "--locked", "--format-version=1", f"--filter-platform={target}"]
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
+        packages |= linked(json.loads(done.stdout))
+    bearers: dict[str, list[str]] = defaultdict(list)
+    for package in sorted(packages.values(), key=lambda one: (one["name"], one["version"])):
+        name = f"{package['name']} {package['version']} ({package['license']}) {package['repository'] or ''}"
+        for text in texts(package):
+            bearers["\n".join(line.rstrip() for line in text.strip().splitlines())].append(name.rstrip())
+    parts = [HEAD]
+    for text, names in sorted(bearers.items(), key=lambda item: (-len(item[1]), item[1])):
+        parts.append("\n".join([*names, "", text, ""]))
+    return f"\n{'-' * 100}\n\n".join(parts)
+
+
+def problem() -> str | None:
+    """What is wrong with the committed file."""
+    try:
+        wanted = notices()
+    except NoTextError as error:
+        return str(error)
+    if not NOTICES.exists() or NOTICES.read_text() != wanted:
+        return f"{NOTICES.name} is out of date: run `make notices`, and look at the difference"
+    return None
+
+
+def main() -> int:
+    """Write the file."""
+    try:
+        NOTICES.write_text(notices())
+    except NoTextError as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

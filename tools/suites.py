@@ -1,0 +1,128 @@
+"""Runs one suite of another language within a time limit, and sums up how its tests ended, killed or not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = sys.executable
+PLUGINS = ROOT / "tools" / "plugins"
+
+SUITE_LIMIT = 20 * 60.0
+"""Seconds for one suite; its runner ends single tests much earlier."""
+
+KILLED = 124
+"""The exit status of what took too long, as with timeout(1)."""
+
+
+@dataclass
+class Tally:
+    """The result of a suite."""
+
+    passed: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        self.passed += other.passed
+        self.failures += other.failures
+
+
+def run(
+    command: list[str],
+    *,
+    cwd: Path = ROOT,
+    limit: float,
+    quiet: bool = False,
+    env: dict[str, str] | None = None,
+) -> tuple[int, str]:
+    """Runs a command in its own process group; when the time is up the whole group is killed, loudly."""
+    output = subprocess.PIPE if quiet else None
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        start_new_session=True,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **(env or {})},
+    )
+    try:
+        text, _ = process.communicate(timeout=limit)
+        return process.returncode, text or ""
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        text, _ = process.communicate()
+        print(f"KILLED after {limit:.0f} s: {' '.join(command)}", flush=True)
+        return KILLED, (text or "") + f"\nkilled after {limit:.0f} s\n"
+
+
+def recorded(record: Path, code: int, suite: str) -> Tally:
+    """Sums up what a suite wrote down. One that failed without a failed test counts as one failure."""
+    outcomes: dict[str, str] = {}
+    # Tests that have not ended, and whether they began.
+    awaited: dict[str, bool] = {}
+    for line in record.read_text().splitlines() if record.exists() else ():
+        try:
+            entries: dict[str, str | list[str]] = json.loads(line)
+        except ValueError:
+            # The last line of one that was killed.
+            continue
+        for event, what in entries.items():
+            for test in [what] if isinstance(what, str) else what:
+                if event == "collected":
+                    awaited.setdefault(test, False)
+                elif event == "began":
+                    awaited[test] = True
+                elif event == "ended":
+                    awaited.pop(test, None)
+                # What sets a test up or clears up behind it can only make it worse.
+                elif outcomes.get(test) != "failed":
+                    outcomes[test] = event
+    tally = Tally(passed=sum(outcome == "passed" for outcome in outcomes.values()))
+    tally.failures += [test for test, outcome in outcomes.items() if outcome == "failed"]
+    if code == KILLED:
+        tally.failures += [
+            f"{test} (had not ended when {suite} was killed)" for test in awaited if awaited[test]
+        ]
+        if not_begun := [test for test in awaited if not awaited[test]]:
+            tally.failures.append(f"{len(not_begun)} tests that {suite} never began: {', '.join(not_begun)}")
+    if code != 0 and not tally.failures:
+        tally.failures.append(f"{suite} (exit status {code})")
+    if code == 0 and tally.passed == 0:
+        tally.failures.append(f"{suite} ran no test")
+    return tally
+
+
+def pytest(
+    directory: str, *options: str, cwd: str | Path, quiet: bool = True, limit: float = SUITE_LIMIT
+) -> Tally:
+    """One directory of Python tests."""
+    with TemporaryDirectory() as scratch:
+        record = Path(scratch, "record")
+        command = [PYTHON, "-m", "pytest", "-p", "recorded", f"--record={record}", "-q", directory, *options]
+        env = {"PYTHONPATH": os.pathsep.join(filter(None, [str(PLUGINS), os.environ.get("PYTHONPATH")]))}
+        code, text = run(command, cwd=ROOT / cwd, limit=limit, quiet=quiet, env=env)
+        print(text, end="", flush=True)
+        return recorded(record, code, directory)
+
+
+def node(
+    *command: str, suite: str = "node", cwd: str | Path = "bindings-node", limit: float = SUITE_LIMIT
+) -> Tally:
+    """What runs Node's tests with the options that it is given; the binding's own, if none is named."""
+    with TemporaryDirectory() as scratch:
+        record = Path(scratch, "record")
+        reporters = [f"--test-reporter={PLUGINS / 'recorded.mjs'}", f"--test-reporter-destination={record}"]
+        reporters += ["--test-reporter=spec", "--test-reporter-destination=stdout"]
+        runner = command or ("npm", "test", "--silent", "--")
+        env = {"ZKLOCK_PYTHON": PYTHON}
+        code, text = run([*runner, *reporters], cwd=ROOT / cwd, limit=limit, quiet=True, env=env)
+        print(text, end="", flush=True)
+        return recorded(record, code, suite)
