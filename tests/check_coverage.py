@@ -1,6 +1,7 @@
 """Compare the collected tests with the contract: every number on every surface, and no unknown number.
 
 The tests come from pytest's own collection, so that a skipped file or a misspelt name is noticed here.
+Each of them must assert something.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import subprocess
 import sys
 
 from harness import contract
+from harness.assertions import Sources
 from harness.paths import TESTS
 from harness.surfaces import SURFACES
 
@@ -58,7 +60,7 @@ def main() -> None:
     """Print what is wrong, and fail if anything is."""
     rows = contract.scenarios()
     tests = collected()
-    found = gaps(tests, rows)
+    found = gaps(tests, rows) + Sources(TESTS).silent()
     for line in found:
         print(line)
     if found:

@@ -29,6 +29,10 @@ class Unanswered(AssertionError):
     """No answer in time: in this suite a hang is a failure, and a loud one."""
 
 
+class Unsupported(AssertionError):
+    """The worker has no such command."""
+
+
 def now() -> int:
     """CLOCK_MONOTONIC in nanoseconds, as the workers stamp their lines."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
@@ -83,7 +87,7 @@ class Pending:
         if line["event"] == "error":
             raise WorkerError(line)
         if line["event"] == "unsupported":
-            raise AssertionError(f"{self.worker} does not support {self.command['cmd']}")
+            raise Unsupported(f"{self.worker} does not support {self.command['cmd']}")
         return line
 
     def expect(self, event: str, timeout: float = ANSWER) -> Line:

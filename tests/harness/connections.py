@@ -8,7 +8,7 @@ import selectors
 import socket
 import struct
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Literal
 
@@ -26,10 +26,15 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 class Switchboard:
     """What the connections of a proxy share. All of it belongs to the loop's thread."""
 
-    def __init__(self, upstream: str, delay: float) -> None:
+    def __init__(self, upstream: str, delay: float, *, opaque: bool = False) -> None:
         host, port = upstream.rsplit(":", 1)
         self.upstream = (host, int(port))
         self.delay = delay
+        # Whether what passes is encrypted: then there are pieces instead of frames, and nothing is counted.
+        self.opaque = opaque
+        # How many frames were held back in each direction, and how long the longest delay was, in seconds.
+        self.withheld: Counter[Direction] = Counter()
+        self.slowest = 0.0
         # Session passwords by session id: they let a test kill a session for real, as a second client would.
         self.passwords: dict[int, bytes] = {}
         # The connection that each session used last.
@@ -68,6 +73,8 @@ class Pipe:
 
     def push(self, frame: bytes) -> None:
         loop = self._proxy.loop
+        if self._direction in self._proxy.holding:
+            self._proxy.withheld[self._direction] += 1
         self._queue.append((loop.time() + self._proxy.delay, frame))
         self.pump()
 
@@ -86,6 +93,8 @@ class Pipe:
                 self._timer = loop.call_at(due, self.pump)
                 return
             self._queue.popleft()
+            if self._proxy.delay:
+                self._proxy.slowest = max(self._proxy.slowest, loop.time() - due + self._proxy.delay)
             self._deliver(frame)
 
     def clear(self) -> None:
@@ -116,6 +125,9 @@ class Connection:
         self._flight: Flight | None = None
 
     def client_data(self, data: bytes) -> None:
+        if self._proxy.opaque:
+            self._up.push(data)
+            return
         for frame in self._from_client.feed(data):
             if self._greeted:
                 self._count(wire.request(frame))
@@ -125,6 +137,9 @@ class Connection:
             self._up.push(frame)
 
     def server_data(self, data: bytes) -> None:
+        if self._proxy.opaque:
+            self._down.push(data)
+            return
         for frame in self._from_server.feed(data):
             if not self._answered:
                 self._answered = True
@@ -163,6 +178,9 @@ class Connection:
 
     def _to_client(self, frame: bytes) -> None:
         if self.client is None:
+            return
+        if self._proxy.opaque:
+            self.client.write(frame)
             return
         xid = wire.reply_xid(frame)
         if xid == wire.EVENT_XID:

@@ -135,6 +135,7 @@ def cancelled_idle(start: Start, name: str, hosts: str, path: str) -> Worker:
     asked = worker.acquire()
     asked.expect("acquired")
     worker.release()
+    # kazoo cancels by the lock object, Node by the signal that the acquire was given.
     worker.call("cancel", target=asked.id)
     return worker
 

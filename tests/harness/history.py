@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 SEQUENCED = re.compile(r"\d{10}$")
@@ -39,6 +39,7 @@ class Hold:
     asked: int | None = None
     # A semaphore's: this many may hold at the same time.
     permits: int | None = None
+    session: int | None = None
 
     @property
     def until(self) -> int:
@@ -90,6 +91,16 @@ def downgrades(ordered: Iterable[Hold]) -> dict[Hold, Hold]:
         if writer is not None and hold.granted < writer.until and hold.sequence == writer.sequence:
             found[hold] = writer
     return found
+
+
+def _continues(hold: Hold, writer: Hold) -> bool:
+    """Whether a reader's hold is the rest of a downgrade whose writer's half was lost before it was granted.
+
+    The reader's node stood in the writer's place from before the loss, so nobody else can have held.
+    """
+    same_owner = (hold.worker, hold.owner, hold.session) == (writer.worker, writer.owner, writer.session)
+    same_place = (hold.sequence, hold.token) == (writer.sequence, writer.token)
+    return hold.shared and not writer.shared and same_owner and same_place
 
 
 def overlaps(holds: Iterable[Hold]) -> list[str]:
@@ -154,7 +165,11 @@ def _younger(hold: Hold, than: Hold) -> bool:
     return hold.token is not None and than.token is not None and hold.token > than.token
 
 
-def misordered(holds: Iterable[Hold], *, restarts: bool = False) -> list[str]:
+Restarts = bool | Collection[str]
+"""Whether sequence numbers may have restarted, or the paths on which they may have."""
+
+
+def misordered(holds: Iterable[Hold], *, restarts: Restarts = False) -> list[str]:
     """Every grant that overtook an earlier contender.
 
     A writer is never granted before an earlier contender, a reader never before an earlier writer. Readers
@@ -165,15 +180,17 @@ def misordered(holds: Iterable[Hold], *, restarts: bool = False) -> list[str]:
     """
     found = []
     for path, ordered in by_path(_locks(holds)).items():
+        restarted = restarts if isinstance(restarts, bool) else path in restarts
         downgraded = downgrades(ordered)
         readers, writers = _Foremost(), _Foremost()
         for hold in ordered:
             if hold.sequence is None or hold in downgraded:
                 continue
             for foremost in (writers,) if hold.shared else (writers, readers):
-                if first := foremost.overtook(hold, restarts=restarts):
+                first = foremost.overtook(hold, restarts=restarted)
+                if first is not None and not _continues(hold, first):
                     found.append(f"out of order on {path}: {first} before {hold}")
-            (readers if hold.shared else writers).note(hold, restarts=restarts)
+            (readers if hold.shared else writers).note(hold, restarts=restarted)
     return found
 
 
@@ -196,7 +213,7 @@ def shrinking_tokens(holds: Iterable[Hold]) -> list[str]:
                     found.append(f"token fell on {path}: {downgraded[hold]} before its downgrade {hold}")
                 continue
             for first in (writer,) if hold.shared else (writer, reader):
-                if first is not None and hold.token <= (first.token or 0):
+                if first is not None and hold.token <= (first.token or 0) and not _continues(hold, first):
                     found.append(f"token did not grow on {path}: {first} before {hold}")
             if not hold.shared:
                 writer = hold
@@ -222,7 +239,7 @@ def unanswered(holds: Iterable[Hold]) -> list[str]:
     return [f"never released on {hold.path}: {hold}" for hold in holds if hold.ended is None]
 
 
-def problems(holds: Iterable[Hold], *, restarts: bool = False, open_holds: bool = False) -> list[str]:
+def problems(holds: Iterable[Hold], *, restarts: Restarts = False, open_holds: bool = False) -> list[str]:
     """Everything that is wrong with a history of mutexes, read/write locks and semaphores."""
     holds = list(holds)
     found = overlaps(holds) + oversubscribed(holds) + misordered(holds, restarts=restarts)

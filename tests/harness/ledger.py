@@ -149,7 +149,9 @@ class Ledger:
 def _node(line: Line) -> dict[str, Any]:
     name = line.get("node")
     token = line.get("token")
+    session = line.get("session")
     return {
+        "session": None if session is None else int(session),
         "node": None if name is None else str(name).rsplit("/", 1)[-1],
         "token": None if token is None else int(token),
     }

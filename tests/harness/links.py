@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import struct
 import threading
+from collections import Counter
 from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -38,6 +39,8 @@ class Links:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="links", daemon=True)
         self._open: dict[Pair, asyncio.Event] = {}
+        # How many pieces each cut link has held back.
+        self._withheld: Counter[Pair] = Counter()
         # Where a server reaches this port of another.
         self._entrances: dict[tuple[int, int], int] = {}
         self._listeners: list[asyncio.Server] = []
@@ -68,6 +71,10 @@ class Links:
         """Cut one server off from others."""
         self._run(self._set([frozenset((server, other)) for other in others], is_open=False))
 
+    def withheld(self, server: int, other: int) -> int:
+        """How much of what these two have sent each other a cut has held back, in pieces, so far."""
+        return self._withheld[frozenset((server, other))]
+
     def heal(self) -> None:
         """Connect all servers again."""
         self._run(self._set(list(self._open), is_open=True))
@@ -78,7 +85,8 @@ class Links:
             (gate.set if is_open else gate.clear)()
 
     async def _listen(self, entrance: int, port: int, speaker: int, listener: int, *, elects: bool) -> None:
-        gate = self._open.setdefault(frozenset((speaker, listener)), asyncio.Event())
+        pair = frozenset((speaker, listener))
+        gate = self._open.setdefault(pair, asyncio.Event())
         gate.set()
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -92,7 +100,7 @@ class Links:
                 return
             up_writer.write(first)
             for source, sink in ((reader, up_writer), (up_reader, writer)):
-                self._keep(self._loop.create_task(_pass_on(source, sink, gate)))
+                self._keep(self._loop.create_task(self._pass_on(source, sink, pair)))
 
         self._listeners.append(await asyncio.start_server(connected, "127.0.0.1", entrance))
 
@@ -106,6 +114,19 @@ class Links:
         host, _, port = (await reader.readexactly(length)).decode().rpartition(":")
         address = f"{host}:{self._entrances[int(port), listener]}".encode()
         return INTRODUCTION.pack(version, speaker, len(address)) + address
+
+    async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, pair: Pair) -> None:
+        """Pass on what comes while the link is open."""
+        gate = self._open[pair]
+        try:
+            with contextlib.suppress(ConnectionError):
+                while data := await source.read(CHUNK):
+                    self._withheld[pair] += not gate.is_set()
+                    await gate.wait()
+                    sink.write(data)
+                    await sink.drain()
+        finally:
+            sink.transport.abort()
 
     def _keep(self, task: asyncio.Task[None] | None) -> None:
         """Remember a task until it is done, so that it can be ended at the end."""
@@ -132,15 +153,3 @@ async def _dial(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
             return await asyncio.open_connection("127.0.0.1", port)
         await asyncio.sleep(PAUSE)
     return await asyncio.open_connection("127.0.0.1", port)
-
-
-async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter, gate: asyncio.Event) -> None:
-    """Pass on what comes while the link is open."""
-    try:
-        with contextlib.suppress(ConnectionError):
-            while data := await source.read(CHUNK):
-                await gate.wait()
-                sink.write(data)
-                await sink.drain()
-    finally:
-        sink.transport.abort()

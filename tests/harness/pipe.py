@@ -36,7 +36,7 @@ class Process:
         self._commands: dict[int, Pending] = {}
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
-        self._errors: deque[str] = deque(maxlen=40)
+        self._errors: deque[str] = deque(maxlen=4000)
         self._news = threading.Condition()
         self._process = spawn(
             self.surface.command,
@@ -92,7 +92,16 @@ class Process:
 
     def last_words(self) -> str:
         """What the worker last wrote to its standard error."""
-        return "\n".join(self._errors)
+        return "\n".join(list(self._errors)[-40:])
+
+    def errors(self) -> list[str]:
+        """The lines on its standard error."""
+        return list(self._errors)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
 
     @property
     def pid(self) -> int:

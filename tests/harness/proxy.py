@@ -24,8 +24,8 @@ T = TypeVar("T")
 class Proxy(Switchboard):
     """The proxy, on a thread of its own. Every public method may be called from any other thread."""
 
-    def __init__(self, upstream: str, *, delay: float = 0.0) -> None:
-        super().__init__(upstream, delay)
+    def __init__(self, upstream: str, *, delay: float = 0.0, opaque: bool = False) -> None:
+        super().__init__(upstream, delay, opaque=opaque)
         self.port = free_port()
         self._listener: asyncio.Server | None = None
         self._thread = threading.Thread(target=self._main, name="proxy", daemon=True)
@@ -126,13 +126,15 @@ class Proxy(Switchboard):
             self._listener.close()
             self._listener = None
 
-    def _cut(self) -> None:
-        for connection in list(self.connections):
+    def _cut(self) -> int:
+        found = list(self.connections)
+        for connection in found:
             connection.abort()
+        return len(found)
 
-    def cut(self) -> None:
-        """Reset every connection; clients may come back at once."""
-        self._call(self._cut)
+    def cut(self) -> int:
+        """Reset every connection, and return how many there were; clients may come back at once."""
+        return self._call(self._cut)
 
     def black_hole(self, *directions: Direction) -> None:
         """Pass nothing on, in both directions or in one. New connections are accepted, and are silent too."""

@@ -16,7 +16,6 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from harness.ports import free_port
 from harness.server import Settings, Standalone
 
 HOST = "127.0.0.1"
@@ -76,6 +75,25 @@ def _server(authority: trustme.CA, directory: Path) -> tuple[Path, Path]:
     return store, trusted
 
 
+def _lines(store: Path, trusted: Path) -> tuple[str, ...]:
+    """The configuration of a server that has this key, and trusts these."""
+    return (
+        "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+        f"ssl.keyStore.location={store}",
+        f"ssl.trustStore.location={trusted}",
+        "ssl.clientAuth=need",
+    )
+
+
+@contextmanager
+def certificates() -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
+    """What makes servers accept encrypted connections: lines of their configuration, and a client's files."""
+    with TemporaryDirectory(prefix="zklock-certificates-") as name:
+        directory = Path(name)
+        authority = trustme.CA()
+        yield _lines(*_server(authority, directory)), _client(authority, directory / "client")
+
+
 @contextmanager
 def secured_server() -> Iterator[Secured]:
     """Start one, with its own keys."""
@@ -85,21 +103,16 @@ def secured_server() -> Iterator[Secured]:
         store, trusted = _server(authority, directory)
         jaas = directory / "jaas.conf"
         jaas.write_text(JAAS)
-        port = free_port()
-        config = (
-            "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
-            f"secureClientPort={port}",
-            f"secureClientPortAddress={HOST}",
-            f"ssl.keyStore.location={store}",
-            f"ssl.trustStore.location={trusted}",
-            "ssl.clientAuth=need",
-            "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+        sasl = "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
+        settings = Settings(
+            secure=True,
+            config=(*_lines(store, trusted), sasl),
+            jvm=(f"-Djava.security.auth.login.config={jaas}",),
         )
-        settings = Settings(config=config, jvm=(f"-Djava.security.auth.login.config={jaas}",))
         with Standalone(settings) as server:
             yield Secured(
                 server,
-                f"{HOST}:{port}",
+                server.secure_hosts,
                 _client(authority, directory / "client"),
                 _client(trustme.CA(), directory / "stranger"),
                 directory,

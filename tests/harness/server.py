@@ -51,6 +51,8 @@ class Settings:
     sync_limit: int = 10
     # How many ticks the servers have to agree on the outcome of an election before the next one.
     init_limit: int = 50
+    # Whether it has a port for TLS too; how that works is told by the configuration.
+    secure: bool = False
     # Additional lines of the configuration, and of the command.
     config: tuple[str, ...] = ()
     jvm: tuple[str, ...] = ()
@@ -75,6 +77,7 @@ class Server:
         require("jars")
         self.settings = settings or Settings()
         self.port = port or free_port()
+        self._secure_port = free_port() if self.settings.secure else None
         self.directory = directory
         self.server_id = server_id
         self._peers = peers
@@ -98,14 +101,25 @@ class Server:
             "4lw.commands.whitelist=*\n"
             f"initLimit={self.settings.init_limit}\n"
             f"syncLimit={self.settings.sync_limit}\n"
+            + self._secure_lines()
             + "".join(f"{line}\n" for line in self.settings.config)
             + self._peers
         )
+
+    def _secure_lines(self) -> str:
+        if self._secure_port is None:
+            return ""
+        return f"secureClientPort={self._secure_port}\nsecureClientPortAddress=127.0.0.1\n"
 
     @property
     def hosts(self) -> str:
         """The connect string of this server alone."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def secure_hosts(self) -> str:
+        """The same for TLS."""
+        return f"127.0.0.1:{self._secure_port}"
 
     @property
     def pid(self) -> int:
@@ -177,6 +191,13 @@ class Server:
         for line in self.four_letter("srvr").splitlines():
             if line.startswith("Mode: "):
                 return line.removeprefix("Mode: ")
+        raise NotServing("the server is up, but serves no requests")
+
+    def epoch(self) -> int:
+        """The number of the election whose leader this server follows, or is."""
+        for line in self.four_letter("srvr").splitlines():
+            if line.startswith("Zxid: "):
+                return int(line.removeprefix("Zxid: "), 16) >> 32
         raise NotServing("the server is up, but serves no requests")
 
     def stop(self) -> None:

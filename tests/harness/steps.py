@@ -7,11 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from harness.observer import Observer, watched_by
 from harness.server import Server
+from harness.stalls import METRONOME
 from harness.worker import Line, Pending, Worker, WorkerError
 
 Start = Callable[[str], Worker]
 
 POLL = 0.02
+
+LATE = 0.2
+"""Seconds by which a time-out may be late."""
 
 GRANT = 40.0
 """Seconds within which a lost lock is granted again: an election, and a session time-out after it."""
@@ -20,6 +24,21 @@ GRANT = 40.0
 def seconds(line: Line, since: int) -> float:
     """How long after a stamp a line was stamped."""
     return (int(line["t"]) - since) / 1e9
+
+
+def assert_within(what: Line | WorkerError, since: int, most: float, late: float = LATE) -> float:
+    """It came so long after a stamp at most, or a little later, not counting what the machine stood still."""
+    stamp = what.t if isinstance(what, WorkerError) else int(what["t"])
+    took = (stamp - since) / 1e9
+    limit = most + late + METRONOME.stood_still(since, stamp)
+    assert took <= limit, f"took {took:.3f} s, and not {limit:.3f} s at most"
+    return took
+
+
+def assert_took(what: Line | WorkerError, since: int, time_out: float) -> None:
+    """A time-out was kept: it ended no earlier, and hardly later."""
+    took = assert_within(what, since, time_out)
+    assert took >= time_out, f"took {took:.3f} s, and not {time_out} s at least"
 
 
 def eventually(true: Callable[[], bool], what: str, timeout: float = 5.0) -> None:

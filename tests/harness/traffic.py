@@ -55,6 +55,11 @@ class Trap:
         """Note that it has happened."""
         self._done.set()
 
+    @property
+    def sprung(self) -> bool:
+        """Whether it has happened."""
+        return self._done.is_set()
+
     def wait(self, timeout: float = 10.0) -> None:
         """Return once it has happened."""
         if not self._done.wait(timeout):

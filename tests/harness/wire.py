@@ -87,9 +87,17 @@ def reply_xid(frame: bytes) -> int:
     return int(struct.unpack_from(">i", frame, 4)[0])
 
 
+_NOT_CARRIED_OUT = -2
+
+
 def refused(frame: bytes, code: int) -> bytes:
-    """A transaction's reply, but as if its first operation had failed with this code."""
-    return _framed(frame[4:16] + struct.pack(">iiBiiiBi", 0, -1, 0, code, code, -1, 1, -1))
+    """The reply to a transaction of checks, but as if the first had failed with this code."""
+    result = struct.Struct(">iBi")
+    # Each check has a result that is a head and nothing more, and one more head ends them.
+    checks = (len(frame) - 20) // result.size - 1
+    codes = [code] + [_NOT_CARRIED_OUT] * (checks - 1)
+    results = b"".join(result.pack(-1, 0, each) + struct.pack(">i", each) for each in codes)
+    return _framed(frame[4:16] + struct.pack(">i", 0) + results + result.pack(-1, 1, -1))
 
 
 def session(frame: bytes) -> tuple[int, bytes]:

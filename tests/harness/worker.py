@@ -40,15 +40,20 @@ class Worker(Process):
         client: str = "c",
         session_timeout: float | None = None,
         connect_timeout: float | None = None,
+        max_frame: int | None = None,
         auth: Sequence[tuple[str, str]] | None = None,
         acl: str | None = None,
+        parent_acl: str | None = None,
         sasl: tuple[str, str] | None = None,
         tls: Mapping[str, str] | None = None,
+        label: str | None = None,
+        identify: bool | None = None,
         retries: int | None = None,
     ) -> int:
         """Connect a client; returns its session id. ``retries`` is for Curator, which else tries for ever."""
         options: Line = {"session_timeout": session_timeout, "connect_timeout": connect_timeout}
         options |= {"auth": auth, "acl": acl, "sasl": sasl, "tls": tls, "retries": retries}
+        options |= {"parent_acl": parent_acl, "label": label, "identify": identify, "max_frame": max_frame}
         given = {name: value for name, value in options.items() if value is not None}
         self.sessions[client] = int(self.call("connect", client=client, hosts=hosts, **given)["session"])
         return self.sessions[client]
@@ -183,13 +188,17 @@ class Worker(Process):
         self.note({"event": "presumed lost", "lease": lease, "t": at or now()})
 
     def presume_ended(self, session: int) -> None:
-        """End all certain holds of a session now: the test is about to end the session."""
+        """End the certain holds that a session has by now: the test is about to end the session.
+
+        Holds that it is granted later are holds like any other.
+        """
         self._doomed[session] = now()
 
     def uncertain_from(self, granted: int, session: int) -> int:
         """When a hold granted then that still lasts ceases to be certain. Far in the future: never."""
         pauses = [began for began, ended in self.pauses if ended is None or ended > granted]
-        ends = [*pauses, self._doomed.get(session, NEVER), NEVER if self.killed is None else self.killed]
+        doomed = self._doomed.get(session, NEVER)
+        ends = [*pauses, doomed if doomed > granted else NEVER, NEVER if self.killed is None else self.killed]
         return max(granted, min(ends))
 
     def parts_of(self, lock: str) -> list[Part]:

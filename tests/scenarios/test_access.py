@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from kazoo.exceptions import NoAuthError
 from kazoo.security import ACL, make_acl, make_digest_acl
 
 from harness.history import assert_clean
@@ -51,7 +52,7 @@ def test_s120_only_for_those_with_our_credentials(
     workers = [user(start, surface, server.hosts, path, US, "creator") for _ in range(2)]
     node = workers[0].hold()["node"]
     (waiting,) = line_up(admin, path, workers[1:])
-    assert access(admin, node) == access(admin, path) == access(admin, path.rsplit("/", 1)[0]) == ours()
+    assert access(admin, node) == access(admin, path) == ours()
     workers[0].release()
     waiting.expect("acquired")
     workers[1].release()
@@ -176,3 +177,76 @@ def test_s127_one_queue_with_curator_behind_a_list(
         second.release()
     assert_clean(mine.holds() + curator.holds(), at_least=4)
     assert admin.queue(path) == []
+
+
+def test_s323_others_may_have_locks_beside_ours(
+    surface: str, server: Standalone, admin: Observer, observer: Observer, path: str, start: Start
+) -> None:
+    mine = user(start, surface, server.hosts, f"{path}/team/a", US, "creator")
+    mine.hold()
+    for parent in (path, f"{path}/team"):
+        assert access(admin, parent) == [*ours(), make_acl("world", "anyone", create=True, read=True)]
+    stranger = user(start, surface, server.hosts, f"{path}/team/b", OTHERS, "creator")
+    stranger.hold()
+    # But nobody takes the place of our lock directory, nor the parents away.
+    mine.lock(f"{path}/team/empty", lock="empty")
+    mine.hold("e", lock="empty")
+    mine.release("e")
+    with pytest.raises(NoAuthError):
+        observer.client.delete(f"{path}/team/empty")
+    with pytest.raises(NoAuthError):
+        observer.client.set_acls(f"{path}/team", [make_acl("world", "anyone", all=True)])
+    # The directories of a semaphore are ours, and so is what they are in.
+    mine.lock(f"{path}/team/s", lock="s", kind="semaphore", permits=2)
+    mine.hold("p", lock="s")
+    assert access(admin, f"{path}/team/s") == access(admin, f"{path}/team/s/leases") == ours()
+    for worker, leases in ((mine, ("p", "l")), (stranger, ("l",))):
+        for lease in leases:
+            worker.release(lease)
+
+
+@pytest.mark.parametrize("given", ["creator", "open", "world:anyone:cdr"])
+def test_s324_parents_with_a_list_of_their_own(
+    surface: str, given: str, server: Standalone, admin: Observer, path: str, start: Start
+) -> None:
+    lists = {
+        "creator": ours(),
+        "open": [make_acl("world", "anyone", all=True)],
+        "world:anyone:cdr": [make_acl("world", "anyone", create=True, delete=True, read=True)],
+    }
+    worker = start(surface)
+    worker.connect(server.hosts, auth=US, acl="creator", parent_acl=given)
+    worker.lock(f"{path}/lock")
+    worker.hold()
+    assert access(admin, path) == lists[given]
+    assert access(admin, f"{path}/lock") == ours()
+    worker.release()
+
+
+def test_s324_what_is_no_list_for_parents(surface: str, proxy: Proxy, start: Start) -> None:
+    options = {"hosts": proxy.hosts, "auth": US, "parent_acl": "everybody"}
+    error = start(surface).send("connect", client="c", **options).error()
+    assert error.code == "BAD_ARGUMENT"
+    assert ("parentAcl" if surface == "node" else "parent_acl") in str(error)
+    assert proxy.next_number() == 1
+
+
+@pytest.mark.parametrize("shows", [US, [*US, *OTHERS], []], ids=["one", "two", "none"])
+def test_s325_credentials_in_plain_text(
+    surface: str, shows: list[tuple[str, str]], proxy: Proxy, path: str, start: Start
+) -> None:
+    worker = start(surface)
+    worker.call("log")
+    # To this machine, then perhaps to another.
+    worker.connect(proxy.hosts, client="here", auth=shows)
+    session = worker.connect(f"{proxy.hosts},elsewhere.invalid:2181", auth=shows)
+    worker.lock(path)
+    worker.hold()
+    worker.release()
+    with Observer(proxy.upstream_hosts) as bystander:
+        bystander.kill_session(session, proxy.passwords[session])
+    assert int(worker.hold()["session"]) != session
+    worker.release()
+    told = [line for line in worker.lines() if line["event"] == "log" and "not encrypted" in line["text"]]
+    assert len(told) == (1 if shows else 0), told
+    assert not any("secret" in text for line in worker.lines() for text in [str(line)])

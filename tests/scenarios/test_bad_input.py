@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from harness.observer import Observer
 from harness.proxy import Proxy
+from harness.server import Standalone
 from harness.steps import Start, user
 from harness.worker import WorkerError
 
@@ -56,3 +58,30 @@ def test_s31_wrong_types(surface: str, proxy: Proxy, path: str, start: Start) ->
     assert worker.send("connect", client="d", hosts=5).error().type == "TypeError"
     assert worker.acquire(timeout="soon").error().type == "TypeError"
     assert proxy.snapshot().total == 0
+
+
+def test_s305_a_directory_that_is_too_large_to_list(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    least = 64 * 1024
+    worker = start(surface)
+    refused(worker.send("connect", client="c", hosts=server.hosts, max_frame=least - 1).error(), "rame")
+    # The client reads a name for every 256 bytes; 300 names of 20 bytes would fit.
+    observer.create(f"{path}/large")
+    for number in range(300):
+        observer.create(f"{path}/large/no-contender-{number}")
+    worker.connect(server.hosts, max_frame=least)
+    for name in ("large", "small"):
+        worker.lock(f"{path}/{name}", lock=name)
+    worker.hold("kept", lock="small")
+    for error in (
+        worker.acquire(lock="large").error(),
+        worker.send("contenders", lock="large").error(),
+        worker.send("locked", lock="large").error(),
+    ):
+        refused(error, "path")
+        # An acquire sees its own node too.
+        for said in (f"{path}/large", "list of 30", "256 names"):
+            assert said in str(error), error
+    assert worker.check("kept").result()["value"] == "held"
+    observer.wait_queue(f"{path}/large", 0)

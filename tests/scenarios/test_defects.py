@@ -95,7 +95,24 @@ def test_s233_cancelled_with_nothing_to_cancel(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     worker = cancelled_idle(start, surface, server.hosts, path)
-    worker.hold()
+    # While it holds.
+    asked = worker.acquire()
+    held = asked.expect("acquired")
+    worker.call("cancel", target=asked.id)
+    assert worker.check().expect("value")["value"] == "held"
+    assert [held["node"]] == [f"{path}/{node}" for node in observer.queue(path)]
+    # While it waits again, through the same object.
+    waiting = worker.acquire("next", owner="b")
+    observer.wait_queue(path, 2)
+    worker.release()
+    waiting.expect("acquired")
+    again = worker.acquire()
+    observer.wait_queue(path, 2)
+    worker.call("cancel", target=waiting.id)
+    assert worker.check("next").expect("value")["value"] == "held"
+    assert not again.done
+    worker.release("next", owner="b")
+    again.expect("acquired")
     worker.release()
     assert observer.queue(path) == []
 
@@ -103,17 +120,19 @@ def test_s233_cancelled_with_nothing_to_cancel(
 def test_s234_kazoo_732(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    holder = user(start, surface, server.hosts, path)
-    leaver = user(start, surface, proxy.hosts, path)
+    # Neither node is to go because the machine stood still, or because its session ended.
+    holder = user(start, surface, server.hosts, path, session_timeout=60)
+    leaver = user(start, surface, proxy.hosts, path, session_timeout=30)
     holder.hold()
     leaving = leaver.acquire(timeout=SHORTLY)
-    observer.wait_queue(path, 2)
+    nodes = observer.wait_queue(path, 2)
     proxy.black_hole()
     leaving.expect("timeout")
     eventually(lambda: proxy.snapshot().requests["delete"] > 0, "the delete is on its way")
     proxy.cut()
     proxy.heal()
-    observer.wait_queue(path, 1)
+    assert observer.wait_queue(path, 1) == nodes[:1], holder.check().line()
+    assert proxy.newest_session() == leaver.sessions["c"]
     holder.release()
     assert observer.queue(path) == []
 

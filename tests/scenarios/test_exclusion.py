@@ -79,7 +79,8 @@ def test_s45_all_at_once(
     surface: str, chosen: list[str], server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     # The surface's own part in this: its worker holds the lock while all others queue, and is killed.
-    victim = user(start, surface, server.hosts, path, session_timeout=2)
+    # It must survive until they do, on a machine that has much else to do.
+    victim = user(start, surface, server.hosts, path, session_timeout=6)
     victim.hold()
     workers = [start(name) for name in [*chosen, "curator"]]
     for worker in workers:

@@ -3,16 +3,45 @@
 from __future__ import annotations
 
 import time
-
-import pytest
+from collections import Counter
 
 from harness.history import assert_clean
 from harness.observer import Observer
 from harness.server import Standalone
-from harness.steps import Start, line_up, nothing_watched, seconds, user
+from harness.steps import Start, assert_took, assert_within, line_up, nothing_watched, user
 from harness.worker import Pending, Worker
 
 TIMEOUT = 0.5
+
+RACES = 32
+"""How often a cancellation races a grant."""
+
+
+def end_race(racer: Worker, racing: Pending) -> str:
+    """How the acquire ended; a lease that it returned is released."""
+    ended = str(racing.result()["event"])
+    if ended == "acquired":
+        racer.release(racing.command["lease"], owner=racing.command["owner"])
+    return ended
+
+
+class Aim:
+    """How long after a release a cancellation has to be sent to meet the grant."""
+
+    def __init__(self) -> None:
+        self.delay = 0.0
+        self.ended: Counter[str] = Counter()
+        self._step = 0.004
+        self._last = ""
+
+    def correct(self, ended: str) -> None:
+        """Aim later if the cancellation came first, else earlier; by less whenever that changes."""
+        assert ended in {"acquired", "cancelled"}
+        if self._last:
+            self._step = max(self._step / 2, 0.0001) if ended != self._last else self._step * 1.5
+        self._last = ended
+        self.ended[ended] += 1
+        self.delay += self._step if ended == "cancelled" else -self._step
 
 
 def queue_of_three(
@@ -35,7 +64,7 @@ def test_s07_timeout_leaves_no_node(
     left = observer.wait_queue(path, 2)[1]
     behind = last.acquire("l")
     line = leaving.expect("timeout")
-    assert TIMEOUT <= seconds(line, leaving.sent) <= TIMEOUT + 0.2
+    assert_took(line, leaving.sent, TIMEOUT)
     observer.wait(path, lambda nodes: len(nodes) == 2 and left not in nodes, "queue without the leaver", 2)
     nothing_watched(server, leaver, path)
     holder.release()
@@ -52,7 +81,7 @@ def test_s09_cancellation_leaves_no_node(
     asked = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     leaver.cancel(leaving)
     line = leaving.expect("cancelled")
-    assert seconds(line, asked) <= 0.5
+    assert_within(line, asked, 0.3)
     observer.wait_queue(path, 2, timeout=2)
     nothing_watched(server, leaver, path)
     assert not behind.done
@@ -76,7 +105,7 @@ def test_s10_ctrl_c_leaves_no_node(
     pressed = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     leaver.interrupt()
     line = leaving.expect("cancelled")
-    assert seconds(line, pressed) <= 0.2
+    assert_within(line, pressed, 0)
     observer.wait_queue(path, 1, timeout=2)
     nothing_watched(server, leaver, path)
     holder.release()
@@ -98,24 +127,50 @@ def test_s47_close_while_waiting(
     assert observer.queue(path) == []
 
 
-@pytest.mark.parametrize("first", ["release", "cancel"])
 def test_s54_cancellation_races_the_grant(
-    surface: str, first: str, server: Standalone, observer: Observer, path: str, start: Start
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)
     holder, racer = (user(start, surface, server.hosts, path) for _ in range(2))
     owner = racer.surface.cancellable_owner
-    for turn in range(15):
+    # Each turn aims at the moment between the last one that came too early and the last that came too late.
+    aim = Aim()
+    for turn in range(RACES):
         holder.hold()
         racing = racer.acquire(f"r{turn}", owner=owner)
         observer.wait_queue(path, 2)
-        if first == "cancel":
+        if aim.delay < 0:
             racer.cancel(racing)
+            time.sleep(-aim.delay)
         releasing = holder.send("release", lease="l", owner="a")
-        if first == "release":
+        if aim.delay >= 0:
+            time.sleep(aim.delay)
             racer.cancel(racing)
         releasing.expect("released")
-        if racing.result()["event"] == "acquired":
-            racer.release(f"r{turn}", owner=owner)
+        aim.correct(end_race(racer, racing))
         observer.wait_queue(path, 0, timeout=3)
-    assert_clean(holder.holds() + racer.holds(), at_least=15)
+    assert min(aim.ended["acquired"], aim.ended["cancelled"]) >= RACES / 8, f"no race: {aim.ended}"
+    assert_clean(holder.holds() + racer.holds(), at_least=RACES)
+
+
+def test_s54_cancellation_and_grant_are_there_together(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    holder, racer = (user(start, surface, server.hosts, path) for _ in range(2))
+    owner = racer.surface.cancellable_owner
+    for turn in range(RACES):
+        holder.hold()
+        racing = racer.acquire(f"r{turn}", owner=owner)
+        observer.wait_queue(path, 2)
+        # When it wakes it finds both.
+        racer.pause()
+        holder.release()
+        if racer.surface.cancels_by_signal:
+            racer.interrupt()
+        else:
+            racer.send("cancel", target=racing.id)
+        racer.resume()
+        end_race(racer, racing)
+        observer.wait_queue(path, 0, timeout=3)
+    assert_clean(holder.holds() + racer.holds(), at_least=RACES)

@@ -59,7 +59,8 @@ def test_s13_use_after_close(
 def test_s46_release_without_waiting(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    worker = user(start, surface, proxy.hosts, path)
+    # Its end would free the lock too.
+    worker = user(start, surface, proxy.hosts, path, session_timeout=30)
     worker.hold()
     proxy.black_hole()
     worker.release(wait=False)
@@ -115,7 +116,9 @@ def test_s52_one_shared_client(
     worker.release("k")
     assert observer.queue(path) == []
     assert observer.queue(path + "-other") == []
+    worker.hold("m", lock="m")
     (session,) = proxy.passwords
     worker.exit()
-    # Closed in an orderly way, so the connection ends with the process.
+    # Closed in an orderly way: the end of the process alone would leave the node until the session times out.
+    observer.wait_queue(path, 0, timeout=5)
     eventually(lambda: not proxy.connections, f"the shared session {session:#x} goes with its process")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from harness.readwrite import readwriter
+from harness.readwrite import quiet, readwriter
 from harness.steps import await_loss
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ TURN = 60.0
 FEW, MANY = 10, 2_000
 # A listing beside 2,000 readers has 2,000 names. Workers are built without optimization, which makes reading
 # them several times slower; when every reader looked at all others it took hundreds of times as long.
+# core/tests/queue_costs.rs counts the instructions that it takes.
 MOST = 24
 PAIRS = 15
 
@@ -55,11 +56,12 @@ def test_s240_held_beyond_the_room_for_watches(
 
 
 def test_s241_a_reader_beside_many_held_readers(
-    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)
-    worker = readwriter(start, surface, server.hosts, path)
+    worker = readwriter(start, surface, proxy.hosts, path, session_timeout=30)
     took = {}
+    asked_for = {}
     held = 0
     for count in (FEW, MANY):
         asked = [worker.acquire(str(number), lock="r", owner=str(number)) for number in range(held, count)]
@@ -67,10 +69,19 @@ def test_s241_a_reader_beside_many_held_readers(
             pending.expect("acquired", TURN)
         held = count
         times = []
+        quiet(proxy)
+        proxy.reset()
         for _ in range(PAIRS):
             began = time.monotonic()
             worker.hold("one more", lock="r", owner="one more")
             worker.release("one more", owner="one more")
             times.append(time.monotonic() - began)
         took[count] = min(times)
+        asked_for[count] = proxy.snapshot().requests
+        # The heartbeat, and the watches on the nodes of those that have held for long, are not this reader's.
+        for other in ("multi", "getData"):
+            del asked_for[count][other]
+    # One listing each, and no more of anything beside many.
+    assert asked_for[MANY] == asked_for[FEW]
+    assert asked_for[MANY].total() == 3 * PAIRS, asked_for
     assert took[MANY] <= MOST * took[FEW], took

@@ -8,7 +8,7 @@ from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.readwrite import clean, readwriter
 from harness.server import Standalone
-from harness.steps import Start, await_loss, nothing_watched, queue_up, seconds
+from harness.steps import Start, assert_took, await_loss, nothing_watched, queue_up, seconds
 from harness.worker import Pending, Worker
 
 TIMEOUT = 0.5
@@ -61,7 +61,7 @@ def test_s65_timeout_on_each_side(
     observer.wait_queue(path, 2)
     (behind,) = queue_up(observer, path, [(last, "r")])
     line = pending.expect("timeout")
-    assert TIMEOUT <= seconds(line, pending.sent) <= TIMEOUT + 0.2
+    assert_took(line, pending.sent, TIMEOUT)
     left(holder, leaver, behind, half, server, observer, path)
 
 

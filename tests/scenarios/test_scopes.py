@@ -9,12 +9,10 @@ import pytest
 from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.server import Standalone
-from harness.steps import Start, eventually, line_up, seconds, user
+from harness.steps import LATE, Start, assert_within, eventually, line_up, user
 from harness.worker import Line, Pending, Worker
 
 T = 4.0
-LATE = 0.2
-"""How much later than promised a call may return."""
 
 BREAKS = 25
 """How often the lock is broken, 0 to 200 ms after its grant."""
@@ -23,9 +21,9 @@ BREAKS = 25
 def ends_in_time(leaving: Pending) -> Line:
     """The scope ends without an error, no later than the term that it had left, and no earlier."""
     line = leaving.expect("left")
-    took = seconds(line, line["t0"])
     assert 0.3 < line["remaining"] <= T / 2
-    assert line["remaining"] - LATE <= took <= line["remaining"] + LATE
+    took = assert_within(line, line["t0"], line["remaining"])
+    assert line["remaining"] - LATE <= took
     return line
 
 
@@ -70,7 +68,7 @@ def test_s272_a_release_waits_no_longer_than_its_time_out(
     worker.hold()
     proxy.black_hole()
     line = worker.release(timeout=0.3)
-    assert 0.3 - LATE / 10 <= seconds(line, line["t0"]) <= 0.3 + LATE
+    assert assert_within(line, line["t0"], 0.3) >= 0.3 - LATE / 10
     assert len(observer.queue(path)) == 1
     proxy.heal()
     observer.wait_queue(path, 0)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import trustme
 from kazoo.exceptions import NoAuthError
 from kazoo.security import make_digest_acl
 
 from harness.history import assert_clean
+from harness.imposters import certified, imposter
 from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.security import PASSWORD, USER, Secured, secured_server
@@ -170,3 +173,53 @@ def test_s253_certificates_are_replaced(surface: str, path: str, start: Start) -
         # One that did not make it through the restart would be held again too, in a new session.
         assert int(worker.hold("again")["session"]) == session
         worker.release("again")
+
+
+def test_s300_the_next_server_is_tried(surface: str, secured: Secured, path: str, start: Start) -> None:
+    worker = start(surface)
+    # None of the first four can have a certificate: the client mostly begins with one of them.
+    nameless = ",".join(f"no..name:{port}" for port in range(1, 5))
+    for number in range(3):
+        worker.connect(f"{nameless},{secured.hosts}", client=f"nameless-{number}", tls=secured.tls)
+    with imposter(certified(trustme.CA())) as stranger:
+        for number in range(3):
+            worker.connect(f"{stranger},{secured.hosts}", client=f"stranger-{number}", tls=secured.tls)
+    worker.lock(path, client="nameless-0")
+    worker.hold()
+    worker.release()
+
+
+def test_s301_a_key_of_another_certificate(surface: str, secured: Secured, start: Start) -> None:
+    tls = secured.tls | {"key": secured.stranger["key"]}
+    with Proxy(secured.hosts) as proxy:
+        error = start(surface).send("connect", client="c", hosts=proxy.hosts, tls=tls).error()
+        assert error.code == "BAD_ARGUMENT"
+        assert "tls" in str(error)
+        assert "is not the key of the certificate" in str(error)
+        assert proxy.next_number() == 1, "nothing was sent"
+
+
+def test_s302_why_no_server_was_trusted(surface: str, tmp_path: Path, start: Start) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    contexts = {
+        "has expired": certified(authority, expired=True),
+        "is for another name": certified(authority, "elsewhere.example"),
+        "no authority that this client trusts": certified(trustme.CA()),
+        "accepted a connection, but did not answer": certified(authority),
+        "did not finish the TLS handshake": None,
+    }
+    with ExitStack() as imposters:
+        reasons = {imposters.enter_context(imposter(context)): why for why, context in contexts.items()}
+        reasons[imposters.enter_context(imposter(None, b"HTTP/1.1 400 \r\n"))] = "does not speak TLS"
+        reasons["127.0.0.1:9"] = "could not be reached"
+        reasons["no..name:1"] = "no name that a certificate can hold"
+        tls = {"ca": str(tmp_path / "ca.pem")}
+        asked = {"hosts": ",".join(reasons), "session_timeout": PATIENCE, "connect_timeout": 3 * PATIENCE}
+        error = start(surface).send("connect", client="c", tls=tls, **asked).error()
+    assert error.code == "CONNECTION_FAILED"
+    # "… within 4s: one server did this; another did that; check …"
+    told = dict(part.split(" ", 1) for part in str(error).partition("s: ")[2].split("; ")[:-1])
+    assert told.keys() == reasons.keys()
+    for server, why in reasons.items():
+        assert why in told[server]

@@ -9,7 +9,7 @@ from harness.observer import Observer
 from harness.permits import all_free, counting, leases_of, turns_of
 from harness.proxy import Proxy
 from harness.server import Standalone
-from harness.steps import Start, await_loss, nothing_watched, seconds
+from harness.steps import Start, assert_took, await_loss, nothing_watched, seconds
 
 SESSION = 2.0
 TIMEOUT = 0.5
@@ -26,7 +26,7 @@ def test_s90_timeouts(
         observer.wait_queue(leases_of(path), 3)
     leaving = leaver.acquire(count=2, timeout=TIMEOUT)
     line = leaving.expect("timeout")
-    assert TIMEOUT <= seconds(line, leaving.sent) <= TIMEOUT + 0.2
+    assert_took(line, leaving.sent, TIMEOUT)
     observer.wait_queue(leases_of(path), 2 if ahead is None else 3, timeout=2)
     observer.wait_queue(turns_of(path), 0 if ahead is None else 1, timeout=2)
     nothing_watched(server, leaver, path)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from harness.answers import now
 from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.server import Standalone
-from harness.steps import Start, eventually, user
+from harness.steps import Start, assert_within, eventually, user
 from harness.worker import Line, Pending, Worker
 
 
@@ -58,22 +59,56 @@ def test_s209_all_or_nothing(
     assert observer.client.get(state)[0] == b"done"
 
 
-def test_s210_a_holder_that_does_not_know_writes_nothing(
-    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+def test_s210_a_holder_that_was_stopped_writes_nothing(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    stopped, other = (user(start, surface, server.hosts, path, session_timeout=2) for _ in range(2))
+    stopped = user(start, surface, proxy.hosts, path, session_timeout=4)
+    other = user(start, surface, server.hosts, path)
     stopped.hold()
     state = f"{path}-state"
     transact(stopped, create(state, "mine")).expect("done")
     waiting = other.acquire()
     observer.wait_queue(path, 2)
     stopped.presume_lost()
+    # No server tells it anything: that the lease is lost it knows from its clock alone.
+    proxy.black_hole()
     stopped.pause()
     waiting.expect("acquired")
     transact(other, write(state, "theirs")).expect("done")
     # It resumes where it stood, with its lease in hand.
     late = transact(stopped, write(state, "stale"))
+    resumed = now()
     stopped.resume()
+    error = late.error()
+    assert error.code == "LOCK_LOST"
+    assert_within(error, resumed, 0)
+    proxy.heal()
+    assert observer.client.get(state)[0] == b"theirs"
+    other.release()
+
+
+def test_s210_a_holder_that_cannot_know_writes_nothing(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    holder = user(start, surface, proxy.hosts, path, session_timeout=30)
+    other = user(start, surface, server.hosts, path)
+    node = holder.hold()["node"]
+    state = f"{path}-state"
+    transact(holder, create(state, "mine")).expect("done")
+    waiting = other.acquire()
+    observer.wait_queue(path, 2)
+    holder.presume_lost()
+    # Its requests arrive, but nothing reaches it.
+    proxy.black_hole("down")
+    observer.delete(node)
+    waiting.expect("acquired")
+    transact(other, write(state, "theirs")).expect("done")
+    assert holder.check().expect("value")["value"] == "held"
+    proxy.reset()
+    late = transact(holder, write(state, "stale"))
+    # The server is to judge before the holder learns anything.
+    eventually(lambda: proxy.snapshot().requests["multi"] > 0, "the transaction is on its way")
+    proxy.heal()
     assert late.error().code == "LOCK_LOST"
     assert observer.client.get(state)[0] == b"theirs"
     other.release()
@@ -88,8 +123,10 @@ def test_s211_without_an_answer(
     worker.hold()
     state = f"{path}-state"
     proxy.black_hole()
-    error = transact(worker, create(state)).error()
+    asked = transact(worker, create(state))
+    error = asked.error()
     assert error.code == "CONNECTION_FAILED"
+    assert_within(error, asked.sent, 1)
     # What was held back reaches the server after all: "may or may not have been applied" is the truth.
     proxy.heal()
     eventually(lambda: observer.exists(state), "the transaction is carried out")

@@ -161,6 +161,15 @@ def test_a_writer_between_the_halves_of_a_downgrade_is_found() -> None:
     assert overlaps([hold(0, 0, 10), hold(1, 11, 20), downgraded(0, 12, 30)])
 
 
+def test_a_downgrade_may_outlive_its_lost_writer() -> None:
+    late = downgraded(0, 15, 30)
+    assert problems([hold(0, 0, 10), late]) == []
+    assert problems([hold(0, 0, 10), replace(late, owner="thief")])
+    assert problems([hold(0, 0, 10), replace(late, session=8)])
+    assert problems([hold(0, 0, 10), replace(late, token=99)])
+    assert problems([hold(0, 0, 10), hold(1, 11, 12), late])
+
+
 def test_somebody_elses_reader_is_no_downgrade() -> None:
     assert overlaps([hold(0, 0, 10), reader(0, 5, 20, owner="thief")])
 

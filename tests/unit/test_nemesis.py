@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import random
+import signal
+import socket
+import struct
 import subprocess
+import threading
 import time
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
+
+from harness.nemesis.faults import create_reply_lost, is_stopped
+from harness.nemesis.judge import Excuses, too_many_inside
+from harness.nemesis.record import Held
 from harness.nemesis.register import Registers
+from harness.nemesis.stage import DidNotBite, Stage
 from harness.nemesis.wallclock import WallClock
 from harness.paths import PYTHON
+from harness.proxy import Proxy
+from harness.steps import eventually
 
 SHOW = "import time; input(); print(time.time(), time.monotonic(), flush=True)"
 
@@ -26,8 +43,12 @@ def test_a_wall_clock_is_stepped_under_one_process_only() -> None:
     assert abs(monotonic - time.monotonic()) < 60
 
 
-def request(registers: Registers, do: str, token: int, **numbers: int) -> dict[str, int]:
-    return registers.answer({"name": "r", "writer": "w", "do": do, "token": token, **numbers})
+def held(token: int, worker: str = "w") -> Held:
+    return Held(worker, session=1, node=f"{worker}-{token}", granted=0, token=token)
+
+
+def request(registers: Registers, do: str, token: int, *, worker: str = "w", **more: Any) -> dict[str, Any]:
+    return registers.answer({"name": "r", "do": do, "held": asdict(held(token, worker)), **more})
 
 
 def test_a_late_write_spoils_the_plain_register_and_not_the_fenced_one() -> None:
@@ -57,3 +78,94 @@ def test_a_write_without_a_token_that_grows_would_be_seen() -> None:
     request(registers, "write", 1, **late)
     request(registers, "write", 1, **early)
     assert registers.writes[1].spoilt_fenced
+
+
+def test_a_reader_sees_what_changes_under_it() -> None:
+    registers = Registers()
+    seen = request(registers, "look", 2)
+    request(registers, "look again", 2, **seen)
+    request(registers, "write", 3, plain=0, fenced=0)
+    request(registers, "look again", 2, **seen)
+    still, changed = registers.readings
+    assert not still.changed_plain
+    assert not still.changed_fenced
+    assert changed.changed_plain
+    assert changed.changed_fenced
+
+
+def test_a_reader_fences_off_an_earlier_writer() -> None:
+    registers = Registers()
+    early = request(registers, "read", 1)
+    request(registers, "look", 2)
+    assert request(registers, "write", 1, **early) == {"refused": True}
+
+
+def test_a_room_knows_who_is_in_it() -> None:
+    registers = Registers()
+    request(registers, "enter", 1, room_for=1)
+    request(registers, "leave", 1)
+    request(registers, "enter", 2, room_for=1)
+    request(registers, "enter", 3, room_for=1, worker="x")
+    assert [entry.others for entry in registers.entries] == [(), (), (held(2),)]
+    assert len(too_many_inside(registers.entries, Excuses())) == 1
+
+
+def stage_with(proxy: Proxy) -> Stage:
+    """A stage with one station whose client never sends anything."""
+    cable = SimpleNamespace(drop_reply=lambda op: [proxy.drop_reply(op)], mend=proxy.keep_replies)
+    station = SimpleNamespace(is_ours=True, is_encrypted=False, cable=cable)
+    nothing: Any = None
+    return Stage(
+        ensemble=nothing,
+        links=nothing,
+        observer=nothing,
+        stations=[cast(Any, station)],
+        locks=[],
+        paused=set(),
+        session_timeout=0.1,
+        random=random.Random(1),
+    )
+
+
+def test_a_trap_that_does_not_spring_fails_its_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stage.awaits, "__defaults__", (0.2,))
+    with Proxy("127.0.0.1:1") as proxy, pytest.raises(DidNotBite, match="create2"):
+        create_reply_lost(stage_with(proxy))
+
+
+def test_a_fault_without_a_holder_fails_its_round() -> None:
+    station = SimpleNamespace(await_holder=lambda _: None, detained=threading.Event())
+    with Proxy("127.0.0.1:1") as proxy, ExitStack() as stack:
+        holder = stage_with(proxy).holder(cast(Any, station))
+        with pytest.raises(DidNotBite, match="nobody"):
+            stack.enter_context(holder)
+
+
+def test_what_a_fault_withholds_is_counted() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        port = server.getsockname()[1]
+        with (
+            Proxy(f"127.0.0.1:{port}") as proxy,
+            socket.create_connection(("127.0.0.1", proxy.port)) as client,
+        ):
+            frame = struct.pack(">iii", 8, 1, 4)
+            client.sendall(frame)
+            accepted = server.accept()[0]
+            with closing(accepted):
+                assert accepted.recv(12) == frame
+                assert not proxy.withheld
+                proxy.black_hole("up")
+                client.sendall(frame)
+                eventually(lambda: proxy.withheld["up"] == 1, "it is held back")
+                assert not proxy.withheld["down"]
+
+
+def test_a_stopped_process_is_known_as_such() -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    try:
+        assert not is_stopped(process.pid)
+        process.send_signal(signal.SIGSTOP)
+        eventually(lambda: is_stopped(process.pid), "it is stopped")
+    finally:
+        process.kill()
+        process.wait()

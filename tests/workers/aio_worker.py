@@ -18,6 +18,7 @@ from workers.grants import (
     describe,
     facts,
     first_facts,
+    listen_to_log,
     longest,
     make_lock,
     release_options,
@@ -136,11 +137,16 @@ class AioWorker:
         for number, lease in enumerate(leases):
             self._leases[f"{name}/{number}"] = lease
         answer(command, "acquired", t=granted, **all_facts(name, leases))
+        for number, lease in enumerate(leases):
+            self._tell_loss(f"{name}/{number}", lease)
 
     def _granted(self, command: Command, lease: Any, granted: int) -> None:
         self._leases[command["lease"]] = lease
         answer(command, "acquired", t=granted, **facts(lease))
-        name = command["lease"]
+        self._tell_loss(command["lease"], lease)
+
+    @staticmethod
+    def _tell_loss(name: str, lease: Any) -> None:
         lease.on_lost(lambda lease: emit("lost", lease=name, reason=lease.loss_reason))
 
     async def do_acquire(self, command: Command) -> None:
@@ -224,13 +230,23 @@ class AioWorker:
         contenders = await self._locks[command["lock"]].contenders()
         answer(command, "value", value=[describe(contender) for contender in contenders])
 
+    async def do_shown(self, command: Command) -> None:
+        lock = self._locks[command["lock"]]
+        answer(command, "value", value=[repr(lock), *map(repr, await lock.contenders())])
+
+    async def do_log(self, command: Command) -> None:
+        listen_to_log()
+        answer(command, "listening")
+
     async def do_check(self, command: Command) -> None:
         self._leases[command["lease"]].check()
         answer(command, "value", value="held")
 
     async def do_state(self, command: Command) -> None:
-        state = self._leases[command["lease"]].state
-        answer(command, "value", value=getattr(state, "value", state))
+        lease = self._leases[command["lease"]]
+        asked = now()
+        state = getattr(lease.state, "value", lease.state)
+        answer(command, "value", value=state, t0=asked, remaining=lease.remaining)
 
     async def do_contend(self, command: Command) -> None:
         """Let many owners contend for one path, with one lock object each or with one for all."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import zklock
 
-from workers.line import Command
+from workers.line import Command, emit
 
 
 def connect_options(command: Command) -> dict[str, Any]:
     """What a command to connect contains besides names."""
-    names = ("session_timeout", "connect_timeout", "acl")
+    names = ("session_timeout", "connect_timeout", "acl", "parent_acl", "label", "identify", "max_frame")
     options = {name: command[name] for name in names if name in command}
     if "auth" in command:
         options["auth"] = [(scheme, credential) for scheme, credential in command["auth"]]
@@ -42,9 +43,10 @@ def _given(command: Command, *names: str) -> dict[str, Any]:
     return {name: command[name] for name in names if name in command}
 
 
-def facts(lease: Any) -> dict[str, str]:
-    """How a grant is reported."""
+def facts(lease: Any) -> dict[str, Any]:
+    """How a grant is reported. The rest of its term is what a first look at it finds."""
     return {
+        "remaining": lease.remaining,
         "node": lease.node,
         "token": str(lease.fencing_token),
         "session": str(lease.session_id),
@@ -88,7 +90,23 @@ def describe(contender: Any) -> dict[str, Any]:
         "label": contender.label,
         "since": None if since is None else round(since * 1000),
         "data": contender.data.decode("latin-1"),
+        "data_length": contender.data_length,
     }
+
+
+class _Teller(logging.Handler):
+    """Tells the suite of each record, as a log would contain it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields: dict[str, str] = getattr(record, "fields", {})
+        emit("log", text=self.format(record), fields=list(fields.values()))
+
+
+def listen_to_log() -> None:
+    """Have everything told that zklock logs."""
+    logger = logging.getLogger("zklock")
+    logger.setLevel(1)
+    logger.addHandler(_Teller())
 
 
 def statistics(stats: Any) -> dict[str, Any]:

@@ -7,10 +7,11 @@ import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { inspect } from 'node:util'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const home = process.env.ZKLOCK_NODE_PACKAGE ?? join(here, '..', '..', 'bindings-node')
-const { Client, Leases, LockTimeoutError, MultiLock, Mutex, ReadWriteLock, Semaphore } = createRequire(
+const { Client, Leases, LockTimeoutError, MultiLock, Mutex, on, ReadWriteLock, Semaphore } = createRequire(
   join(home, 'package.json'),
 )('zklock')
 
@@ -21,7 +22,8 @@ const locks = new Map()
 const leases = new Map()
 const scopes = new Map()
 const owners = new Map()
-const pending = new Map()
+// What cancels each acquire. Kept when it has ended: cancelling it then is to have no effect.
+const acquires = new Map()
 
 // CLOCK_MONOTONIC: on Linux hrtime reads it. A double holds it exactly for the first 104 days of uptime.
 const now = () => Number(process.hrtime.bigint())
@@ -64,9 +66,10 @@ const facts = (lease) => ({
   node: lease.node,
   token: lease.fencingToken.toString(),
   session: lease.sessionId.toString(),
+  remaining: lease.remaining / 1000,
 })
 
-const describe = ({ sessionId, fencingToken, about, data, ...rest }) => ({
+const describe = ({ sessionId, fencingToken, about, data, dataLength, ...rest }) => ({
   ...rest,
   session: sessionId.toString(),
   token: fencingToken.toString(),
@@ -76,6 +79,7 @@ const describe = ({ sessionId, fencingToken, about, data, ...rest }) => ({
   label: about?.label ?? null,
   since: about?.since.getTime() ?? null,
   data: data.toString('latin1'),
+  data_length: dataLength,
 })
 
 /** How an owner identifies itself: by its newest live lease on each client and path. A lost one cannot be re-entered. */
@@ -133,8 +137,12 @@ const commands = {
     const options = {}
     if ('session_timeout' in command) options.sessionTimeout = milliseconds(command.session_timeout)
     if ('connect_timeout' in command) options.connectTimeout = milliseconds(command.connect_timeout)
+    if ('max_frame' in command) options.maxFrame = command.max_frame
     if ('auth' in command) options.auth = command.auth.map(([scheme, credential]) => ({ scheme, credential }))
     if ('acl' in command) options.acl = command.acl
+    if ('parent_acl' in command) options.parentAcl = command.parent_acl
+    if ('label' in command) options.label = command.label
+    if ('identify' in command) options.identify = command.identify
     if ('sasl' in command) options.sasl = { user: command.sasl[0], password: command.sasl[1] }
     if ('tls' in command) {
       const files = Object.entries(command.tls).map(([name, path]) => [name, readFileSync(path)])
@@ -155,14 +163,12 @@ const commands = {
     const controller = new AbortController()
     const options = { signal: controller.signal }
     if ('timeout' in command) options.timeout = milliseconds(command.timeout)
-    pending.set(command.id, controller)
+    acquires.set(command.id, controller)
     try {
       await acquire(command, options, 'timeout')
     } catch (error) {
       if (controller.signal.aborted && error === controller.signal.reason) answer(command, 'cancelled')
       else throw error
-    } finally {
-      pending.delete(command.id)
     }
   },
 
@@ -211,6 +217,17 @@ const commands = {
     answer(command, 'value', { value: contenders.map(describe) })
   },
 
+  async shown(command) {
+    const contenders = await locks.get(command.lock).object.contenders()
+    answer(command, 'value', { value: contenders.map((contender) => inspect(contender, { breakLength: Infinity, compact: true })) })
+  },
+
+  async log(command) {
+    const listener = ({ message, fields }) => emit('log', { text: message, fields: Object.values(fields) })
+    on('log', listener, { level: 'trace' })
+    answer(command, 'listening')
+  },
+
   async locked(command) {
     answer(command, 'value', { value: await locks.get(command.lock).object.locked() })
   },
@@ -221,7 +238,9 @@ const commands = {
   },
 
   async state(command) {
-    answer(command, 'value', { value: leases.get(command.lease).lease.state })
+    const { lease } = leases.get(command.lease)
+    const t0 = now()
+    answer(command, 'value', { value: lease.state, t0, remaining: lease.remaining / 1000 })
   },
 
   async transact(command) {
@@ -357,7 +376,8 @@ input.on('line', (line) => {
       answer(command, 'value', { value: threadNames() })
       break
     case 'cancel':
-      pending.get(command.target)?.abort()
+      // It may have been answered in the meantime.
+      acquires.get(command.target)?.abort()
       answer(command, 'cancelled')
       break
     case 'contend':

@@ -15,6 +15,7 @@ from workers.grants import (
     describe,
     facts,
     first_facts,
+    listen_to_log,
     longest,
     make_lock,
     release_options,
@@ -58,11 +59,16 @@ class PythonWorker(ThreadedWorker):
         for number, lease in enumerate(leases):
             self._leases[f"{name}/{number}"] = lease
         answer(command, "acquired", t=granted, **all_facts(name, leases))
+        for number, lease in enumerate(leases):
+            self._tell_loss(f"{name}/{number}", lease)
 
     def _granted(self, command: Command, lease: Any, granted: int) -> None:
         self._leases[command["lease"]] = lease
         answer(command, "acquired", t=granted, **facts(lease))
-        name = command["lease"]
+        self._tell_loss(command["lease"], lease)
+
+    @staticmethod
+    def _tell_loss(name: str, lease: Any) -> None:
         lease.on_lost(lambda lease: emit("lost", lease=name, reason=lease.loss_reason))
 
     def do_acquire(self, command: Command) -> None:
@@ -140,13 +146,23 @@ class PythonWorker(ThreadedWorker):
         contenders = self._locks[command["lock"]].contenders()
         answer(command, "value", value=[describe(contender) for contender in contenders])
 
+    def do_shown(self, command: Command) -> None:
+        lock = self._locks[command["lock"]]
+        answer(command, "value", value=[repr(lock), *map(repr, lock.contenders())])
+
+    def do_log(self, command: Command) -> None:
+        listen_to_log()
+        answer(command, "listening")
+
     def do_check(self, command: Command) -> None:
         self._leases[command["lease"]].check()
         answer(command, "value", value="held")
 
     def do_state(self, command: Command) -> None:
-        state = self._leases[command["lease"]].state
-        answer(command, "value", value=getattr(state, "value", state))
+        lease = self._leases[command["lease"]]
+        asked = now()
+        state = getattr(lease.state, "value", lease.state)
+        answer(command, "value", value=state, t0=asked, remaining=lease.remaining)
 
     def do_tell(self, command: Command) -> None:
         answer(command, "value", value=exchange(command))

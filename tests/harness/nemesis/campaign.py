@@ -8,16 +8,30 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from kazoo.exceptions import NoNodeError
 
-from harness.history import NEVER, Hold, problems
+from harness.history import Hold, problems
 from harness.links import Links
-from harness.nemesis.faults import FAULTS, OF_SERVERS, Stage, settle
-from harness.nemesis.register import Registers, Write
+from harness.nemesis import faults, outages
+from harness.nemesis.judge import (
+    Excuses,
+    certain,
+    changed_while_reading,
+    granted_after,
+    late_writes,
+    lost_at_first_look,
+    lost_early,
+    too_many_inside,
+)
+from harness.nemesis.record import Held, Loss
+from harness.nemesis.register import Registers
+from harness.nemesis.stage import FAULTS, OF_SERVERS, PROBE, DidNotBite, Stage, settle
 from harness.nemesis.station import Lock, Station
-from harness.nemesis.workload import HANG, Contender, Progress
+from harness.nemesis.workload import HANG, WORKLOADS, Contender, Progress
 from harness.observer import Observer
+from harness.security import certificates
 from harness.server import Ensemble, Server, Settings
 from harness.steps import eventually
 from harness.surfaces import PEERS
@@ -33,8 +47,12 @@ TICKS = 8
 LAST_WORDS = 8
 """Of each station, if something has gone wrong."""
 
-JUST_NOW = 3_000_000_000
-"""Nanoseconds."""
+TLS = "+tls"
+"""Behind the name of a surface: over encrypted connections."""
+
+# They register what can break.
+assert faults
+assert outages
 
 
 @dataclass
@@ -58,7 +76,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Window:
-    """From the beginning of a fault until everything served again. Stamps in nanoseconds."""
+    """From when a fault broke something until everything served again. Stamps in nanoseconds."""
 
     fault: str
     began: int
@@ -80,27 +98,47 @@ class Campaign:
         self._root = root
         self._session_timeout = session_timeout
         self._surfaces = surfaces
+        mutex = Lock("mutex", f"{root}/mutex", "mutex")
+        read = Lock("read", f"{root}/rw", "read")
+        spare = Lock("spare", f"{root}/spare", "mutex")
         self._locks = [
-            Lock("mutex", f"{root}/mutex", "mutex"),
-            Lock("read", f"{root}/rw", "read"),
-            Lock("write", f"{root}/rw", "write"),
+            mutex,
+            read,
+            Lock("write", f"{root}/rw", "write", other_half=read),
             Lock("permit", f"{root}/semaphore", "semaphore", PERMITS),
-            Lock("spare", f"{root}/spare", "mutex"),
+            spare,
+            Lock("kazoo", f"{root}/kazoo", "mutex", naming="kazoo"),
+            Lock("several", "", "multi", members=(mutex, spare)),
         ]
+        self._spare = spare.path
+        self._paths = sorted({path for lock in self._locks for path in lock.paths})
 
     def __enter__(self) -> Campaign:
         with ExitStack() as stack:
             links = stack.enter_context(Links())
             tick = round(self._session_timeout * 1000 / TICKS)
             # A server that is cut off keeps answering for half again as long as its clients' sessions last.
-            settings = Settings(tick=tick, sync_limit=TICKS * 3 // 2, init_limit=TICKS * 3)
+            lines, tls = stack.enter_context(certificates())
+            settings = Settings(
+                tick=tick, sync_limit=TICKS * 3 // 2, init_limit=TICKS * 3, secure=True, config=lines
+            )
             ensemble = stack.enter_context(Ensemble(settings=settings, links=links))
             observer = stack.enter_context(Observer(ensemble.hosts))
             self.registers = stack.enter_context(Registers())
-            # Persistent: go-zookeeper and kazoo ensure only once that their parents exist.
-            observer.create(self._locks[0].path)
+            # Persistent: go-zookeeper and kazoo ensure only once that their parents exist, and numbers never
+            # begin anew, except where a fault deletes the directory.
+            for path in {*self._paths, f"{self._root}/{PROBE}"} - {self._spare}:
+                observer.create(path)
             self.stations = [
-                stack.enter_context(Station(surface, ensemble.servers, self._locks, self._session_timeout))
+                stack.enter_context(
+                    Station(
+                        surface.removesuffix(TLS),
+                        ensemble.servers,
+                        self._locks,
+                        self._session_timeout,
+                        tls if surface.endswith(TLS) else None,
+                    )
+                )
                 for surface in self._surfaces
             ]
             self._stage = Stage(
@@ -128,14 +166,19 @@ class Campaign:
         self._stack.close()
 
     def play(self, name: str) -> None:
-        """Break something, mend it, and check that all stations move on."""
+        """Break something, mend it, and check that it bit, and that all stations move on."""
         before = self._counted()
         began = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        FAULTS[name](self._stage)
+        self._stage.struck = None
+        try:
+            FAULTS[name](self._stage)
+        except AssertionError as error:
+            raise type(error)(f"{name}: {error}\n{self.state()}") from error
         settle(self._stage)
         self._await_progress(name)
         self._stage.pass_time(self._random.uniform(*CALM))
         after = self._counted()
+        began = self._stage.struck or began
         self.windows.append(Window(name, began, time.clock_gettime_ns(time.CLOCK_MONOTONIC)))
         self.rows.setdefault(name, Row()).add(
             Row(
@@ -159,7 +202,7 @@ class Campaign:
     def _await_progress(self, name: str) -> None:
         """Every lock is granted again, and every station is granted something."""
         before = self.progress.grants.copy()
-        wanted = {lock.path for lock in self._locks} | {str(station) for station in self.stations}
+        wanted = {*self._paths, *map(str, self.stations)}
         deadline = time.monotonic() + HANG
         while stuck := {one for one in wanted if self.progress.grants[one] == before[one]}:
             self._assert_no_failure()
@@ -177,7 +220,7 @@ class Campaign:
         """Who stands where, and who last said what: for the person who has to find out."""
         observer = self._stage.observer
         told = [f"seed {self.seed}", *map(str, self.windows[-5:])]
-        for path in sorted({lock.path for lock in self._locks}):
+        for path in self._paths:
             told.append(f"{path}:")
             for node in observer.queue(path):
                 with suppress(NoNodeError):
@@ -201,10 +244,23 @@ class Campaign:
         for station in self.stations:
             if station.is_ours:
                 station.worker.exit()
-        holds = self._certain()
-        found = problems(holds, restarts=True)
-        assert not found, "\n".join([*found, f"seed {self.seed}", *map(str, self.windows)])
-        self._judge_writes()
+        excuses = self._excuses()
+        holds = self._certain(excuses)
+        writes, looks = self.registers.writes, self.progress.looks
+        found = [
+            *problems(holds, restarts={self._spare}),
+            *lost_at_first_look(looks, excuses),
+            *lost_early(self._losses(), excuses),
+            *granted_after(looks, excuses.deeds),
+            *late_writes(writes, excuses),
+            *changed_while_reading(self.registers.readings, writes, excuses),
+            *too_many_inside(self.registers.entries, excuses),
+        ]
+        known = [f"seed {self.seed}", *map(str, self.windows), *map(str, self._stage.deeds)]
+        assert not found, "\n".join([*found, *known])
+        missing = WORKLOADS - {name for name, count in self.progress.outcomes.items() if count}
+        if missing:
+            raise DidNotBite(f"nobody was {sorted(missing)}: {self.progress.outcomes}")
         return holds
 
     def _assert_nothing_left(self) -> None:
@@ -215,48 +271,48 @@ class Campaign:
                 station.worker.kill()
 
         def left() -> list[str]:
-            paths = [lock.path for lock in self._locks]
-            paths += [f"{path}/{part}" for path in paths for part in ("locks", "leases")]
+            paths = [path for lock in self._paths for path in (lock, f"{lock}/locks", f"{lock}/leases")]
             return [f"{path}/{node}" for path in paths for node in observer.queue(path)]
 
         eventually(lambda: not left(), f"no node is left, but {left()}", 3 * self._session_timeout)
         for server in self._stage.ensemble.servers:
             eventually(partial(_watches_nothing, server), f"no watch is left at server {server.server_id}")
 
-    def _certain(self) -> list[Hold]:
-        """The holds that were certain, and that meant something."""
-        holds = [hold for worker in self._workers() for hold in worker.holds()]
-        trouble = [window for window in self.windows if window.fault in OF_SERVERS]
+    def _excuses(self) -> Excuses:
+        workers = self._workers()
+        return Excuses(
+            stops={worker.name: worker.pauses for worker in workers},
+            killed={worker.name: worker.killed for worker in workers if worker.killed is not None},
+            deeds=self._stage.deeds,
+        )
+
+    def _certain(self, excuses: Excuses) -> list[Hold]:
+        """The holds that can be judged against each other."""
+        grace = round(2e9 * self._session_timeout)
+        troubles = [
+            (window.began, window.ended + grace) for window in self.windows if window.fault in OF_SERVERS
+        ]
         peers = {worker.name for worker in self._workers() if worker.surface.name in PEERS}
+        holds = [hold for worker in self._workers() for hold in worker.holds()]
+        return certain(holds, excuses, peers, troubles)
 
-        def means_something(hold: Hold) -> bool:
-            if hold.until <= hold.granted:
-                return False
-            # A peer does not learn in time what it has lost.
-            grace = round(2e9 * self._session_timeout)
-            return hold.worker not in peers or not any(
-                hold.granted < window.ended + grace and window.began < hold.until for window in trouble
-            )
-
-        return [hold for hold in holds if means_something(hold)]
-
-    def _judge_writes(self) -> None:
-        """No fenced write is ever lost, and only a process that was stopped writes late."""
-        pauses = {worker.name: worker.pauses for worker in self._workers()}
-
-        def was_stopped(write: Write) -> bool:
-            # It writes as soon as it resumes.
-            spans = pauses[write.writer]
-            return any(began < write.t < (ended or NEVER) + JUST_NOW for began, ended in spans)
-
-        newest: dict[str, int] = {}
-        for write in self.registers.writes:
-            assert not write.spoilt_fenced, f"a fenced write undid another: {write}"
-            if write.refused:
-                assert was_stopped(write), f"late, and was not stopped: {write}"
-            else:
-                assert write.token > newest.get(write.name, 0), f"a token came back: {write}"
-                newest[write.name] = write.token
+    def _losses(self) -> list[Loss]:
+        """The losses that our workers reported."""
+        found = []
+        for station in self.stations:
+            for worker in station.workers if station.is_ours else ():
+                held: dict[str, dict[str, Any]] = {}
+                for line in worker.lines():
+                    if line["event"] == "acquired":
+                        name = worker.command(line["id"])["lease"]
+                        parts = line.get("leases", [{**line, "lease": name}])
+                        held |= {part["lease"]: {**part, "t": line["t"]} for part in parts}
+                    elif line["event"] == "lost":
+                        grant = held[line["lease"]]
+                        path, _, node = grant["node"].rpartition("/")
+                        hold = Held(worker.name, int(grant["session"]), node, grant["t"], int(grant["token"]))
+                        found.append(Loss(path, hold, grant["remaining"], line["t"], line["reason"]))
+        return found
 
     def _workers(self) -> list[Worker]:
         return [worker for station in self.stations for worker in station.workers]

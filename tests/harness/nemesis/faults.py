@@ -1,98 +1,30 @@
-"""What can break. Each fault breaks something, lets time pass, and mends it.
+"""What can break at a holder: its process, its connection, its session, its node.
 
-A fault looks for a holder: its victim's holders are detained until the fault is over or they have lost.
-Where certainty about a hold ends without the holder's doing, the worker's record is told beforehand.
+Each fault breaks something, lets time pass, mends it, and proves that it bit, or its round fails. A fault
+looks for a holder: its victim's holders are detained until the fault is over or they have lost. Where
+certainty about a hold ends without the holder's doing, the worker's record is told beforehand.
 """
 
 from __future__ import annotations
 
 import contextlib
-import random
+import json
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from pathlib import Path
 
-from kazoo.exceptions import KazooException, NoNodeError, NotEmptyError
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from harness import wire
-from harness.links import Links
-from harness.nemesis.station import Grant, Lock, Station
-from harness.observer import Observer
-from harness.server import Ensemble, Server
+from harness.answers import now
+from harness.history import NEVER
+from harness.nemesis.record import Deed
+from harness.nemesis.stage import POLL, PROBE, WAIT, Stage, fault
+from harness.nemesis.station import Station
 
-CATCH = 5.0
-"""Seconds to wait for a holder. A fault that finds none hits a waiter."""
+HOUR = 3600
 
-CONFINED = 0.5
-"""In this share of cases the victim of a server that is cut off can reach no other server."""
-
-WAIT = 30.0
-POLL = 0.02
-
-
-@dataclass
-class Stage:
-    """What a fault may touch."""
-
-    ensemble: Ensemble
-    links: Links
-    observer: Observer
-    stations: list[Station]
-    locks: list[Lock]
-    # Locks that no owner may ask for now.
-    paused: set[str]
-    # Of all sessions, in seconds.
-    session_timeout: float
-    random: random.Random
-
-    def pass_time(self, timeouts: float) -> None:
-        """Wait for this many session time-outs."""
-        time.sleep(timeouts * self.session_timeout)
-
-    @property
-    def victim(self) -> Station:
-        """One of our own stations."""
-        return self.random.choice([station for station in self.stations if station.is_ours])
-
-    def at(self, server: Server, *, confined: bool = False) -> Station:
-        """One of our own stations, connected to a server. Unless confined there it may move to others."""
-        victim = self.victim
-        victim.cable.confine(server.server_id)
-        if not confined:
-            victim.cable.free()
-        return victim
-
-    @contextlib.contextmanager
-    def holder(self, station: Station | None = None) -> Iterator[tuple[Station, Grant | None]]:
-        """An owner at a station that holds, and keeps holding while this lasts."""
-        victim = station or self.victim
-        try:
-            yield victim, victim.await_holder(CATCH)
-        finally:
-            victim.detained.clear()
-
-
-Fault = Callable[[Stage], None]
-
-FAULTS: dict[str, Fault] = {}
-"""By the names in the table of results."""
-
-OF_SERVERS: set[str] = set()
-"""Those that hit every station, including peers, which cannot tell what they have lost."""
-
-
-def fault(name: str, *, servers: bool = False) -> Callable[[Fault], Fault]:
-    """Register a fault."""
-
-    def known(function: Fault) -> Fault:
-        FAULTS[name] = function
-        if servers:
-            OF_SERVERS.add(name)
-        return function
-
-    return known
-
+HARMLESS = 0.25
+"""Session time-outs of silence that cost no lease: a term is never shorter than a third while proofs come."""
 
 # The holder's process.
 
@@ -100,28 +32,57 @@ def fault(name: str, *, servers: bool = False) -> Callable[[Fault], Fault]:
 @fault("holder killed (`SIGKILL`)")
 def killed(stage: Stage) -> None:
     """The session stays open without a client, until it expires."""
-    with stage.holder() as (victim, _):
+    with stage.holder() as (victim, grant):
         victim.worker.kill()
+        stage.needs(stage.observer.exists(grant.node_path), "the dead holder's node is still there")
     stage.pass_time(0.3)
     victim.replace()
+    stage.awaits_gone(grant)
 
 
 @fault("holder stopped for longer than its session (`SIGSTOP`)")
 def stopped(stage: Stage) -> None:
     """It is stopped between its check and its write, and writes when it resumes."""
-    with stage.holder() as (victim, _):
+    with stage.holder() as (victim, grant):
         victim.worker.pause()
-    stage.pass_time(1.5)
+        stage.strike()
+    stage.pass_until(1.5)
+    stage.awaits_gone(grant)
+    stage.needs(is_stopped(victim.worker.pid), "its process is stopped")
     victim.worker.resume()
 
 
 @fault("wall clock stepped by an hour")
 def wall_clock_stepped(stage: Stage) -> None:
-    """Forward or back, and then right again."""
-    with stage.holder() as (victim, _):
-        victim.clock.step(stage.random.choice([3600, -3600]))
-        stage.pass_time(0.5)
-    victim.clock.step(0)
+    """Forward, back, and then right again. The engine writes its wall clock into its nodes."""
+    with stage.holder() as (victim, grant):
+        try:
+            for step in stage.random.sample([HOUR, -HOUR], 2):
+                victim.clock.step(step)
+                seen = json.loads(probe(stage, victim)[1])["since"] / 1000 - time.time()
+                stage.needs(
+                    abs(seen - step) < HOUR / 60, f"the engine's clock is off by {step} s, not {seen} s"
+                )
+                stage.pass_time(0.3)
+                stage.spares(grant)
+        finally:
+            victim.clock.step(0)
+
+
+def probe(stage: Stage, station: Station) -> tuple[float, str]:
+    """Let a worker take a lock that only faults use: the rest of its term then, and the data of its node."""
+    path = stage.locks[0].path.rpartition("/")[0] + f"/{PROBE}"
+    station.worker.lock(path, lock=PROBE)
+    line = station.worker.hold(PROBE, lock=PROBE, owner=PROBE)
+    assert 0 < line["remaining"] <= stage.session_timeout / 2, f"the term of a grant is wrong: {line}"
+    data = stage.observer.client.get(line["node"])[0]
+    station.worker.release(PROBE, owner=PROBE)
+    return line["remaining"], data.decode()
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 # Its connection.
@@ -130,36 +91,59 @@ def wall_clock_stepped(stage: Stage) -> None:
 @fault("connection silent, both ways")
 def silent(stage: Stage) -> None:
     """A black hole for longer than the session."""
-    with stage.holder() as (victim, _):
+    with stage.holder() as (victim, grant):
+        before = victim.cable.withheld
         victim.cable.silence()
-        stage.pass_time(1.5)
+        stage.strike()
+        stage.awaits_loss(grant)
+        stage.awaits_gone(grant)
+        stage.pass_until(1.5)
+        stage.needs(victim.cable.withheld["up"] > before["up"], "requests were held back")
     victim.cable.mend()
 
 
 @fault("connection silent for a moment")
 def silent_for_a_moment(stage: Stage) -> None:
     """A black hole within the term."""
-    with stage.holder() as (victim, _):
+    with stage.holder() as (victim, grant):
+        before = victim.cable.withheld
+        began = now()
         victim.cable.silence()
-        stage.pass_time(stage.random.uniform(0.1, 0.4))
+        # At least one heartbeat is due in this time.
+        stage.pass_time(stage.random.uniform(0.2, 0.4))
+        stage.needs(victim.cable.withheld["up"] > before["up"], "requests were held back")
         victim.cable.mend()
+        if now() - began < HARMLESS * 1e9 * stage.session_timeout:
+            stage.spares(grant)
 
 
 @fault("requests dropped, replies pass")
 def requests_dropped(stage: Stage) -> None:
     """The server receives nothing any more."""
-    with stage.holder() as (victim, _):
+    with stage.holder() as (victim, grant):
+        before = victim.cable.withheld
         victim.cable.silence("up")
-        stage.pass_time(1.5)
+        stage.strike()
+        stage.awaits_loss(grant)
+        stage.pass_until(1.5)
+        after = victim.cable.withheld
+        stage.needs(after["up"] > before["up"], "requests were held back")
+        stage.needs(after["down"] == before["down"], "replies were not")
     victim.cable.mend()
 
 
 @fault("replies dropped, requests pass")
 def replies_dropped(stage: Stage) -> None:
     """The server receives everything, and the client nothing."""
-    with stage.holder() as (victim, _):
+    with stage.holder() as (victim, grant):
+        before = victim.cable.withheld
         victim.cable.silence("down")
-        stage.pass_time(1.5)
+        stage.strike()
+        stage.awaits_loss(grant)
+        stage.pass_until(1.5)
+        after = victim.cable.withheld
+        stage.needs(after["down"] > before["down"], "replies were held back")
+        stage.needs(after["up"] == before["up"], "requests were not")
     victim.cable.mend()
 
 
@@ -168,34 +152,43 @@ def reset(stage: Stage) -> None:
     """RST to both ends."""
     with stage.holder() as (victim, _):
         for _ in range(5):
-            victim.cable.reset()
+            stage.awaits(victim.cable.reset, "there was a connection to reset")
             stage.pass_time(stage.random.uniform(0.02, 0.2))
 
 
 @fault("slow link")
 def slow(stage: Stage) -> None:
     """Each way takes a tenth of the session time-out, more than half the time between two heartbeats."""
+    delay = 0.1 * stage.session_timeout
     with stage.holder() as (victim, _):
-        victim.cable.slow_down(0.1 * stage.session_timeout)
-        stage.pass_time(1.5)
+        victim.cable.slow_down(delay)
+        stage.pass_time(1)
+        # A term begins when its proof is sent, and there is none before the reply.
+        longest = stage.session_timeout / 2 - 2 * delay
+        remaining, _ = probe(stage, victim)
+        assert remaining <= longest, f"a term of {remaining} s, where {longest} s is the most that is certain"
+        stage.pass_time(0.5)
+        stage.needs(victim.cable.slowest >= delay, "what was sent took so long")
     victim.cable.mend()
 
 
 @fault("reply to a create lost")
 def create_reply_lost(stage: Stage) -> None:
     """The node exists, but its owner does not know its name."""
-    victim = stage.victim
-    victim.cable.drop_reply("create2")
-    stage.pass_time(0.3)
-    victim.cable.mend()
+    _lose_reply(stage, "create2")
 
 
 @fault("reply to a delete lost")
 def delete_reply_lost(stage: Stage) -> None:
     """The node is gone, but its owner does not know."""
-    victim = stage.victim
-    victim.cable.drop_reply("delete")
-    stage.pass_time(0.3)
+    _lose_reply(stage, "delete")
+
+
+def _lose_reply(stage: Stage, op: str) -> None:
+    victim = stage.victim(plain=True)
+    traps = victim.cable.drop_reply(op)
+    stage.awaits(lambda: any(trap.sprung for trap in traps), f"the reply to a {op} was dropped")
+    stage.pass_time(0.2)
     victim.cable.mend()
 
 
@@ -205,15 +198,22 @@ def delete_reply_lost(stage: Stage) -> None:
 @fault("session ended by somebody else")
 def session_ended(stage: Stage) -> None:
     """A second connection takes the session over and closes it."""
-    with stage.holder() as (victim, grant):
-        session = victim.worker.sessions["c"] if grant is None else grant.session
-        password = victim.cable.passwords[session]
-        victim.worker.presume_ended(session)
+    with stage.holder(stage.victim(plain=True)) as (victim, grant):
+        password = victim.cable.passwords[grant.session]
+        began = now()
+        victim.worker.presume_ended(grant.session)
         server = stage.ensemble.leader()
         deadline = time.monotonic() + WAIT
         with contextlib.suppress(wire.SessionGone):
-            while not wire.close_session("127.0.0.1", server.port, session, password):
-                assert time.monotonic() < deadline, f"session {session:#x} could not be ended"
+            while not wire.close_session("127.0.0.1", server.port, grant.session, password):
+                stage.needs(time.monotonic() < deadline, f"session {grant.session:#x} was ended")
+        stage.awaits_loss(grant)
+        told = next(
+            line["t"] for line in victim.worker.lines() if line["event"] == "state" and line["t"] > began
+        )
+        # An acquire may have succeeded just before, and be stamped just after.
+        known = told + round(stage.session_timeout / 8 * 1e9)
+        stage.deeds.append(Deed(grant.session, None, began, known))
         stage.pass_time(0.5)
 
 
@@ -221,127 +221,47 @@ def session_ended(stage: Stage) -> None:
 def node_deleted(stage: Stage) -> None:
     """The holder's, while it holds."""
     with stage.holder() as (_, grant):
-        if grant is not None:
-            grant.worker.presume_lost(grant.lease)
-            with contextlib.suppress(NoNodeError):
-                stage.observer.delete(f"{grant.lock.path}/{grant.node}")
-        stage.pass_time(0.5)
+        grant.worker.presume_lost(grant.lease)
+        stage.deeds.append(Deed(grant.session, grant.node, now(), NEVER))
+        try:
+            stage.observer.delete(grant.node_path)
+        except NoNodeError:
+            stage.needs(False, "there was a node to delete")
+        stage.awaits_loss(grant)
+        stage.pass_time(0.3)
 
 
 @fault("lock directory deleted between uses")
 def parent_deleted(stage: Stage) -> None:
     """The next contender creates it again, and its sequence starts at zero."""
-    path = stage.locks[-1].path
+    path = next(lock.path for lock in stage.locks if lock.name == "spare")
+    deadline = time.monotonic() + WAIT
+    while (before := _delete_idle(stage, path, deadline)) is None:
+        # A container, and the server was faster.
+        stage.needs(time.monotonic() < deadline, f"there was a directory {path} to delete")
+        stage.awaits(lambda: stage.observer.exists(path), f"{path} is used again")
+
+    def is_new() -> bool:
+        with contextlib.suppress(NoNodeError):
+            return stage.observer.czxid(path) > before
+        return False
+
+    stage.awaits(is_new, f"{path} was created anew")
+
+
+def _delete_idle(stage: Stage, path: str, deadline: float) -> int | None:
+    """Delete a directory that nobody uses for now, and return its czxid; None if there was none."""
     stage.paused.add(path)
     try:
-        deadline = time.monotonic() + WAIT
         while True:
-            try:
+            with contextlib.suppress(NotEmptyError):
+                czxid = stage.observer.czxid(path)
                 stage.observer.delete(path)
-                return
-            except NoNodeError:
-                return
-            except NotEmptyError:
-                assert time.monotonic() < deadline, f"{path} is never idle: {stage.observer.children(path)}"
+                return czxid
+            left = stage.observer.children(path)
+            stage.needs(time.monotonic() < deadline, f"{path} is idle: {left}")
             time.sleep(POLL)
+    except NoNodeError:
+        return None
     finally:
         stage.paused.discard(path)
-
-
-# The servers.
-
-
-@fault("leader killed", servers=True)
-def leader_killed(stage: Stage) -> None:
-    """The others elect a new one."""
-    leader = stage.ensemble.leader()
-    with stage.holder(stage.at(leader)):
-        leader.kill()
-        stage.pass_time(0.5)
-    stage.pass_time(1)
-    leader.start()
-
-
-@fault("follower cut from the leader, its clients connected", servers=True)
-def follower_cut(stage: Stage) -> None:
-    """It keeps answering reads and pings for longer than a session lasts."""
-    leader = stage.ensemble.leader()
-    follower = stage.random.choice(stage.ensemble.others(leader))
-    _cut(stage, follower)
-
-
-@fault("leader cut from its followers, its clients connected", servers=True)
-def leader_cut(stage: Stage) -> None:
-    """It keeps leading without followers while the others elect a new leader."""
-    _cut(stage, stage.ensemble.leader())
-
-
-def _cut(stage: Stage, server: Server) -> None:
-    confined = stage.random.random() < CONFINED
-    with stage.holder(stage.at(server, confined=confined)) as (victim, _):
-        stage.links.cut(server.server_id, *(other.server_id for other in stage.ensemble.others(server)))
-        stage.pass_time(1.5)
-    victim.cable.free()
-    stage.pass_time(0.5)
-    stage.links.heal()
-
-
-@fault("no majority for longer than a session", servers=True)
-def quorum_lost(stage: Stage) -> None:
-    """Two of three servers are killed."""
-    down = stage.random.sample(stage.ensemble.servers, 2)
-    last = next(server for server in stage.ensemble.servers if server not in down)
-    with stage.holder(stage.at(last)):
-        for server in down:
-            server.kill()
-        stage.pass_time(1.5)
-    for server in down:
-        server.launch()
-
-
-@fault("rolling restart", servers=True)
-def rolling_restart(stage: Stage) -> None:
-    """One server after another, including the leader."""
-    with stage.holder():
-        for server in stage.ensemble.servers:
-            server.stop()
-            server.start()
-            stage.ensemble.leader()
-
-
-@fault("follower stopped for longer than a session", servers=True)
-def follower_stopped(stage: Stage) -> None:
-    """Its clients move elsewhere, or lose their leases."""
-    follower = stage.random.choice(stage.ensemble.others(stage.ensemble.leader()))
-    with stage.holder(stage.at(follower)):
-        follower.pause()
-        stage.pass_time(1.5)
-    follower.resume()
-
-
-@fault("leader stopped for a moment", servers=True)
-def leader_stopped(stage: Stage) -> None:
-    """For less than the margin that a term leaves: the one assumption about a leader."""
-    leader = stage.ensemble.leader()
-    with stage.holder(stage.at(leader)):
-        leader.pause()
-        stage.pass_time(0.2)
-        leader.resume()
-
-
-def settle(stage: Stage) -> None:
-    """Everything serves again, whatever broke last."""
-    for station in stage.stations:
-        station.detained.clear()
-        if station.is_broken.is_set():
-            station.worker.kill()
-            station.replace()
-    stage.ensemble.wait_serving()
-    deadline = time.monotonic() + WAIT
-    while True:
-        try:
-            stage.observer.exists("/")
-            return
-        except (KazooException, KazooTimeoutError):
-            assert time.monotonic() < deadline, "the observer cannot connect"
-        time.sleep(POLL)

@@ -1,8 +1,11 @@
-"""What the locks guard: numbers that holders read, think about, and write back incremented.
+"""What the locks guard.
 
-Writing back a number that has changed since it was read undoes an update. Each register exists twice.
-The plain one accepts every write. The fenced one refuses a token that is smaller than the largest it has
-seen, whether with a read or with a write.
+Numbers that holders read, think about, and write back incremented. Writing back a number that has changed
+since it was read undoes an update. Each register exists twice. The plain one accepts every write. The fenced
+one refuses a token that is smaller than the largest it has seen, whether with a read or with a write.
+
+Readers look at a number when they begin and when they end: it must not change between the two. Holders of
+permits are in a room that has room for so many.
 """
 
 from __future__ import annotations
@@ -16,21 +19,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-
-@dataclass(frozen=True)
-class Write:
-    """A write, and what it did."""
-
-    name: str
-    writer: str
-    token: int
-    # CLOCK_MONOTONIC in nanoseconds.
-    t: int
-    # Another owner had written since the writer read: one of the two updates is lost.
-    spoilt_plain: bool
-    spoilt_fenced: bool
-    # The fenced register refused it: another owner with a newer token had read or written.
-    refused: bool
+from harness.nemesis.record import Entry, Held, Reading, Write
 
 
 @dataclass
@@ -45,6 +34,9 @@ class Registers:
 
     def __init__(self) -> None:
         self.writes: list[Write] = []
+        self.readings: list[Reading] = []
+        self.entries: list[Entry] = []
+        self._rooms: dict[str, dict[str, Held]] = defaultdict(dict)
         self._cells: dict[str, _Cell] = defaultdict(_Cell)
         self._lock = threading.Lock()
         registers = self
@@ -76,27 +68,63 @@ class Registers:
 
     def answer(self, line: dict[str, Any]) -> dict[str, Any]:
         """Carry out a request."""
+        held = Held(**line["held"])
         with self._lock:
-            cell = self._cells[line["name"]]
-            token = int(line["token"])
-            stale = token < cell.newest
-            cell.newest = max(cell.newest, token)
-            if line["do"] == "read":
-                return {"plain": cell.plain, "fenced": cell.fenced}
-            write = Write(
+            t = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+            carry_out = {
+                "read": self._read,
+                "write": self._write,
+                "look": self._look,
+                "look again": self._look_again,
+                "enter": self._enter,
+                "leave": self._leave,
+            }[line["do"]]
+            return carry_out(line, held, t)
+
+    def _read(self, line: dict[str, Any], held: Held, _t: int) -> dict[str, Any]:
+        cell = self._cells[line["name"]]
+        cell.newest = max(cell.newest, held.token)
+        return {"plain": cell.plain, "fenced": cell.fenced}
+
+    def _write(self, line: dict[str, Any], held: Held, t: int) -> dict[str, Any]:
+        cell = self._cells[line["name"]]
+        stale = held.token < cell.newest
+        cell.newest = max(cell.newest, held.token)
+        self.writes.append(
+            Write(
                 name=line["name"],
-                writer=line["writer"],
-                token=token,
-                t=time.clock_gettime_ns(time.CLOCK_MONOTONIC),
+                writer=held.worker,
+                token=held.token,
+                t=t,
                 spoilt_plain=line["plain"] != cell.plain,
                 spoilt_fenced=not stale and line["fenced"] != cell.fenced,
                 refused=stale,
+                held=held,
             )
-            cell.plain = line["plain"] + 1
-            if not stale:
-                cell.fenced = line["fenced"] + 1
-            self.writes.append(write)
-            return {"refused": stale}
+        )
+        cell.plain = line["plain"] + 1
+        if not stale:
+            cell.fenced = line["fenced"] + 1
+        return {"refused": stale}
+
+    def _look(self, line: dict[str, Any], held: Held, t: int) -> dict[str, Any]:
+        return {**self._read(line, held, t), "began": t}
+
+    def _look_again(self, line: dict[str, Any], held: Held, t: int) -> dict[str, Any]:
+        cell = self._cells[line["name"]]
+        changed = line["plain"] != cell.plain, line["fenced"] != cell.fenced
+        self.readings.append(Reading(line["name"], held, line["began"], t, *changed))
+        return {}
+
+    def _enter(self, line: dict[str, Any], held: Held, t: int) -> dict[str, Any]:
+        room = self._rooms[line["name"]]
+        self.entries.append(Entry(line["name"], line["room_for"], held, t, tuple(room.values())))
+        room[held.node] = held
+        return {}
+
+    def _leave(self, line: dict[str, Any], held: Held, _t: int) -> dict[str, Any]:
+        self._rooms[line["name"]].pop(held.node, None)
+        return {}
 
     def lost_updates(self) -> dict[str, int]:
         """How many writes each plain register does not show because they were undone."""

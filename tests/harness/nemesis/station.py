@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,15 +13,20 @@ from types import TracebackType
 from typing import Any, Self
 
 from harness.connections import Direction
+from harness.nemesis.record import Held
 from harness.nemesis.wallclock import WallClock
 from harness.proxy import Proxy
 from harness.server import Server
 from harness.surfaces import PEERS
+from harness.traffic import Trap
 from harness.worker import Worker, WorkerError
 
 POLL = 0.02
-CONNECTING = 60.0
+STARTING = 60.0
 """Seconds that a worker has to connect, whatever happened to the servers."""
+
+CONNECTING = 10.0
+"""Seconds after which a client that does not wait gives up connecting: what it does by default."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,16 @@ class Lock:
     path: str
     kind: str
     permits: int | None = None
+    naming: str = "curator"
+    # Of several locks as one.
+    members: tuple[Lock, ...] = ()
+    # The reader's, of a writer.
+    other_half: Lock | None = None
+
+    @property
+    def paths(self) -> list[str]:
+        """Where its nodes are."""
+        return [member.path for member in self.members] or [self.path]
 
     @property
     def is_exclusive(self) -> bool:
@@ -47,6 +63,20 @@ class Grant:
     lease: str
     node: str
     session: int
+    token: int
+    granted: int
+    # The rest of its term right after the grant, in seconds.
+    remaining: float
+
+    @property
+    def held(self) -> Held:
+        """The same, for the record."""
+        return Held(self.worker.name, self.session, self.node, self.granted, self.token)
+
+    @property
+    def node_path(self) -> str:
+        """Where its node is."""
+        return f"{self.lock.path}/{self.node}"
 
     @property
     def is_lost(self) -> bool:
@@ -57,8 +87,11 @@ class Grant:
 class Cable:
     """A client's connections to all servers, each through its own proxy."""
 
-    def __init__(self, servers: Sequence[Server]) -> None:
-        self._proxies = {server.server_id: Proxy(server.hosts) for server in servers}
+    def __init__(self, servers: Sequence[Server], *, encrypted: bool) -> None:
+        self._proxies = {
+            server.server_id: Proxy(server.secure_hosts if encrypted else server.hosts, opaque=encrypted)
+            for server in servers
+        }
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -88,6 +121,16 @@ class Cable:
         """The server that the client is connected to, if any."""
         return next((number for number, proxy in self._proxies.items() if proxy.connections), None)
 
+    @property
+    def withheld(self) -> Counter[Direction]:
+        """How much was held back so far, in each direction."""
+        return sum((proxy.withheld for proxy in self._proxies.values()), Counter())
+
+    @property
+    def slowest(self) -> float:
+        """The longest time that something took that was delayed, in seconds."""
+        return max(proxy.slowest for proxy in self._proxies.values())
+
     def silence(self, *directions: Direction) -> None:
         """Pass nothing on, in both directions or in one."""
         for proxy in self._proxies.values():
@@ -98,7 +141,7 @@ class Cable:
         for number, proxy in self._proxies.items():
             if number != server_id:
                 proxy.refuse()
-        deadline = time.monotonic() + CONNECTING
+        deadline = time.monotonic() + STARTING
         while self.server_id is None and time.monotonic() < deadline:
             time.sleep(POLL)
 
@@ -107,20 +150,19 @@ class Cable:
         for proxy in self._proxies.values():
             proxy.accept()
 
-    def reset(self) -> None:
-        """Reset the connection; the client may come back at once."""
-        for proxy in self._proxies.values():
-            proxy.cut()
+    def reset(self) -> bool:
+        """Reset the connection, if there is one; the client may come back at once."""
+        return sum([proxy.cut() for proxy in self._proxies.values()]) > 0
 
     def slow_down(self, delay: float) -> None:
         """Delay what is sent, in each direction."""
         for proxy in self._proxies.values():
+            proxy.slowest = 0.0
             proxy.delay = delay
 
-    def drop_reply(self, op: str) -> None:
-        """Swallow the reply to the next such request, and cut its connection."""
-        for proxy in self._proxies.values():
-            proxy.drop_reply(op)
+    def drop_reply(self, op: str) -> list[Trap]:
+        """Swallow the reply to the next such request to a server, and cut its connection."""
+        return [proxy.drop_reply(op) for proxy in self._proxies.values()]
 
     def mend(self) -> None:
         """Be a healthy cable again."""
@@ -138,14 +180,22 @@ class Station:
     _numbers = itertools.count(1)
 
     def __init__(
-        self, surface: str, servers: Sequence[Server], locks: Sequence[Lock], session_timeout: float
+        self,
+        surface: str,
+        servers: Sequence[Server],
+        locks: Sequence[Lock],
+        session_timeout: float,
+        tls: Mapping[str, str] | None = None,
     ) -> None:
         self.surface = surface
         self.name = f"{surface}@{next(self._numbers)}"
         self.is_ours = surface not in PEERS
-        # The locks that its workers ask for: a peer asks only for the first, a mutex.
-        self.locks = locks if self.is_ours else locks[:1]
-        self.cable = Cable(servers)
+        # The locks that its workers ask for: a peer asks only for the first with its names, a mutex.
+        naming = "kazoo" if surface == "kazoo" else "curator"
+        named = [lock for lock in locks if lock.naming == naming]
+        self.locks = locks if self.is_ours else named[:1]
+        self.is_encrypted = tls is not None
+        self.cable = Cable(servers, encrypted=self.is_encrypted)
         self.clock = WallClock()
         # While set, holders keep holding.
         self.detained = threading.Event()
@@ -155,6 +205,7 @@ class Station:
         self.is_broken = threading.Event()
         self.workers: list[Worker] = []
         self._session_timeout = session_timeout
+        self._tls = tls
         self._ready = threading.Condition()
 
     def __enter__(self) -> Self:
@@ -184,7 +235,12 @@ class Station:
         worker = Worker(self.surface, env=dict(env))
         self._connect(worker)
         for lock in self.locks:
+            if lock.members:
+                worker.multi([member.name for member in lock.members], lock=lock.name)
+                continue
             options: dict[str, Any] = {} if lock.permits is None else {"permits": lock.permits}
+            if lock.naming != "curator":
+                options["naming"] = lock.naming
             worker.lock(lock.path, lock=lock.name, kind=lock.kind, **options)
         self.is_broken.clear()
         with self._ready:
@@ -192,10 +248,10 @@ class Station:
             self._ready.notify_all()
 
     def _connect(self, worker: Worker) -> None:
-        deadline = time.monotonic() + CONNECTING
+        deadline = time.monotonic() + STARTING
         while True:
             try:
-                worker.connect(self.cable.hosts, session_timeout=self._session_timeout)
+                worker.connect(self.cable.hosts, session_timeout=self._session_timeout, tls=self._tls)
                 return
             except WorkerError:
                 if time.monotonic() > deadline:
@@ -205,7 +261,7 @@ class Station:
     def await_another(self, worker: Worker) -> bool:
         """Wait for the replacement of a worker that was killed; False if none comes."""
         with self._ready:
-            return self._ready.wait_for(lambda: self.worker is not worker, CONNECTING)
+            return self._ready.wait_for(lambda: self.worker is not worker, STARTING)
 
     def await_holder(self, timeout: float) -> Grant | None:
         """An owner here that holds alone and keeps holding: the target of a fault."""

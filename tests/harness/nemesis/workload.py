@@ -1,4 +1,4 @@
-"""What each owner does, over and over: acquire, read, think, write, release."""
+"""What each owner does, over and over: acquire, look, do what the lock guards, release."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import random
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
+from harness.answers import WorkerError
+from harness.nemesis.record import FirstLook
 from harness.nemesis.register import Registers
-from harness.nemesis.station import Grant, Lock, Station
+from harness.nemesis.station import CONNECTING, Grant, Lock, Station
 from harness.worker import Line, Pending, Worker
 
 POLL = 0.01
@@ -25,9 +28,18 @@ a newer lease."""
 HOLD = (0.0, 0.02)
 THINK = (0.02, 0.15)
 PATIENCE = (0.2, 3.0)
+TRIED = 0.15
 IMPATIENT = 0.2
 CANCELLED = 0.1
-"""Seconds, and shares of all acquires: those with a time-out, and those that are cancelled."""
+"""Seconds, and shares of all acquires: those that do not wait, those with a time-out, those that are
+cancelled."""
+
+AGAIN = 0.25
+DOWNGRADED = 0.35
+"""Shares of the holds of a mutex that are entered again, and of those of a writer that end as a reader's."""
+
+WORKLOADS = {"tried", "busy", "entered again", "downgraded", "several", "read", "visited", "kazoo's names"}
+"""What must have occurred in every campaign."""
 
 
 @dataclass
@@ -37,6 +49,7 @@ class Progress:
     grants: Counter[str] = field(default_factory=Counter)
     """By lock and by station."""
     outcomes: Counter[str] = field(default_factory=Counter)
+    looks: list[FirstLook] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
     paused: set[str] = field(default_factory=set)
@@ -79,34 +92,49 @@ class Contender(threading.Thread):
         return self._progress.over.is_set() or self._station.await_another(worker)
 
     def _turn(self, worker: Worker) -> None:
-        if self._lock.path in self._progress.paused:
+        if self._progress.paused.intersection(self._lock.paths):
             return
         lease = f"{self.name}-{next(self._numbers) % NAMES}"
-        line = self._acquire(worker, lease)
+        line = self._ask(worker, lease)
         self._progress.outcomes[line["event"]] += 1
         if line["event"] != "acquired":
             return
-        if self._station.is_ours and not self._is_proven(worker, lease, line):
-            self._release(worker, lease)
-            return
-        self._progress.grants[self._lock.path] += 1
+        for path in self._lock.paths:
+            self._progress.grants[path] += 1
         self._progress.grants[str(self._station)] += 1
-        node = str(line.get("node", "")).rsplit("/", 1)[-1]
-        grant = Grant(worker, self._lock, lease, node, int(line.get("session", 0)))
-        if self._lock.is_exclusive and self._station.is_ours:
-            self._work(grant, int(line["token"]))
-        else:
-            self._hold(grant)
+        grants = self._grants(worker, self._lock, lease, line)
+        if not self._station.is_ours:
+            self._hold(grants)
+        elif self._are_held(grants):
+            lease = self._work(grants) or lease
         self._release(worker, lease)
 
-    def _acquire(self, worker: Worker, lease: str) -> Line:
-        impatient = self._station.is_ours and self._random.random() < IMPATIENT
-        patience = self._random.uniform(*PATIENCE) if impatient else None
+    # Acquire.
+
+    def _ask(self, worker: Worker, lease: str) -> Line:
+        if not self._station.is_ours:
+            return self._answer(worker.acquire(lease, lock=self._lock.name, owner=self.name))
+        if self._random.random() < TRIED:
+            return self._try(worker, lease)
+        patience = self._random.uniform(*PATIENCE) if self._random.random() < IMPATIENT else None
         pending = worker.acquire(lease, lock=self._lock.name, owner=self.name, timeout=patience)
-        cancellable = self._station.is_ours and not self._station.worker.surface.cancels_by_signal
+        cancellable = not worker.surface.cancels_by_signal
         if cancellable and self._random.random() < CANCELLED:
             self._cancel(worker, pending)
         return self._answer(pending)
+
+    def _try(self, worker: Worker, lease: str) -> Line:
+        """Without waiting. While no server answers, that fails, but not before it had time to connect."""
+        worker.lost.discard(lease)
+        pending = worker.send("try", lock=self._lock.name, lease=lease, owner=self.name)
+        self._progress.outcomes["tried"] += 1
+        try:
+            return self._answer(pending)
+        except WorkerError as error:
+            lasted = (error.t - pending.sent) / 1e9
+            if error.code != "CONNECTION_FAILED" or lasted < CONNECTING * 0.99:
+                raise AssertionError(f"a try failed after {lasted:.3f} s: {error}") from error
+            return {"event": "out of reach", "t": error.t}
 
     def _cancel(self, worker: Worker, pending: Pending) -> None:
         if not pending.wait(self._random.uniform(*THINK)):
@@ -116,39 +144,134 @@ class Contender(threading.Thread):
     def _answer(pending: Pending) -> Line:
         return pending.result(HANG)
 
-    def _is_proven(self, worker: Worker, lease: str, line: Line) -> bool:
-        """Whether it was held when the grant was stamped: the process may be stopped before it stamps it."""
-        answer = worker.check(lease).line(HANG)
-        if answer["event"] == "value":
-            return True
-        assert answer.get("code") == "LOCK_LOST", answer
-        worker.presume_lost(lease, at=line["t"])
-        self._progress.outcomes["lost at once"] += 1
-        return False
+    def _grants(self, worker: Worker, lock: Lock, lease: str, line: Line) -> list[Grant]:
+        """The parts of an acquire; a lock by itself is its only one."""
+        told = [{**line, "lease": lease}] if not lock.members else line["leases"]
+        by_path = {part.path: part for part in lock.members or (lock,)}
+        found = []
+        for one in told:
+            path, _, node = str(one.get("node", "")).rpartition("/")
+            part = by_path.get(path, lock)
+            session, token = int(one.get("session", 0)), int(one.get("token") or 0)
+            remaining = float(one.get("remaining", 0))
+            found.append(Grant(worker, part, one["lease"], node, session, token, line["t"], remaining))
+        return found
 
-    def _work(self, grant: Grant, token: int) -> None:
-        """Add one to the registers, unless the lease is lost meanwhile. No check before the write."""
-        seen = self._tell(grant.worker, token, do="read")
-        self._hold(grant)
-        if grant.is_lost:
-            self._progress.outcomes["lost"] += 1
-            return
-        self._tell(grant.worker, token, do="write", **seen)
+    # Look.
 
-    def _tell(self, worker: Worker, token: int, **what: object) -> dict[str, int]:
-        text = json.dumps({"name": self._lock.path, "writer": worker.name, "token": token, **what})
-        told = worker.send("tell", address=self._registers.address, text=text, owner=self.name)
-        answer: dict[str, int] = json.loads(self._answer(told)["value"])
+    def _are_held(self, grants: list[Grant]) -> bool:
+        looks = [self._is_held(grant) for grant in grants]
+        return all(looks)
+
+    def _is_held(self, grant: Grant) -> bool:
+        """The first look at a grant."""
+        answer = grant.worker.check(grant.lease).line(HANG)
+        passed: bool = answer["event"] == "value"
+        assert passed or answer.get("code") == "LOCK_LOST", answer
+        self._progress.looks.append(
+            FirstLook(grant.lock.path, grant.held, grant.remaining, answer["t"], passed)
+        )
+        if not passed:
+            # If that was wrong, the look tells.
+            grant.worker.presume_lost(grant.lease, at=grant.granted)
+            self._progress.outcomes["lost at once"] += 1
+        return passed
+
+    # Work.
+
+    def _work(self, grants: list[Grant]) -> str | None:
+        """Do what the lock guards. Returns the lease to release, if it is another one by then."""
+        kind = self._lock.kind
+        if self._lock.naming == "kazoo":
+            self._progress.outcomes["kazoo's names"] += 1
+        if kind == "read":
+            self._read(grants[0])
+        elif kind == "semaphore":
+            self._visit(grants[0])
+        elif kind == "multi":
+            self._update(grants)
+            self._progress.outcomes["several"] += 1
+        elif kind == "write" and self._random.random() < DOWNGRADED:
+            return self._downgrade(grants[0])
+        elif kind == "mutex" and self._random.random() < AGAIN:
+            self._enter_again(grants[0])
+        else:
+            self._update(grants)
+        return None
+
+    def _update(self, grants: list[Grant]) -> None:
+        """Add one to the registers, unless a lease is lost meanwhile. No check before the write."""
+        seen = [self._tell(grant, "read") for grant in grants]
+        self._hold(grants)
+        for grant, numbers in zip(grants, seen, strict=True):
+            if not self._has_lost(grants):
+                self._tell(grant, "write", **numbers)
+
+    def _read(self, grant: Grant) -> None:
+        """See that a register does not change."""
+        seen = self._tell(grant, "look")
+        self._hold([grant])
+        if not self._has_lost([grant]):
+            self._tell(grant, "look again", **seen)
+            self._progress.outcomes["read"] += 1
+
+    def _visit(self, grant: Grant) -> None:
+        """Be in the room."""
+        self._tell(grant, "enter", room_for=self._lock.permits)
+        self._hold([grant])
+        self._has_lost([grant])
+        self._tell(grant, "leave")
+        self._progress.outcomes["visited"] += 1
+
+    def _enter_again(self, grant: Grant) -> None:
+        """Take a second level, on the same node unless the first is lost."""
+        again = self._second(grant, self._lock)
+        assert again.node != grant.node or again.token == grant.token, f"{grant} again: {again}"
+        if again.node == grant.node:
+            self._progress.outcomes["entered again"] += 1
+            self._update([grant])
+        elif self._is_held(again):
+            answer = grant.worker.check(grant.lease).line(HANG)
+            assert answer.get("code") == "LOCK_LOST", f"it holds, and got another node: {grant} {again}"
+        self._release(again.worker, again.lease)
+
+    def _downgrade(self, grant: Grant) -> str:
+        """Write, and keep on as a reader. Returns the reader's lease."""
+        self._update([grant])
+        assert self._lock.other_half is not None
+        reader = self._second(grant, self._lock.other_half)
+        self._release(grant.worker, grant.lease)
+        if self._is_held(reader):
+            self._progress.outcomes["downgraded"] += reader.token == grant.token
+            self._read(reader)
+        return reader.lease
+
+    def _second(self, grant: Grant, lock: Lock) -> Grant:
+        lease = f"{grant.lease}+"
+        line = self._answer(grant.worker.acquire(lease, lock=lock.name, owner=self.name))
+        return self._grants(grant.worker, lock, lease, line)[0]
+
+    def _has_lost(self, grants: list[Grant]) -> bool:
+        lost = any(grant.is_lost for grant in grants)
+        self._progress.outcomes["lost"] += lost
+        return lost
+
+    def _tell(self, grant: Grant, do: str, **what: Any) -> dict[str, Any]:
+        text = json.dumps({"name": grant.lock.path, "do": do, "held": asdict(grant.held), **what})
+        told = grant.worker.send("tell", address=self._registers.address, text=text, owner=self.name)
+        answer: dict[str, Any] = json.loads(self._answer(told)["value"])
         return answer
 
-    def _hold(self, grant: Grant) -> None:
+    def _hold(self, grants: list[Grant]) -> None:
         until = time.monotonic() + self._random.uniform(*HOLD)
         try:
             while self._station.detained.is_set() or time.monotonic() < until:
-                if grant.is_lost or grant.worker.killed is not None or self._progress.over.is_set():
+                if any(grant.is_lost or grant.worker.killed is not None for grant in grants):
                     return
-                if self._station.detained.is_set():
-                    self._station.kept[self.name] = grant
+                if self._progress.over.is_set():
+                    return
+                if self._station.detained.is_set() and len(grants) == 1:
+                    self._station.kept[self.name] = grants[0]
                 time.sleep(POLL)
         finally:
             self._station.kept.pop(self.name, None)

@@ -13,13 +13,10 @@ pub(crate) enum Command {
         hosts: Option<String>,
         session_timeout: Option<f64>,
         connect_timeout: Option<f64>,
-        /// Pairs of scheme and credential.
-        #[serde(default)]
-        auth: Vec<(String, String)>,
-        acl: Option<String>,
-        /// User and password.
-        sasl: Option<(String, String)>,
+        max_frame: Option<u32>,
         tls: Option<Tls>,
+        #[serde(flatten)]
+        identity: Identity,
     },
     Lock(LockObject),
     Acquire {
@@ -61,6 +58,10 @@ pub(crate) enum Command {
     Contenders {
         lock: String,
     },
+    Shown {
+        lock: String,
+    },
+    Log,
     Check {
         lease: String,
     },
@@ -105,6 +106,20 @@ pub(crate) enum Command {
     },
     Threads,
     Exit,
+}
+
+/// Who it is, and who may do what with its nodes.
+#[derive(Deserialize)]
+pub(crate) struct Identity {
+    /// Pairs of scheme and credential.
+    #[serde(default)]
+    pub(crate) auth: Vec<(String, String)>,
+    pub(crate) acl: Option<String>,
+    pub(crate) parent_acl: Option<String>,
+    /// User and password.
+    pub(crate) sasl: Option<(String, String)>,
+    pub(crate) label: Option<String>,
+    pub(crate) identify: Option<bool>,
 }
 
 /// Files in PEM.

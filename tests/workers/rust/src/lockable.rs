@@ -109,5 +109,6 @@ pub(crate) fn describe(contender: &Contender) -> Value {
         "label": about.and_then(|about| about.label.as_ref()),
         "since": about.map(|about| about.since),
         "data": data,
+        "data_length": contender.data_length,
     })
 }

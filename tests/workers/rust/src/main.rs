@@ -2,6 +2,7 @@
 
 mod command;
 mod lockable;
+mod log;
 mod world;
 
 use std::io::{BufRead, Write};

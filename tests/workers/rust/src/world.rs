@@ -20,9 +20,9 @@ use zklock::{
     Stats, Tls, Transaction, Transport,
 };
 
-use crate::command::{self, Command, Contend, LockObject, Objects, OneLock, Operation};
+use crate::command::{self, Command, Contend, Identity, LockObject, Objects, OneLock, Operation};
 use crate::lockable::{Lockable, Manner, describe, permits};
-use crate::{now, write};
+use crate::{log, now, write};
 
 const RUST: Language = Language { name: "rust", unit: Duration::from_secs(1), spelling: Spelling::Snake };
 
@@ -131,16 +131,18 @@ impl World {
     #[expect(clippy::too_many_lines, reason = "a few for each command")]
     async fn run(self: &Rc<Self>, id: &Value, command: Command) -> Answer {
         match command {
-            Command::Connect { client, hosts, session_timeout, connect_timeout, auth, acl, sasl, tls } => {
-                let mut options = ClientOptions::new(hosts.as_deref())?;
-                for (scheme, credential) in auth {
-                    options = options.auth(&scheme, credential)?;
-                }
-                if let Some(acl) = acl {
-                    options = options.acl(Acl::parse(&acl)?);
-                }
-                if let Some((user, password)) = sasl {
-                    options = options.sasl(&user, &password);
+            Command::Connect {
+                client,
+                hosts,
+                session_timeout,
+                connect_timeout,
+                max_frame,
+                tls,
+                identity,
+            } => {
+                let mut options = identified(ClientOptions::new(hosts.as_deref())?, identity)?;
+                if let Some(bytes) = max_frame {
+                    options = options.max_frame(bytes)?;
                 }
                 if let Some(files) = tls {
                     options = options.tls(encryption(&files)?);
@@ -202,6 +204,19 @@ impl World {
                 }
                 None => Ok(json!({"event": "unsupported"})),
             },
+            Command::Shown { lock } => match self.lock(&lock)?.one() {
+                Some(lock) => {
+                    let contenders = lock.contenders().await?;
+                    let shown = contenders.iter().map(|contender| format!("{contender:?}"));
+                    let shown: Vec<_> = [format!("{lock:?}")].into_iter().chain(shown).collect();
+                    Ok(json!({"event": "value", "value": shown}))
+                }
+                None => Ok(json!({"event": "unsupported"})),
+            },
+            Command::Log => {
+                log::listen();
+                Ok(json!({"event": "listening"}))
+            }
             Command::Check { lease } => {
                 for lease in self.leases(&lease)? {
                     lease.check()?;
@@ -209,7 +224,9 @@ impl World {
                 Ok(json!({"event": "value", "value": "held"}))
             }
             Command::State { lease } => {
-                Ok(json!({"event": "value", "value": self.first_lease(&lease)?.state().as_str()}))
+                let (lease, t0) = (self.first_lease(&lease)?, now());
+                let (state, remaining) = (lease.state().as_str(), lease.remaining().as_secs_f64());
+                Ok(json!({"event": "value", "value": state, "t0": t0, "remaining": remaining}))
             }
             Command::Cancel { target } => {
                 if let Some(cancel) = self.pending.borrow_mut().remove(&target.to_string()) {
@@ -422,6 +439,7 @@ fn tell(line: &mut Value, lease: &Lease) {
     line["node"] = lease.node().into();
     line["token"] = lease.fencing_token().to_string().into();
     line["session"] = lease.session_id().to_string().into();
+    line["remaining"] = lease.remaining().as_secs_f64().into();
 }
 
 /// Writes a line when a lease is lost.
@@ -530,4 +548,22 @@ fn threads() -> Vec<String> {
         .filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok())
         .map(|name| name.trim().to_owned())
         .collect()
+}
+
+/// The options, with who the client is.
+fn identified(mut options: ClientOptions, identity: Identity) -> Result<ClientOptions, Error> {
+    for (scheme, credential) in identity.auth {
+        options = options.auth(&scheme, credential)?;
+    }
+    if let Some(acl) = identity.acl {
+        options = options.acl(Acl::parse(&acl)?);
+    }
+    if let Some(acl) = identity.parent_acl {
+        let acl = Acl::parse(&acl).map_err(|error| error.with_argument("parent_acl"))?;
+        options = options.parent_acl(acl);
+    }
+    if let Some((user, password)) = identity.sasl {
+        options = options.sasl(&user, &password)?;
+    }
+    Ok(options.label(identity.label)?.identify(identity.identify.unwrap_or(true)))
 }

@@ -1,0 +1,46 @@
+"""Lies by mass: frames that are announced or sent at any size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from harness.liar import jute, tells
+from harness.liar.frames import at
+from harness.liar.server import Lie, Tell, Turn
+
+MILLION = 1_000_000
+
+
+def lies() -> list[Lie]:
+    """All of them."""
+    return [*_frames(), *_listings()]
+
+
+def _frames() -> Iterator[Lie]:
+    for step in ("hello", "list", "beat"):
+        yield at("417 MB, announced and sent slowly", step, tells.slow_frame(417_000_000, 40_000_000, 2.5))
+
+
+@cache
+def _names(count: int) -> bytes:
+    name = b"_c_%032x-lock-%010d"
+    with_length = jute.int32(len(name % (0, 0))) + name
+    return jute.int32(count) + b"".join([with_length % (n, n) for n in range(900, 900 + count)])
+
+
+def _many(count: int) -> Tell:
+    # Made beforehand, because it takes a second, in which other liars have to talk.
+    names = _names(count)
+
+    async def tell(turn: Turn) -> None:
+        turn.truth.shown([b"-lock-0000000900"])
+        await turn.reply(names + (b"" if turn.request.kind == 8 else jute.stat(1, 0)))
+
+    return tell
+
+
+def _listings() -> Iterator[Lie]:
+    yield at("a million children", "list", _many(MILLION), large=True)
+    yield at("200,000 children", "list", _many(200_000), large=True)
+    yield at("60,000 children", "list", _many(60_000))

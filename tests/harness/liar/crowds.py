@@ -1,0 +1,58 @@
+"""Contenders whose data are not what a contender writes, for a client that asks who contends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.liar import jute
+from harness.liar.server import ANYTHING, Lie, Tell, Turn
+from harness.liar.truth import DIRECTORY, Node
+
+MANY = 20
+"""How many contenders there are besides the client: with a megabyte each, more than a frame may have."""
+
+HOSTILE = {
+    "a megabyte of JSON": b'{"host":"' + b"x" * 1_000_000 + b'","pid":1}',
+    "deep JSON": b"[" * 1_000_000,
+    "an escape in every field": b'{"host":"\\u001b[31m\\u0000\\n","pid":1,"language":"\\u001b]0;x\\u0007",'
+    b'"label":"\\u202e\\r","since":0}',
+    "numbers without end": b'{"host":"h","pid":' + b"9" * 100_000 + b',"since":1e999999}',
+    "60,000 keys": b"{" + b",".join(b'"k%d":0' % n for n in range(60_000)) + b"}",
+    "bytes that are no text": b'{"host":"\xff\xfe"}',
+}
+
+LEGIBLE = ("an escape in every field", "bytes that are no text")
+"""With these, the answer is to come."""
+
+
+def lies() -> list[Lie]:
+    """All of them."""
+    return list(_data())
+
+
+def _data() -> Iterator[Lie]:
+    for name, data in HOSTILE.items():
+        harmless = name in LEGIBLE
+        yield Lie(f"contenders with {name}", ANYTHING, _crowd(data), curious=True, harmless=harmless)
+    large = HOSTILE["a megabyte of JSON"]
+    yield Lie(
+        "contenders with more than they say", ANYTHING, _crowd(large, told=10), curious=True, large=True
+    )
+    yield Lie("contenders with less than none", ANYTHING, _crowd(large, told=-1), curious=True, large=True)
+
+
+def _crowd(data: bytes, *, told: int | None = None) -> Tell:
+    """The truth, among contenders with these data; or with a Stat that tells another size."""
+
+    async def tell(turn: Turn) -> None:
+        for number in range(MANY):
+            path = f"{DIRECTORY}/_c_{number}-lock-{900 + number:010}"
+            turn.truth.nodes.setdefault(path, Node(0x77, 900, data))
+        if turn.request.op != "exists" or told is None:
+            return await turn.honest()
+        node = turn.truth.nodes.get(jute.Reader(turn.request.payload).text())
+        if node is None or node.owner != 0x77:
+            return await turn.honest()
+        return await turn.reply(jute.stat(node.czxid, node.owner, told))
+
+    return tell

@@ -1,0 +1,56 @@
+"""Lies to a client that holds the lock, or waits for it: about heartbeats, deletes and watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.liar import jute, tells
+from harness.liar.errors import CODES
+from harness.liar.frames import at
+from harness.liar.server import Lie, Tell, Turn
+
+
+def lies() -> list[Lie]:
+    """All of them."""
+    return [*_heartbeats(), *_deletes(), *_watches()]
+
+
+def _heartbeats() -> Iterator[Lie]:
+    for name, code in CODES.items():
+        failed = jute.int32(-1) + b"\0" + jute.int32(code, code) + jute.int32(-1) + b"\1" + jute.int32(-1)
+        yield at(f"a heartbeat that fails with {name}", "beat", tells.body(failed))
+        yield at(f"the second heartbeat is {name}", "beat", tells.error(code), after=1)
+    yield at("the second heartbeat is silence", "beat", tells.silence, after=1)
+    yield at("the second heartbeat has no answer", "beat", tells.swallow, after=1)
+    yield at("the second heartbeat ends it", "beat", tells.hang_up, after=1)
+    yield at("the second heartbeat is garbage", "beat", tells.raw(b"\xff" * 64), after=1)
+
+
+def _deletes() -> Iterator[Lie]:
+    yield at("a delete that is not done", "delete", tells.body(b""))
+    for name in ("NONODE", "NOAUTH", "NOTEMPTY", "CONNECTIONLOSS", "an unknown error"):
+        yield at(f"a delete that is done, and {name}", "delete", tells.error(CODES[name], done=True))
+
+
+def _about_own(kind: int) -> Tell:
+    """An event about the client's own node, which is still there."""
+    return tells.behind(lambda turn: jute.event(kind, _checked(turn)))
+
+
+def _checked(turn: Turn) -> str:
+    reader = jute.Reader(turn.request.payload)
+    reader.int32(), reader.flag(), reader.int32()
+    return reader.text()
+
+
+def watched(turn: Turn) -> str:
+    """The path of a request that sets a watch."""
+    return jute.Reader(turn.request.payload).text()
+
+
+def _watches() -> Iterator[Lie]:
+    for name, kind in {"created": 1, "deleted": 2, "changed": 3, "children changed": 4}.items():
+        yield at(f"its own node {name}", "beat", _about_own(kind))
+        if kind != 2:
+            event = tells.behind(lambda turn, kind=kind: jute.event(kind, watched(turn)))  # type: ignore[misc]
+            yield at(f"the node before it {name}", "watch", event)

@@ -1,0 +1,314 @@
+"""What a client made of liars: whether it came to an end in time, and believed nothing that was not so.
+
+A client is a worker's. While it is lied to, another client of the same worker holds a lock on a real
+server: that lease shows that nothing stood still in the process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from harness.answers import Line, Pending, Unanswered
+from harness.liar.server import Liar, Liars, Lie
+from harness.liar.truth import DIRECTORY
+from harness.worker import Worker
+
+SESSION_TIMEOUT = 3.0
+"""What clients ask liars for, in seconds. A heartbeat is sent every 0.5 s, and a term is 1.5 s."""
+
+PATIENCE = 3.0
+"""How long a client tries to connect, and then to acquire."""
+
+HOLD = 2.0
+"""For how long it holds what it is granted: a heartbeat fails within it, and a term ends."""
+
+CLOSE_LIMIT = 2.0
+"""How long a close waits for the server's acknowledgement."""
+
+MARGIN = 2.5
+"""How late an answer may be. A time-out is kept within 0.2 s on an idle machine (S7); here a hundred clients
+and their liars share two processors with whatever else runs. What hangs does so for ever."""
+
+MEMORY = 64 * 1024
+"""By how many KiB the process may have grown at its largest."""
+
+RATE = 5
+"""How many connections a second a client may open, once the first second is over."""
+
+FIRST_SECOND = 25
+"""How many it may open in the first second, in which the pauses are still short."""
+
+WINDOW = 2.0
+"""Over how many seconds that is judged: pauses between connections are random, within a factor of three."""
+
+HONEST_TIMEOUT = 12.0
+"""The session time-out of the honest lease. The session is proven every sixth of it, which leaves a third at
+any time; at a sixth the lease is no longer `held`. So the thread that proves it may stand still for two
+seconds, as it may when eight threads want one processor, and not for longer."""
+
+LEAST_REMAINING = HONEST_TIMEOUT / 6
+
+POLL = 0.1
+
+TRIALS = 16
+"""How many times a set of lies that harms the process is halved, to find the lies that do it."""
+
+CHOSEN = re.compile(os.environ.get("ZKLOCK_LIES", ""))
+"""Which lies are told, by their names."""
+
+UNTOLD = "the lie was not told"
+
+FATAL = re.compile(
+    r"panicked at|memory allocation of|stack overflow|fatal runtime error|Fatal Python error|core dumped"
+)
+
+CODES = {"CONNECTION_FAILED", "AUTH_FAILED", "LOCK_LOST", "LOCK_TIMEOUT", "SEQUENCE_EXHAUSTED"}
+"""How a call may fail among liars."""
+
+
+@dataclass
+class Account:
+    """What happened with one liar, and what is wrong with that."""
+
+    liar: Liar
+    # The answers, by command.
+    answers: dict[str, Line] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    done: float = 0.0
+
+    def summary(self) -> str:
+        """In one line."""
+        heard = ", ".join(
+            f"{name}: {line.get('code') or line['event']}" for name, line in self.answers.items()
+        )
+        told, accepts = len(self.liar.told), len(self.liar.accepts)
+        return f"{self.liar}: told {told}, {accepts} connections, {len(self.liar.requests)} requests; {heard}"
+
+
+class Meeting:
+    """One client and one liar."""
+
+    def __init__(self, worker: Worker, liar: Liar, name: str) -> None:
+        self._worker = worker
+        self._liar = liar
+        self._name = name
+        self.account = Account(liar)
+
+    def _ask(self, command: str, limit: float, **fields: object) -> Line | None:
+        """Send a command; its answer, if one comes within the limit and the margin."""
+        pending = self._worker.send(command, owner=self._name, **fields)
+        return self._await(command, pending, limit)
+
+    def _await(self, command: str, pending: Pending, limit: float) -> Line | None:
+        try:
+            line = pending.line(limit + MARGIN)
+        except Unanswered:
+            self.account.wrong.append(f"{command}: no answer within {limit} s and {MARGIN} s more")
+            return None
+        self.account.answers[command] = line
+        if line["event"] == "error":
+            self._vet_error(command, line)
+        return line
+
+    def _vet_error(self, command: str, line: Line) -> None:
+        message = line["message"]
+        too_large = self._liar.lie.large and line.get("code") == "BAD_ARGUMENT"
+        if line.get("code") not in CODES and not too_large:
+            self.account.wrong.append(f"{command}: {line.get('type')} {line.get('code')}: {message[:300]!r}")
+        if not message.isprintable() or len(message) > 2000:
+            self.account.wrong.append(f"{command}: the message is not fit to print: {message[:300]!r}")
+
+    def run(self) -> Account:
+        """Connect, acquire, hold, release, close."""
+        name, lie = self._name, self._liar.lie
+        options = {"session_timeout": SESSION_TIMEOUT, "connect_timeout": PATIENCE, **lie.options}
+        connected = self._ask("connect", PATIENCE, client=name, hosts=self._liar.hosts, **options)
+        if connected is not None and connected["event"] == "connected":
+            self._worker.send("lock", owner=name, lock=name, path=DIRECTORY, client=name)
+            acquired = self._ask("acquire", PATIENCE, lock=name, lease=name, timeout=PATIENCE)
+            if acquired is not None and acquired["event"] == "acquired":
+                self._hold(acquired)
+            elif lie.harmless:
+                self.account.wrong.append("it is no lie, and the lock was not granted")
+            if lie.curious:
+                contenders = self._ask("contenders", PATIENCE, lock=name)
+                if lie.harmless and (contenders is None or contenders["event"] != "value"):
+                    self.account.wrong.append("it is harmless, and there was no answer")
+            self._ask("close", CLOSE_LIMIT, client=name)
+        elif lie.harmless:
+            self.account.wrong.append("it is no lie, and there was no connection")
+        self.account.done = time.monotonic()
+        return self.account
+
+    def _hold(self, acquired: Line) -> None:
+        right = vet_hold(self.account, acquired)
+        ends = time.monotonic() + HOLD
+        while right and (time.monotonic() < ends or self._is_told_late(ends)):
+            state = self._await("state", self._worker.send("state", owner=self._name, lease=self._name), 0)
+            if state is None:
+                return
+            if state.get("value") == "lost":
+                break
+            vet_term(self.account, state["t0"] / 1e9, state["value"])
+            time.sleep(POLL)
+        self._ask("release", SESSION_TIMEOUT / 2, lease=self._name)
+
+    def _is_told_late(self, ends: float) -> bool:
+        """Whether a lie about the hold itself is still to come, on a machine with much else to do."""
+        to_come = self._liar.lie.step == "beat" and not self._liar.told
+        return to_come and time.monotonic() < ends + MARGIN
+
+
+def vet_hold(account: Account, acquired: Line) -> bool:
+    """Whether the lock was granted, as far as anyone who was told the truth can know."""
+    right = acquired["node"] in account.liar.truth.granted
+    if not right:
+        account.wrong.append(f"held wrongly: {acquired['node']} was not granted")
+    if int(acquired["token"]) <= 0:
+        account.wrong.append(f"a fencing token of {acquired['token']}")
+    return right
+
+
+def vet_term(account: Account, at: float, state: str) -> None:
+    """A lease is lost once half the time-out is over since the last proof."""
+    proofs = list(account.liar.truth.proofs)
+    ends = max((proof.asked + proof.timeout / 2 for proof in proofs), default=0.0)
+    if at > ends:
+        account.wrong.append(f"{state} {at - ends:.3f} s after its term, as far as it was proven")
+
+
+def vet_record(account: Account) -> None:
+    """What the liar noted."""
+    liar, wrong = account.liar, account.wrong
+    if not liar.told:
+        wrong.append(UNTOLD)
+    if not liar.accepts:
+        return
+    later = [at for at in liar.accepts if at > liar.accepts[0] + 1]
+    for start in later:
+        count = sum(start <= at < start + WINDOW for at in later)
+        if count > RATE * WINDOW:
+            wrong.append(f"{count} connections in {WINDOW} s")
+            break
+    if len(liar.accepts) - len(later) > FIRST_SECOND:
+        wrong.append(f"{len(liar.accepts) - len(later)} connections in the first second")
+    if late := [at for at in liar.accepts if at > account.done + MARGIN]:
+        wrong.append(f"{len(late)} connections after it was closed")
+
+
+def largest(pid: int) -> int:
+    """How much memory a process has used at most, in KiB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE).group(1))  # type: ignore[union-attr]
+
+
+@dataclass
+class Verdict:
+    """What came of it."""
+
+    accounts: list[Account]
+    # What is wrong with the process as a whole.
+    wrong: list[str] = field(default_factory=list)
+    growth: int = 0
+    least: float = HONEST_TIMEOUT
+
+    def problems(self) -> list[str]:
+        """Everything that is wrong."""
+        return [f"{account.liar}: {what}" for account in self.accounts for what in account.wrong] + self.wrong
+
+
+def meet(worker: Worker, honest: str, path: str, lies: Sequence[Lie]) -> Verdict:
+    """Let a worker meet all of these liars at once, while it holds a lock on an honest server."""
+    worker.connect(honest, client="honest", session_timeout=HONEST_TIMEOUT)
+    worker.lock(path, lock="honest", client="honest")
+    worker.hold("honest", lock="honest", owner="honest")
+    before = largest(worker.pid)
+    with Liars() as liars, ThreadPoolExecutor(len(lies)) as pool:
+        meetings = [Meeting(worker, liars.start(lie), f"l{n}") for n, lie in enumerate(lies)]
+        pending = [pool.submit(meeting.run) for meeting in meetings]
+        verdict = Verdict([meeting.account for meeting in meetings])
+        _watch(worker, verdict, lambda: all(one.done() for one in pending))
+        for one, meeting in zip(pending, meetings, strict=True):
+            if (error := one.exception()) is not None:
+                meeting.account.wrong.append(f"{type(error).__name__}: {str(error)[:300]}")
+            vet_record(meeting.account)
+        if worker.alive:
+            verdict.growth = largest(worker.pid) - before
+            if verdict.growth > MEMORY:
+                verdict.wrong.append(f"it grew by {verdict.growth // 1024} MiB")
+            _leave(worker, verdict)
+        verdict.wrong += _unfit(worker.errors())
+    return verdict
+
+
+def _unfit(lines: Sequence[str]) -> list[str]:
+    """What should not be on standard error."""
+    fatal = [line for line in lines if FATAL.search(line)]
+    unfit = [line for line in lines if not line.replace("\t", "").isprintable()]
+    return [f"standard error, {len(found)} times: {found[0][:300]!r}" for found in (fatal, unfit) if found]
+
+
+def _watch(worker: Worker, verdict: Verdict, done: Callable[[], bool]) -> None:
+    """Watch the honest lease until all is done."""
+    while not done():
+        try:
+            state = worker.send("state", lease="honest").line(2 * MARGIN)
+        except Unanswered as error:
+            verdict.wrong.append(f"the worker does not answer: {str(error)[:600]}")
+            return
+        verdict.least = min(verdict.least, state["remaining"])
+        if state["value"] != "held" or state["remaining"] < LEAST_REMAINING:
+            verdict.wrong.append(f"the honest lease is {state['value']}, {state['remaining']:.2f} s remain")
+            return
+        time.sleep(POLL / 2)
+
+
+def _leave(worker: Worker, verdict: Verdict) -> None:
+    """The honest lease is released as if nothing had happened, and the worker ends by itself."""
+    try:
+        worker.release("honest", owner="honest")
+        worker.exit()
+    except Exception as error:
+        verdict.wrong.append(f"at the end: {type(error).__name__}: {str(error)[:600]}")
+
+
+def judge(start: Callable[[], Worker], honest: str, path: str, lies: Sequence[Lie]) -> Verdict:
+    """Let a worker meet all of these liars, and find out which of them harm the process as a whole.
+
+    On a busy machine some clients do not get as far as their lies in time; those try once more.
+    """
+    verdict = meet(start(), honest, path, lies)
+    untold = [account.liar.lie for account in verdict.accounts if account.wrong == [UNTOLD]]
+    if untold and not verdict.wrong:
+        second = meet(start(), honest, f"{path}-again", untold)
+        told = [account for account in verdict.accounts if account.wrong != [UNTOLD]]
+        verdict = Verdict(told + second.accounts, second.wrong)
+    suspects = [list(lies)] if verdict.wrong and len(lies) > 1 else []
+    for number in range(TRIALS):
+        if not suspects:
+            break
+        some = suspects.pop(0)
+        for half in (some[: len(some) // 2], some[len(some) // 2 :]):
+            again = meet(start(), honest, f"{path}-{number}", half)
+            if again.wrong and len(half) > 1:
+                suspects.append(half)
+            elif again.wrong:
+                verdict.wrong.append(f"{half[0].name} alone: {'; '.join(again.wrong)[:600]}")
+    return verdict
+
+
+def assert_unharmed(start: Callable[[], Worker], honest: str, path: str, lies: Sequence[Lie]) -> None:
+    """Let a worker meet all of these liars, or those that were chosen; fail with all that is wrong."""
+    chosen = [lie for lie in lies if CHOSEN.search(lie.name)]
+    if not chosen:
+        pytest.skip("none of these lies was chosen")
+    problems = judge(start, honest, path, chosen).problems()
+    assert not problems, f"{len(problems)} problems with {len(chosen)} liars:\n" + "\n".join(problems)

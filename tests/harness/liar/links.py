@@ -1,0 +1,45 @@
+"""Connections that end at every step and after every byte, fall silent, or carry one byte at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.liar import tells
+from harness.liar.frames import STEPS, at
+from harness.liar.server import ACCEPT, Lie, Turn
+
+
+def lies() -> list[Lie]:
+    """All of them."""
+    return [*_ends(), *_silences(), *_drips()]
+
+
+def _ends() -> Iterator[Lie]:
+    yield Lie("an end", ACCEPT, tells.hang_up)
+    for step in (*STEPS, "ping"):
+        yield at("an end", step, tells.hang_up)
+        yield at("an end when it is done", step, tells.do_and_hang_up)
+        yield at("an end behind the answer", step, tells.answer_and_hang_up)
+        yield at("an end in the length", step, tells.part(0.05))
+        yield at("an end in the answer", step, tells.part(0.7))
+        yield at("an end after each byte", step, tells.nth_byte())
+    yield at("an end, the first time not", "beat", tells.hang_up, after=1)
+
+
+def _silences() -> Iterator[Lie]:
+    yield Lie("silence", ACCEPT, tells.silence)
+    for step in (*STEPS, "ping"):
+        yield at("silence", step, tells.silence)
+        yield at("silence when it is done", step, tells.do_and_be_silent)
+    for step in ("create", "list", "watch", "beat", "delete", "close", "ping"):
+        yield at("no answer, but to all else", step, tells.swallow)
+
+
+def _drips() -> Iterator[Lie]:
+    yield at("the truth, byte by byte", "list", _honest, drip=0.0, harmless=True)
+    yield at("the truth, byte by byte", "watch", _honest, drip=0.0)
+    yield at("the truth, a byte in 50 ms", "hello", _honest, drip=0.05)
+
+
+async def _honest(turn: Turn) -> None:
+    await turn.honest()

@@ -1,0 +1,101 @@
+"""Lies about sessions, owners, transactions and children."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+from harness.liar import jute, tells
+from harness.liar.frames import at
+from harness.liar.server import Lie, Tell, Turn, welcome
+
+TIMEOUTS = {"0": 0, "1 ms": 1, "-1 ms": -1, "24 days": 0x7FFF_FFFF, "the least": -0x8000_0000}
+
+
+def _time_outs() -> Iterator[Lie]:
+    for name, timeout in TIMEOUTS.items():
+
+        async def tell(turn: Turn, timeout: int = timeout) -> None:
+            turn.carry_out()
+            turn.connection.timeout = timeout / 1000
+            await turn.write(jute.frame(welcome(timeout, turn.connection.session)))
+
+        yield Lie(f"a session time-out of {name}", "hello", tell)
+
+
+def _ids() -> Iterator[Lie]:
+    numbers = itertools.count(0x5000)
+
+    async def nobody(turn: Turn) -> None:
+        await turn.write(jute.frame(welcome(0, 0)))
+
+    async def zero_with_time(turn: Turn) -> None:
+        await turn.write(jute.frame(welcome(3000, 0)))
+
+    async def another_each_time(turn: Turn) -> None:
+        turn.carry_out()
+        turn.connection.known_as = next(numbers)
+        await turn.write(jute.frame(welcome(3000, turn.connection.known_as)))
+
+    yield Lie("a session that is over", "hello", nobody)
+    yield Lie("the session 0", "hello", zero_with_time)
+    yield Lie("another session each time", "hello", another_each_time)
+    yield Lie("another session when it returns", "hello", another_each_time, after=1, cuts=0.8)
+    yield Lie("no session when it returns", "hello", nobody, after=1, cuts=0.8)
+
+
+def _stat(change: Callable[[int, int], tuple[int, int]]) -> Tell:
+    """The node is made, and the answer tells another czxid and owner."""
+
+    async def tell(turn: Turn) -> None:
+        code, body = turn.carry_out()
+        if code:
+            return await turn.reply(error=code)
+        path = jute.Reader(body).text()
+        node = turn.truth.nodes[path]
+        return await turn.reply(jute.buffer(path) + jute.stat(*change(node.czxid, node.owner)))
+
+    return tell
+
+
+def _owners() -> Iterator[Lie]:
+    yield at("a foreign owner", "create", _stat(lambda czxid, owner: (czxid, owner + 1)))
+    yield at("no owner", "create", _stat(lambda czxid, _: (czxid, 0)))
+    yield at("the owner -1", "create", _stat(lambda czxid, _: (czxid, -1)))
+    yield at("the czxid 0", "create", _stat(lambda _, owner: (0, owner)))
+    yield at("a czxid below 0", "create", _stat(lambda _, owner: (-7, owner)))
+    yield at("the least czxid", "create", _stat(lambda _, owner: (-(1 << 63), owner)))
+
+
+NAMES = {
+    "control characters": [b"\x1b]0;owned\x07\x1b[2J_c_1-lock-0000000900", b"a\nb\r\x00-0000000901"],
+    "terminal sequences in a queue": [b"\x1b[31m-lock-0000000%03d" % n for n in range(900, 910)],
+    "invalid UTF-8": [b"\xff\xfe\xc0\xaf-0000000900", b"\xed\xa0\x80"],
+    "empty names": [b"", b"", b""],
+    "slashes": [b"../../_c_1-lock-0000000900", b"/", b".."],
+    "numbers that are none": [b"_c_1-lock--000000001", b"99999999999999999999", b"-lock-+000000900"],
+    "the last number": [b"_c_1-lock-2147483647"],
+    "a number beyond": [b"_c_1-lock-9999999999"],
+    "long names": [b"x" * 60_000 + b"-lock-0000000900"],
+    "the same name again and again": [b"_c_1-lock-0000000900"] * 10_000,
+    "ten thousand others": [b"_c_%d-lock-%010d" % (n, n + 900) for n in range(10_000)],
+    "right-to-left": ["\u202e-lock-0000000900".encode(), "\u2028-0000000901".encode()],
+}
+
+
+def _children() -> Iterator[Lie]:
+    for name, names in NAMES.items():
+        yield at(f"children with {name}", "list", tells.children(lambda names=names: names))  # type: ignore[misc]
+    yield at("nobody", "list", tells.children(list, own=False))
+    yield at("only others", "list", tells.children(lambda: [b"_c_1-lock-0000000900"], own=False))
+    yield at("more each time", "list", tells.children(_more_and_more()))
+
+
+def _more_and_more() -> Callable[[], list[bytes]]:
+    rounds = itertools.count(1)
+    return lambda: [b"_c_%d-lock-%010d" % (n, n) for n in range(900, 900 + 1000 * next(rounds))]
+
+
+def lies() -> list[Lie]:
+    """All of them."""
+    return [*_time_outs(), *_ids(), *_owners(), *_children()]

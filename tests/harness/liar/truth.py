@@ -1,0 +1,236 @@
+"""What is true on a server that may lie about it: nodes, sessions, and what its clients were really told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from harness.liar import jute
+from harness.observer import SEQUENCED, sequence
+
+DIRECTORY = "/lock"
+"""Where the one lock is. It exists."""
+
+NO_NODE, NODE_EXISTS, BAD_VERSION, UNIMPLEMENTED = -101, -110, -103, -6
+
+OPS = {
+    1: "create",
+    15: "create",
+    19: "parents",
+    2: "delete",
+    3: "exists",
+    4: "watch",
+    8: "list",
+    12: "list",
+    9: "sync",
+    11: "ping",
+    14: "beat",
+    18: "unwatch",
+    22: "look",
+    100: "auth",
+    101: "rewatch",
+    102: "sasl",
+    103: "ephemerals",
+    105: "rewatch",
+    -11: "close",
+}
+"""What the engine asks for.
+
+The data of one node are read only together with a watch. A transaction that only checks is a heartbeat;
+another one counts as `parents`.
+"""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request, and what of it matters here."""
+
+    xid: int
+    op: str
+    kind: int
+    payload: bytes
+
+    @classmethod
+    def read(cls, frame: bytes) -> Request:
+        """Read one without its length."""
+        head = jute.Reader(frame)
+        xid, kind = head.int32(), head.int32()
+        op = OPS.get(kind, f"op{kind}")
+        if op == "beat" and jute.Reader(frame[8:]).int32() != 13:
+            op = "parents"
+        return cls(xid, op, kind, frame[8:])
+
+
+@dataclass
+class Node:
+    """A node of the tree."""
+
+    owner: int
+    czxid: int
+    data: bytes = b""
+
+
+@dataclass
+class Proof:
+    """A committed write that was acknowledged: from when it came, a session's term is counted."""
+
+    asked: float
+    timeout: float
+
+
+@dataclass
+class Truth:
+    """The tree, and the record of honest words.
+
+    Times are CLOCK_MONOTONIC in seconds, like the workers' stamps.
+    """
+
+    zxid: int = 0
+    nodes: dict[str, Node] = field(default_factory=dict)
+    sessions: set[int] = field(default_factory=set)
+    # Nodes that were acknowledged to the session that asked for them, and nodes that were shown to be the
+    # first of the queue. Those that are both have the lock.
+    acknowledged: set[str] = field(default_factory=set)
+    first: set[str] = field(default_factory=set)
+    proofs: list[Proof] = field(default_factory=list)
+    _numbers: int = 0
+    _begun: int = 0
+
+    def __post_init__(self) -> None:
+        self.nodes[DIRECTORY] = Node(0, 1)
+        self.zxid = 1
+
+    def begin(self, asked: int) -> int:
+        """The session that a client gets which asks for this one; 0: it is over."""
+        if asked == 0:
+            self._begun += 1
+            asked = 0x1000 + self._begun
+            self.sessions.add(asked)
+        return asked if asked in self.sessions else 0
+
+    def add(self, owner: int, data: bytes = b"", prefix: str = "_c_0-lock-") -> str:
+        """A node at the end of the queue, of any session; returns its path."""
+        path = f"{DIRECTORY}/{prefix}{self._numbers:010}"
+        self._numbers += 1
+        self.zxid += 1
+        self.nodes[path] = Node(owner, self.zxid, data)
+        return path
+
+    def children(self) -> list[str]:
+        """The names in the queue, in an order that means nothing."""
+        return [path.rsplit("/", 1)[1] for path in self.nodes if path.startswith(f"{DIRECTORY}/")]
+
+    def shown(self, names: list[bytes]) -> None:
+        """A listing was sent: who is first in it has the lock."""
+        texts = [name.decode(errors="replace") for name in names]
+        queue = sorted((name for name in texts if SEQUENCED.search(name)), key=sequence)
+        if queue:
+            self.first.add(f"{DIRECTORY}/{queue[0]}")
+
+    def gone(self, path: str) -> None:
+        """It was told that a node is gone, so the next is first."""
+        behind = [name for name in self.children() if f"{DIRECTORY}/{name}" != path]
+        self.shown([name.encode() for name in behind])
+
+    @property
+    def granted(self) -> set[str]:
+        """The nodes that were granted the lock, as far as anyone who was told the truth can know."""
+        return self.acknowledged & self.first
+
+    def carry_out(self, request: Request, session: int) -> tuple[int, bytes]:
+        """Do what a request asks for; the error and the body of the answer."""
+        reader = jute.Reader(request.payload)
+        match request.op:
+            case "create" | "parents" if request.kind != 14:
+                return self._create(reader, session)
+            case "parents":
+                return self._transaction([("no", UNIMPLEMENTED)])
+            case "beat":
+                return self._check(reader)
+            case "delete":
+                return self._delete(reader.text())
+            case "watch" | "exists":
+                path = reader.text()
+                node = self.nodes.get(path)
+                if node is None:
+                    return NO_NODE, b""
+                told = jute.stat(node.czxid, node.owner, len(node.data))
+                return 0, told if request.op == "exists" else jute.buffer(node.data) + told
+            case "look":
+                return 0, self._look(reader)
+            case "list":
+                told = jute.buffers(self.children())
+                return 0, told if request.kind == 8 else told + jute.stat(1, 0)
+            case "ephemerals":
+                return 0, jute.buffers([path for path, node in self.nodes.items() if node.owner == session])
+            case "sync":
+                return 0, jute.buffer(reader.text())
+            case "close":
+                self.sessions.discard(session)
+                self.nodes = {path: node for path, node in self.nodes.items() if node.owner != session}
+                return 0, b""
+            case "sasl":
+                return 0, jute.int32(-1)
+            case _:
+                return 0, b""
+
+    def _create(self, reader: jute.Reader, session: int) -> tuple[int, bytes]:
+        path, data = reader.text(), reader.buffer()
+        for _ in range(reader.int32()):
+            reader.int32(), reader.buffer(), reader.buffer()
+        flags = reader.int32()
+        if flags in (2, 3):
+            directory, prefix = path.rsplit("/", 1)
+            if directory != DIRECTORY:
+                return NO_NODE, b""
+            path = self.add(session if flags & 1 else 0, data, prefix)
+        elif path in self.nodes:
+            return NODE_EXISTS, b""
+        else:
+            self.zxid += 1
+            self.nodes[path] = Node(session if flags == 1 else 0, self.zxid, data)
+        node = self.nodes[path]
+        return 0, jute.buffer(path) + jute.stat(node.czxid, node.owner, len(data))
+
+    def _delete(self, path: str) -> tuple[int, bytes]:
+        if self.nodes.pop(path, None) is None:
+            return NO_NODE, b""
+        self.zxid += 1
+        return 0, b""
+
+    def _check(self, reader: jute.Reader) -> tuple[int, bytes]:
+        results: list[tuple[str, int]] = []
+        while True:
+            _kind, done, _error = reader.int32(), reader.flag(), reader.int32()
+            if done:
+                return self._transaction(results)
+            path = reader.text()
+            reader.int32()
+            results.append((path, 0 if path in self.nodes else NO_NODE))
+
+    def _look(self, reader: jute.Reader) -> bytes:
+        found: list[bytes] = []
+        while True:
+            _kind, done, _error = reader.int32(), reader.flag(), reader.int32()
+            if done:
+                return b"".join(found) + jute.int32(-1) + b"\1" + jute.int32(-1)
+            node = self.nodes.get(reader.text())
+            reader.flag()
+            if node is None:
+                found.append(jute.int32(-1) + b"\0" + jute.int32(NO_NODE, NO_NODE))
+            else:
+                told = jute.buffer(node.data) + jute.stat(node.czxid, node.owner, len(node.data))
+                found.append(jute.int32(4) + b"\0" + jute.int32(0) + told)
+
+    @staticmethod
+    def _transaction(results: list[tuple[str, int]]) -> tuple[int, bytes]:
+        failed = any(error for _, error in results)
+        body, earlier = b"", True
+        for _path, error in results:
+            if failed:
+                # What comes behind the failure is called a runtime inconsistency.
+                code = error if earlier else -2
+                earlier = earlier and not error
+                body += jute.int32(-1) + b"\0" + jute.int32(code, code)
+            else:
+                body += jute.int32(13) + b"\0" + jute.int32(0)
+        return 0, body + jute.int32(-1) + b"\1" + jute.int32(-1)

@@ -1,0 +1,177 @@
+"""What a fault may touch, and how it proves that it bit."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
+from harness.answers import now
+from harness.links import Links
+from harness.nemesis.record import Deed
+from harness.nemesis.station import Grant, Lock, Station
+from harness.observer import Observer
+from harness.server import Ensemble, Server
+
+CATCH = 30.0
+"""Seconds to wait for a holder."""
+
+PROBE = "probe"
+"""Beside the locks that are contended for: one that only faults take."""
+
+WAIT = 30.0
+POLL = 0.02
+
+
+class DidNotBite(AssertionError):
+    """Nothing was broken: what held in this round proves nothing."""
+
+
+class CostTooMuch(AssertionError):
+    """A fault cost a lease that it must not cost."""
+
+
+@dataclass
+class Stage:
+    """What a fault may touch."""
+
+    ensemble: Ensemble
+    links: Links
+    observer: Observer
+    stations: list[Station]
+    locks: list[Lock]
+    # Locks that no owner may ask for now.
+    paused: set[str]
+    # Of all sessions, in seconds.
+    session_timeout: float
+    random: random.Random
+    deeds: list[Deed] = field(default_factory=list)
+    # When the fault broke something.
+    struck: int | None = None
+
+    def pass_time(self, timeouts: float) -> None:
+        """Wait for this many session time-outs."""
+        time.sleep(timeouts * self.session_timeout)
+
+    def pass_until(self, timeouts: float) -> None:
+        """Wait until this many session time-outs after the strike."""
+        assert self.struck is not None
+        time.sleep(max(0.0, timeouts * self.session_timeout - (now() - self.struck) / 1e9))
+
+    def victim(self, *, plain: bool = False) -> Station:
+        """One of our own stations; if need be one whose requests can be read on their way."""
+        return self.random.choice(
+            [station for station in self.stations if station.is_ours and not (plain and station.is_encrypted)]
+        )
+
+    @contextlib.contextmanager
+    def holder(
+        self, station: Station | None = None, *, at: Server | None = None, confined: bool = False
+    ) -> Iterator[tuple[Station, Grant]]:
+        """An owner at a station that holds, and keeps holding while this lasts.
+
+        The station can be connected to a certain server. Unless confined there it may move to others, but not
+        before it holds.
+        """
+        victim = station or self.victim()
+        if at is not None:
+            victim.cable.confine(at.server_id)
+        try:
+            grant = victim.await_holder(CATCH)
+            if grant is None:
+                raise DidNotBite(f"nobody at {victim} held anything")
+            if at is not None:
+                self.needs(victim.cable.server_id == at.server_id, f"{victim} is connected to the server")
+                if not confined:
+                    victim.cable.free()
+            yield victim, grant
+        finally:
+            victim.detained.clear()
+
+    def strike(self) -> int:
+        """Note that something breaks now."""
+        self.struck = now()
+        return self.struck
+
+    def needs(self, bitten: bool, what: str) -> None:
+        """Fail the round unless the fault did what it is named after."""
+        if not bitten:
+            raise DidNotBite(f"not so: {what}")
+
+    def awaits(self, bitten: Callable[[], bool], what: str, timeout: float = WAIT) -> None:
+        """Wait until it did, or fail the round."""
+        deadline = time.monotonic() + timeout
+        while not bitten():
+            self.needs(time.monotonic() < deadline, what)
+            time.sleep(POLL)
+
+    def awaits_loss(self, grant: Grant) -> None:
+        """Wait until the worker has reported that this lease is lost."""
+
+        def reported() -> bool:
+            return any(
+                line["event"] == "lost" and line["lease"] == grant.lease and line["t"] >= grant.granted
+                for line in grant.worker.lines()
+            )
+
+        self.awaits(reported, f"{grant.lease} of {grant.worker} is lost")
+
+    def awaits_gone(self, grant: Grant) -> None:
+        """Wait until the servers have given the lock to others."""
+
+        def gone() -> bool:
+            try:
+                return not self.observer.exists(grant.node_path)
+            except (KazooException, KazooTimeoutError):
+                return False
+
+        self.awaits(gone, f"{grant.node_path} is gone")
+
+    def spares(self, grant: Grant) -> None:
+        """Fail if this lease is lost: the fault must not cost it."""
+        if grant.is_lost:
+            raise CostTooMuch(f"{grant.lease} of {grant.worker} is lost\n{grant.worker.lines()[-20:]}")
+
+
+Fault = Callable[[Stage], None]
+
+FAULTS: dict[str, Fault] = {}
+"""By the names in the table of results."""
+
+OF_SERVERS: set[str] = set()
+"""Those that hit every station, including peers, which cannot tell what they have lost."""
+
+
+def fault(name: str, *, servers: bool = False) -> Callable[[Fault], Fault]:
+    """Register a fault."""
+
+    def known(function: Fault) -> Fault:
+        FAULTS[name] = function
+        if servers:
+            OF_SERVERS.add(name)
+        return function
+
+    return known
+
+
+def settle(stage: Stage) -> None:
+    """Everything serves again, whatever broke last."""
+    for station in stage.stations:
+        station.detained.clear()
+        if station.is_broken.is_set():
+            station.worker.kill()
+            station.replace()
+    stage.ensemble.wait_serving()
+    deadline = time.monotonic() + WAIT
+    while True:
+        try:
+            stage.observer.exists("/")
+            return
+        except (KazooException, KazooTimeoutError):
+            assert time.monotonic() < deadline, "the observer cannot connect"
+        time.sleep(POLL)

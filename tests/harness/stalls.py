@@ -1,0 +1,43 @@
+"""How long the machine stood still.
+
+A bound on time is about what is tested. While a processor is taken away from everyone, or a virtual machine
+is stopped, nothing of ours can be in time; a thread that only sleeps notices, because it wakes up late.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+
+from harness.answers import now
+
+TICK = 0.01
+NOTICED = 0.02
+"""Seconds by which a wake-up is late before that counts."""
+
+
+class Metronome:
+    """Sleeps, and notes when it slept too long."""
+
+    def __init__(self) -> None:
+        # From when to when the machine stood still.
+        self._stalls: deque[tuple[int, int]] = deque(maxlen=10_000)
+        threading.Thread(target=self._beat, name="metronome", daemon=True).start()
+
+    def _beat(self) -> None:
+        due = now()
+        while True:
+            time.sleep(TICK)
+            due, woke = due + int(TICK * 1e9), now()
+            if woke - due > NOTICED * 1e9:
+                self._stalls.append((due, woke))
+            due = woke
+
+    def stood_still(self, since: int, until: int) -> float:
+        """For how many of the seconds between two stamps the machine stood still."""
+        common = (min(until, end) - max(since, begin) for begin, end in list(self._stalls))
+        return sum(max(0, part) for part in common) / 1e9
+
+
+METRONOME = Metronome()

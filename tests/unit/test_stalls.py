@@ -1,0 +1,47 @@
+"""What a machine that stands still costs must be noticed, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from harness.paths import TESTS
+
+# Reports for how long it stood still, each time that it is asked.
+MEASURE = """
+import sys
+from harness.answers import now
+from harness.stalls import METRONOME
+since = now()
+for _ in sys.stdin:
+    print(METRONOME.stood_still(since, now()), flush=True)
+"""
+STOPPED = 0.5
+
+
+def test_a_process_that_was_stopped_knows_for_how_long() -> None:
+    command = [sys.executable, "-c", MEASURE]
+    with subprocess.Popen(
+        command, cwd=TESTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def ask() -> float:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("\n")
+            return float(process.stdout.readline())
+
+        # The thread counts from its first sleep.
+        time.sleep(0.1)
+        before = ask()
+        os.kill(process.pid, signal.SIGSTOP)
+        time.sleep(STOPPED)
+        os.kill(process.pid, signal.SIGCONT)
+        time.sleep(0.1)
+        assert ask() - before >= STOPPED - 0.1
+        process.stdin.close()
