@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 
 PYTHON := .venv/bin/python
 # What is built, in what order, and when it is out of date: tools/parts.py and tools/build.py.
-PARTS := venv npm worker python node jars java go
+PARTS := venv npm worker python node jars java go bundlers
 
 .PHONY: help
 help: ## Show what can be made
@@ -22,6 +22,11 @@ demo: build ## Python, Node and Java contend for one lock, and one is killed whi
 .PHONY: test
 test: build lint ## Set everything up and run every test
 	@$(PYTHON) tools/test.py
+
+.PHONY: consumers
+consumers: build ## Programs as users have them: servers, task queues, test runners, bundlers (tests/consumers)
+	@python3 tools/build.py bundlers
+	@$(PYTHON) tools/test.py consumers
 
 .PHONY: soak
 soak: build ## The long versions: every order of events in larger worlds, a thousand downgrades, half an hour of faults

@@ -113,8 +113,13 @@ def go() -> None:
     run("go", "build", "-trimpath", "-buildvcs=false", "-o", BUILT / "go-worker", ".", cwd=peer)
 
 
+def bundlers() -> None:
+    """The test runners and bundlers that programs on Node use."""
+    run("npm", "ci", "--no-audit", "--no-fund", cwd=ROOT / "tests" / "consumers" / "node")
+
+
 BUILDERS: dict[str, Callable[[], None]] = {
-    builder.__name__: builder for builder in (venv, npm, worker, python, node, jars, java, go)
+    builder.__name__: builder for builder in (venv, npm, worker, python, node, jars, java, go, bundlers)
 }
 NEEDS = {"python": ["venv"], "node": ["npm"], "java": ["jars"]}
 
@@ -140,7 +145,7 @@ def ordered(names: list[str]) -> list[str]:
 
 def main() -> int:
     """Builds the parts that are not up to date."""
-    names = sys.argv[1:] or list(PARTS)
+    names = sys.argv[1:] or [name for name, part in PARTS.items() if not part.apart]
     if unknown := set(names) - set(PARTS):
         print(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}", file=sys.stderr)
         return 2

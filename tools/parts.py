@@ -34,6 +34,8 @@ class Part:
     products: tuple[Path, ...]
     override: str | None = None
     """The environment variable that replaces it with something else."""
+    apart: bool = False
+    """Whether only a suite apart from `make test` needs it."""
 
     @property
     def stamp(self) -> Path:
@@ -136,6 +138,12 @@ PARTS = {
             ("tests/pom.xml", "tests/peers/java"),
             (BUILT / "classes" / "zklock" / "CuratorWorker.class",),
             override="ZKLOCK_JAVA_CLASSES",
+        ),
+        Part(
+            "bundlers",
+            ("tests/consumers/node/package-lock.json",),
+            (ROOT / "tests" / "consumers" / "node" / "node_modules" / ".bin" / "esbuild",),
+            apart=True,
         ),
         Part("go", ("tests/peers/go",), (BUILT / "go-worker",), override="ZKLOCK_GO_WORKER"),
     )

@@ -125,6 +125,13 @@ SUITES: dict[str, Callable[[], Tally]] = {
     ),
 }
 
+# Suites that `make test` leaves to commands of their own.
+APART: dict[str, Callable[[], Tally]] = {
+    "consumers": lambda: pytest(
+        "consumers", "-n", f"{AT_A_TIME}", "--dist", "loadfile", cwd="tests", quiet=False
+    ),
+}
+
 # Suites that run beside each other, for they mostly wait. The others use every processor by themselves.
 TOGETHER = ["harness", "python", "coverage", "node"]
 
@@ -142,7 +149,7 @@ def stages(names: list[str]) -> Iterator[list[str]]:
 def timed(name: str) -> Tally:
     """Runs one suite and tells how it went."""
     start = time.monotonic()
-    tally = SUITES[name]()
+    tally = (SUITES | APART)[name]()
     took = time.monotonic() - start
     print(f"=== {name}: {tally.passed} passed, {len(tally.failures)} failed in {took:.0f} s", flush=True)
     return tally
@@ -151,10 +158,12 @@ def timed(name: str) -> Tally:
 def main() -> int:
     """Runs the suites named, or all."""
     names = sys.argv[1:] or list(SUITES)
-    if unknown := set(names) - set(SUITES):
-        print(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}", file=sys.stderr)
+    if unknown := set(names) - set(SUITES) - set(APART):
+        known = ", ".join(SUITES | APART)
+        print(f"no such suite: {', '.join(sorted(unknown))}; there are {known}", file=sys.stderr)
         return 2
-    if names != ["rust"] and (problems := [what for part in PARTS.values() if (what := part.problem())]):
+    parts = [part for part in PARTS.values() if not part.apart or set(names) & set(APART)]
+    if names != ["rust"] and (problems := [what for part in parts if (what := part.problem())]):
         print("\n".join(problems), file=sys.stderr)
         return 2
     os.environ["ZKLOCK_TEST_RUN"] = str(os.getpid())
