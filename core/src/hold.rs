@@ -7,10 +7,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
+use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease_state::{LeaseState, LossReason};
 use crate::meter::{Meter, Wait};
@@ -27,8 +29,8 @@ use crate::term::Term;
 pub(crate) enum Notice {
     /// The last lease was released.
     Released { node: NodeName, release: Release },
-    /// A holder found that the term is over.
-    Expired { node: NodeName },
+    /// A holder found that its time is over, for this reason.
+    Expired { node: NodeName, reason: LossReason },
     /// A holder wants to be told at once when it is asked to give up the lock: its node must be watched.
     Listening { node: NodeName },
     /// These operations are to be carried out, if the node exists.
@@ -53,13 +55,15 @@ pub(crate) struct Claim {
     pub(crate) since: Option<Instant>,
     /// Whether it had to wait for another contender.
     pub(crate) contended: bool,
+    /// For how long it may hold the lock, if that is limited.
+    pub(crate) max_hold: Option<Duration>,
 }
 
 impl Claim {
     /// Of a caller that has waited like this; `None` for a claim that does not count as a hold.
     pub(crate) fn new(owner: Owner, kind: Kind, wait: Option<Wait>) -> Self {
         let contended = wait.is_some_and(|wait| wait.contended);
-        Self { owner, kind, since: wait.map(|wait| wait.since), contended }
+        Self { owner, kind, since: wait.map(|wait| wait.since), contended, max_hold: None }
     }
 
     /// Whether it is a part of a semaphore's attempt, which counts its own outcome: a turn, or one of several permits.
@@ -112,6 +116,8 @@ pub(crate) struct Hold {
     pub(crate) grant: Grant,
     /// When it began, if it counts.
     began: Option<Instant>,
+    /// When it has lasted for as long as it may, by the clock that goes on while the machine is suspended.
+    until: Option<Moment>,
     pub(crate) state: watch::Sender<LeaseState>,
     /// Whether another contender has asked for the lock.
     pub(crate) revoked: watch::Sender<bool>,
@@ -214,6 +220,7 @@ impl Hold {
             claim,
             grant,
             began: claim.since.map(|_| Instant::now()),
+            until: claim.max_hold.map(|time| Moment::now().after(time)),
             state: watch::Sender::new(LeaseState::Held),
             revoked: watch::Sender::new(false),
             levels: AtomicUsize::new(1),
@@ -237,13 +244,31 @@ impl Hold {
     /// The state by the clock: a timer may be late, as after the machine was suspended. A loss that was seen is final.
     pub(crate) fn state(&self) -> LeaseState {
         let state = self.last_state();
-        if !state.holds() || self.grant.term.runs() {
+        if !state.holds() {
             return state;
         }
-        if self.lose(LossReason::TermEnded) {
-            self.report(|node| Notice::Expired { node }).ok();
+        let reason = if !self.grant.term.runs() {
+            LossReason::TermEnded
+        } else if self.left().is_some_and(|left| left.is_zero()) {
+            LossReason::HeldTooLong
+        } else {
+            return state;
+        };
+        if self.lose(reason) {
+            self.report(|node| Notice::Expired { node, reason }).ok();
         }
         self.last_state()
+    }
+
+    /// For how long it may still be held, if that is limited.
+    fn left(&self) -> Option<Duration> {
+        self.until.map(|until| until.since(Moment::now()))
+    }
+
+    /// For how long it is certain, if nobody breaks it and it is not lost already.
+    pub(crate) fn remaining(&self) -> Duration {
+        let term = self.grant.term.remaining();
+        self.left().map_or(term, |left| left.min(term))
     }
 
     /// Changes the state to lost. Returns whether it was not lost before.
@@ -296,5 +321,60 @@ impl Hold {
             }
             None => false,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Remembers why a hold expired.
+    #[derive(Default)]
+    struct Driver(Mutex<Vec<LossReason>>);
+
+    impl Report for Driver {
+        fn report(&self, _: &Arc<str>, notice: Notice) -> Result<()> {
+            if let Notice::Expired { reason, .. } = notice {
+                self.0.lock().unwrap().push(reason);
+            }
+            Ok(())
+        }
+
+        fn silence(&self) -> Error {
+            Error::unanswered()
+        }
+    }
+
+    /// A hold in a term of half a minute.
+    fn hold(max_hold: Option<Duration>) -> (Arc<Driver>, Hold) {
+        let driver = Arc::new(Driver::default());
+        let place = Place::new("", "/lock", "").unwrap();
+        let holds = Holds::new(place, Origin::new(), Arc::default(), Arc::clone(&driver) as _);
+        let term = Term::new(Duration::from_secs(60), 1);
+        term.prove(Moment::now(), 1);
+        let claim = Claim { max_hold, ..Claim::new(Owner::new(), Kind::Exclusive, None) };
+        let node = NodeName::parse("lock-0000000001").unwrap();
+        let grant = Grant { node, fencing_token: 1, session_id: 1, term: Arc::new(term) };
+        (driver, Hold::new(Arc::new(holds), claim, grant))
+    }
+
+    #[test]
+    fn what_is_held_too_long_is_lost_by_the_clock_whether_or_not_a_timer_says_so() {
+        let (driver, hold) = hold(Some(Duration::ZERO));
+        assert_eq!(hold.remaining(), Duration::ZERO);
+        assert_eq!(hold.state(), LeaseState::Lost(LossReason::HeldTooLong));
+        assert_eq!(*driver.0.lock().unwrap(), [LossReason::HeldTooLong]);
+        assert_eq!(hold.state(), LeaseState::Lost(LossReason::HeldTooLong));
+        assert_eq!(driver.0.lock().unwrap().len(), 1, "the driver is told once");
+    }
+
+    #[test]
+    fn a_limit_shortens_what_remains_and_a_long_one_leaves_it_to_the_term() {
+        let remaining = |max_hold| hold(max_hold).1.remaining();
+        let second = Duration::from_secs(1);
+        assert!((second * 29..second * 30).contains(&remaining(None)));
+        assert!((second * 29..second * 30).contains(&remaining(Some(second * 3600))));
+        assert!((second * 4..second * 5).contains(&remaining(Some(second * 5))));
+        assert_eq!(hold(Some(second * 5)).1.state(), LeaseState::Held);
     }
 }

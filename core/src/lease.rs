@@ -186,10 +186,10 @@ impl Lease {
 
     /// For how long no one else can get the lock, unless it is broken: the rest of the term. It ends half the session
     /// time-out after the last write that the server acknowledged, and is extended by heartbeats while the server
-    /// answers. Zero for a lease that is lost or released. Sends nothing.
+    /// answers, but not beyond the lock's `max_hold`. Zero for a lease that is lost or released. Sends nothing.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        if self.state().holds() { self.hold.grant.term.remaining() } else { Duration::ZERO }
+        if self.state().holds() { self.hold.remaining() } else { Duration::ZERO }
     }
 
     /// Succeeds while the lock is held, that is while its term runs. Sends nothing.

@@ -27,6 +27,8 @@ pub enum LossReason {
     NodeDeleted,
     /// The client was closed while it held the lock.
     ClientClosed,
+    /// The lock was held for longer than its option `max_hold` allows.
+    HeldTooLong,
     /// This process inherited the lease through fork. The parent may still hold the lock.
     Forked,
 }
@@ -40,6 +42,7 @@ impl LossReason {
             Self::SessionExpired => "session expired",
             Self::NodeDeleted => "node deleted",
             Self::ClientClosed => "client closed",
+            Self::HeldTooLong => "held too long",
             Self::Forked => "inherited through fork",
         }
     }

@@ -1,6 +1,7 @@
 //! What mutexes and the halves of read/write locks have in common.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -14,7 +15,7 @@ use crate::lease::{Entry, Lease};
 use crate::limits;
 use crate::mailbox::{Attempt, Command, Inquiry, Reply};
 use crate::meter::Wait;
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, LONGEST};
 use crate::owner::Owner;
 use crate::path::Place;
 use crate::patience::{Deadline, Patience};
@@ -86,6 +87,8 @@ pub(crate) struct Manner {
     pub(crate) reentrant: bool,
     pub(crate) label: Option<String>,
     pub(crate) naming: Naming,
+    /// For how long it may be held, if that is limited.
+    pub(crate) max_hold: Option<Duration>,
     /// For a semaphore: the number of permits that its nodes state.
     pub(crate) stated_permits: Option<u32>,
 }
@@ -141,6 +144,10 @@ impl Lock {
     ) -> Result<Self> {
         let place = Place::new(&source.hosts().chroot, path, part)?;
         limits::check("label", manner.label.as_deref().map_or(0, str::len), limits::LABEL)?;
+        if manner.max_hold.is_some_and(|time| time.is_zero()) {
+            return Err(Error::bad_argument("max_hold", "must be more than zero"));
+        }
+        let manner = Manner { max_hold: manner.max_hold.map(|time| time.min(LONGEST)), ..manner };
         Ok(Self { source, place, kind, manner, resolved: Mutex::new(None) })
     }
 
@@ -219,12 +226,12 @@ impl Lock {
             Entry::Queues(intent) => intent,
         };
         let (reply, outcome) = oneshot::channel();
-        let Manner { label, naming, stated_permits, .. } = &self.manner;
+        let Manner { label, naming, max_hold, stated_permits, .. } = &self.manner;
         let join = client.next_join();
         client.send(Command::Join(Attempt {
             join,
             holds: Arc::clone(holds),
-            claim: Claim::new(owner, kind, wait()),
+            claim: Claim { max_hold: *max_hold, ..Claim::new(owner, kind, wait()) },
             intent,
             naming: *naming,
             data: About::node_data(client.options(), label.as_deref(), *stated_permits),

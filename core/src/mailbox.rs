@@ -183,9 +183,11 @@ impl Drop for Mailbox {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+    use crate::lease_state::LossReason;
 
     fn expired() -> Notice {
-        Notice::Expired { node: NodeName::parse("lock-0000000001").expect("a node's name") }
+        let node = NodeName::parse("lock-0000000001").expect("a node's name");
+        Notice::Expired { node, reason: LossReason::TermEnded }
     }
 
     #[test]

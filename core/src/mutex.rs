@@ -67,7 +67,7 @@ impl Mutex {
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
     pub fn with_options(client: impl Into<ClientSource>, path: &str, options: MutexOptions) -> Result<Self> {
         let MutexOptions { reentrant, label, naming } = options;
-        let manner = Manner { reentrant, label, naming, stated_permits: None };
+        let manner = Manner { reentrant, label, naming, max_hold: None, stated_permits: None };
         Lock::new(client.into(), path, Kind::Exclusive, manner).map(Self)
     }
 }

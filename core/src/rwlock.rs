@@ -75,7 +75,7 @@ impl ReadWriteLock {
     ) -> Result<Self> {
         let source = client.into();
         let ReadWriteLockOptions { label, naming } = options;
-        let manner = Manner { reentrant: true, label, naming, stated_permits: None };
+        let manner = Manner { reentrant: true, label, naming, max_hold: None, stated_permits: None };
         let read_lock = Lock::new(source.clone(), path, Kind::Read, manner.clone())?;
         Ok(Self { read_lock, write_lock: Lock::new(source, path, Kind::Write, manner)? })
     }

@@ -129,7 +129,13 @@ impl Semaphore {
         };
         let source = client.into();
         let SemaphoreOptions { label } = options;
-        let manner = Manner { reentrant: true, label, naming: Naming::Curator, stated_permits: stated };
+        let manner = Manner {
+            reentrant: true,
+            label,
+            naming: Naming::Curator,
+            max_hold: None,
+            stated_permits: stated,
+        };
         let turns = Lock::with_part(source.clone(), path, TURNS, Kind::Exclusive, manner.clone())?;
         let leases = Lock::with_part(source, path, LEASES, Kind::Permit(0), manner)?;
         Ok(Self { turns, leases, permits })

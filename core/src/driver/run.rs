@@ -218,7 +218,7 @@ impl Driver {
         let Some(slot) = self.slots.change(path) else { return };
         match notice {
             Notice::Released { node, release } => slot.release(path, &node, release, &mut self.timers),
-            Notice::Expired { node } => slot.expire(&node),
+            Notice::Expired { node, reason } => slot.expire(&node, reason),
             Notice::Listening { node } => slot.watch_hold(&node),
             Notice::Transact { .. } => {}
         }
@@ -310,6 +310,11 @@ impl Driver {
                 Alarm::LongHold(path, node) => {
                     if let Some(slot) = self.slots.change(&path) {
                         slot.watch_hold(&node);
+                    }
+                }
+                Alarm::HeldTooLong(path, node) => {
+                    if let Some(slot) = self.slots.change(&path) {
+                        slot.expire(&node, LossReason::HeldTooLong);
                     }
                 }
                 Alarm::Beat => self.pulse.beat_now(&mut self.timers),

@@ -33,6 +33,16 @@ struct Holder {
     holds: Weak<Holds>,
     /// Goes off when it has lasted for long.
     long: AlarmKey,
+    /// Goes off when it has lasted for as long as it may.
+    limit: Option<AlarmKey>,
+}
+
+impl Holder {
+    /// Short holds are many, and their alarms would be too.
+    fn cancel_alarms(&self, timers: &mut Timers) {
+        timers.cancel(&[self.long]);
+        timers.cancel(self.limit.as_slice());
+    }
 }
 
 pub(super) struct Slot {
@@ -200,8 +210,7 @@ impl Slot {
         let Some(holder) = self.holders.remove(node) else {
             return self.releases.came_late(node, &release);
         };
-        // Short holds are many, and their alarms would be too.
-        timers.cancel(&[holder.long]);
+        holder.cancel_alarms(timers);
         self.releases.begin(path, node, release, timers);
         self.hear(Event::Release(node.clone()));
     }
@@ -234,13 +243,14 @@ impl Slot {
     pub(super) fn end_term(&mut self) {
         let nodes: Vec<_> = self.holders.keys().cloned().collect();
         for node in nodes {
-            self.expire(&node);
+            self.expire(&node, LossReason::TermEnded);
         }
     }
 
-    /// A holder has lost the lock because a check found that the term was over.
-    pub(super) fn expire(&mut self, node: &NodeName) {
-        if self.lose(node, LossReason::TermEnded) {
+    /// A holder has lost the lock because its time is over, the term's or its own. The loss is told before the node
+    /// goes, so before anyone else is granted the lock.
+    pub(super) fn expire(&mut self, node: &NodeName, reason: LossReason) {
+        if self.lose(node, reason) {
             self.hear(Event::Release(node.clone()));
         }
     }
@@ -349,7 +359,7 @@ impl Slot {
                 let reason =
                     if link.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
                 if let Some(holder) = self.holders.get(&node) {
-                    timers.cancel(&[holder.long]);
+                    holder.cancel_alarms(timers);
                 }
                 self.lose(&node, reason);
             }
@@ -430,7 +440,11 @@ impl Slot {
         };
         let long = Alarm::LongHold(Arc::clone(holds.place.full()), node.clone());
         let long = timers.set(Instant::now() + LONG_HOLD, long);
-        self.holders.insert(node.clone(), Holder { holds: Arc::downgrade(&holds), long });
+        let limit = claim.max_hold.map(|time| {
+            let alarm = Alarm::HeldTooLong(Arc::clone(holds.place.full()), node.clone());
+            timers.set(Instant::now() + time, alarm)
+        });
+        self.holders.insert(node.clone(), Holder { holds: Arc::downgrade(&holds), long, limit });
         let lease = holds.grant(claim, grant);
         if self.revoked.remove(node) {
             holds.revoke(node);
@@ -540,6 +554,11 @@ mod tests {
     }
 
     fn granted(joins: u64) -> Granted {
+        granted_for(joins, None)
+    }
+
+    /// The same, for a lock with this `max_hold`.
+    fn granted_for(joins: u64, max_hold: Option<Duration>) -> Granted {
         let (mut link, mut timers) = (link(), Timers::default());
         let place = Place::new("", "/l", "").unwrap();
         let path = Arc::clone(place.full());
@@ -548,7 +567,7 @@ mod tests {
         let owner = Owner::new();
         let join = |join| {
             let (reply, outcome) = oneshot::channel();
-            let claim = Claim::new(owner, Kind::Exclusive, None);
+            let claim = Claim { max_hold, ..Claim::new(owner, Kind::Exclusive, None) };
             let (holds, naming) = (Arc::clone(&holds), Naming::Curator);
             let (intent, data, deadline) = (Intent::Wait, Vec::new(), None);
             let attempt = Attempt { join, holds, claim, intent, naming, data, deadline, reply };
@@ -582,6 +601,31 @@ mod tests {
         slot.hear(Event::Missing(node));
         slot.settle(&path, &mut link, &mut timers);
         assert_eq!(timers.len(), 0);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn the_limit_of_a_hold_goes_with_it() {
+        let limit = Some(Duration::from_secs(3600));
+        let Granted { mut slot, mut timers, path, node, .. } = granted_for(1, limit);
+        assert_eq!(timers.len(), 2);
+        slot.release(&path, &node, Release { waiter: None, judge: None }, &mut timers);
+        assert_eq!(timers.len(), 0);
+        let Granted { mut slot, mut link, mut timers, path, node, .. } = granted_for(1, limit);
+        slot.hear(Event::Missing(node));
+        slot.settle(&path, &mut link, &mut timers);
+        assert_eq!(timers.len(), 0);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn what_is_held_too_long_is_lost_before_its_node_is_deleted() {
+        let limit = Some(Duration::from_millis(1));
+        let Granted { mut slot, mut timers, node, .. } = granted_for(1, limit);
+        timers.next().await;
+        let Some(Alarm::HeldTooLong(_, late)) = timers.due() else { panic!("no alarm") };
+        assert_eq!(late, node);
+        slot.expire(&late, LossReason::HeldTooLong);
+        assert!(matches!(slot.next_action(), Some(Action::Delete(_, name)) if name == node));
+        assert!(!slot.holders.contains_key(&node));
     }
 
     #[tokio::test(flavor = "current_thread")]

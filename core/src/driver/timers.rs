@@ -22,6 +22,8 @@ pub(super) enum Alarm {
     Released(Arc<str>, NodeName),
     /// The hold through this node has lasted for long.
     LongHold(Arc<str>, NodeName),
+    /// The hold through this node has lasted for as long as it may.
+    HeldTooLong(Arc<str>, NodeName),
     /// The heartbeat is due.
     Beat,
     /// The session's term has ended, unless it was extended.
