@@ -4,8 +4,8 @@ use std::slice;
 
 use napi::bindgen_prelude::ClassInstance;
 use napi_derive::napi;
-use zklock::binding::{owners, parse_naming};
-use zklock::{AnyLock, Mutex, MutexOptions, ReadWriteLock, ReadWriteLockOptions};
+use zklock::binding::{lock_options, owners, parse_naming};
+use zklock::{AnyLock, Mutex, ReadWriteLock};
 
 use crate::bridge::Bridge;
 use crate::client::NativeClient;
@@ -37,8 +37,7 @@ pub fn mutex(
     label: Option<String>,
     naming: String,
 ) -> Result<NativeLock> {
-    let mut options = MutexOptions::default();
-    (options.reentrant, options.label, options.naming) = (reentrant, label, parse_naming(&naming)?);
+    let options = lock_options(label).reentrant(reentrant).naming(parse_naming(&naming)?);
     Ok(Mutex::with_options(&*client.client, &path, options)?.into())
 }
 
@@ -53,8 +52,7 @@ pub fn read_write_lock(
     label: Option<String>,
     naming: String,
 ) -> Result<Vec<NativeLock>> {
-    let mut options = ReadWriteLockOptions::default();
-    (options.label, options.naming) = (label, parse_naming(&naming)?);
+    let options = lock_options(label).naming(parse_naming(&naming)?);
     let lock = ReadWriteLock::with_options(&*client.client, &path, options)?;
     Ok(vec![lock.read_lock.into(), lock.write_lock.into()])
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use napi_derive::napi;
-use zklock::binding::{parse_count, parse_permits};
-use zklock::{Semaphore, SemaphoreOptions};
+use zklock::Semaphore;
+use zklock::binding::{lock_options, parse_count, parse_permits};
 
 use crate::bridge::Bridge;
 use crate::client::NativeClient;
@@ -33,9 +33,7 @@ impl NativeSemaphore {
         label: Option<String>,
     ) -> Result<Self> {
         let permits = parse_permits(permits, shared_count)?;
-        let mut options = SemaphoreOptions::default();
-        options.label = label;
-        let semaphore = Semaphore::with_options(&*client.client, &path, permits, options);
+        let semaphore = Semaphore::with_options(&*client.client, &path, permits, lock_options(label));
         Ok(Self { semaphore: Arc::new(semaphore?) })
     }
 

@@ -1,7 +1,7 @@
 //! `zklock.Mutex`.
 
 use pyo3::prelude::*;
-use zklock::binding::parse_naming;
+use zklock::binding::{lock_options, parse_naming};
 
 use crate::errors::Result;
 use crate::lock::Lock;
@@ -48,10 +48,7 @@ impl Mutex {
         label: Option<String>,
         naming: &str,
     ) -> Result<PyClassInitializer<Self>> {
-        let mut options = zklock::MutexOptions::default();
-        options.reentrant = reentrant;
-        options.label = label;
-        options.naming = parse_naming(naming)?;
+        let options = lock_options(label).reentrant(reentrant).naming(parse_naming(naming)?);
         let inner = zklock::Mutex::with_options(client.0, path, options)?;
         Ok(Lock::new(inner, "Mutex", reentrant).add_subclass(Self))
     }

@@ -1,7 +1,7 @@
 //! `zklock.ReadWriteLock`.
 
 use pyo3::prelude::*;
-use zklock::binding::{Shown, parse_naming};
+use zklock::binding::{Shown, lock_options, parse_naming};
 
 use crate::errors::Result;
 use crate::lock::Lock;
@@ -43,9 +43,7 @@ impl ReadWriteLock {
         signature = (client, path, *, label=None, naming="curator")
     )]
     fn new(py: Python<'_>, client: Source, path: &str, label: Option<String>, naming: &str) -> Result<Self> {
-        let mut options = zklock::ReadWriteLockOptions::default();
-        options.label = label;
-        options.naming = parse_naming(naming)?;
+        let options = lock_options(label).naming(parse_naming(naming)?);
         let inner = zklock::ReadWriteLock::with_options(client.0, path, options)?;
         let read_lock = Py::new(py, Lock::new(inner.read_lock, "ReadWriteLock.read_lock", true))?;
         Ok(Self {

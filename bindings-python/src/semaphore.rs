@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use zklock::Permits;
-use zklock::binding::{parse_count, parse_permits};
+use zklock::binding::{lock_options, parse_count, parse_permits};
 
 use crate::arguments::{Patience, patience};
 use crate::errors::Result;
@@ -62,9 +62,7 @@ impl Semaphore {
         label: Option<String>,
     ) -> Result<PyClassInitializer<Self>> {
         let permits = parse_permits(permits, shared_count)?;
-        let mut options = zklock::SemaphoreOptions::default();
-        options.label = label;
-        let inner = Arc::new(zklock::Semaphore::with_options(client.0, path, permits, options)?);
+        let inner = Arc::new(zklock::Semaphore::with_options(client.0, path, permits, lock_options(label))?);
         Ok(Lock::new(Arc::clone(&inner), "Semaphore", false).add_subclass(Self(inner)))
     }
 

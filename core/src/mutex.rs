@@ -3,38 +3,9 @@
 use std::ops::Deref;
 
 use crate::error::Result;
-use crate::lock::{ClientSource, Lock, Manner};
-use crate::queue::{Kind, Naming};
-
-/// How a [`Mutex`] behaves.
-///
-/// ```no_run
-/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
-/// use zklock::{Mutex, MutexOptions, Naming};
-///
-/// let mut options = MutexOptions::default();
-/// options.label = Some("nightly report".into());
-/// options.naming = Naming::Kazoo;
-/// let lock = Mutex::with_options(client, "/locks/report", options)?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct MutexOptions {
-    /// Whether an owner that holds the lock may acquire it again. Default: yes.
-    pub reentrant: bool,
-    /// A name for this contender, shown to operators in the data of its nodes.
-    pub label: Option<String>,
-    /// How the nodes are named, which decides which other clients understand them.
-    pub naming: Naming,
-}
-
-impl Default for MutexOptions {
-    fn default() -> Self {
-        Self { reentrant: true, label: None, naming: Naming::default() }
-    }
-}
+use crate::lock::{ClientSource, Lock};
+use crate::lock_options::LockOptions;
+use crate::queue::Kind;
 
 /// A fair, reentrant, exclusive lock, taken in the layout of Curator's `InterProcessMutex`.
 ///
@@ -57,18 +28,20 @@ impl Mutex {
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
-    pub fn new(client: impl Into<ClientSource>, path: &str) -> Result<Self> {
-        Self::with_options(client, path, MutexOptions::default())
+    pub fn new(client: impl Into<ClientSource>, path: impl AsRef<str>) -> Result<Self> {
+        Self::with_options(client, path, LockOptions::default())
     }
 
     /// A lock at `path` with options.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
-    pub fn with_options(client: impl Into<ClientSource>, path: &str, options: MutexOptions) -> Result<Self> {
-        let MutexOptions { reentrant, label, naming } = options;
-        let manner = Manner { reentrant, label, naming, max_hold: None, stated_permits: None };
-        Lock::new(client.into(), path, Kind::Exclusive, manner).map(Self)
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or a label that is too long.
+    pub fn with_options(
+        client: impl Into<ClientSource>,
+        path: impl AsRef<str>,
+        options: LockOptions,
+    ) -> Result<Self> {
+        Lock::new(client.into(), path.as_ref(), Kind::Exclusive, options.of_mutex()).map(Self)
     }
 }
 

@@ -1,29 +1,9 @@
 //! The read/write lock.
 
 use crate::error::Result;
-use crate::lock::{ClientSource, Lock, Manner};
-use crate::queue::{Kind, Naming};
-
-/// How a [`ReadWriteLock`] behaves.
-///
-/// ```no_run
-/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
-/// use zklock::{ReadWriteLock, ReadWriteLockOptions};
-///
-/// let mut options = ReadWriteLockOptions::default();
-/// options.label = Some("importer".into());
-/// let catalogue = ReadWriteLock::with_options(client, "/locks/catalogue", options)?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct ReadWriteLockOptions {
-    /// A name for this contender, shown to operators in the data of its nodes.
-    pub label: Option<String>,
-    /// How the nodes are named, which decides which other clients understand them.
-    pub naming: Naming,
-}
+use crate::lock::{ClientSource, Lock};
+use crate::lock_options::LockOptions;
+use crate::queue::Kind;
 
 /// A fair read/write lock, taken in the layout of Curator's `InterProcessReadWriteLock`.
 ///
@@ -60,22 +40,22 @@ impl ReadWriteLock {
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
-    pub fn new(client: impl Into<ClientSource>, path: &str) -> Result<Self> {
-        Self::with_options(client, path, ReadWriteLockOptions::default())
+    pub fn new(client: impl Into<ClientSource>, path: impl AsRef<str>) -> Result<Self> {
+        Self::with_options(client, path, LockOptions::default())
     }
 
     /// A lock at `path` with options.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, a label that is too long, or
+    /// `reentrant(false)`.
     pub fn with_options(
         client: impl Into<ClientSource>,
-        path: &str,
-        options: ReadWriteLockOptions,
+        path: impl AsRef<str>,
+        options: LockOptions,
     ) -> Result<Self> {
-        let source = client.into();
-        let ReadWriteLockOptions { label, naming } = options;
-        let manner = Manner { reentrant: true, label, naming, max_hold: None, stated_permits: None };
+        let (source, path) = (client.into(), path.as_ref());
+        let manner = options.of_read_write_lock()?;
         let read_lock = Lock::new(source.clone(), path, Kind::Read, manner.clone())?;
         Ok(Self { read_lock, write_lock: Lock::new(source, path, Kind::Write, manner)? })
     }

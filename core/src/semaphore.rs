@@ -10,14 +10,15 @@ use crate::contender::Contender;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::leases::Leases;
-use crate::lock::{ClientSource, Lock, Manner, busy_is_none};
+use crate::lock::{ClientSource, Lock, busy_is_none};
+use crate::lock_options::LockOptions;
 use crate::mailbox::Inquiry;
 use crate::meter::Wait;
 use crate::number::NumberWatch;
 use crate::owner::Owner;
 use crate::path::check_path;
 use crate::patience::{Deadline, Patience};
-use crate::queue::{Kind, Naming};
+use crate::queue::Kind;
 use crate::runtime;
 use crate::shown::Shown;
 
@@ -37,11 +38,11 @@ const TURNS: &str = "/locks";
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
-/// use zklock::{Permits, Semaphore, SemaphoreOptions};
+/// use zklock::{LockOptions, Permits, Semaphore};
 ///
 /// // As many as operators write into this node, for example with Curator's SharedCount.
 /// let permits = Permits::SharedCount("/settings/upstream".into());
-/// let semaphore = Semaphore::with_options(client, "/locks/upstream", permits, SemaphoreOptions::default())?;
+/// let semaphore = Semaphore::with_options(client, "/locks/upstream", permits, LockOptions::default())?;
 /// # Ok(())
 /// # }
 /// ```
@@ -54,23 +55,10 @@ pub enum Permits {
     SharedCount(String),
 }
 
-/// How a [`Semaphore`] behaves.
-///
-/// ```no_run
-/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
-/// use zklock::{Permits, Semaphore, SemaphoreOptions};
-///
-/// let mut options = SemaphoreOptions::default();
-/// options.label = Some("crawler".into());
-/// let semaphore = Semaphore::with_options(client, "/locks/upstream", Permits::Fixed(5), options)?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct SemaphoreOptions {
-    /// A name for this contender, shown to operators in the data of its nodes.
-    pub label: Option<String>,
+impl From<u32> for Permits {
+    fn from(permits: u32) -> Self {
+        Self::Fixed(permits)
+    }
 }
 
 /// A fair semaphore with a number of permits, taken in the layout of Curator's `InterProcessSemaphoreV2`.
@@ -104,20 +92,22 @@ impl Semaphore {
     ///
     /// # Errors
     /// [`BadArgument`](ErrorKind::BadArgument) for a malformed path, or no permits.
-    pub fn new(client: impl Into<ClientSource>, path: &str, permits: u32) -> Result<Self> {
-        Self::with_options(client, path, Permits::Fixed(permits), SemaphoreOptions::default())
+    pub fn new(client: impl Into<ClientSource>, path: impl AsRef<str>, permits: u32) -> Result<Self> {
+        Self::with_options(client, path, Permits::Fixed(permits), LockOptions::default())
     }
 
     /// A semaphore at `path` with options.
     ///
     /// # Errors
-    /// [`BadArgument`](ErrorKind::BadArgument) for a malformed path, or no permits.
+    /// [`BadArgument`](ErrorKind::BadArgument) for a malformed path, no permits, a label that is too long, or options
+    /// that a semaphore does not have: `reentrant(true)`, and another [`Naming`](crate::Naming) than Curator's.
     pub fn with_options(
         client: impl Into<ClientSource>,
-        path: &str,
-        permits: Permits,
-        options: SemaphoreOptions,
+        path: impl AsRef<str>,
+        permits: impl Into<Permits>,
+        options: LockOptions,
     ) -> Result<Self> {
+        let (path, permits) = (path.as_ref(), permits.into());
         check_path("path", path)?;
         let stated = match &permits {
             Permits::Fixed(0) => return Err(Error::bad_argument("permits", "must be at least 1")),
@@ -128,14 +118,7 @@ impl Semaphore {
             }
         };
         let source = client.into();
-        let SemaphoreOptions { label } = options;
-        let manner = Manner {
-            reentrant: true,
-            label,
-            naming: Naming::Curator,
-            max_hold: None,
-            stated_permits: stated,
-        };
+        let manner = options.of_semaphore(stated)?;
         let turns = Lock::with_part(source.clone(), path, TURNS, Kind::Exclusive, manner.clone())?;
         let leases = Lock::with_part(source, path, LEASES, Kind::Permit(0), manner)?;
         Ok(Self { turns, leases, permits })

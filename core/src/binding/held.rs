@@ -9,7 +9,8 @@ use crate::clock::Moment;
 use crate::hold::{Claim, Grant, Holds};
 use crate::lease::Lease;
 use crate::lease_state::LossReason;
-use crate::mutex::{Mutex, MutexOptions};
+use crate::lock_options::LockOptions;
+use crate::mutex::Mutex;
 use crate::options::ClientOptions;
 use crate::owner::Owner;
 use crate::queue::{Kind, NodeName};
@@ -20,7 +21,7 @@ pub(super) fn client() -> Client {
 }
 
 pub(super) fn mutex(client: &Client, path: &str, reentrant: bool) -> AnyLock {
-    let options = MutexOptions { reentrant, ..MutexOptions::default() };
+    let options = LockOptions::default().reentrant(reentrant);
     Mutex::with_options(client, path, options).unwrap().into()
 }
 

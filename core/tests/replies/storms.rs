@@ -4,7 +4,7 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use zklock::{ClientOptions, ErrorKind, LeaseState, Mutex, MutexOptions, Owner, Patience};
+use zklock::{ClientOptions, ErrorKind, LeaseState, LockOptions, Mutex, Owner, Patience};
 
 use crate::server::{Answer, Op, Server, code};
 use crate::{DIRECTORY, TIMEOUT, block_on, client, hold, mutex, waits};
@@ -110,8 +110,7 @@ fn what_a_server_would_not_take_is_not_sent() {
     block_on(async {
         let client = client(&server);
         let lease = hold(&client).await;
-        let mut options = MutexOptions::default();
-        options.label = Some("x".repeat(1_100_000));
+        let options = LockOptions::default().label("x".repeat(1_100_000));
         let refused = match Mutex::with_options(&client, "/locks/b", options) {
             Ok(lock) => lock.acquire_as(Owner::new(), Patience::For(Duration::from_secs(1))).await.err(),
             Err(refused) => Some(refused),

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use zklock::{
-    AnyLock, ClientSource, Contender, Error, Lease, MultiLock, Mutex, MutexOptions, Owner, Patience, Permits,
-    ReadWriteLock, ReadWriteLockOptions, Semaphore, SemaphoreOptions,
+    AnyLock, ClientSource, Contender, Error, Lease, LockOptions, MultiLock, Mutex, Owner, Patience, Permits,
+    ReadWriteLock, Semaphore,
 };
 
 use crate::command::{Kind, Naming};
@@ -31,24 +31,18 @@ impl Lockable {
         manner: Manner,
     ) -> Result<Self, Error> {
         let Manner { reentrant, label, naming } = manner;
+        let options = LockOptions::default();
+        let options = if let Some(label) = label { options.label(label) } else { options };
         Ok(Self::One(match kind {
             Kind::Mutex => {
-                let mut options = MutexOptions::default();
-                options.reentrant = reentrant.unwrap_or(true);
-                (options.label, options.naming) = (label, naming.into());
+                let options = options.reentrant(reentrant.unwrap_or(true)).naming(naming.into());
                 Mutex::with_options(source, path, options)?.into()
             }
             Kind::Read | Kind::Write => {
-                let mut options = ReadWriteLockOptions::default();
-                (options.label, options.naming) = (label, naming.into());
-                let lock = ReadWriteLock::with_options(source, path, options)?;
+                let lock = ReadWriteLock::with_options(source, path, options.naming(naming.into()))?;
                 if matches!(kind, Kind::Read) { lock.read_lock } else { lock.write_lock }.into()
             }
-            Kind::Semaphore => {
-                let mut options = SemaphoreOptions::default();
-                options.label = label;
-                Semaphore::with_options(source, path, permits, options)?.into()
-            }
+            Kind::Semaphore => Semaphore::with_options(source, path, permits, options)?.into(),
         }))
     }
 

@@ -1,0 +1,108 @@
+//! How a lock behaves: what callers may choose, whatever its kind.
+
+use crate::error::{Error, Result};
+use crate::lock::Manner;
+use crate::queue::Naming;
+
+/// How a lock behaves. One type for all kinds of locks; a lock refuses what it cannot do with
+/// [`BadArgument`](crate::ErrorKind::BadArgument) when it is created, instead of ignoring it.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use zklock::{LockOptions, Mutex, Naming};
+///
+/// let options = LockOptions::default().label("nightly report").naming(Naming::Kazoo);
+/// let lock = Mutex::with_options(client, "/locks/report", options)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockOptions {
+    reentrant: Option<bool>,
+    label: Option<String>,
+    naming: Naming,
+}
+
+impl LockOptions {
+    /// Whether an owner that holds the lock may acquire it again. For mutexes; a read/write lock is always reentrant,
+    /// and a semaphore never. Default: yes.
+    #[must_use]
+    pub fn reentrant(mut self, reentrant: bool) -> Self {
+        self.reentrant = Some(reentrant);
+        self
+    }
+
+    /// A name for this contender, shown to operators in the data of its nodes: up to 1024 bytes of UTF-8. Default: that
+    /// of the client.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// How the nodes are named, which decides which other clients understand them. For mutexes and read/write locks.
+    /// Default: as Curator names them.
+    #[must_use]
+    pub fn naming(mut self, naming: Naming) -> Self {
+        self.naming = naming;
+        self
+    }
+
+    /// The manner of a mutex.
+    pub(crate) fn of_mutex(self) -> Manner {
+        let Self { reentrant, label, naming } = self;
+        Manner { reentrant: reentrant.unwrap_or(true), label, naming, max_hold: None, stated_permits: None }
+    }
+
+    /// The manner of both halves of a read/write lock.
+    pub(crate) fn of_read_write_lock(self) -> Result<Manner> {
+        if self.reentrant == Some(false) {
+            return Err(Error::bad_argument(
+                "reentrant",
+                "a read/write lock is always reentrant; leave it out",
+            ));
+        }
+        Ok(self.of_mutex())
+    }
+
+    /// The manner of a semaphore whose nodes state this number of permits.
+    pub(crate) fn of_semaphore(self, stated_permits: Option<u32>) -> Result<Manner> {
+        if self.reentrant == Some(true) {
+            let problem = "a permit has no owner that could acquire it again; leave it out";
+            return Err(Error::bad_argument("reentrant", problem));
+        }
+        if self.naming != Naming::Curator {
+            let problem =
+                "a semaphore has Curator's layout only, and other clients' contenders would not see it";
+            return Err(Error::bad_argument("naming", problem));
+        }
+        // Each request is by an owner of its own, so that nobody re-enters.
+        Ok(Manner { stated_permits, ..self.of_mutex() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn argument<T>(result: Result<T>) -> Option<String> {
+        result.err().and_then(|error| error.argument().map(str::to_owned))
+    }
+
+    #[test]
+    fn a_lock_refuses_what_it_cannot_do() {
+        let options = LockOptions::default;
+        assert_eq!(argument(options().reentrant(false).of_read_write_lock()).as_deref(), Some("reentrant"));
+        assert_eq!(argument(options().reentrant(true).of_semaphore(None)).as_deref(), Some("reentrant"));
+        assert_eq!(argument(options().naming(Naming::Kazoo).of_semaphore(None)).as_deref(), Some("naming"));
+    }
+
+    #[test]
+    fn what_is_so_anyway_may_be_said() {
+        let options = LockOptions::default;
+        assert!(options().reentrant(true).naming(Naming::Kazoo).of_read_write_lock().is_ok());
+        assert!(options().reentrant(false).naming(Naming::Curator).label("x").of_semaphore(Some(2)).is_ok());
+        assert!(!options().reentrant(false).of_mutex().reentrant);
+        assert!(options().of_mutex().reentrant);
+    }
+}
