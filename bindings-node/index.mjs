@@ -10,6 +10,7 @@ export const {
   ForkedError,
   Lease,
   Leases,
+  Lock,
   LockLostError,
   LockTimeoutError,
   MultiLock,

@@ -27,6 +27,11 @@ function tell({ id, value }: Settled): void {
   then?.(value);
 }
 
+/** For what is not an operation, but needs to know the thread that it belongs to. */
+export function withBridge<T>(make: (bridge: Bridge) => T): T {
+  return native(() => make(bridge));
+}
+
 /** Starts an operation and returns its id. */
 export type Start = (bridge: Bridge) => number;
 

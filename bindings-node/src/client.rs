@@ -12,7 +12,7 @@ use crate::error::{NODE, Result};
 use crate::state::NativeStates;
 use crate::stats::NativeStats;
 
-/// A connected client.
+/// A client.
 #[napi]
 pub struct NativeClient {
     pub(crate) client: Arc<Client>,
@@ -57,22 +57,29 @@ impl NativeConnectOptions {
     }
 }
 
-/// Starts to connect; ends with a client. If it is given up, it leaves no client behind.
-///
-/// # Errors
-/// `BAD_ARGUMENT`.
-#[napi]
-pub fn connect(bridge: &Bridge, hosts: Option<String>, options: NativeConnectOptions) -> Result<i64> {
-    let client = Arc::new(Client::new(options.check(hosts.as_deref())?));
-    bridge.close_at_end(&client);
-    bridge.start(async move {
-        client.ready().await?;
-        Ok(NativeClient { client })
-    })
-}
-
 #[napi]
 impl NativeClient {
+    /// A client that connects when it is first used. Sends nothing.
+    ///
+    /// # Errors
+    /// `BAD_ARGUMENT`.
+    #[napi(constructor)]
+    pub fn new(bridge: &Bridge, hosts: Option<String>, options: NativeConnectOptions) -> Result<Self> {
+        let client = Arc::new(Client::new(options.check(hosts.as_deref())?));
+        bridge.close_at_end(&client);
+        Ok(Self { client })
+    }
+
+    /// Starts to wait for a session, and to connect if it has never been tried; ends with nothing.
+    ///
+    /// # Errors
+    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    #[napi]
+    pub fn ready(&self, bridge: &Bridge) -> Result<i64> {
+        let client = Client::clone(&self.client);
+        bridge.start(async move { client.ready().await })
+    }
+
     #[napi(getter)]
     pub fn state(&self) -> &'static str {
         self.client.state().as_str()

@@ -1,12 +1,12 @@
-import { connect, type NativeClient } from '../native';
+import { NativeClient } from '../native';
 
-import { run, untilDone } from './bridge';
-import { checkFunction, checkOurs, checkString, ours } from './check';
-import { type ConnectOptions, nativeOptions } from './connect';
-import { BadArgumentError } from './errors';
+import { run, untilDone, watch, withBridge } from './bridge';
+import { checkObject, checkOptions, checkSignal, checkString } from './check';
+import { type ClientOptions, type ConnectOptions, nativeOptions, type ReadyOptions } from './connect';
+import { ClientEvents, followStates } from './events';
 import { closeClientsAtExit } from './exit';
 import { KeepAlive } from './keep-alive';
-import { type ClientState, type StateListener, StateListeners } from './state';
+import type { ClientState } from './state';
 import type { Stats } from './stats';
 
 /** What the other classes need from a client. */
@@ -21,48 +21,91 @@ let internals: (client: Client) => ClientInternals;
 /**
  * A client of one ensemble: one ZooKeeper session after another, shared by all locks created on it.
  *
+ * `new Client()` connects when it is first used, and `Client.connect()` at once. An `acquire()` without a time-out waits
+ * for the connection as it waits for the lock, for as long as it takes; {@link Client.ready} and everything else fail when
+ * no server answers within the connect time-out.
+ *
  * A client does not keep the process alive by itself, but a pending `acquire()` does; see {@link Client.ref} and
  * {@link Client.unref}. Clients that are still open on the process's `exit` event are closed, within a second. A process
  * that is killed cannot close them: the server frees its locks after the session time-out.
  *
  * @example
- * const client = await Client.connect(); // to ZKLOCK_HOSTS
- * console.log(client.state, client.sessionId);
+ * const client = new Client(); // of ZKLOCK_HOSTS
+ * console.log(client.state); // idle
+ * await new Mutex(client, '/locks/report').using((lease) => console.log(client.state)); // connected
  * await client.close();
  */
-export class Client {
+export class Client extends ClientEvents {
   readonly #native: NativeClient;
   readonly #keepAlive = new KeepAlive();
-  readonly #listeners = new StateListeners();
 
   static {
     internals = (client) => ({ native: client.#native, keepAlive: client.#keepAlive });
   }
 
-  private constructor(native: NativeClient, key: symbol) {
-    checkOurs(key, 'call Client.connect() to create a client');
-    this.#native = native;
-  }
-
   /**
-   * Connects, and resolves once there is a session.
+   * A client that connects when it is first used. Sends nothing.
    *
    * @param hosts `host[:port]`, separated by commas, with an optional chroot (`/some/path`) at the end. Default:
    *   the environment variable `ZKLOCK_HOSTS`, else `127.0.0.1:2181`.
+   * @throws {BadArgumentError} if `hosts` or an option is malformed or out of range.
+   */
+  constructor(hosts?: string, options: ClientOptions = {}) {
+    if (hosts !== undefined) checkString('hosts', hosts);
+    const settings = nativeOptions(options);
+    super();
+    closeClientsAtExit();
+    this.#native = withBridge((bridge) => new NativeClient(bridge, hosts, settings));
+    followStates(this, () => this.#native.states());
+  }
+
+  /**
+   * Connects, and resolves once there is a session. If that fails, or `signal` aborts, nothing is left of the client.
+   *
+   * @param hosts as for the constructor.
    * @throws {ConnectionFailedError} if no server answers within the connect time-out.
    * @throws {AuthFailedError} if the server refuses the credentials.
    * @throws {BadArgumentError} if `hosts` or an option is malformed or out of range. Nothing is sent.
+   * @throws the signal's reason if the signal aborts.
    *
    * @example
-   * const second = await Client.connect(undefined, { sessionTimeout: 5000, label: 'nightly' });
+   * const signal = AbortSignal.timeout(5000);
+   * const second = await Client.connect(undefined, { sessionTimeout: 5000, label: 'nightly', signal });
    * await second.close();
    */
   static async connect(hosts?: string, options: ConnectOptions = {}): Promise<Client> {
-    if (hosts !== undefined) checkString('hosts', hosts);
-    const settings = nativeOptions(options);
-    closeClientsAtExit();
-    const native = await run<NativeClient>((bridge) => connect(bridge, hosts, settings), untilDone);
-    return new Client(native, ours);
+    checkObject('options', options);
+    const { signal, ...rest } = options;
+    const waiting: ReadyOptions = { signal };
+    checkReady(waiting);
+    const client = new Client(hosts, rest);
+    try {
+      await client.ready(waiting);
+      return client;
+    } catch (error) {
+      // Not awaited, and it keeps no process alive: there may be no server to take leave of.
+      watch((bridge) => client.#native.close(bridge), () => undefined);
+      throw error;
+    }
+  }
+
+  /**
+   * Resolves once there is a session; connects if there is none. If that fails, the next use tries again.
+   *
+   * @throws {ConnectionFailedError} if there is none within the connect time-out.
+   * @throws {AuthFailedError} if the server refuses the credentials.
+   * @throws {ClientClosedError} once the client is closed.
+   * @throws the signal's reason if the signal aborts.
+   *
+   * @example
+   * const client = new Client();
+   * await client.ready();
+   * console.log(client.state); // connected
+   * await client.close();
+   */
+  async ready(options: ReadyOptions = {}): Promise<void> {
+    checkReady(options);
+    await run<undefined>((bridge) => this.#native.ready(bridge), untilDone, options.signal);
   }
 
   /** Whether the client is connected to the ensemble. Sends nothing. */
@@ -70,39 +113,9 @@ export class Client {
     return this.#native.state as ClientState;
   }
 
-  /** The current ZooKeeper session. */
+  /** The current ZooKeeper session; 0 before the first. */
   get sessionId(): bigint {
     return this.#native.sessionId;
-  }
-
-  /**
-   * Calls `listener` with the new state on every change, until the client is `closed`. The state is that of the
-   * connection; to learn of the loss of a lock, use `lease.signal`. Keeps neither the process alive nor the client
-   * open.
-   *
-   * @throws {BadArgumentError} for any other event.
-   *
-   * @example
-   * client.on('state', (state) => console.warn(`the client is ${state}`));
-   */
-  on(event: 'state', listener: StateListener): this {
-    checkEvent(event);
-    checkFunction('listener', listener);
-    this.#listeners.add(listener, () => this.#native.states());
-    return this;
-  }
-
-  /**
-   * Removes a listener that `on()` added. Does nothing for any other function.
-   *
-   * @example
-   * const listener = (state) => console.warn(`the client is ${state}`);
-   * client.on('state', listener).off('state', listener);
-   */
-  off(event: 'state', listener: StateListener): this {
-    checkEvent(event);
-    this.#listeners.remove(listener);
-    return this;
   }
 
   /**
@@ -198,8 +211,8 @@ export class Client {
   }
 }
 
-function checkEvent(event: string): void {
-  if (event !== 'state') throw new BadArgumentError("event: must be 'state'");
+function checkReady(options: ReadyOptions): void {
+  checkOptions<ReadyOptions>(options, { signal: checkSignal });
 }
 
 export { internals as clientInternals };

@@ -47,7 +47,15 @@ export interface ConnectOptions {
   label?: string | undefined;
   /** Whether the data of its nodes says who created them: host, process, language, label, time. Default: true. */
   identify?: boolean | undefined;
+  /** Gives up connecting when it aborts. Only for `Client.connect()`; has no effect on the client that it returns. */
+  signal?: AbortSignal | undefined;
 }
+
+/** How a client connects, for its constructor. */
+export type ClientOptions = Omit<ConnectOptions, 'signal'>;
+
+/** How long to wait for a session. */
+export type ReadyOptions = Pick<ConnectOptions, 'signal'>;
 
 /** A user and password for SASL. */
 export interface Login {
@@ -88,7 +96,7 @@ const checks = {
 };
 
 /** The options as the native half takes them: parts in order, credentials as bytes, certificates as text. */
-export function nativeOptions(options: ConnectOptions): NativeConnectOptions {
+export function nativeOptions(options: ClientOptions): NativeConnectOptions {
   checkOptions(options, checks);
   const { auth = [], sasl, tls, ...rest } = options;
   const parts = { auth: Array.from(auth, credentialOf), sasl: sasl && loginOf(sasl), tls: tls && tlsOf(tls) };

@@ -10,7 +10,7 @@
  */
 
 export { Client } from './client';
-export type { ConnectOptions, Credential, Login, TlsOptions } from './connect';
+export type { ClientOptions, ConnectOptions, Credential, Login, ReadyOptions, TlsOptions } from './connect';
 export type { Contender, ContenderInfo } from './contender';
 export {
   AuthFailedError,
@@ -28,14 +28,15 @@ export {
   ZkLockError,
   type ErrorCode,
 } from './errors';
+export type { LostListener, StateListener } from './events';
 export { Lease, type LeaseJson, type LeaseState, type ReleaseOptions } from './lease';
 export { Leases } from './leases';
-export type { AcquireOptions, Lock, LockOptions, MutexOptions, WaitOptions } from './lock';
+export { Lock, type AcquireOptions, type LockOptions, type MutexOptions, type WaitOptions } from './lock';
 export { off, on, type LogLevel, type LogListener, type LogOptions, type LogRecord } from './log';
 export { MultiLock, type AcquireAllOptions } from './multi';
 export { Mutex } from './mutex';
 export { ReadWriteLock } from './rwlock';
 export { Semaphore, type SemaphoreOptions, type SharedCount } from './semaphore';
-export type { ClientState, StateListener } from './state';
+export type { ClientState } from './state';
 export type { Histogram, Stats } from './stats';
 export type { Transaction } from './transaction';

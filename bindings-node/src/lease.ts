@@ -11,7 +11,6 @@ import {
   checkSignal,
   ours,
 } from './check';
-import type { Client } from './client';
 import { LockLostError, native, NotHeldError, nullIf } from './errors';
 import { createTransaction, type Transaction } from './transaction';
 
@@ -46,11 +45,14 @@ export interface ReleaseOptions {
 /** What the other classes need from a lease. */
 export interface LeaseInternals {
   readonly native: NativeLease;
-  readonly client: Client;
+  /** Whose it is; the lease keeps it. */
+  readonly client: object;
+  /** Calls `then` with the lease if it is lost before it is released. Only the first call counts. */
+  readonly tellLoss: (then: (lease: Lease) => void) => void;
 }
 
 let internals: (lease: Lease) => LeaseInternals;
-let create: (native: NativeLease, client: Client) => Lease;
+let create: (native: NativeLease, client: object) => Lease;
 
 // The native half releases a lease that is collected without a release; what watches it has to go as well.
 const collected = new FinalizationRegistry(giveUp);
@@ -77,17 +79,22 @@ function callWeakly(weak: WeakRef<Lease>, then: (lease: Lease) => void): () => v
  */
 export class Lease {
   readonly #native: NativeLease;
-  readonly #client: Client;
+  readonly #client: object;
+  #tellsLoss = false;
   #signal: AbortSignal | undefined;
   /** The operations that wait for its loss or its revocation. */
   readonly #watches: number[] = [];
 
   static {
-    internals = (lease) => ({ native: lease.#native, client: lease.#client });
+    internals = (lease) => ({
+      native: lease.#native,
+      client: lease.#client,
+      tellLoss: (then) => lease.#tellLoss(then),
+    });
     create = (native, client) => new Lease(native, client, ours);
   }
 
-  private constructor(native: NativeLease, client: Client, key: symbol) {
+  private constructor(native: NativeLease, client: object, key: symbol) {
     checkOurs(key, 'acquire a lock to get a lease');
     this.#native = native;
     this.#client = client;
@@ -180,6 +187,12 @@ export class Lease {
       const loss = lease.#loss();
       if (loss !== undefined) controller.abort(loss);
     };
+  }
+
+  #tellLoss(then: (lease: Lease) => void): void {
+    if (this.#tellsLoss) return;
+    this.#tellsLoss = true;
+    this.#watch((bridge) => this.#native.lost(bridge), then);
   }
 
   #watch(start: Start, then: (lease: Lease) => void): number {

@@ -1,10 +1,11 @@
 import type { NativeClient, NativeContender, NativeLease, NativeLock } from '../native';
 
 import { run, untilDone } from './bridge';
-import { checkInstance, checkNumber, checkOptions, checkSignal, checkString } from './check';
+import { checkInstance, checkNumber, checkOptions, checkOurs, checkSignal, checkString } from './check';
 import { Client, clientInternals } from './client';
 import { type Contender, contenderOf } from './contender';
 import { LockTimeoutError, nullIf } from './errors';
+import { trackLease } from './events';
 import { checkLease, createLease, type Lease, nativeLeases } from './lease';
 import { innermostLease } from './scope';
 import { type Body, using, type UsingArguments } from './using';
@@ -68,6 +69,13 @@ export function clientFor(client: Client, path: string): NativeClient {
   return clientInternals(client).native;
 }
 
+/** The lease of what was acquired on a client, which tells of its loss. */
+export function leaseOf(native: NativeLease, client: Client): Lease {
+  const lease = createLease(native, client);
+  trackLease(client, lease);
+  return lease;
+}
+
 let internals: (lock: Lock) => LockInternals;
 
 /**
@@ -85,7 +93,8 @@ export class Lock {
   }
 
   /** @internal Not for callers: create a `Mutex`, a `ReadWriteLock` or a `Semaphore`. */
-  constructor(internals: LockInternals) {
+  constructor(internals: LockInternals, key: symbol) {
+    checkOurs(key, 'create a Mutex, a ReadWriteLock or a Semaphore');
     this.#internals = internals;
   }
 
@@ -122,7 +131,7 @@ export class Lock {
       clientInternals(client).keepAlive,
       signal,
     );
-    return createLease(lease, client);
+    return leaseOf(lease, client);
   }
 
   /**

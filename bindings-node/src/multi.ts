@@ -4,10 +4,10 @@ import { run } from './bridge';
 import { checkInstance, checkIterable, checkOptions } from './check';
 import { clientInternals } from './client';
 import { LockTimeoutError, native, nullIf } from './errors';
-import { checkLease, createLease, type Lease, nativeLeases } from './lease';
+import { checkLease, type Lease, nativeLeases } from './lease';
 import { createLeases, type Leases } from './leases';
 import { type Pending, together } from './keep-alive';
-import { Lock, lockInternals, type LockInternals, waitChecks, type WaitOptions } from './lock';
+import { leaseOf, Lock, lockInternals, type LockInternals, waitChecks, type WaitOptions } from './lock';
 import { innermostLease } from './scope';
 import { type Body, using, type UsingArguments } from './using';
 
@@ -90,7 +90,7 @@ export class MultiLock {
       signal,
     );
     return createLeases(
-      this.#locks.flatMap(({ client }, index) => (leases[index] ? createLease(leases[index], client) : [])),
+      this.#locks.flatMap(({ client }, index) => (leases[index] ? leaseOf(leases[index], client) : [])),
     );
   }
 

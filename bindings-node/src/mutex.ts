@@ -1,6 +1,6 @@
 import { mutex } from '../native';
 
-import { checkBoolean, checkOptions } from './check';
+import { checkBoolean, checkOptions, ours } from './check';
 import type { Client } from './client';
 import { native } from './errors';
 import { clientFor, Lock, lockChecks, type MutexOptions } from './lock';
@@ -30,6 +30,6 @@ export class Mutex extends Lock {
     const on = clientFor(client, path);
     checkOptions<MutexOptions>(options, { ...lockChecks, reentrant: checkBoolean });
     const { reentrant = true, label, naming = 'curator' } = options;
-    super({ native: native(() => mutex(on, path, reentrant, label, naming)), client, path, reentrant });
+    super({ native: native(() => mutex(on, path, reentrant, label, naming)), client, path, reentrant }, ours);
   }
 }

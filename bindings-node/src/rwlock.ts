@@ -1,6 +1,6 @@
 import { readWriteLock } from '../native';
 
-import { checkOptions } from './check';
+import { checkOptions, ours } from './check';
 import type { Client } from './client';
 import { native } from './errors';
 import { clientFor, Lock, lockChecks, type LockOptions } from './lock';
@@ -40,8 +40,8 @@ export class ReadWriteLock {
     checkOptions<LockOptions>(options, lockChecks);
     const { label, naming = 'curator' } = options;
     const [read, write] = native(() => readWriteLock(on, path, label, naming));
-    this.readLock = new Lock({ native: read, client, path, reentrant: true });
-    this.writeLock = new Lock({ native: write, client, path, reentrant: true });
+    this.readLock = new Lock({ native: read, client, path, reentrant: true }, ours);
+    this.writeLock = new Lock({ native: write, client, path, reentrant: true }, ours);
   }
 
   /** The lock path, as given. */

@@ -1,12 +1,11 @@
 import { type NativeLease, NativeSemaphore } from '../native';
 
 import { run } from './bridge';
-import { checkNumber, checkOptions, checkString, checkType } from './check';
+import { checkNumber, checkOptions, checkString, checkType, ours } from './check';
 import { type Client, clientInternals } from './client';
 import { native } from './errors';
-import { createLease } from './lease';
 import { createLeases, type Leases } from './leases';
-import { clientFor, Lock, lockInternals, waitChecks, type WaitOptions } from './lock';
+import { clientFor, leaseOf, Lock, lockInternals, waitChecks, type WaitOptions } from './lock';
 
 /** How a semaphore behaves. */
 export interface SemaphoreOptions {
@@ -64,7 +63,7 @@ export class Semaphore extends Lock {
     const fixed = typeof permits === 'number' ? permits : undefined;
     const sharedCount = typeof permits === 'number' ? undefined : permits.sharedCount;
     const semaphore = native(() => new NativeSemaphore(on, path, fixed, sharedCount, options.label));
-    super({ native: semaphore.asLock(), client, path, reentrant: false });
+    super({ native: semaphore.asLock(), client, path, reentrant: false }, ours);
     this.#native = semaphore;
     this.#permits = typeof permits === 'number' ? permits : Object.freeze({ sharedCount: permits.sharedCount });
   }
@@ -94,7 +93,7 @@ export class Semaphore extends Lock {
       clientInternals(client).keepAlive,
       options.signal,
     );
-    return createLeases(leases.map((lease) => createLease(lease, client)));
+    return createLeases(leases.map((lease) => leaseOf(lease, client)));
   }
 }
 

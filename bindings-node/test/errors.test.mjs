@@ -128,7 +128,7 @@ scenario('acquire, using and release refuse bad arguments by name', async (t) =>
 });
 
 scenario('the classes cannot be made by hand', () => {
-  assert.throws(() => new Client(), TypeError);
+  assert.throws(() => new zklock.Lock({}), TypeError);
   assert.throws(() => new zklock.Lease(), TypeError);
   assert.throws(() => new zklock.Leases(), TypeError);
   assert.throws(() => new zklock.Leases([]), TypeError);

@@ -64,7 +64,8 @@ scenario('listening does not keep the process alive', async () => {
 
 scenario('other events and what is no function are refused', async (t) => {
   const client = await connected(t);
-  assert.throws(() => client.on('lost', () => {}), BadArgumentError);
-  assert.throws(() => client.off('lost', () => {}), BadArgumentError);
-  assert.throws(() => client.on('state', 'x'), TypeError);
+  for (const listen of ['on', 'once', 'addListener', 'prependListener', 'prependOnceListener']) {
+    assert.throws(() => client[listen]('lsot', () => {}), BadArgumentError, listen);
+    assert.throws(() => client[listen]('state', 'x'), TypeError, listen);
+  }
 });

@@ -110,14 +110,14 @@ export async function exists(path) {
 }
 
 /** A way to the server that can fall silent: connections stay open, and nothing gets through until it speaks again. */
-export async function proxy(context) {
+export async function proxy(context, port = 0) {
   const sockets = [];
   const server = createServer((client) => {
     const upstream = open();
     sockets.push(client, upstream);
     client.on('error', () => upstream.destroy()).pipe(upstream);
     upstream.on('error', () => client.destroy()).pipe(client);
-  }).listen(0, '127.0.0.1');
+  }).listen(port, '127.0.0.1');
   await once(server, 'listening');
   context.after(() => {
     server.close();

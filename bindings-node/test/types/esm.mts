@@ -1,7 +1,10 @@
 // A consumer with ES modules: every public name, with the types that it has.
 
+import { EventEmitter, once } from 'node:events';
+
 import {
   Client,
+  Lock,
   LockLostError,
   LockTimeoutError,
   MultiLock,
@@ -13,6 +16,7 @@ import {
   on,
   type AcquireAllOptions,
   type AcquireOptions,
+  type ClientOptions,
   type ClientState,
   type ConnectOptions,
   type Contender,
@@ -23,13 +27,14 @@ import {
   type LeaseJson,
   type LeaseState,
   type Leases,
-  type Lock,
   type LockOptions,
   type LogLevel,
   type LogListener,
   type LogOptions,
   type LogRecord,
+  type LostListener,
   type MutexOptions,
+  type ReadyOptions,
   type ReleaseOptions,
   type SemaphoreOptions,
   type SharedCount,
@@ -39,7 +44,9 @@ import {
 } from 'zklock';
 
 const path = process.env['LOCK_PATH'] ?? '/types';
-const connect: ConnectOptions = { sessionTimeout: 10_000, connectTimeout: 5_000, label: 'types' };
+const made: ClientOptions = { sessionTimeout: 10_000, connectTimeout: 5_000, label: 'types' };
+const soon: ReadyOptions = { signal: AbortSignal.timeout(20_000) };
+const connect: ConnectOptions = { ...made, ...soon };
 const options: MutexOptions = { label: 'types', naming: 'curator', reentrant: true };
 const sides: LockOptions = { label: 'types', naming: 'curator' };
 const waiting: AcquireOptions = { timeout: 1000, signal: AbortSignal.timeout(5000), within: undefined };
@@ -50,7 +57,14 @@ const releasing: ReleaseOptions = { wait: true };
   const state: ClientState = client.state;
   const session: bigint = client.sessionId;
   const listener: StateListener = (changed: ClientState) => void changed;
-  const same: Client = client.unref().ref().on('state', listener).off('state', listener);
+  const lost: LostListener = ({ path, lossReason }: Lease) => void [path, lossReason];
+  const same: Client = client.unref().ref().on('state', listener).off('state', listener).once('lost', lost);
+  const emitter: EventEmitter = client;
+  const gone: Promise<[Lease]> = once(emitter, 'lost') as Promise<[Lease]>;
+  void gone;
+  const later: Client = new Client(undefined, made);
+  await later.ready(soon);
+  await later.close();
   const mutex = new Mutex(same, path, options);
   {
     await using lease: Lease = await mutex.acquire(waiting);
@@ -71,8 +85,8 @@ const releasing: ReleaseOptions = { wait: true };
   if (lease !== null) await lease.release(releasing);
   console.log(lease === null ? 'not released' : 'released');
   const length: number = await mutex.using((held) => held.path.length);
-  const later: string = await mutex.using({ timeout: 1000 }, async (held) => Promise.resolve(held.node));
-  void [length, later];
+  const node: string = await mutex.using({ timeout: 1000 }, async (held) => Promise.resolve(held.node));
+  void [length, node];
   const both = new ReadWriteLock(client, `${path}-both`, sides);
   const locks: Lock[] = [mutex, both.readLock, both.writeLock];
   const tokens: bigint[] = [];
@@ -129,8 +143,16 @@ const code: ErrorCode = error.code;
 void [code, error instanceof LockLostError];
 
 export async function refusedByTheCompiler(): Promise<void> {
-  // @ts-expect-error A client is made by connect().
-  new Client();
+  // @ts-expect-error Nothing waits in a constructor: a signal is for connect() and ready().
+  new Client('a', { signal: AbortSignal.timeout(1) });
+  // @ts-expect-error There is no such option: misspelt, it would wait for ever.
+  await new Mutex(new Client(), path).acquire({ timout: 5 });
+  // @ts-expect-error There is no such event of a client.
+  new Client().on('lsot', () => undefined);
+  // @ts-expect-error A loss comes with the lease, not with a state.
+  new Client().once('lost', (state: ClientState) => state);
+  // @ts-expect-error A time-out is an option, not an argument.
+  await new Mutex(new Client(), path).acquire(5000);
   // @ts-expect-error Times are numbers.
   await Client.connect('a', { sessionTimeout: '10s' });
   // @ts-expect-error There is no such event.

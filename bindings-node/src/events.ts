@@ -1,0 +1,180 @@
+/** What a client tells of. */
+
+import { EventEmitter } from 'node:events';
+
+import type { NativeStates } from '../native';
+
+import { watch } from './bridge';
+import { BadArgumentError } from './errors';
+import { type Lease, leaseInternals } from './lease';
+import { call } from './listeners';
+import type { ClientState } from './state';
+
+/** What `client.on('state', …)` calls. */
+export type StateListener = (state: ClientState) => void;
+
+/** What `client.on('lost', …)` calls. */
+export type LostListener = (lease: Lease) => void;
+
+type Listener = (...event: never[]) => void;
+type AnyListener = (...event: unknown[]) => void;
+
+// The others are Node's own: `events.once()` and `events.on()` listen to `error`, which is never emitted here.
+const EVENTS = ['state', 'lost', 'error', 'newListener', 'removeListener'];
+
+let track: (events: ClientEvents, lease: Lease) => void;
+let follow: (events: ClientEvents, states: () => NativeStates) => void;
+
+/**
+ * A client as an `EventEmitter`, with the events `state` and `lost`. There is no `error` event.
+ *
+ * Listening keeps neither the process alive (`client.ref()` does) nor the client open. What a listener throws is
+ * an uncaught exception, and the other listeners are still called.
+ */
+export abstract class ClientEvents extends EventEmitter {
+  /** Whether the native half reports changes of the state to it. */
+  #followsState = false;
+  readonly #leases = new Leased();
+
+  /** The changes of the state from now on. */
+  #states: (() => NativeStates) | undefined;
+
+  static {
+    follow = (events, states) => {
+      events.#states = states;
+    };
+    track = (events, lease) => {
+      events.#leases.add(lease);
+      if (events.listenerCount('lost') > 0) followLoss(events, lease);
+    };
+    // The other ways to add a listener come here too: `once` calls `on`, and `prependOnceListener` `prependListener`.
+    for (const name of ['addListener', 'prependListener'] as const) {
+      const value = function (this: ClientEvents, event: string | symbol, listener: Listener): ClientEvents {
+        return this.#add(name, event, listener);
+      };
+      Object.defineProperty(this.prototype, name, { value, writable: true, configurable: true });
+    }
+  }
+
+  /**
+   * Calls `listener` on every event of this name.
+   *
+   * `state`: the state of the connection changed, to the one that is passed; the last one is `closed`. To learn of the
+   * loss of a lock, use `lost`.
+   *
+   * `lost`: a lease of this client was lost, and is passed; `lossReason` says why, which may be that the client was
+   * closed. Each lease is told of once; never one that was released. See also `lease.signal`.
+   *
+   * @throws {BadArgumentError} for any other event.
+   *
+   * @example
+   * client.on('state', (state) => console.warn(`the client is ${state}`));
+   * client.on('lost', ({ path, lossReason }) => console.error(`${path} is lost: ${lossReason}`));
+   */
+  override on(event: 'state', listener: StateListener): this;
+  override on(event: 'lost', listener: LostListener): this;
+  override on(event: string, listener: Listener): this {
+    return this.#add('on', event, listener);
+  }
+
+  /**
+   * Calls `listener` on the next event of this name, and never again. `events.once()` and `events.on()` of Node work as
+   * well.
+   *
+   * @throws {BadArgumentError} as `on()`.
+   *
+   * @example
+   * client.once('lost', (lease) => console.error(`${lease.path} is lost`));
+   */
+  override once(event: 'state', listener: StateListener): this;
+  override once(event: 'lost', listener: LostListener): this;
+  override once(event: string, listener: Listener): this {
+    return super.once(event, listener as AnyListener);
+  }
+
+  /**
+   * Removes a listener that `on()` or `once()` added. Does nothing for any other function.
+   *
+   * @example
+   * const listener = (state) => console.warn(`the client is ${state}`);
+   * client.on('state', listener).off('state', listener);
+   * console.log(client.listenerCount('state')); // 0
+   */
+  override off(event: 'state', listener: StateListener): this;
+  override off(event: 'lost', listener: LostListener): this;
+  override off(event: string, listener: Listener): this {
+    return super.off(event, listener as AnyListener);
+  }
+
+  #add(how: 'on' | 'addListener' | 'prependListener', event: string | symbol, listener: Listener): this {
+    checkEvent(event);
+    EventEmitter.prototype[how].call(this, event, listener as AnyListener);
+    this.#follow(event);
+    return this;
+  }
+
+  #follow(event: string | symbol): void {
+    if (event === 'lost') {
+      for (const lease of this.#leases.open()) followLoss(this, lease);
+    } else if (event === 'state' && !this.#followsState && this.#states !== undefined) {
+      this.#followsState = true;
+      ClientEvents.#followState(new WeakRef(this), this.#states());
+    }
+  }
+
+  /** Static, and with a weak reference: what waits for the native half must not keep the client open. */
+  static #followState(weak: WeakRef<ClientEvents>, states: NativeStates): void {
+    watch(
+      (bridge) => states.next(bridge),
+      (state) => {
+        const events = weak.deref();
+        if (state === null || events === undefined) return;
+        events.#followsState = events.listenerCount('state') > 0;
+        if (!events.#followsState) return;
+        ClientEvents.#followState(weak, states);
+        tell(events, 'state', state);
+      },
+    );
+  }
+}
+
+/** The leases of a client, which it does not keep. */
+class Leased {
+  #all: WeakRef<Lease>[] = [];
+  #pruneAt = 64;
+
+  add(lease: Lease): void {
+    // Those that have ended are removed when there are twice as many, so that this costs nothing on average.
+    if (this.#all.length >= this.#pruneAt) {
+      this.#all = this.open().map((open) => new WeakRef(open));
+      this.#pruneAt = 2 * this.#all.length + 64;
+    }
+    this.#all.push(new WeakRef(lease));
+  }
+
+  open(): Lease[] {
+    const leases = this.#all.flatMap((weak) => weak.deref() ?? []);
+    return leases.filter(({ state }) => state === 'held' || state === 'suspended');
+  }
+}
+
+function followLoss(events: ClientEvents, lease: Lease): void {
+  // Weak, because what waits for the native half must not keep the client open. The lease keeps it.
+  const weak = new WeakRef(events);
+  leaseInternals(lease).tellLoss((lost) => {
+    const listening = weak.deref();
+    if (listening !== undefined) tell(listening, 'lost', lost);
+  });
+}
+
+/** As `emit` does, but each listener is called, whatever the others throw. */
+function tell(events: ClientEvents, event: string, value: unknown): void {
+  for (const listener of events.rawListeners(event)) call(listener.bind(events) as (value: unknown) => void, value);
+}
+
+function checkEvent(event: string | symbol): void {
+  if (typeof event === 'symbol' || EVENTS.includes(event)) return;
+  throw new BadArgumentError(`event: must be 'state' or 'lost', but is '${event}'`);
+}
+
+export { follow as followStates, track as trackLease };

@@ -1,0 +1,133 @@
+// Clients that connect when they are first used, and connecting that is given up.
+
+import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+
+import { Client, Mutex } from 'zklock';
+
+import { contenders, freshPath, hosts, proxy, run, scenario, until } from './support.mjs';
+
+/** A client that is closed at the end of the test, and has not connected. */
+function lazy(t, where = hosts, options) {
+  const client = new Client(where, options);
+  t.after(() => client.close());
+  return client;
+}
+
+/** A server that never answers. */
+async function silent(t) {
+  const sockets = new Set();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    // Read, or it would not notice that the other side has closed.
+    socket.on('error', () => undefined).on('close', () => sockets.delete(socket)).resume();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  const close = () => new Promise((resolve) => server.close(resolve));
+  return { hosts: `127.0.0.1:${server.address().port}`, sockets, close };
+}
+
+scenario('a new client connects when it is first used', async (t) => {
+  const client = lazy(t);
+  assert.deepEqual([client.state, client.sessionId], ['idle', 0n]);
+  const mutex = new Mutex(client, freshPath());
+  assert.equal(client.state, 'idle');
+  const states = [];
+  client.on('state', (state) => states.push(state));
+  const lease = await mutex.acquire({ timeout: 10_000 });
+  assert.deepEqual([client.state, client.sessionId], ['connected', lease.sessionId]);
+  await until('the states', () => states.includes('connected'));
+  assert.deepEqual(states, ['connecting', 'connected']);
+  await lease.release();
+});
+
+scenario('ready resolves once there is a session, and again', async (t) => {
+  const client = lazy(t);
+  await Promise.all([client.ready(), client.ready({ signal: new AbortController().signal })]);
+  assert.equal(client.state, 'connected');
+  await client.ready();
+  await client.close();
+  await assert.rejects(client.ready(), { code: 'CLIENT_CLOSED' });
+});
+
+scenario('a new client that was never used is closed without a word', async () => {
+  const client = new Client('127.0.0.1:1');
+  await client.close();
+  assert.equal(client.state, 'closed');
+  await assert.rejects(new Mutex(client, freshPath()).acquire(), { code: 'CLIENT_CLOSED' });
+});
+
+scenario('what is malformed is refused by the constructor, before anything is sent', () => {
+  assert.throws(() => new Client('a:0'), { code: 'BAD_ARGUMENT', message: /^hosts: / });
+  assert.throws(() => new Client(hosts, { sessionTimeout: -1 }), { code: 'BAD_ARGUMENT', message: /^sessionTimeout: / });
+  assert.throws(() => new Client(5), TypeError);
+  assert.throws(() => new Client(hosts, null), TypeError);
+  assert.throws(() => new Client(hosts, { label: 5 }), TypeError);
+});
+
+scenario('ready says that no server answers; the next use tries again, for as long as it takes', async (t) => {
+  // A port that nobody listens on, until the way to the server does.
+  const free = await silent(t);
+  const port = Number(free.hosts.split(':')[1]);
+  await free.close();
+  const client = lazy(t, free.hosts, { connectTimeout: 300 });
+  await assert.rejects(client.ready(), { code: 'CONNECTION_FAILED' });
+  assert.equal(client.state, 'idle');
+  const acquiring = new Mutex(client, freshPath()).acquire();
+  await proxy(t, port);
+  assert.equal((await acquiring).state, 'held');
+});
+
+scenario('a signal gives up connecting, with its reason, and leaves no client', async (t) => {
+  const server = await silent(t);
+  const controller = new AbortController();
+  const reason = new Error('changed my mind');
+  const connecting = Client.connect(server.hosts, { signal: controller.signal, connectTimeout: 60_000 });
+  await until('a connection', () => server.sockets.size > 0);
+  controller.abort(reason);
+  await assert.rejects(connecting, (error) => error === reason);
+  await until('the connection is closed', () => server.sockets.size === 0);
+  await assert.rejects(Client.connect(hosts, { signal: controller.signal }), (error) => error === reason);
+  await assert.rejects(Client.connect(hosts, { signal: 'now' }), TypeError);
+});
+
+scenario('a signal that aborts later does nothing to the client', async (t) => {
+  const controller = new AbortController();
+  const client = await Client.connect(hosts, { signal: controller.signal });
+  t.after(() => client.close());
+  controller.abort();
+  assert.equal(client.state, 'connected');
+  await (await new Mutex(client, freshPath()).acquire()).release();
+});
+
+scenario('an aborted ready leaves the client', async (t) => {
+  const server = await silent(t);
+  const client = lazy(t, server.hosts);
+  await assert.rejects(client.ready({ signal: AbortSignal.timeout(50) }), { name: 'TimeoutError' });
+  assert.equal(client.state, 'connecting');
+});
+
+scenario('connecting that fails leaves nothing that tries again', async (t) => {
+  const server = await silent(t);
+  await assert.rejects(Client.connect(server.hosts, { connectTimeout: 300 }), { code: 'CONNECTION_FAILED' });
+  await until('the connection is closed', () => server.sockets.size === 0);
+});
+
+scenario('a new client does not keep the process alive, and its locks are free at its end', async () => {
+  const path = freshPath();
+  const { code, stdout, stderr } = await run(
+    `import { Client, Mutex } from 'zklock';
+    const client = new Client();
+    const lease = await new Mutex(client, process.argv[1]).acquire();
+    console.log(lease.state);`,
+    { args: [path] },
+  );
+  assert.deepEqual([code, stdout, stderr], [0, 'held\n', '']);
+  assert.deepEqual(await contenders(path), []);
+});

@@ -1,0 +1,152 @@
+// A client is an EventEmitter.
+
+import assert from 'node:assert/strict';
+import { EventEmitter, on, once } from 'node:events';
+
+import { Client, Lease, MultiLock, Mutex, Semaphore } from 'zklock';
+
+import { connected, deleteNode, freshPath, hosts, run, scenario, until } from './support.mjs';
+
+scenario('events.once and events.on work, and nothing is left of them', async () => {
+  const client = new Client(hosts);
+  assert.ok(client instanceof EventEmitter);
+  const first = once(client, 'state');
+  const states = on(client, 'state');
+  await client.ready();
+  assert.deepEqual(await first, ['connecting']);
+  assert.deepEqual((await states.next()).value, ['connecting']);
+  assert.deepEqual((await states.next()).value, ['connected']);
+  await states.return();
+  assert.deepEqual(client.eventNames(), []);
+  const [closed] = await Promise.all([once(client, 'state'), client.close()]);
+  assert.deepEqual(closed, ['closed']);
+});
+
+scenario('a listener for once is called once, in order, and the methods return the client', async () => {
+  const client = new Client(hosts);
+  const heard = [];
+  const note = (what) => (state) => heard.push([what, state]);
+  const removed = note('removed');
+  assert.equal(client.once('state', note('once')), client);
+  assert.equal(client.addListener('state', note('added')), client);
+  assert.equal(client.prependListener('state', note('first')), client);
+  assert.equal(client.prependOnceListener('state', note('very first')), client);
+  assert.equal(client.once('state', removed).off('state', removed).listenerCount('state'), 4);
+  await client.ready();
+  await until('the states', () => heard.length >= 6);
+  assert.deepEqual(heard, [
+    ['very first', 'connecting'],
+    ['first', 'connecting'],
+    ['once', 'connecting'],
+    ['added', 'connecting'],
+    ['first', 'connected'],
+    ['added', 'connected'],
+  ]);
+  client.removeAllListeners();
+  await client.close();
+  assert.equal(heard.length, 6);
+});
+
+scenario('listeners that come again after all were removed hear what happens then', async () => {
+  const client = await Client.connect(hosts);
+  client.on('state', () => undefined).removeAllListeners();
+  const closed = once(client, 'state');
+  await client.close();
+  assert.deepEqual(await closed, ['closed']);
+});
+
+scenario('a client tells of the loss of its leases: those before the listener and those after', async (t) => {
+  const client = await connected(t);
+  const lock = () => new Mutex(client, freshPath());
+  const released = await lock().acquire();
+  const before = await lock().acquire();
+  const lost = [];
+  client.on('lost', function (lease) {
+    assert.equal(this, client);
+    lost.push(lease);
+  });
+  client.on('lost', () => undefined);
+  const after = await lock().acquire();
+  const permits = await new Semaphore(client, freshPath(), 2).acquireMany(2);
+  const several = await new MultiLock([lock(), lock()]).acquire();
+  const kept = await lock().acquire();
+  await released.release();
+  const gone = [before, after, ...permits, ...several];
+  for (const { node } of gone) await deleteNode(node);
+  await until('all losses', () => lost.length >= gone.length);
+  assert.deepEqual(new Set(lost), new Set(gone));
+  assert.ok(lost.every((lease) => lease instanceof Lease && lease.lossReason === 'node deleted'));
+  assert.equal(kept.state, 'held');
+  await client.close();
+  await until('the end', () => lost.length > gone.length);
+  assert.deepEqual(lost.slice(gone.length), [kept]);
+  assert.equal(kept.lossReason, 'client closed');
+});
+
+scenario('events.once tells of a loss, and each lease is told of once', async (t) => {
+  const client = await connected(t);
+  const lease = await new Mutex(client, freshPath()).acquire();
+  const told = [];
+  // Listening does not keep the process alive.
+  const next = once(client.ref(), 'lost');
+  client.on('lost', (lost) => told.push(lost));
+  await deleteNode(lease.node);
+  assert.deepEqual(await next, [lease]);
+  const late = [];
+  client.on('lost', (lost) => late.push(lost));
+  await client.close();
+  assert.deepEqual([told, late], [[lease], []]);
+});
+
+scenario('what a listener throws is uncaught, and the others are still told of the loss', async () => {
+  const { code, stdout, stderr } = await run(
+    `import { Client, Mutex } from 'zklock';
+    process.on('uncaughtException', (error) => console.log(error.message));
+    const client = await Client.connect();
+    const lease = await new Mutex(client, process.argv[1]).acquire();
+    client.on('lost', () => { throw new Error('on purpose'); });
+    const heard = new Promise((resolve) => client.once('lost', resolve));
+    await client.close();
+    console.log(await heard === lease);`,
+    { args: [freshPath()] },
+  );
+  assert.deepEqual([code, stdout.trim().split('\n').sort(), stderr], [0, ['on purpose', 'true'], '']);
+});
+
+scenario('listening keeps neither the process alive nor a lease held nor a client open', async () => {
+  const { code, stdout, stderr } = await run(
+    `import { Client, Mutex } from 'zklock';
+    const other = await Client.connect();
+    const path = process.argv[1];
+    await (async () => {
+      const client = await Client.connect();
+      client.on('lost', () => undefined).on('state', () => undefined);
+      await new Mutex(client, path).acquire();
+    })();
+    const waiting = new Mutex(other, path).acquire();
+    const collecting = setInterval(gc, 20);
+    await waiting;
+    console.log('released');
+    clearInterval(collecting);
+    await (async () => {
+      (await Client.connect()).on('lost', () => undefined).on('state', () => undefined);
+    })();
+    console.log('end');`,
+    { args: [freshPath()] },
+  );
+  assert.deepEqual([code, stdout, stderr], [0, 'released\nend\n', '']);
+});
+
+scenario('a client does not collect the leases that it gave', async (t) => {
+  const client = await connected(t);
+  const mutex = new Mutex(client, freshPath());
+  const ended = [];
+  const registry = new FinalizationRegistry(() => ended.push(1));
+  client.on('lost', () => undefined);
+  for (let turn = 0; turn < 300; turn++) {
+    const lease = await mutex.acquire();
+    registry.register(lease, turn);
+    await lease.release();
+  }
+  await until('the leases are collected', () => (globalThis.gc(), ended.length >= 290));
+});
