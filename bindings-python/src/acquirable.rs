@@ -6,8 +6,9 @@ use pyo3::types::PyTuple;
 use zklock::ErrorKind;
 use zklock::binding::Levels;
 
-use crate::arguments::{Owner, Patience, patience, release_patience, this_thread};
+use crate::arguments::{Owner, Patience, patience, release_patience};
 use crate::errors::{Failure, Result};
+use crate::greenlets::caller;
 use crate::level::Level;
 use crate::pending::{Operation, Pending};
 use crate::wait::block_on;
@@ -40,7 +41,7 @@ impl Acquirable {
 
     /// Acquires a level for the calling thread, perhaps as a scope.
     fn take(&self, py: Python<'_>, patience: zklock::Patience, scope: bool) -> Result<Py<PyAny>> {
-        let owner = this_thread();
+        let owner = caller(py)?;
         let lease = block_on(py, self.target.acquire(owner, patience))??(py)?;
         let scope = scope.then(|| lease.clone_ref(py));
         let held = level(lease.bind(py))?.0.clone();
@@ -50,7 +51,7 @@ impl Acquirable {
 
     /// Ends a scope: the newest of the calling thread.
     fn exit(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let Some((lease, _)) = self.levels.leave(this_thread()) else { return Ok(()) };
+        let Some((lease, _)) = self.levels.leave(caller(py)?) else { return Ok(()) };
         level(lease.bind(py))?.leave_scope(py, raised(exception).as_ref())
     }
 
@@ -122,7 +123,7 @@ impl Acquirable {
     #[pyo3(signature = (wait=true, timeout=None))]
     fn release(&self, py: Python<'_>, wait: bool, timeout: Option<f64>) -> Result<()> {
         let patience = release_patience(wait, timeout)?;
-        let lease = self.take_newest(py, this_thread(), "thread")?;
+        let lease = self.take_newest(py, caller(py)?, "thread")?;
         level(lease.bind(py))?.release_with(py, patience)
     }
 

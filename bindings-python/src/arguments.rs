@@ -23,14 +23,6 @@ impl Owner {
     }
 }
 
-/// The owner that represents the calling thread. The system reuses thread identifiers; these are never reused.
-pub(crate) fn this_thread() -> zklock::Owner {
-    thread_local! {
-        static OWNER: zklock::Owner = zklock::Owner::new();
-    }
-    OWNER.with(|owner| *owner)
-}
-
 /// `blocking` and `timeout` of an acquire, checked.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Patience(pub(crate) zklock::Patience);

@@ -1,6 +1,7 @@
 //! The delivery thread: it tells event loops and callbacks what has happened, so that the core's thread never waits for
 //! the interpreter.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -56,7 +57,17 @@ pub(crate) fn stop(limit: Duration) {
     }
 }
 
+thread_local! {
+    static DELIVERS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this is the delivery thread, which must not wait for what it delivers itself.
+pub(crate) fn is_this_thread() -> bool {
+    DELIVERS.get()
+}
+
 fn deliver(messages: &Receiver<Message>) {
+    DELIVERS.set(true);
     // They are for Python's main thread, whose system calls they must interrupt.
     block_signals();
     loop {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use zklock::binding::PerProcess;
@@ -54,8 +55,10 @@ pub(crate) fn stay_out_of_a_dying_interpreter() {
 /// Whether this is the thread that runs signal handlers and ends the interpreter.
 pub(crate) fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     static MAIN_THREAD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    static GET_IDENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static THREADING: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     // Read each time: after a fork another thread is the main thread.
     let main = MAIN_THREAD.import(py, "threading", "main_thread")?.call0()?.getattr("ident")?;
-    GET_IDENT.import(py, "threading", "get_ident")?.call0()?.eq(main)
+    // Looked up each time: gevent replaces it, and the main thread's identifier with it.
+    let threading = THREADING.get_or_try_init(py, || py.import("threading").map(Bound::unbind))?.bind(py);
+    threading.call_method0(intern!(py, "get_ident"))?.eq(main)
 }

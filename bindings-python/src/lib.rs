@@ -11,6 +11,7 @@ mod contender;
 mod deliver;
 mod errors;
 mod exit;
+mod greenlets;
 mod identity;
 mod lease;
 mod leases;

@@ -5,9 +5,9 @@ use zklock::AnyLock;
 use zklock::binding::Shown;
 
 use crate::acquirable::{Acquirable, Target};
-use crate::arguments::this_thread;
 use crate::contender::Contender;
 use crate::errors::Result;
+use crate::greenlets::caller;
 use crate::pending::{Operation, Pending, operation};
 use crate::wait::block_on;
 
@@ -65,8 +65,8 @@ impl Lock {
     ///
     /// With `reentrant=False`, and for a semaphore: the object's newest, whoever acquired it.
     #[getter]
-    fn lease(slf: &Bound<'_, Self>) -> Option<Py<PyAny>> {
-        slf.as_super().get().newest(slf.py(), this_thread())
+    fn lease(slf: &Bound<'_, Self>) -> Result<Option<Py<PyAny>>> {
+        Ok(slf.as_super().get().newest(slf.py(), caller(slf.py())?))
     }
 
     /// Whether the calling thread holds the lock, through this object or another one. Sends nothing.
@@ -77,7 +77,7 @@ impl Lock {
     ///
     /// With `reentrant=False`, and for a semaphore: whether this object holds it, whoever acquired it.
     fn owned(slf: &Bound<'_, Self>) -> Result<bool> {
-        slf.as_super().get().owned_by(this_thread())
+        slf.as_super().get().owned_by(caller(slf.py())?)
     }
 
     /// Whether any contender holds the lock or waits for it; that may have changed when this returns.

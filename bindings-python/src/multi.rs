@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use zklock::binding::Shown;
 
 use crate::acquirable::{Acquirable, Target};
-use crate::arguments::this_thread;
 use crate::errors::Result;
+use crate::greenlets::caller;
 use crate::lock::Lock;
 use crate::pending::{Operation, operation};
 
@@ -68,8 +68,8 @@ impl MultiLock {
 
     /// The calling thread's newest leases of this object that have not been released, or None.
     #[getter]
-    fn leases(slf: &Bound<'_, Self>) -> Option<Py<PyAny>> {
-        slf.as_super().get().newest(slf.py(), this_thread())
+    fn leases(slf: &Bound<'_, Self>) -> Result<Option<Py<PyAny>>> {
+        Ok(slf.as_super().get().newest(slf.py(), caller(slf.py())?))
     }
 
     fn __repr__(&self) -> String {

@@ -12,7 +12,7 @@ use zklock::binding::Origin;
 
 use crate::deliver::{self, Deliver};
 use crate::errors::Result;
-use crate::{exit, log};
+use crate::{exit, greenlets, log};
 
 /// A callback registered with `Lease.on_lost`, `Lease.on_revoke` or `Client.on_state`.
 ///
@@ -86,6 +86,7 @@ impl Notice {
         exit::pause(py)?;
         log::refresh(py);
         deliver::start()?;
+        let callable = greenlets::callback(py, callable)?;
         let cancelled = Arc::<AtomicBool>::default();
         let course = course(Callback { callable, cancelled: Arc::clone(&cancelled) });
         let shared = Arc::new(Shared { course: Mutex::new(Some(Box::pin(course))), cancelled });

@@ -6,11 +6,13 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use zklock::ErrorKind;
 use zklock::binding::{Origin, error};
 
 use crate::errors::Failure;
+use crate::greenlets::Hub;
 use crate::{exit, log};
 
 /// How often the main thread checks for signals while it waits. A tenth of a second is the most that Ctrl-C may
@@ -20,6 +22,10 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 /// Call this before sending anything to a server.
 pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
     exit::pause(py)?;
+    prepare(py)
+}
+
+fn prepare(py: Python<'_>) -> PyResult<()> {
     if exit::prepare(py)? {
         // The first request's events may come before this thread runs again.
         log::ask(py);
@@ -29,17 +35,14 @@ pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
 
 /// Waits for `future` with the interpreter free for other threads. On the main thread a signal handler that raises
 /// ends the wait, as `KeyboardInterrupt` does: the future is dropped before the exception is raised, and so has left
-/// the queue. One that forks and returns ends it in the child, where the wait could never end.
+/// the queue. One that forks and returns ends it in the child, where the wait could never end. A greenlet lets the
+/// others run.
 pub(crate) fn block_on<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
 where
     F: Future<Output: Send> + Send,
 {
-    let mut future = pin!(future);
-    loop {
-        if let Some(output) = block_on_for(py, future.as_mut(), None)? {
-            return Ok(output);
-        }
-    }
+    let output = block_on_for(py, future, None)?;
+    output.ok_or_else(|| PyRuntimeError::new_err("a wait without a limit has reached it"))
 }
 
 /// The same, for at most this long.
@@ -51,9 +54,25 @@ pub(crate) fn block_on_for<F>(
 where
     F: Future<Output: Send> + Send,
 {
+    if let Some(hub) = Hub::of_this_thread(py)? {
+        // Held up at the end of the process, this greenlet would hold up the one that ends it.
+        prepare(py)?;
+        return hub.wait(Box::pin(future), limit);
+    }
     begin(py)?;
+    block_thread(py, pin!(future), limit)
+}
+
+/// Waits where there are no greenlets to consider.
+fn block_thread<F>(
+    py: Python<'_>,
+    mut future: Pin<&mut F>,
+    limit: Option<Duration>,
+) -> PyResult<Option<F::Output>>
+where
+    F: Future<Output: Send> + Send,
+{
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-    let mut future = pin!(future);
     // What needs no answer from a server, such as re-entry, is done at once.
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return Ok(Some(output));

@@ -16,13 +16,19 @@ def environment(hosts: str, path: str) -> dict[str, str]:
     return {**os.environ, "ZKLOCK_HOSTS": hosts, "LOCK_PATH": path, "PYTHONUNBUFFERED": "1"}
 
 
-def program(code: str) -> list[str]:
+HEAD = """
+import asyncio, os, signal, sys, threading, time
+import zklock
+from zklock import aio
+hosts, path = os.environ['ZKLOCK_HOSTS'], os.environ['LOCK_PATH']
+"""
+
+
+def program(code: str, head: str = HEAD) -> list[str]:
     """The command that runs `code`, with the imports that all programs need.
 
     It runs in development mode, in which an interpreter that is aborted prints the stacks of its threads.
     """
-    head = "import asyncio, os, signal, sys, threading, time\nimport zklock\nfrom zklock import aio\n"
-    head += "hosts, path = os.environ['ZKLOCK_HOSTS'], os.environ['LOCK_PATH']\n"
     return [sys.executable, "-X", "dev", "-c", head + textwrap.dedent(code)]
 
 
@@ -61,10 +67,10 @@ class Program(subprocess.Popen[str]):
             os.killpg(self.pid, number)
 
 
-def start(code: str, hosts: str, path: str) -> Program:
+def start(code: str, hosts: str, path: str, head: str = HEAD) -> Program:
     """Start a program; tests talk to it through its standard streams."""
     return Program(
-        program(code),
+        program(code, head),
         env=environment(hosts, path),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -75,9 +81,9 @@ def start(code: str, hosts: str, path: str) -> Program:
 
 
 def run(
-    code: str, hosts: str = "127.0.0.1:1", path: str = "/unused", timeout: float = 20
+    code: str, hosts: str = "127.0.0.1:1", path: str = "/unused", timeout: float = 20, head: str = HEAD
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end."""
-    with start(code, hosts, path) as running:
+    with start(code, hosts, path, head) as running:
         output, errors = running.communicate(timeout=timeout)
     return subprocess.CompletedProcess(running.args, running.returncode, output, errors)

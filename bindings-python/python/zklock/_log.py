@@ -6,9 +6,8 @@ import logging
 import os
 import sys
 import threading
-import time
 
-from zklock import _fork, _zklock
+from zklock import _fork, _native, _zklock
 
 _logger = logging.getLogger("zklock")
 # As in every library: without it, warnings would go to standard error in a program that does not log.
@@ -28,9 +27,15 @@ _LEVELS = {
 # Level, target, file, line, time, text and fields.
 _Event = tuple[str, str, str, int, float, str, list[tuple[str, str]]]
 
-_thread: threading.Thread | None = None
-# Set once the thread runs, or cannot.
-_begun = threading.Event()
+# The thread's name, also where it is none of `threading`'s.
+_NAME = "zklock-log"
+
+# A greenlet that it logs from must not be taken for it.
+_get_ident = _native.original("get_ident")
+_ident: int | None = None
+# Locked until the thread has ended, or cannot start; not a greenlet's lock.
+_running = _native.original("allocate_lock")()
+_running.acquire()
 
 
 def verbosity() -> int:
@@ -40,13 +45,15 @@ def verbosity() -> int:
 
 def begin() -> None:
     """Begin to hand events on."""
-    global _thread
     try:
-        thread = threading.Thread(target=_hand_on, name="zklock-log", daemon=True)
-        thread.start()
-        _thread = thread
-    finally:
-        _begun.set()
+        if _native.is_patched():
+            # `threading` would start a greenlet of the calling thread, and it would never let that one go on.
+            _native.original("start_new_thread")(_run, ())
+        else:
+            threading.Thread(target=_run, name=_NAME, daemon=True).start()
+    except BaseException:
+        _running.release()
+        raise
 
 
 def join(limit: float) -> None:
@@ -54,18 +61,28 @@ def join(limit: float) -> None:
 
     Called once there is an event, but perhaps before the thread has started.
     """
-    deadline = time.monotonic() + limit
-    if _begun.wait(limit) and _thread is not None and _thread is not threading.current_thread():
-        _thread.join(max(0.0, deadline - time.monotonic()))
+    if _get_ident() != _ident and _running.acquire(timeout=limit):
+        _running.release()
 
 
 def _begin_anew() -> None:
-    global _thread, _begun
-    _thread, _begun = None, threading.Event()
+    global _ident, _running
+    _ident, _running = None, _native.original("allocate_lock")()
+    _running.acquire()
 
 
 # A forked child does not have the thread; its own first event starts one.
 os.register_at_fork(after_in_child=_begin_anew)
+
+
+def _run() -> None:
+    global _ident
+    _ident, running = _get_ident(), _running
+    threading.current_thread().name = _NAME
+    try:
+        _hand_on()
+    finally:
+        running.release()
 
 
 def _hand_on() -> None:

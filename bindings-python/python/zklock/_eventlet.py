@@ -1,0 +1,13 @@
+"""eventlet is refused. Imported only once the program has imported eventlet."""
+
+from eventlet import hubs, patcher  # type: ignore[import-untyped]
+
+
+def refuse() -> None:
+    """Raise on a thread that eventlet's green threads share."""
+    if patcher.is_monkey_patched("thread") and hasattr(hubs._threadlocal, "hub"):
+        raise RuntimeError(
+            "zklock does not support eventlet, which has patched this process: all green threads of a "
+            "thread would own its locks together, and a wait would stop them all. Use gevent, where each "
+            "greenlet is an owner, or threads; in eventlet, use locks in eventlet.tpool.execute() only"
+        )

@@ -1,0 +1,209 @@
+//! Greenlets, where gevent runs: many flows of control on one thread, which take turns in waiting.
+//!
+//! Each is an owner of its own, and a wait of one lets the others run. gevent is never imported here: what it needs is
+//! in `zklock/_gevent.py`, which is imported once the program has imported gevent.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyString;
+use pyo3::{ffi, intern};
+use zklock::ErrorKind;
+use zklock::binding::{Origin, error};
+
+use crate::arguments::Owner;
+use crate::deliver::{self, Deliver};
+use crate::errors::Failure;
+use crate::{exit, log};
+
+/// What is needed of `zklock/_gevent.py`.
+struct Gevent {
+    hub: Py<PyAny>,
+    owner: Py<PyAny>,
+    parker: Py<PyAny>,
+    in_greenlet: Py<PyAny>,
+}
+
+/// gevent, if this program has imported it. Otherwise this costs one look into a dictionary.
+fn gevent(py: Python<'_>) -> PyResult<Option<&Gevent>> {
+    static GEVENT: PyOnceLock<Gevent> = PyOnceLock::new();
+    if let Some(gevent) = GEVENT.get(py) {
+        return Ok(Some(gevent));
+    }
+    if imported(intern!(py, "gevent._hub_local"))?.is_none() {
+        return Ok(None);
+    }
+    // Not in the closure of `get_or_init`, which must not let another greenlet run.
+    let module = py.import("zklock._gevent")?;
+    let found = |name| module.getattr(name).map(Bound::unbind);
+    let gevent = Gevent {
+        hub: found("get_hub_if_exists")?,
+        owner: found("owner")?,
+        parker: found("Parker")?,
+        in_greenlet: found("in_greenlet")?,
+    };
+    Ok(Some(GEVENT.get_or_init(py, || gevent)))
+}
+
+/// A module, if the program has imported it.
+fn imported<'py>(name: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = name.py();
+    // SAFETY: attached; a new reference or null is what it returns.
+    let module = unsafe { Bound::from_owned_ptr_or_opt(py, ffi::PyImport_GetModule(name.as_ptr())) };
+    match (module, PyErr::take(py)) {
+        (None, Some(error)) => Err(error),
+        (module, _) => Ok(module),
+    }
+}
+
+/// The owner that is calling: the thread, or its greenlet if that is not the thread's first one.
+///
+/// That does not depend on what is patched, nor on whether this thread has a hub yet: it must be the same owner that
+/// acquires and releases.
+pub(crate) fn caller(py: Python<'_>) -> PyResult<zklock::Owner> {
+    if let Some(gevent) = gevent(py)? {
+        let owner = gevent.owner.bind(py).call0()?;
+        if !owner.is_none() {
+            return Ok(owner.cast::<Owner>()?.get().0);
+        }
+    }
+    Ok(this_thread())
+}
+
+/// The owner that represents the calling thread. The system reuses thread identifiers; these are never reused.
+fn this_thread() -> zklock::Owner {
+    thread_local! {
+        static OWNER: zklock::Owner = zklock::Owner::new();
+    }
+    OWNER.with(|owner| *owner)
+}
+
+/// Has a callback called in a greenlet of its own, if the calling thread has greenlets: what they may call, such as a
+/// patched `Event.set` or our own waits, belongs there.
+pub(crate) fn callback(py: Python<'_>, callable: Py<PyAny>) -> PyResult<Py<PyAny>> {
+    match gevent(py)? {
+        Some(gevent) if !deliver::is_this_thread() => {
+            let main_thread = exit::is_main_thread(py)?;
+            gevent.in_greenlet.call1(py, (callable, main_thread))
+        }
+        _ => Ok(callable),
+    }
+}
+
+/// Where greenlets wait, and others run meanwhile.
+pub(crate) struct Hub<'py> {
+    hub: Bound<'py, PyAny>,
+    gevent: &'py Gevent,
+}
+
+impl<'py> Hub<'py> {
+    /// The calling thread's hub. Without one it has no other greenlets, such as a thread of gevent's pool. The delivery
+    /// thread never waits in a hub, even if a callback made one: it would have to wake itself.
+    pub(crate) fn of_this_thread(py: Python<'py>) -> PyResult<Option<Self>> {
+        refuse_eventlet(py)?;
+        let Some(gevent) = gevent(py)?.filter(|_| !deliver::is_this_thread()) else { return Ok(None) };
+        let hub = gevent.hub.bind(py).call0()?;
+        Ok((!hub.is_none()).then_some(Self { hub, gevent }))
+    }
+
+    /// Waits for `future`, for no longer than `limit`, while the thread's other greenlets run. What ends the wait with
+    /// an exception, as `gevent.Timeout` and `kill` do, drops the future, which so has left the queue.
+    ///
+    /// The future is not on the stack: while others run, their stacks are where this one's was, but the core's thread
+    /// goes on using what is in a future.
+    pub(crate) fn wait<F>(
+        &self,
+        mut future: Pin<Box<F>>,
+        limit: Option<Duration>,
+    ) -> PyResult<Option<F::Output>>
+    where
+        F: Future<Output: Send> + Send,
+    {
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        // What needs no answer from a server, such as re-entry, is done at once.
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return Ok(Some(output));
+        }
+        let py = self.hub.py();
+        log::refresh(py);
+        deliver::start().map_err(PyErr::from)?;
+        let origin = Origin::new();
+        let parker = self.gevent.parker.bind(py).call1((&self.hub,))?;
+        let unpark = Arc::new(Unpark(Mutex::new(Some(parker.getattr(intern!(py, "unpark"))?.unbind()))));
+        let waker = Waker::from(Arc::clone(&unpark));
+        let outcome = loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                break Ok(Some(output));
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                break Ok(None);
+            }
+            let parked = parker.call_method1(intern!(py, "park"), (left.map(|left| left.as_secs_f64()),));
+            if !origin.is_here() {
+                let message =
+                    "the process was forked during this wait, which is the parent's; begin it again";
+                break Err(parked
+                    .err()
+                    .unwrap_or_else(|| Failure::from(error(ErrorKind::Forked, message)).into()));
+            }
+            if let Err(error) = parked {
+                break Err(error);
+            }
+        };
+        let unpark = unpark.take();
+        drop(unpark);
+        parker.call_method0(intern!(py, "close"))?;
+        if !origin.is_here() {
+            // One of the parent's threads may have had it locked.
+            std::mem::forget(future);
+        }
+        outcome
+    }
+}
+
+/// Wakes a greenlet from any thread, through the delivery thread: gevent is told with the interpreter's help, for which
+/// the core's thread never waits.
+struct Unpark(Mutex<Option<Py<PyAny>>>);
+
+impl Unpark {
+    /// A panic cannot leave half a change in it.
+    fn lock(&self) -> MutexGuard<'_, Option<Py<PyAny>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The end of the wait. Taken here, where the interpreter is, and not dropped by the last waker, which may be the
+    /// core's.
+    fn take(&self) -> Option<Py<PyAny>> {
+        self.lock().take()
+    }
+}
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        deliver::send(self);
+    }
+}
+
+impl Deliver for Unpark {
+    fn deliver(self: Arc<Self>) -> bool {
+        let unparked = Python::try_attach(|py| {
+            let unpark = self.lock().as_ref().map(|unpark| unpark.clone_ref(py));
+            // Refused once the hub is gone, and with it the greenlet.
+            unpark.map(|unpark| unpark.call0(py).ok())
+        });
+        unparked.is_some()
+    }
+}
+
+/// Fails where eventlet's greenlets would be one owner, and one's wait would stop them all.
+fn refuse_eventlet(py: Python<'_>) -> PyResult<()> {
+    if imported(intern!(py, "eventlet.hubs"))?.is_some() {
+        py.import("zklock._eventlet")?.call_method0("refuse")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,391 @@
+"""Where gevent has patched the process, greenlets are the owners, and a wait of one lets the others run."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+import scripts
+from harness.observer import Observer
+from harness.proxy import Proxy
+
+import zklock
+
+HEAD = """
+from gevent import monkey
+monkey.patch_all()
+import asyncio, os, signal, sys, threading, time
+import gevent, zklock
+hosts, path = os.environ["ZKLOCK_HOSTS"], os.environ["LOCK_PATH"]
+
+class Ticks:
+    '''Counts how often the hub runs a greenlet meanwhile.'''
+    def __enter__(self):
+        self.count, self.greenlet = 0, gevent.spawn(self.tick)
+        return self
+    def tick(self):
+        while True:
+            self.count += 1
+            gevent.sleep(0.01)
+    def __exit__(self, *_):
+        self.greenlet.kill()
+"""
+
+
+def told(code: str, hosts: str, path: str, timeout: float = 30) -> list[str]:
+    """What a patched program prints."""
+    done = scripts.run(code, hosts, path, timeout, head=HEAD)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout.splitlines()
+
+
+def test_greenlets_exclude_each_other(hosts: str, path: str) -> None:
+    """Threads of a patched program are greenlets too."""
+    code = """
+    client = zklock.Client(hosts)
+    lock, alone, pool = zklock.Mutex(client, path), zklock.Mutex(client, path + "-alone", reentrant=False), \\
+        zklock.Semaphore(client, path + "-pool", 2)
+    inside, most = dict.fromkeys((lock, alone, pool), 0), dict.fromkeys((lock, alone, pool), 0)
+
+    def enter(lock):
+        for _ in range(3):
+            with lock as lease:
+                inside[lock] += 1
+                most[lock] = max(most[lock], inside[lock])
+                assert lock.lease is lease
+                gevent.sleep(0.005)
+                inside[lock] -= 1
+
+    for one in (lock, alone, pool):
+        threads = [threading.Thread(target=enter, args=(one,)) for _ in range(3)]
+        greenlets = [gevent.spawn(enter, one) for _ in range(3)]
+        [thread.start() for thread in threads], [thread.join() for thread in threads]
+        gevent.joinall(greenlets, raise_error=True)
+    print(*most.values())
+    """
+    assert told(code, hosts, path) == ["1 1 2"]
+
+
+def test_a_greenlet_re_enters_and_another_does_not_own(hosts: str, path: str) -> None:
+    code = """
+    lock = zklock.Mutex(hosts, path)
+    def enter():
+        with lock as outer, zklock.Mutex(hosts, path) as inner:
+            assert outer.fencing_token == inner.fencing_token and lock.owned()
+            others = gevent.spawn(lambda: (lock.owned(), lock.lease, lock.acquire(blocking=False))).get()
+            print(*others)
+    # The first greenlet is the thread, as it was before gevent was there.
+    enter()
+    gevent.spawn(enter).get()
+    """
+    assert told(code, hosts, path) == ["False None False"] * 2
+
+
+CALLS = {
+    "Client": "zklock.Client(hosts)",
+    "acquire": "lock.acquire()",
+    "acquire in vain": "other.acquire(timeout=0.3)",
+    "try": "other.acquire(blocking=False)",
+    "locked": "lock.locked()",
+    "contenders": "lock.contenders()",
+    "wait_lost": "lock.lease.wait_lost(0.3)",
+    "commit": "lock.lease.transaction().create('/made-' + path[8:], b'').commit()",
+    "revoke": "client.revoke(lock.lease.node)",
+    "release": "lock.release()",
+    "enter": "lock.__enter__()",
+    "exit": "lock.__exit__(None, None, None)",
+    "hold": "other.hold(5).__enter__()",
+    "lease.release": "other.lease.release()",
+    "read": "both.read_lock.acquire()",
+    "write": "zklock.ReadWriteLock(away, path + '-both').write_lock.acquire(timeout=0.3)",
+    "semaphore": "pool.acquire()",
+    "acquire_many": "pool.acquire_many(2)",
+    "read release": "both.read_lock.release()",
+    "multi": "multi.acquire()",
+    "multi release": "multi.release()",
+    "break_lock": "client.break_lock(other.path + '/' + other.contenders()[0].node)",
+    "close": "client.close()",
+    "exit of a client": "away.__exit__(None, None, None)",
+}
+
+
+def test_every_wait_lets_other_greenlets_run(hosts: str, path: str) -> None:
+    """What waits for a server that is far away, or for a lock, lets the hub run a greenlet all the while."""
+    code = f"""
+    client, away = zklock.Client(hosts), zklock.Client(hosts)
+    lock, other = zklock.Mutex(client, path), zklock.Mutex(away, path)
+    both, pool = zklock.ReadWriteLock(client, path + "-both"), zklock.Semaphore(client, path + "-pool", 3)
+    multi = zklock.MultiLock([lock, both.read_lock])
+    with Ticks() as ticks:
+        for name, call in {CALLS!r}.items():
+            if name == "break_lock":
+                other.acquire()
+            before = ticks.count
+            result = eval(call)
+            print(name, ticks.count - before)
+    """
+    with Proxy(hosts, delay=0.05) as distant:
+        lines = told(code, distant.hosts, path)
+    counts = {name: int(count) for name, count in (line.rsplit(" ", 1) for line in lines)}
+    assert list(counts) == list(CALLS)
+    # A round trip takes ten ticks.
+    assert min(counts.values()) >= 3, counts
+
+
+@pytest.mark.parametrize(
+    ("leave", "told_so"),
+    [
+        ("gevent.Timeout(0.2)", "Timeout"),
+        ("gevent.Timeout(0.2, False)", "nothing"),
+        ("gevent.Timeout(0.2, KeyError)", "KeyError"),
+        ("KillLater()", "GreenletExit"),
+        ("KillLater(KeyboardInterrupt)", "KeyboardInterrupt"),
+    ],
+)
+def test_what_ends_a_wait_leaves_the_queue(
+    hosts: str, path: str, observer: Observer, leave: str, told_so: str
+) -> None:
+    code = f"""
+    class KillLater:
+        def __init__(self, how=gevent.GreenletExit):
+            self.how = how
+        def __enter__(self):
+            gevent.spawn_later(0.2, gevent.getcurrent().kill, self.how)
+        def __exit__(self, *_):
+            pass
+
+    lock = zklock.Mutex(hosts, path)
+    def wait():
+        try:
+            with {leave}:
+                lock.acquire()
+        except BaseException as error:
+            print(type(error).__name__)
+        else:
+            print("nothing")
+    lock.acquire()
+    gevent.spawn(wait).join()
+    print("left")
+    sys.stdin.readline()
+    lock.release()
+    # It can wait again, and nobody stands in its way.
+    print(gevent.spawn(lock.acquire, timeout=5).get())
+    """
+    with scripts.start(code, hosts, path, head=HEAD) as waiting:
+        assert waiting.stdout is not None
+        assert [waiting.stdout.readline() for _ in range(2)] == [told_so + "\n", "left\n"]
+        observer.wait_queue(path, 1)
+        output, errors = waiting.communicate("\n", 20)
+    assert (waiting.returncode, output, errors) == (0, "True\n", "")
+
+
+def test_control_c_leaves_the_queue(hosts: str, path: str, client: zklock.Client, observer: Observer) -> None:
+    code = """
+    try:
+        zklock.Mutex(hosts, path).acquire()
+    except KeyboardInterrupt:
+        print("interrupted", [gevent.sleep(0.5)])
+    sys.stdin.readline()
+    """
+    with zklock.Mutex(client, path), scripts.start(code, hosts, path, head=HEAD) as waiting:
+        observer.wait_queue(path, 2)
+        waiting.send_signal(signal.SIGINT)
+        observer.wait_queue(path, 1)
+        output, errors = waiting.communicate("\n", 20)
+    assert (waiting.returncode, output, errors) == (0, "interrupted [None]\n", "")
+
+
+def test_native_threads_work_beside_greenlets(hosts: str, path: str) -> None:
+    """gevent's pool has real threads, each an owner; they block, and the greenlets go on."""
+    code = """
+    lock, inside = zklock.Mutex(hosts, path), []
+    def enter(sleep):
+        for _ in range(5):
+            with lock:
+                inside.append(1)
+                assert sum(inside) == 1
+                sleep(0.002)
+                inside.pop()
+    from gevent.monkey import get_original
+    pool = gevent.get_hub().threadpool
+    native = [pool.spawn(enter, get_original("time", "sleep")) for _ in range(3)]
+    # One that has a hub of its own from its first wait on.
+    native.append(pool.spawn(enter, gevent.sleep))
+    greenlets = [gevent.spawn(enter, gevent.sleep) for _ in range(3)]
+    gevent.joinall(greenlets, raise_error=True)
+    print([result.get() for result in native])
+    """
+    assert told(code, hosts, path) == ["[None, None, None, None]"]
+
+
+def test_callbacks_run_in_greenlets(hosts: str, path: str) -> None:
+    """So they may do whatever greenlets may: set a patched event, wait for a lock."""
+    code = """
+    client = zklock.Client(hosts)
+    main, lost, closed = threading.get_native_id(), threading.Event(), gevent.event.Event()
+    def on_lost(lease):
+        native = threading.get_native_id() == main and isinstance(gevent.getcurrent(), gevent.Greenlet)
+        with zklock.Mutex(hosts, path + "-other"):
+            gevent.sleep(0.01)
+        print(lease.state, native)
+        lost.set()
+    def on_state(state):
+        print(state)
+        closed.set()
+    lock = zklock.Mutex(client, path)
+    with lock as lease:
+        lease.on_lost(on_lost)
+        client.on_state(on_state)
+        client.close()
+        print(lost.wait(10), closed.wait(10))
+    """
+    done = scripts.run(code, hosts, path, head=HEAD)
+    assert sorted(done.stdout.splitlines()) == ["True True", "closed", "lost True"], done
+    assert "LockLost" in done.stderr
+
+
+def test_the_hub_itself_does_not_wait(hosts: str, path: str) -> None:
+    """What gevent calls in its hub, such as a link, must not stop all greenlets: it is told what to do."""
+    code = """
+    lock = zklock.Mutex(hosts, path)
+    lock.acquire()
+    lease = lock.lease
+    def release(_):
+        try:
+            zklock.Mutex(hosts, path).acquire()
+        except RuntimeError as error:
+            print(error)
+        lease.release(wait=False)
+        print(lease.state)
+    ended = gevent.spawn(gevent.sleep)
+    ended.rawlink(release)
+    ended.join()
+    gevent.sleep()
+    """
+    refused, state = told(code, hosts, path)
+    assert "gevent.spawn" in refused
+    assert state == "released"
+
+
+def test_a_fork(hosts: str, path: str, observer: Observer) -> None:
+    """Greenlets survive it. One that waits learns that its wait is the parent's, and may begin another."""
+    code = """
+    lock = zklock.Mutex(hosts, path)
+    lock.acquire()
+    def wait():
+        try:
+            lock.acquire()
+        except zklock.Forked:
+            return "forked"
+        return "acquired"
+    waiting = gevent.spawn(wait)
+    gevent.sleep(0.2)
+    if os.fork() == 0:
+        ended = waiting.get(timeout=10)
+        other = zklock.Mutex(hosts, path + "-child")
+        print("child:", ended, gevent.spawn(other.acquire).get())
+        sys.exit()
+    os.wait()
+    lock.release()
+    print("parent:", waiting.get(timeout=10))
+    """
+    assert told(code, hosts, path) == ["child: forked True", "parent: acquired"]
+    observer.wait_queue(path, 0)
+    observer.wait_queue(f"{path}-child", 0)
+
+
+def test_locks_are_free_at_once_when_the_process_ends(hosts: str, path: str, observer: Observer) -> None:
+    code = """
+    locks = [zklock.Mutex(hosts, f"{path}/{n}") for n in range(3)]
+    [gevent.spawn(lock.acquire).join() for lock in locks]
+    waiting = gevent.spawn(zklock.Mutex(hosts, path + "/0").acquire)
+    gevent.sleep(0.1)
+    """
+    assert told(code, hosts, path) == []
+    for number in range(3):
+        observer.wait_queue(f"{path}/{number}", 0, timeout=2)
+
+
+def test_the_log_is_a_thread_of_the_system(hosts: str, path: str) -> None:
+    """`threading` would make it a greenlet of the delivery thread, which would then deliver nothing more."""
+    code = """
+    import logging
+    logging.basicConfig(level=logging.DEBUG, stream=sys.stdout, format="%(threadName)s %(message)s")
+    lock = zklock.Mutex(hosts, path)
+    [gevent.spawn(lambda: [lock.acquire(), gevent.sleep(), lock.release()]).join() for _ in range(3)]
+    print("done")
+    """
+    lines = told(code, hosts, path)
+    assert "done" in lines
+    assert any(line.startswith("zklock-log acquired") for line in lines), lines
+    assert any(line.startswith("zklock-log closed") for line in lines), lines
+
+
+def test_zklock_may_be_used_before_gevent_patches(hosts: str, path: str) -> None:
+    """As in a master that preloads, whose workers patch: the first greenlet is the owner that it was."""
+    head = (
+        scripts.HEAD
+        + """
+client = zklock.Client(hosts)
+lock = zklock.Mutex(client, path)
+lock.acquire()
+from gevent import monkey
+monkey.patch_all()
+import gevent
+"""
+    )
+    code = """
+    print(lock.owned(), gevent.spawn(lock.acquire, timeout=0.1).get())
+    waiting = gevent.spawn(lock.acquire)
+    gevent.sleep(0.05)
+    lock.release()
+    print(waiting.get(timeout=10))
+    """
+    done = scripts.run(code, hosts, path, head=head)
+    assert done.stdout.splitlines() == ["True False", "True"], done
+
+
+def test_greenlets_that_nothing_has_patched(hosts: str, path: str) -> None:
+    """Greenlets are owners wherever gevent runs."""
+    head = HEAD.replace("monkey.patch_all()", "")
+    code = """
+    client = zklock.Client(hosts)
+    lock = zklock.Mutex(client, path)
+    with Ticks() as ticks:
+        gevent.spawn(lock.acquire).join()
+        print(lock.acquire(timeout=0.2), ticks.count > 5)
+    """
+    assert scripts.run(code, hosts, path, head=head).stdout.splitlines() == ["False True"]
+
+
+def test_a_program_without_gevent_does_not_import_it(hosts: str, path: str) -> None:
+    code = """
+    with zklock.Mutex(hosts, path):
+        print([name for name in sys.modules if name.startswith(("gevent", "greenlet", "eventlet"))])
+    """
+    assert scripts.run(code, hosts, path).stdout == "[]\n"
+
+
+def test_eventlet_is_refused(hosts: str, path: str) -> None:
+    """Whoever would wait on a thread with green threads is told what to use; a real thread works."""
+    head = """
+import eventlet
+eventlet.monkey_patch()
+import os, zklock
+hosts, path = os.environ["ZKLOCK_HOSTS"], os.environ["LOCK_PATH"]
+"""
+    code = """
+    for use in (lambda: zklock.Client(hosts), zklock.Mutex(hosts, path).acquire):
+        try:
+            use()
+        except RuntimeError as error:
+            print(error)
+    from eventlet import tpool
+    lock = zklock.Mutex(hosts, path)
+    print(tpool.execute(lambda: [lock.acquire(), lock.release()]))
+    """
+    done = scripts.run(code, hosts, path, head=head)
+    *refused, worked = done.stdout.splitlines()
+    assert worked == "[True, None]", done
+    assert len(refused) == 2
+    assert all("gevent" in line and "tpool" in line for line in refused)
