@@ -1,13 +1,21 @@
 import { NativeClient } from '../native';
 
 import { run, untilDone, watch, withBridge } from './bridge';
-import { checkObject, checkOptions, checkSignal, checkString } from './check';
+import { checkNumber, checkObject, checkOptions, checkSignal, checkString } from './check';
 import { type ClientOptions, type ConnectOptions, nativeOptions, type ReadyOptions } from './connect';
 import { ClientEvents, followStates } from './events';
 import { closeClientsAtExit } from './exit';
 import { KeepAlive } from './keep-alive';
 import type { ClientState } from './state';
 import type { Stats } from './stats';
+
+/** The data of a node, as `client.get()` read it. */
+export interface NodeData {
+  /** The data. */
+  readonly data: Buffer;
+  /** How often the data was set: the `version` that a transaction expects. */
+  readonly version: number;
+}
 
 /** What the other classes need from a client. */
 export interface ClientInternals {
@@ -161,6 +169,44 @@ export class Client extends ClientEvents {
   async breakLock(node: string): Promise<void> {
     checkString('node', node);
     await run<undefined>((bridge) => this.#native.breakLock(bridge, node), untilDone);
+  }
+
+  /**
+   * The data of a node and its version, or `null` if there is no node. Takes one round trip. The server may lag behind
+   * others, so let a transaction check the version before it writes what depends on the answer.
+   *
+   * @param path an absolute path below the client's chroot.
+   * @throws {BadArgumentError} if the path is malformed.
+   * @throws {AuthFailedError}, {@link ConnectionFailedError}, {@link ClientClosedError}.
+   *
+   * @example
+   * await lease.transaction().create('/report', 'draft').commit();
+   * const found = await client.get('/report');
+   * console.log(`${found?.data}, version ${found?.version}`); // draft, version 0
+   */
+  async get(path: string): Promise<NodeData | null> {
+    checkString('path', path);
+    return run<NodeData | null>((bridge) => this.#native.get(bridge, path), untilDone);
+  }
+
+  /**
+   * Sets the number in a node that semaphores with this `sharedCount` have as permits, and creates the node if there is
+   * none, in the form of Curator's `SharedCount`. Semaphores that wait learn of it; a smaller number takes no permit
+   * away from those that hold one.
+   *
+   * @param path an absolute path below the client's chroot.
+   * @throws {BadArgumentError} if the path is malformed, or the count is no whole number from 0 to 2,147,483,647.
+   * @throws {ConnectionFailedError} if no answer came: the number may or may not have been set.
+   * @throws {AuthFailedError}, {@link ClientClosedError}.
+   *
+   * @example
+   * await client.setSharedCount('/settings/upstream', 5);
+   * const slots = new Semaphore(client, '/locks/upstream', { sharedCount: '/settings/upstream' });
+   */
+  async setSharedCount(path: string, count: number): Promise<void> {
+    checkString('path', path);
+    checkNumber('count', count);
+    await run<undefined>((bridge) => this.#native.setSharedCount(bridge, path, count), untilDone);
   }
 
   /**

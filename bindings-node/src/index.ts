@@ -9,7 +9,7 @@
  * @packageDocumentation
  */
 
-export { Client } from './client';
+export { Client, type NodeData } from './client';
 export type { ClientOptions, ConnectOptions, Credential, Login, ReadyOptions, TlsOptions } from './connect';
 export type { Contender, ContenderInfo } from './contender';
 export {

@@ -14,6 +14,7 @@ mod lease;
 mod lock;
 mod log;
 mod multi;
+mod node_data;
 mod semaphore;
 mod state;
 mod stats;

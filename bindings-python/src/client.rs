@@ -2,12 +2,13 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use zklock::binding::Identity;
+use zklock::binding::{Identity, parse_count};
 
 use crate::arguments::PYTHON;
 use crate::errors::Result;
 use crate::identity::{Secret, Tls};
 use crate::log;
+use crate::node_data::NodeData;
 use crate::notice::Notice;
 use crate::pending::Pending;
 use crate::stats::Stats;
@@ -146,6 +147,38 @@ impl Client {
     /// next one was granted the lock. Raises what `revoke` raises.
     fn break_lock(&self, py: Python<'_>, node: &str) -> Result<()> {
         Ok(block_on(py, self.inner.break_lock(node))??)
+    }
+
+    /// The data of the node at `path` and its version, or None if there is no node.
+    ///
+    /// >>> client.get("/report/state") is None
+    /// True
+    ///
+    /// `path` is absolute, below the client's chroot. One read; the server may lag behind others, so let a
+    /// transaction check the version before it writes what depends on it:
+    ///
+    /// >>> with lock as lease:
+    /// ...     lease.transaction().create("/report", "1").commit()
+    /// ...     found = client.get("/report")
+    /// ...     lease.transaction().set_data("/report", found.data + b"2", found.version).commit()
+    ///
+    /// Raises `BadArgument` for a malformed path, `AuthFailed`, and `ConnectionFailed`.
+    fn get(&self, py: Python<'_>, path: &str) -> Result<Option<NodeData>> {
+        Ok(block_on(py, self.inner.get(path))??.map(NodeData::from))
+    }
+
+    /// Set the number in the node at `path` that semaphores with this `shared_count` have as permits.
+    ///
+    /// >>> client.set_shared_count("/settings/upstream", 5)
+    /// >>> slots = zklock.Semaphore(client, "/locks/upstream", shared_count="/settings/upstream")
+    ///
+    /// Creates the node if there is none, in the form of Curator's `SharedCount`. Semaphores that wait learn
+    /// of it; a smaller number takes no permit away from those that hold one. Raises `BadArgument` for a
+    /// malformed path or a number out of range, `AuthFailed`, and `ConnectionFailed`: the number may or may
+    /// not have been set then.
+    fn set_shared_count(&self, py: Python<'_>, path: &str, count: i64) -> Result<()> {
+        let count = parse_count("count", count)?;
+        Ok(block_on(py, self.inner.set_shared_count(path, count))??)
     }
 
     /// Close the client: its leases are lost, its waiters fail, and its nodes go with its session.

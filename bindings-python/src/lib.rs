@@ -20,6 +20,7 @@ mod lock;
 mod log;
 mod multi;
 mod mutex;
+mod node_data;
 mod notice;
 mod pending;
 mod rwlock;
@@ -63,6 +64,7 @@ mod _zklock {
         log::next_events,
         multi::MultiLock,
         mutex::Mutex,
+        node_data::{NodeData, start_get, start_set_shared_count},
         notice::Notice,
         pending::Pending,
         rwlock::ReadWriteLock,

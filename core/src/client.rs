@@ -8,13 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{Holds, Report};
 use crate::hosts::Hosts;
 use crate::mailbox::{Command, Inbox, Inquiry, Mailbox, Reply, Touch};
 use crate::options::ClientOptions;
 use crate::path::{Place, check_path};
+use crate::patience::{Deadline, Patience};
 use crate::process::PerProcess;
 use crate::queue::{JoinId, NodeName};
 use crate::registry;
@@ -292,6 +294,25 @@ impl Client {
         let (reply, answer) = oneshot::channel();
         self.send(Command::Ask(inquiry(reply)))?;
         self.mailbox().answer(answer).await
+    }
+
+    /// Asks the server something about `path` that may be asked again if the connection is lost before it answers,
+    /// within the connect time-out.
+    pub(crate) async fn ask_again<T>(&self, path: &str, inquiry: impl Fn(Reply<T>) -> Inquiry) -> Result<T> {
+        let ask = || self.ask(&inquiry);
+        let began = Instant::now();
+        let unanswered = match ask().await {
+            Err(error) if error.kind() == ErrorKind::ConnectionFailed => error,
+            answer => return answer,
+        };
+        let left = self.options().connect_timeout.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return Err(unanswered);
+        }
+        match Deadline::after(Patience::For(left)).insist(path, ask).await {
+            Err(error) if error.kind() == ErrorKind::LockTimeout => Err(unanswered),
+            answer => answer,
+        }
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::contender::{About, Contender};
@@ -307,20 +306,7 @@ impl Lock {
     pub(crate) async fn ask<T>(&self, inquiry: impl Fn(Arc<str>, Reply<T>) -> Inquiry) -> Result<T> {
         let resolved = self.resolve()?;
         let path = resolved.holds.place.full();
-        let ask = || resolved.client.ask(|reply| inquiry(Arc::clone(path), reply));
-        let began = Instant::now();
-        let unanswered = match ask().await {
-            Err(error) if error.kind() == ErrorKind::ConnectionFailed => error,
-            answer => return answer,
-        };
-        let left = resolved.client.options().connect_timeout.saturating_sub(began.elapsed());
-        if left.is_zero() {
-            return Err(unanswered);
-        }
-        match Deadline::after(Patience::For(left)).insist(self.path(), ask).await {
-            Err(error) if error.kind() == ErrorKind::LockTimeout => Err(unanswered),
-            answer => answer,
-        }
+        resolved.client.ask_again(self.path(), |reply| inquiry(Arc::clone(path), reply)).await
     }
 
     /// The client, and its holds in the lock's directory.

@@ -58,8 +58,10 @@ pub(crate) enum Inquiry {
     /// Whether there is a node at this full path, which another client was granted a lock through. Not answered by a
     /// server that lags behind.
     Exists { node: Arc<str>, reply: Reply<bool> },
-    /// The number in this node, with a watch if requested.
+    /// The data of this node, with a watch if requested.
     Number { node: Arc<str>, watch: bool, reply: Reply<Option<Number>> },
+    /// Set the data of this node, and create it and its parents if there is none.
+    Put { node: Arc<str>, data: Vec<u8>, reply: Reply<()> },
     /// Do something to the contender's node at this full path.
     Touch { node: Arc<str>, touch: Touch, reply: Reply<()> },
 }

@@ -2,11 +2,14 @@
 
 use zookeeper_client as zk;
 
+use crate::error::{Error, Result};
 use crate::room::Reserved;
 
 /// What a node holds that should hold a number.
 pub(crate) struct Number {
     pub(crate) data: Vec<u8>,
+    /// How often the data was set.
+    pub(crate) version: i32,
     /// Fires when the node changes or goes, if it was requested and there was room for it. It is set with the read, so no change falls between
     /// the two; after a reconnection the server compares it with the node; and it ends with the session.
     pub(crate) changed: Option<NumberWatch>,
@@ -27,6 +30,14 @@ impl NumberWatch {
 }
 
 impl Number {
+    /// The data of a number.
+    pub(crate) fn encode(value: u32) -> Result<[u8; 4]> {
+        let value = i32::try_from(value).map_err(|_| {
+            Error::bad_argument("count", format_args!("is {value}, and must be at most {}", i32::MAX))
+        })?;
+        Ok(value.to_be_bytes())
+    }
+
     /// The number, if the data is one: four bytes, the highest first, and not negative.
     pub(crate) fn value(&self) -> Option<u32> {
         let bytes: [u8; 4] = self.data.as_slice().try_into().ok()?;
@@ -39,8 +50,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_encoded_is_decoded() {
+        for value in [0, 1, 258, i32::MAX.unsigned_abs()] {
+            let data = Number::encode(value).unwrap().to_vec();
+            assert_eq!(Number { data, version: 0, changed: None }.value(), Some(value));
+        }
+        let refused = Number::encode(1 << 31).unwrap_err();
+        assert_eq!(refused.to_string(), "count: is 2147483648, and must be at most 2147483647");
+    }
+
+    #[test]
     fn a_number_is_four_bytes_and_not_negative() {
-        let value = |data: &[u8]| Number { data: data.to_vec(), changed: None }.value();
+        let value = |data: &[u8]| Number { data: data.to_vec(), version: 0, changed: None }.value();
         assert_eq!(value(&[0, 0, 1, 2]), Some(258));
         assert_eq!(value(&[0; 4]), Some(0));
         for bad in [&b""[..], b"3", b"\0\0\x03", b"\0\0\0\0\x03", b"\xff\xff\xff\xff"] {

@@ -99,7 +99,7 @@ pub enum RequestKind {
     Delete,
     /// Creates the lock directory and its parents.
     Parents,
-    /// Reads contenders' data, or the number of permits in a node.
+    /// Reads contenders' data, the number of permits in a node, or data for the application.
     Read,
     /// Proves the session, for the term of its leases.
     Heartbeat,
@@ -107,11 +107,13 @@ pub enum RequestKind {
     Revoke,
     /// Writes of the application, on condition that a lock is held.
     Transaction,
+    /// Sets a shared count.
+    Write,
 }
 
 impl RequestKind {
     /// All of them, in this order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Create,
         Self::List,
         Self::Sync,
@@ -123,6 +125,7 @@ impl RequestKind {
         Self::Heartbeat,
         Self::Revoke,
         Self::Transaction,
+        Self::Write,
     ];
 
     /// Its name, the same in all languages.
@@ -140,6 +143,7 @@ impl RequestKind {
             Self::Heartbeat => "heartbeat",
             Self::Revoke => "revoke",
             Self::Transaction => "transaction",
+            Self::Write => "write",
         }
     }
 }

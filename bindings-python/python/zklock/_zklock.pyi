@@ -22,6 +22,7 @@ __all__ = [
     "Lock",
     "MultiLock",
     "Mutex",
+    "NodeData",
     "Notice",
     "Owner",
     "Patience",
@@ -47,9 +48,11 @@ __all__ = [
     "start_commit",
     "start_connect",
     "start_contenders",
+    "start_get",
     "start_locked",
     "start_release",
     "start_revoke",
+    "start_set_shared_count",
     "start_wait_lost",
     "take_newest",
 ]
@@ -157,6 +160,8 @@ class Client:
         next one was granted the lock. Raises what `revoke` raises.
         """
 
+    def get(self, path: str) -> NodeData | None: ...
+    def set_shared_count(self, path: str, count: int) -> None: ...
     def close(self) -> None:
         """Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
 
@@ -317,6 +322,15 @@ class Leases(Level):
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
+
+@final
+class NodeData:
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def version(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
 
 @final
 class Contender:
@@ -920,6 +934,8 @@ def start_connect(client: Client) -> Pending[None]: ...
 def start_close(client: Client) -> Pending[None]: ...
 def start_revoke(client: Client, node: str) -> Pending[None]: ...
 def start_break_lock(client: Client, node: str) -> Pending[None]: ...
+def start_get(client: Client, path: str) -> Pending[NodeData | None]: ...
+def start_set_shared_count(client: Client, path: str, count: int) -> Pending[None]: ...
 def start_acquire(lock: Acquirable[_T], owner: Owner, patience: Patience) -> Pending[_T]: ...
 def start_acquire_many(semaphore: Semaphore, count: int, patience: Patience) -> Pending[Leases]: ...
 def start_contenders(lock: Lock) -> Pending[list[Contender]]: ...

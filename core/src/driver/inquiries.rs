@@ -17,9 +17,12 @@ use crate::mailbox::{Inquiry, Reply, Touch};
 use crate::number::{Number, NumberWatch};
 use crate::operation::Operation;
 use crate::options::ClientOptions;
-use crate::queue::NodeName;
+use crate::queue::{NodeName, Outcome, Refusal};
 use crate::room::Reserved;
 use crate::stats::RequestKind;
+
+/// How often a node is set or created that appears and disappears meanwhile.
+const PUTS: usize = 3;
 
 /// The answer; nothing if none came.
 type Answer<T> = Option<Result<T>>;
@@ -44,6 +47,10 @@ pub(super) fn inquire(link: &mut Link, options: &ClientOptions, inquiry: Inquiry
             let room = watch.then(|| link.room().reserve(node.len())).flatten();
             let question = move |wire: Wire| async move { wire.read(wire.number(room).await) };
             ask(link, options, &node, silence, reply, question);
+        }
+        Inquiry::Put { node, data, reply } => {
+            let question = move |wire: Wire| async move { wire.put(&data).await };
+            ask(link, options, &node, Error::unanswered(), reply, question);
         }
         Inquiry::Touch { node, touch, reply } => {
             ask(link, options, &node, silence, reply, move |wire| async move { wire.touch(touch).await });
@@ -114,19 +121,47 @@ impl Wire {
     async fn number(&self, room: Option<Reserved>) -> Result<Option<Number>, zk::Error> {
         let read = if let Some(room) = room {
             let read = self.client.ask(RequestKind::Watch).get_and_watch_data(&self.path).await;
-            read.map(|(data, _, watcher)| Number { data, changed: Some(NumberWatch { watcher, room }) })
+            read.map(|(data, stat, watcher)| {
+                let changed = Some(NumberWatch { watcher, room });
+                Number { data, version: stat.version, changed }
+            })
         } else {
-            self.client
-                .ask(RequestKind::Read)
-                .get_data(&self.path)
-                .await
-                .map(|(data, _)| Number { data, changed: None })
+            self.client.ask(RequestKind::Read).get_data(&self.path).await.map(|(data, stat)| Number {
+                data,
+                version: stat.version,
+                changed: None,
+            })
         };
         match read {
             Ok(number) => Ok(Some(number)),
             Err(zk::Error::NoNode) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Sets the data of the node at this wire's own path; creates it if there is none, and its parents. Somebody else
+    /// may create or delete it at the same time, so this is tried more than once.
+    async fn put(&self, data: &[u8]) -> Answer<()> {
+        let options = CreateMode::Persistent.with_acls(Acls::new(&self.lists.own));
+        let mut outcome = Err(zk::Error::NoNode);
+        for _ in 0..PUTS {
+            outcome = self.client.ask(RequestKind::Write).set_data(&self.path, data, None).await.map(drop);
+            if outcome != Err(zk::Error::NoNode) {
+                break;
+            }
+            let create = || self.client.ask(RequestKind::Write).create(&self.path, data, &options);
+            outcome = create().await.map(drop);
+            if outcome == Err(zk::Error::NoNode) {
+                if let Outcome::Refused(Refusal::NotAuthorized) = self.make_parents_of_node().await {
+                    return Some(Err(not_authorized(&self.path)));
+                }
+                outcome = create().await.map(drop);
+            }
+            if outcome != Err(zk::Error::NodeExists) {
+                break;
+            }
+        }
+        self.read(outcome)
     }
 
     /// Does something to the contender's node at this wire's own path.

@@ -258,6 +258,13 @@ impl Wire {
         self.report(Event::ParentsMade(ticket, outcome));
     }
 
+    /// Creates the directories above a node at this wire's own path.
+    pub(super) async fn make_parents_of_node(&self) -> Outcome<()> {
+        let ends = self.path.match_indices('/').skip(1).map(|(at, _)| at);
+        let levels: Vec<_> = ends.map(|at| (&self.path[..at], &*self.lists.parents)).collect();
+        self.make_each(&levels).await
+    }
+
     async fn make_all(&self, levels: &[(&str, &[zk::Acl])]) -> Result<(), zk::Error> {
         let mut writer = self.client.ask(RequestKind::Parents).new_multi_writer();
         for (level, acl) in levels {

@@ -10,7 +10,7 @@ from typing import Any, Self, final
 
 from zklock import _zklock
 from zklock._errors import Forked
-from zklock._zklock import Notice
+from zklock._zklock import NodeData, Notice
 from zklock.aio._tasks import call_soon, outcome, represent
 
 
@@ -110,6 +110,24 @@ class Client:
         ...         await client.break_lock(f"{lock.path}/{contender.node}")
         """
         return outcome(_zklock.start_break_lock(self._client, node))
+
+    def get(self, path: str) -> Coroutine[Any, Any, NodeData | None]:
+        """The data of a node and its version, or None if there is no node. See `zklock.Client.get`.
+
+        >>> await client.get("/report/state") is None
+        True
+        """
+        return outcome(_zklock.start_get(self._client, path))
+
+    def set_shared_count(self, path: str, count: int) -> Coroutine[Any, Any, None]:
+        """Set the number of permits of semaphores with this `shared_count`.
+
+        >>> await client.set_shared_count("/settings/upstream", 5)
+        >>> slots = aio.Semaphore(client, "/locks/upstream", shared_count="/settings/upstream")
+
+        See `zklock.Client.set_shared_count`.
+        """
+        return outcome(_zklock.start_set_shared_count(self._client, path, count))
 
     def close(self) -> Coroutine[Any, Any, None]:
         """Close the client: its leases are lost, its waiters fail, and its nodes go with its session.

@@ -1,0 +1,45 @@
+//! What programs read and write beside their locks.
+
+use napi::bindgen_prelude::Buffer;
+use napi_derive::napi;
+use zklock::binding::parse_count;
+use zklock::{Client, NodeData};
+
+use crate::bridge::Bridge;
+use crate::client::NativeClient;
+use crate::error::Result;
+
+#[napi(object, object_from_js = false)]
+pub struct NativeNodeData {
+    pub data: Buffer,
+    pub version: i32,
+}
+
+impl From<NodeData> for NativeNodeData {
+    fn from(found: NodeData) -> Self {
+        Self { data: found.data.into(), version: found.version }
+    }
+}
+
+#[napi]
+impl NativeClient {
+    /// Starts to read a node; ends with its data, or with nothing.
+    ///
+    /// # Errors
+    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    #[napi]
+    pub fn get(&self, bridge: &Bridge, path: String) -> Result<i64> {
+        let client = Client::clone(&self.client);
+        bridge.start(async move { Ok(client.get(&path).await?.map(NativeNodeData::from)) })
+    }
+
+    /// Starts to set a shared count.
+    ///
+    /// # Errors
+    /// `BAD_ARGUMENT`.
+    #[napi]
+    pub fn set_shared_count(&self, bridge: &Bridge, path: String, count: f64) -> Result<i64> {
+        let (client, count) = (Client::clone(&self.client), parse_count("count", count)?);
+        bridge.start(async move { client.set_shared_count(&path, count).await })
+    }
+}

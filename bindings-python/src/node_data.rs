@@ -1,0 +1,65 @@
+//! `zklock.NodeData`, and what reads and writes nodes beside locks.
+
+use std::borrow::Cow;
+
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use zklock::binding::{Shown, parse_count};
+
+use crate::client::Client;
+use crate::errors::Result;
+use crate::pending::{IntoPython, Pending};
+
+/// The data of a node and its version, as `Client.get()` read them. Does not change.
+///
+/// >>> with lock as lease:
+/// ...     lease.transaction().create("/report", "draft").commit()
+/// >>> client.get("/report").version
+/// 0
+#[pyclass(frozen, get_all, eq, module = "zklock")]
+#[derive(PartialEq)]
+pub(crate) struct NodeData {
+    /// The data.
+    data: Cow<'static, [u8]>,
+    /// How often the data was set: the `version` that a transaction expects.
+    version: i32,
+}
+
+#[pymethods]
+impl NodeData {
+    fn __repr__(&self) -> String {
+        let text = String::from_utf8_lossy(&self.data);
+        format!("<zklock.NodeData version {}: {}>", self.version, Shown(&text))
+    }
+}
+
+impl From<zklock::NodeData> for NodeData {
+    fn from(found: zklock::NodeData) -> Self {
+        Self { data: found.data.into(), version: found.version }
+    }
+}
+
+impl IntoPython for Option<zklock::NodeData> {
+    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.map(NodeData::from).into_py_any(py)
+    }
+}
+
+/// Begin to read a node.
+#[pyfunction]
+pub(crate) fn start_get(py: Python<'_>, client: &Client, path: String) -> Result<Pending> {
+    let client = client.inner.clone();
+    Pending::start(py, async move { client.get(&path).await })
+}
+
+/// Begin to set a shared count.
+#[pyfunction]
+pub(crate) fn start_set_shared_count(
+    py: Python<'_>,
+    client: &Client,
+    path: String,
+    count: i64,
+) -> Result<Pending> {
+    let (client, count) = (client.inner.clone(), parse_count("count", count)?);
+    Pending::start(py, async move { client.set_shared_count(&path, count).await })
+}
