@@ -4,7 +4,7 @@ use std::slice;
 
 use napi::bindgen_prelude::ClassInstance;
 use napi_derive::napi;
-use zklock::binding::{lock_options, owners, parse_naming};
+use zklock::binding::{owners, parse_naming};
 use zklock::{AnyLock, Mutex, ReadWriteLock};
 
 use crate::bridge::Bridge;
@@ -36,8 +36,9 @@ pub fn mutex(
     reentrant: bool,
     label: Option<String>,
     naming: String,
+    max_hold: Option<f64>,
 ) -> Result<NativeLock> {
-    let options = lock_options(label).reentrant(reentrant).naming(parse_naming(&naming)?);
+    let options = NODE.lock_options(label, max_hold)?.reentrant(reentrant).naming(parse_naming(&naming)?);
     Ok(Mutex::with_options(&*client.client, &path, options)?.into())
 }
 
@@ -51,8 +52,9 @@ pub fn read_write_lock(
     path: String,
     label: Option<String>,
     naming: String,
+    max_hold: Option<f64>,
 ) -> Result<Vec<NativeLock>> {
-    let options = lock_options(label).naming(parse_naming(&naming)?);
+    let options = NODE.lock_options(label, max_hold)?.naming(parse_naming(&naming)?);
     let lock = ReadWriteLock::with_options(&*client.client, &path, options)?;
     Ok(vec![lock.read_lock.into(), lock.write_lock.into()])
 }

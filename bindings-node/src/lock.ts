@@ -19,6 +19,13 @@ export interface LockOptions {
    * Curator; `kazoo` for those that use kazoo and cannot set `extra_lock_patterns`.
    */
   naming?: 'curator' | 'kazoo' | undefined;
+  /**
+   * For how long the lock may be held, in ms from the grant on, however often its owner acquires it again. Then the lease
+   * is lost, for the reason `held too long`, and the next contender gets the lock. Without it a program that hangs keeps
+   * its locks for ever, for the heartbeat goes on. Stop on this loss as on any other: nothing else ends what the program
+   * does under the lock. Default: no limit.
+   */
+  maxHold?: number | undefined;
 }
 
 /** How a mutex behaves. */
@@ -47,7 +54,7 @@ export interface AcquireOptions extends WaitOptions {
 }
 
 /** How the options of every lock are checked. */
-export const lockChecks = { label: checkString, naming: checkString };
+export const lockChecks = { label: checkString, naming: checkString, maxHold: checkNumber };
 
 /** How the options of every wait are checked. */
 export const waitChecks = { timeout: checkNumber, signal: checkSignal };

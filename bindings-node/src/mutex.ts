@@ -29,7 +29,7 @@ export class Mutex extends Lock {
   constructor(client: Client, path: string, options: MutexOptions = {}) {
     const on = clientFor(client, path);
     checkOptions<MutexOptions>(options, { ...lockChecks, reentrant: checkBoolean });
-    const { reentrant = true, label, naming = 'curator' } = options;
-    super({ native: native(() => mutex(on, path, reentrant, label, naming)), client, path, reentrant }, ours);
+    const { reentrant = true, label, naming = 'curator', maxHold } = options;
+    super({ native: native(() => mutex(on, path, reentrant, label, naming, maxHold)), client, path, reentrant }, ours);
   }
 }

@@ -38,8 +38,8 @@ export class ReadWriteLock {
   constructor(client: Client, path: string, options: LockOptions = {}) {
     const on = clientFor(client, path);
     checkOptions<LockOptions>(options, lockChecks);
-    const { label, naming = 'curator' } = options;
-    const [read, write] = native(() => readWriteLock(on, path, label, naming));
+    const { label, naming = 'curator', maxHold } = options;
+    const [read, write] = native(() => readWriteLock(on, path, label, naming, maxHold));
     this.readLock = new Lock({ native: read, client, path, reentrant: true }, ours);
     this.writeLock = new Lock({ native: write, client, path, reentrant: true }, ours);
   }

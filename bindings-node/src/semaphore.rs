@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use napi_derive::napi;
 use zklock::Semaphore;
-use zklock::binding::{lock_options, parse_count, parse_permits};
+use zklock::binding::{parse_count, parse_permits};
 
 use crate::bridge::Bridge;
 use crate::client::NativeClient;
@@ -31,9 +31,11 @@ impl NativeSemaphore {
         permits: Option<f64>,
         shared_count: Option<String>,
         label: Option<String>,
+        max_hold: Option<f64>,
     ) -> Result<Self> {
         let permits = parse_permits(permits, shared_count)?;
-        let semaphore = Semaphore::with_options(&*client.client, &path, permits, lock_options(label));
+        let semaphore =
+            Semaphore::with_options(&*client.client, &path, permits, NODE.lock_options(label, max_hold)?);
         Ok(Self { semaphore: Arc::new(semaphore?) })
     }
 

@@ -11,6 +11,8 @@ import { clientFor, leaseOf, Lock, lockInternals, waitChecks, type WaitOptions }
 export interface SemaphoreOptions {
   /** A name for this contender, shown to operators in the data of its nodes. */
   label?: string | undefined;
+  /** For how long each permit may be held, in ms, as with {@link LockOptions.maxHold}. Default: no limit. */
+  maxHold?: number | undefined;
 }
 
 /** Where to read the number of permits, if it is not fixed. */
@@ -59,10 +61,10 @@ export class Semaphore extends Lock {
   constructor(client: Client, path: string, permits: number | SharedCount, options: SemaphoreOptions = {}) {
     const on = clientFor(client, path);
     checkPermits(permits);
-    checkOptions<SemaphoreOptions>(options, { label: checkString });
+    checkOptions<SemaphoreOptions>(options, { label: checkString, maxHold: checkNumber });
     const fixed = typeof permits === 'number' ? permits : undefined;
     const sharedCount = typeof permits === 'number' ? undefined : permits.sharedCount;
-    const semaphore = native(() => new NativeSemaphore(on, path, fixed, sharedCount, options.label));
+    const semaphore = native(() => new NativeSemaphore(on, path, fixed, sharedCount, options.label, options.maxHold));
     super({ native: semaphore.asLock(), client, path, reentrant: false }, ours);
     this.#native = semaphore;
     this.#permits = typeof permits === 'number' ? permits : Object.freeze({ sharedCount: permits.sharedCount });

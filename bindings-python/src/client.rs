@@ -158,7 +158,7 @@ impl Client {
     /// transaction check the version before it writes what depends on it:
     ///
     /// >>> with lock as lease:
-    /// ...     lease.transaction().create("/report", "1").commit()
+    /// ...     lease.transaction().create("/report", b"1").commit()
     /// ...     found = client.get("/report")
     /// ...     lease.transaction().set_data("/report", found.data + b"2", found.version).commit()
     ///

@@ -1,8 +1,9 @@
 //! `zklock.Mutex`.
 
 use pyo3::prelude::*;
-use zklock::binding::{lock_options, parse_naming};
+use zklock::binding::parse_naming;
 
+use crate::arguments::PYTHON;
 use crate::errors::Result;
 use crate::lock::Lock;
 use crate::source::Source;
@@ -31,6 +32,13 @@ use crate::source::Source;
 /// understand the nodes: `"curator"`, or `"kazoo"` where kazoo services cannot set
 /// `extra_lock_patterns`.
 ///
+/// `max_hold` is for how long the lock may be held, in seconds from the grant on, however often it is
+/// entered again. Then the lease is lost (`loss_reason` is `"held too long"`) and the next contender gets
+/// the lock. Without it a program that hangs keeps its locks for ever, for the heartbeat goes on. Stop on
+/// this loss as on any other: nothing else ends what the program does under the lock.
+///
+/// >>> lock = zklock.Mutex(client, "/locks/report", max_hold=3600)
+///
 /// Raises `BadArgument` for a malformed argument.
 #[pyclass(frozen, extends = Lock, module = "zklock")]
 pub(crate) struct Mutex;
@@ -39,7 +47,7 @@ pub(crate) struct Mutex;
 impl Mutex {
     #[new]
     #[pyo3(
-        signature = (client, path, *, reentrant=true, label=None, naming="curator")
+        signature = (client, path, *, reentrant=true, label=None, naming="curator", max_hold=None)
     )]
     fn new(
         client: Source,
@@ -47,8 +55,10 @@ impl Mutex {
         reentrant: bool,
         label: Option<String>,
         naming: &str,
+        max_hold: Option<f64>,
     ) -> Result<PyClassInitializer<Self>> {
-        let options = lock_options(label).reentrant(reentrant).naming(parse_naming(naming)?);
+        let options =
+            PYTHON.lock_options(label, max_hold)?.reentrant(reentrant).naming(parse_naming(naming)?);
         let inner = zklock::Mutex::with_options(client.0, path, options)?;
         Ok(Lock::new(inner, "Mutex", reentrant).add_subclass(Self))
     }

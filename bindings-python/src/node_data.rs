@@ -13,7 +13,7 @@ use crate::pending::{IntoPython, Pending};
 /// The data of a node and its version, as `Client.get()` read them. Does not change.
 ///
 /// >>> with lock as lease:
-/// ...     lease.transaction().create("/report", "draft").commit()
+/// ...     lease.transaction().create("/report", b"draft").commit()
 /// >>> client.get("/report").version
 /// 0
 #[pyclass(frozen, get_all, eq, module = "zklock")]

@@ -1,8 +1,9 @@
 //! `zklock.ReadWriteLock`.
 
 use pyo3::prelude::*;
-use zklock::binding::{Shown, lock_options, parse_naming};
+use zklock::binding::{Shown, parse_naming};
 
+use crate::arguments::PYTHON;
 use crate::errors::Result;
 use crate::lock::Lock;
 use crate::source::Source;
@@ -28,8 +29,9 @@ use crate::source::Source;
 /// The other way round it would wait for itself: a reader that asks for the write lock gets
 /// `UpgradeRefused` at once.
 ///
-/// The arguments are those of `Mutex`. Fencing tokens of readers that hold together are not comparable.
-/// A mutex and a read/write lock on one path are not one lock; give them different paths.
+/// The arguments are those of `Mutex`; `max_hold`, in seconds, limits the hold of each half by itself.
+/// Fencing tokens of readers that hold together are not comparable. A mutex and a read/write lock on one
+/// path are not one lock; give them different paths.
 #[pyclass(frozen, weakref, module = "zklock")]
 pub(crate) struct ReadWriteLock {
     read_lock: Py<Lock>,
@@ -40,10 +42,17 @@ pub(crate) struct ReadWriteLock {
 impl ReadWriteLock {
     #[new]
     #[pyo3(
-        signature = (client, path, *, label=None, naming="curator")
+        signature = (client, path, *, label=None, naming="curator", max_hold=None)
     )]
-    fn new(py: Python<'_>, client: Source, path: &str, label: Option<String>, naming: &str) -> Result<Self> {
-        let options = lock_options(label).naming(parse_naming(naming)?);
+    fn new(
+        py: Python<'_>,
+        client: Source,
+        path: &str,
+        label: Option<String>,
+        naming: &str,
+        max_hold: Option<f64>,
+    ) -> Result<Self> {
+        let options = PYTHON.lock_options(label, max_hold)?.naming(parse_naming(naming)?);
         let inner = zklock::ReadWriteLock::with_options(client.0, path, options)?;
         let read_lock = Py::new(py, Lock::new(inner.read_lock, "ReadWriteLock.read_lock", true))?;
         Ok(Self {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use zklock::Permits;
-use zklock::binding::{lock_options, parse_count, parse_permits};
+use zklock::binding::{parse_count, parse_permits};
 
-use crate::arguments::{Patience, patience};
+use crate::arguments::{PYTHON, Patience, patience};
 use crate::errors::Result;
 use crate::lock::Lock;
 use crate::pending::{IntoPython, Pending};
@@ -43,6 +43,8 @@ use crate::wait::block_on;
 /// `contenders()` lists a node for each permit that is held or whose turn it is (`leases/…`), then
 /// those that take turns (`locks/…`), of which the first is the one that is waiting for its permits.
 ///
+/// `max_hold`, in seconds, limits each permit's hold by itself, as that of `Mutex` does.
+///
 /// Raises `BadArgument` for a malformed argument, and unless exactly one of `permits` and
 /// `shared_count` is given; at an acquire, if there is no number at `shared_count`.
 #[pyclass(frozen, extends = Lock, module = "zklock")]
@@ -52,7 +54,7 @@ pub(crate) struct Semaphore(Arc<zklock::Semaphore>);
 impl Semaphore {
     #[new]
     #[pyo3(
-        signature = (client, path, permits=None, *, shared_count=None, label=None)
+        signature = (client, path, permits=None, *, shared_count=None, label=None, max_hold=None)
     )]
     fn new(
         client: Source,
@@ -60,9 +62,15 @@ impl Semaphore {
         permits: Option<i64>,
         shared_count: Option<String>,
         label: Option<String>,
+        max_hold: Option<f64>,
     ) -> Result<PyClassInitializer<Self>> {
         let permits = parse_permits(permits, shared_count)?;
-        let inner = Arc::new(zklock::Semaphore::with_options(client.0, path, permits, lock_options(label))?);
+        let inner = Arc::new(zklock::Semaphore::with_options(
+            client.0,
+            path,
+            permits,
+            PYTHON.lock_options(label, max_hold)?,
+        )?);
         Ok(Lock::new(Arc::clone(&inner), "Semaphore", false).add_subclass(Self(inner)))
     }
 

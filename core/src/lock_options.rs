@@ -1,5 +1,7 @@
 //! How a lock behaves: what callers may choose, whatever its kind.
 
+use std::time::Duration;
+
 use crate::error::{Error, Result};
 use crate::lock::Manner;
 use crate::queue::Naming;
@@ -21,6 +23,7 @@ pub struct LockOptions {
     reentrant: Option<bool>,
     label: Option<String>,
     naming: Naming,
+    max_hold: Option<Duration>,
 }
 
 impl LockOptions {
@@ -48,10 +51,23 @@ impl LockOptions {
         self
     }
 
+    /// For how long the lock may be held, from the grant on, however often its owner acquires it again. Then the lease
+    /// is lost, for the reason [`HeldTooLong`](crate::LossReason::HeldTooLong), and its node is deleted, so that the next
+    /// contender gets the lock. For a semaphore it is the limit of each permit. Default: no limit.
+    ///
+    /// Without it a program that hangs keeps its locks for ever: the heartbeat has a thread of its own. Choose it longer
+    /// than any honest hold, and stop on the loss as on any other: nothing else ends what the program does under the
+    /// lock.
+    #[must_use]
+    pub fn max_hold(mut self, time: Duration) -> Self {
+        self.max_hold = Some(time);
+        self
+    }
+
     /// The manner of a mutex.
     pub(crate) fn of_mutex(self) -> Manner {
-        let Self { reentrant, label, naming } = self;
-        Manner { reentrant: reentrant.unwrap_or(true), label, naming, max_hold: None, stated_permits: None }
+        let Self { reentrant, label, naming, max_hold } = self;
+        Manner { reentrant: reentrant.unwrap_or(true), label, naming, max_hold, stated_permits: None }
     }
 
     /// The manner of both halves of a read/write lock.

@@ -10,7 +10,7 @@ use crate::contender::Contender;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::leases::Leases;
-use crate::lock::{ClientSource, Lock, busy_is_none};
+use crate::lock::{ClientSource, Lock, Manner, busy_is_none};
 use crate::lock_options::LockOptions;
 use crate::mailbox::Inquiry;
 use crate::meter::Wait;
@@ -119,7 +119,9 @@ impl Semaphore {
         };
         let source = client.into();
         let manner = options.of_semaphore(stated)?;
-        let turns = Lock::with_part(source.clone(), path, TURNS, Kind::Exclusive, manner.clone())?;
+        // The limit is one of permits; a turn lasts as long as the wait for them.
+        let turn = Manner { max_hold: None, ..manner.clone() };
+        let turns = Lock::with_part(source.clone(), path, TURNS, Kind::Exclusive, turn)?;
         let leases = Lock::with_part(source, path, LEASES, Kind::Permit(0), manner)?;
         Ok(Self { turns, leases, permits })
     }

@@ -49,6 +49,12 @@ def eventually(true: Callable[[], bool], what: str, timeout: float = 5.0) -> Non
         time.sleep(POLL)
 
 
+def spelled(surface: str, argument: str) -> str:
+    """An argument's name, as the surface's language writes it."""
+    first, *others = argument.split("_")
+    return "".join([first, *map(str.title, others)]) if surface == "node" else argument
+
+
 def user(
     start: Start,
     surface: str,

@@ -71,7 +71,7 @@ class Worker(Process):
     ) -> None:
         """Create a lock object, on a client or (with ``hosts``) on a shared one that its first use creates.
 
-        The other options depend on its kind: ``permits``, ``shared_count``, ``label``.
+        The other options depend on its kind: ``permits``, ``shared_count``, ``label``, ``max_hold``.
         """
         self._paths[lock] = path
         self._kinds[lock] = kind

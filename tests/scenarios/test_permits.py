@@ -10,13 +10,7 @@ from harness.observer import Observer
 from harness.permits import all_free, counting, leases_of, turns_of
 from harness.proxy import Proxy
 from harness.server import Standalone
-from harness.steps import Start, nothing_watched
-
-
-def spelled(surface: str, argument: str) -> str:
-    """An argument's name, as the surface's language writes it."""
-    first, *others = argument.split("_")
-    return "".join([first, *map(str.title, others)]) if surface == "node" else argument
+from harness.steps import Start, nothing_watched, spelled
 
 
 def test_s95_bad_numbers(surface: str, proxy: Proxy, path: str, start: Start) -> None:

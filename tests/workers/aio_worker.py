@@ -289,6 +289,14 @@ class AioWorker:
         await self._clients[command["client"]].break_lock(command["node"])
         answer(command, "done")
 
+    async def do_get(self, command: Command) -> None:
+        found = await self._clients[command["client"]].get(command["node"])
+        answer(command, "value", value=found and {"data": found.data.decode(), "version": found.version})
+
+    async def do_count(self, command: Command) -> None:
+        await self._clients[command["client"]].set_shared_count(command["node"], command["count"])
+        answer(command, "done")
+
     async def do_cycles(self, command: Command) -> None:
         lock = self._locks[command["lock"]]
         wait = command.get("wait", True)

@@ -31,9 +31,9 @@ def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any])
         return api.MultiLock([locks[name] for name in command["members"]])
     path = command["path"]
     if kind == "semaphore":
-        counted = _given(command, "permits", "shared_count", "label")
+        counted = _given(command, "permits", "shared_count", "label", "max_hold")
         return api.Semaphore(client, path, **counted)
-    options = _given(command, "label", "naming")
+    options = _given(command, "label", "naming", "max_hold")
     if kind == "mutex":
         return api.Mutex(client, path, reentrant=command.get("reentrant", True), **options)
     return getattr(api.ReadWriteLock(client, path, **options), f"{kind}_lock")

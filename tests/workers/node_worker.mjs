@@ -46,12 +46,13 @@ function milliseconds(value) {
 
 function make(command) {
   const { path, kind = 'mutex', reentrant = true, label, naming } = command
+  const maxHold = milliseconds(command.max_hold)
   const client = clients.get(command.client)
   const makers = {
-    mutex: () => new Mutex(client, path, { reentrant, label, naming }),
-    read: () => new ReadWriteLock(client, path, { label, naming }).readLock,
-    write: () => new ReadWriteLock(client, path, { label, naming }).writeLock,
-    semaphore: () => new Semaphore(client, path, permits(command), { label }),
+    mutex: () => new Mutex(client, path, { reentrant, label, naming, maxHold }),
+    read: () => new ReadWriteLock(client, path, { label, naming, maxHold }).readLock,
+    write: () => new ReadWriteLock(client, path, { label, naming, maxHold }).writeLock,
+    semaphore: () => new Semaphore(client, path, permits(command), { label, maxHold }),
     multi: () => new MultiLock(command.members.map((name) => locks.get(name).object)),
   }
   const lock = { object: makers[kind](), client, path, enterable: reentrant && kind !== 'semaphore' }
@@ -277,6 +278,16 @@ const commands = {
 
   async break(command) {
     await clients.get(command.client).breakLock(command.node)
+    answer(command, 'done')
+  },
+
+  async get(command) {
+    const found = await clients.get(command.client).get(command.node)
+    answer(command, 'value', { value: found && { data: found.data.toString(), version: found.version } })
+  },
+
+  async count(command) {
+    await clients.get(command.client).setSharedCount(command.node, command.count)
     answer(command, 'done')
   },
 

@@ -185,6 +185,14 @@ class PythonWorker(ThreadedWorker):
         self._clients[command["client"]].break_lock(command["node"])
         answer(command, "done")
 
+    def do_get(self, command: Command) -> None:
+        found = self._clients[command["client"]].get(command["node"])
+        answer(command, "value", value=found and {"data": found.data.decode(), "version": found.version})
+
+    def do_count(self, command: Command) -> None:
+        self._clients[command["client"]].set_shared_count(command["node"], command["count"])
+        answer(command, "done")
+
     def do_cycles(self, command: Command) -> None:
         lock = self._locks[command["lock"]]
         wait = command.get("wait", True)

@@ -160,8 +160,33 @@ class Client:
         next one was granted the lock. Raises what `revoke` raises.
         """
 
-    def get(self, path: str) -> NodeData | None: ...
-    def set_shared_count(self, path: str, count: int) -> None: ...
+    def get(self, path: str) -> NodeData | None:
+        """The data of the node at `path` and its version, or None if there is no node.
+
+        >>> client.get("/report/state") is None
+        True
+
+        `path` is absolute, below the client's chroot. One read; the server may lag behind others, so let a
+        transaction check the version before it writes what depends on it:
+
+        >>> with lock as lease:
+        ...     lease.transaction().create("/report", b"1").commit()
+        ...     found = client.get("/report")
+        ...     lease.transaction().set_data("/report", found.data + b"2", found.version).commit()
+
+        Raises `BadArgument` for a malformed path, `AuthFailed`, and `ConnectionFailed`.
+        """
+    def set_shared_count(self, path: str, count: int) -> None:
+        """Set the number in the node at `path` that semaphores with this `shared_count` have as permits.
+
+        >>> client.set_shared_count("/settings/upstream", 5)
+        >>> slots = zklock.Semaphore(client, "/locks/upstream", shared_count="/settings/upstream")
+
+        Creates the node if there is none, in the form of Curator's `SharedCount`. Semaphores that wait learn
+        of it; a smaller number takes no permit away from those that hold one. Raises `BadArgument` for a
+        malformed path or a number out of range, `AuthFailed`, and `ConnectionFailed`: the number may or may
+        not have been set then.
+        """
     def close(self) -> None:
         """Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
 
@@ -325,10 +350,20 @@ class Leases(Level):
 
 @final
 class NodeData:
+    """The data of a node and its version, as `Client.get()` read them. Does not change.
+
+    >>> with lock as lease:
+    ...     lease.transaction().create("/report", b"draft").commit()
+    >>> client.get("/report").version
+    0
+    """
+
     @property
-    def data(self) -> bytes: ...
+    def data(self) -> bytes:
+        """The data."""
     @property
-    def version(self) -> int: ...
+    def version(self) -> int:
+        """How often the data was set: the `version` that a transaction expects."""
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 
@@ -527,6 +562,13 @@ class Mutex(Lock):
     understand the nodes: `"curator"`, or `"kazoo"` where kazoo services cannot set
     `extra_lock_patterns`.
 
+    `max_hold` is for how long the lock may be held, in seconds from the grant on, however often it is
+    entered again. Then the lease is lost (`loss_reason` is `"held too long"`) and the next contender gets
+    the lock. Without it a program that hangs keeps its locks for ever, for the heartbeat goes on. Stop on
+    this loss as on any other: nothing else ends what the program does under the lock.
+
+    >>> lock = zklock.Mutex(client, "/locks/report", max_hold=3600)
+
     Raises `BadArgument` for a malformed argument.
     """
 
@@ -538,6 +580,7 @@ class Mutex(Lock):
         reentrant: bool = True,
         label: str | None = None,
         naming: Literal["curator", "kazoo"] = "curator",
+        max_hold: float | None = None,
     ) -> Self: ...
 
 @final
@@ -563,8 +606,9 @@ class ReadWriteLock:
     The other way round it would wait for itself: a reader that asks for the write lock gets
     `UpgradeRefused` at once.
 
-    The arguments are those of `Mutex`. Fencing tokens of readers that hold together are not comparable.
-    A mutex and a read/write lock on one path are not one lock; give them different paths.
+    The arguments are those of `Mutex`; `max_hold`, in seconds, limits the hold of each half by itself.
+    Fencing tokens of readers that hold together are not comparable. A mutex and a read/write lock on one
+    path are not one lock; give them different paths.
     """
 
     def __new__(
@@ -574,6 +618,7 @@ class ReadWriteLock:
         *,
         label: str | None = None,
         naming: Literal["curator", "kazoo"] = "curator",
+        max_hold: float | None = None,
     ) -> Self: ...
     @property
     def path(self) -> str:
@@ -703,6 +748,8 @@ class Semaphore(Lock):
     `contenders()` lists a node for each permit that is held or whose turn it is (`leases/…`), then
     those that take turns (`locks/…`), of which the first is the one that is waiting for its permits.
 
+    `max_hold`, in seconds, limits each permit's hold by itself, as that of `Mutex` does.
+
     Raises `BadArgument` for a malformed argument, and unless exactly one of `permits` and
     `shared_count` is given; at an acquire, if there is no number at `shared_count`.
     """
@@ -715,6 +762,7 @@ class Semaphore(Lock):
         *,
         shared_count: str | None = None,
         label: str | None = None,
+        max_hold: float | None = None,
     ) -> Self: ...
     @property
     def permits(self) -> int | None:

@@ -6,6 +6,7 @@ use super::identity::Identity;
 use super::permits::Count;
 use crate::error::{Error, Result};
 use crate::lock::ClientSource;
+use crate::lock_options::LockOptions;
 use crate::options::{ClientOptions, LONGEST};
 use crate::patience::Patience;
 
@@ -122,6 +123,21 @@ impl Language {
             options = options.max_frame(bytes.to_count().unwrap_or(0))?;
         }
         identity.apply(options)
+    }
+
+    /// The options that locks of all kinds have.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument), naming the argument.
+    pub fn lock_options(self, label: Option<String>, max_hold: Option<f64>) -> Result<LockOptions> {
+        let mut options = LockOptions::default();
+        if let Some(label) = label {
+            options = options.label(label);
+        }
+        if let Some(time) = max_hold {
+            options = options.max_hold(self.duration("max_hold", time)?);
+        }
+        Ok(options)
     }
 
     /// The process's one client for `hosts`.

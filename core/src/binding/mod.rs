@@ -27,7 +27,7 @@ pub use errors::{bad_argument, error};
 pub use identity::{Identity, TlsParts};
 pub use language::{Language, Spelling, limit, unless_minus_one};
 pub use levels::Levels;
-pub use naming::{lock_options, parse_naming};
+pub use naming::parse_naming;
 pub use permits::{Count, parse_count, parse_permits};
 pub use scope::{Raised, loss_to_raise};
 

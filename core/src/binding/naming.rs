@@ -1,18 +1,7 @@
 //! The options of locks, from arguments.
 
 use crate::error::{Error, Result};
-use crate::lock_options::LockOptions;
 use crate::queue::Naming;
-
-/// The options that locks of all kinds have.
-#[must_use]
-pub fn lock_options(label: Option<String>) -> LockOptions {
-    let options = LockOptions::default();
-    match label {
-        Some(label) => options.label(label),
-        None => options,
-    }
-}
 
 /// How nodes are to be named.
 ///

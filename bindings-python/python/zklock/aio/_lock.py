@@ -95,8 +95,11 @@ class Mutex(Lock):
         reentrant: bool = True,
         label: str | None = None,
         naming: Literal["curator", "kazoo"] = "curator",
+        max_hold: float | None = None,
     ) -> None:
-        lock = _zklock.Mutex(source(client), path, reentrant=reentrant, label=label, naming=naming)
+        lock = _zklock.Mutex(
+            source(client), path, reentrant=reentrant, label=label, naming=naming, max_hold=max_hold
+        )
         super().__init__(lock, reentrant)
 
 
@@ -122,8 +125,11 @@ class ReadWriteLock:
         *,
         label: str | None = None,
         naming: Literal["curator", "kazoo"] = "curator",
+        max_hold: float | None = None,
     ) -> None:
-        self._lock = _zklock.ReadWriteLock(source(client), path, label=label, naming=naming)
+        self._lock = _zklock.ReadWriteLock(
+            source(client), path, label=label, naming=naming, max_hold=max_hold
+        )
         self._read_lock = Lock(self._lock.read_lock)
         self._write_lock = Lock(self._lock.write_lock)
 

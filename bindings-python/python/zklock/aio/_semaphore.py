@@ -34,9 +34,10 @@ class Semaphore(Lock):
         *,
         shared_count: str | None = None,
         label: str | None = None,
+        max_hold: float | None = None,
     ) -> None:
         self._semaphore = _zklock.Semaphore(
-            source(client), path, permits, shared_count=shared_count, label=label
+            source(client), path, permits, shared_count=shared_count, label=label, max_hold=max_hold
         )
         super().__init__(self._semaphore, reentrant=False)
 

@@ -98,6 +98,15 @@ pub(crate) enum Command {
         count: u64,
         wait: Option<bool>,
     },
+    Get {
+        client: String,
+        node: String,
+    },
+    Count {
+        client: String,
+        node: String,
+        count: u32,
+    },
     Stats {
         client: String,
     },
@@ -167,6 +176,7 @@ pub(crate) struct OneLock {
     pub(crate) naming: Naming,
     pub(crate) permits: Option<u32>,
     pub(crate) shared_count: Option<String>,
+    pub(crate) max_hold: Option<f64>,
 }
 
 /// Which lock an object is, or which half of one.

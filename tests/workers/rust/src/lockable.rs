@@ -1,5 +1,7 @@
 //! The locks of all kinds, as the suite sees them.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use zklock::{
     AnyLock, ClientSource, Contender, Error, Lease, LockOptions, MultiLock, Mutex, Owner, Patience, Permits,
@@ -14,6 +16,7 @@ pub(crate) struct Manner {
     pub(crate) reentrant: Option<bool>,
     pub(crate) label: Option<String>,
     pub(crate) naming: Naming,
+    pub(crate) max_hold: Option<Duration>,
 }
 
 /// Something that can be acquired.
@@ -30,9 +33,10 @@ impl Lockable {
         permits: Permits,
         manner: Manner,
     ) -> Result<Self, Error> {
-        let Manner { reentrant, label, naming } = manner;
+        let Manner { reentrant, label, naming, max_hold } = manner;
         let options = LockOptions::default();
         let options = if let Some(label) = label { options.label(label) } else { options };
+        let options = if let Some(time) = max_hold { options.max_hold(time) } else { options };
         Ok(Self::One(match kind {
             Kind::Mutex => {
                 let options = options.reentrant(reentrant.unwrap_or(true)).naming(naming.into());

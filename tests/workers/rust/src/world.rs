@@ -16,8 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use zklock::binding::{Language, Spelling};
 use zklock::{
-    Acl, Client, ClientOptions, ClientSource, Error, ErrorKind, Histogram, Lease, MultiLock, Owner, Patience,
-    Stats, Tls, Transaction, Transport,
+    Acl, Client, ClientOptions, ClientSource, Error, ErrorKind, Histogram, Lease, MultiLock, NodeData, Owner,
+    Patience, Stats, Tls, Transaction, Transport,
 };
 
 use crate::command::{self, Command, Contend, Identity, LockObject, Objects, OneLock, Operation};
@@ -156,7 +156,8 @@ impl World {
             }
             Command::Lock(LockObject::One(object)) => {
                 let OneLock { reentrant, label, naming, .. } = object;
-                let manner = Manner { reentrant, label, naming };
+                let max_hold = object.max_hold.map(|time| RUST.duration("max_hold", time)).transpose()?;
+                let manner = Manner { reentrant, label, naming, max_hold };
                 let source = self.source(object.client.as_deref(), object.hosts.as_deref())?;
                 let permits = permits(object.permits, object.shared_count.as_deref());
                 let made = Lockable::new(source, &object.path, object.kind, permits, manner)?;
@@ -268,6 +269,15 @@ impl World {
                     release(&leases, RUST.releasing(wait.unwrap_or(true), None)?).await?;
                 }
                 Ok(json!({"event": "done", "elapsed_ns": now() - start}))
+            }
+            Command::Get { client, node } => {
+                let found = self.client(&client)?.get(&node).await?;
+                let shown = |found: NodeData| json!({"data": String::from_utf8_lossy(&found.data), "version": found.version});
+                Ok(json!({"event": "value", "value": found.map(shown)}))
+            }
+            Command::Count { client, node, count } => {
+                self.client(&client)?.set_shared_count(&node, count).await?;
+                Ok(json!({"event": "done"}))
             }
             Command::Stats { client } => {
                 Ok(json!({"event": "value", "value": stats(&self.client(&client)?.stats())}))

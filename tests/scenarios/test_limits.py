@@ -1,0 +1,119 @@
+"""Holds with a limit, and what clients read and write beside their locks."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.answers import Line, now
+from harness.history import assert_clean
+from harness.observer import Observer
+from harness.permits import all_free, counting, leases_of
+from harness.server import Standalone
+from harness.steps import Start, await_loss, line_up, seconds, spelled, user
+from harness.worker import Worker, WorkerError
+
+LIMIT = 1.5
+
+
+@pytest.mark.parametrize("kind", ["mutex", "read", "write"])
+def test_s395_held_too_long(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start, kind: str
+) -> None:
+    holder, other = (user(start, surface, server.hosts, path) for _ in range(2))
+    holder.lock(path, lock="limited", kind=kind, max_hold=LIMIT)
+    # The grant comes later: until then the hold is certain.
+    before = now()
+    first = holder.hold(lock="limited")
+    holder.presume_lost(at=before + int(LIMIT * 1e9))
+    # Entered again, it is the same hold, with the same limit.
+    again = holder.hold("again", lock="limited")
+    assert again["node"] == first["node"]
+    assert 0 < holder.call("state", lease="l")["remaining"] <= LIMIT
+    (waiting,) = line_up(observer, path, [other])
+    assert seconds(waiting.expect("acquired"), before) >= LIMIT
+    await_loss(holder)
+    await_loss(holder, "again")
+    with pytest.raises(WorkerError, match="held too long"):
+        holder.check("l").expect("ok")
+    other.release()
+    # The lock can be had again, by a new hold with a limit of its own.
+    last = holder.hold("last", lock="limited")
+    assert last["node"] != first["node"]
+    holder.release("last")
+    assert_clean(other.holds(), at_least=1)
+    assert observer.queue(path) == []
+
+
+def test_s396_a_limit_of_permits(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    holder, other = (counting(start, surface, server.hosts, path, 1, max_hold=LIMIT) for _ in range(2))
+    before = now()
+    holder.hold()
+    # Waiting for longer than the limit costs nobody its turn.
+    waiting = other.acquire("w")
+    observer.wait_queue(leases_of(path), 2)
+    granted = waiting.expect("acquired")
+    assert seconds(granted, before) >= LIMIT
+    await_loss(holder)
+    assert other.call("state", lease="w")["value"] == "held"
+    other.release("w")
+    all_free(observer, path)
+
+
+def test_s397_a_limit_that_is_none(surface: str, server: Standalone, path: str, start: Start) -> None:
+    worker = user(start, surface, server.hosts, path)
+    for limit in (0, -1):
+        with pytest.raises(WorkerError) as refused:
+            worker.lock(path, lock="never", max_hold=limit)
+        assert refused.value.code == "BAD_ARGUMENT"
+        assert spelled(surface, "max_hold") in str(refused.value)
+
+
+def write(worker: Worker, operation: Line) -> None:
+    """Carry out one operation while the lock is held."""
+    worker.call("transact", lease="l", operations=[operation])
+
+
+def test_s398_a_write_on_condition_of_a_version(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, server.hosts, path)
+    node = f"{path}-report"
+    assert worker.call("get", client="c", node=node)["value"] is None
+    worker.hold()
+    write(worker, {"op": "create", "path": node, "data": "draft"})
+    found = worker.call("get", client="c", node=node)["value"]
+    assert found == {"data": "draft", "version": 0}
+    observer.client.set(node, b"meddled")
+    final = {"op": "set_data", "path": node, "data": "final", "version": found["version"]}
+    with pytest.raises(WorkerError) as refused:
+        write(worker, final)
+    assert refused.value.code == "TRANSACTION_FAILED"
+    version = worker.call("get", client="c", node=node)["value"]["version"]
+    write(worker, final | {"version": version})
+    assert worker.call("get", client="c", node=node)["value"] == {"data": "final", "version": 2}
+    with pytest.raises(WorkerError) as refused:
+        worker.call("get", client="c", node="relative")
+    assert refused.value.code == "BAD_ARGUMENT"
+
+
+def test_s399_a_shared_count_is_set(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    # Its parents are missing too.
+    count = f"{path}-settings/upstream/permits"
+    setter = user(start, surface, server.hosts, path)
+    setter.call("count", client="c", node=count, count=1)
+    ours, theirs = (
+        counting(start, name, server.hosts, path, shared_count=count) for name in (surface, "curator")
+    )
+    theirs.hold("t")
+    waiting = ours.acquire("o")
+    observer.wait_queue(leases_of(path), 2)
+    setter.call("count", client="c", node=count, count=2)
+    waiting.expect("acquired")
+    assert observer.client.get(count)[0] == b"\0\0\0\2"
+    ours.release("o")
+    theirs.release("t")
+    all_free(observer, path)
