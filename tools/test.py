@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msrv
 from parts import PARTS
 from suites import PYTHON, ROOT, Tally, node, pytest, run
 
@@ -73,6 +74,7 @@ def rust() -> Tally:
     else:
         tally.failures.append("documentation examples")
         print(text, flush=True)
+    tally.add(msrv.minimal())
     return tally
 
 

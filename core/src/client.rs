@@ -124,9 +124,7 @@ impl Client {
     #[must_use]
     pub fn shared(options: &ClientOptions) -> Self {
         let mut shared = locked(SHARED.get_or_init(Mutex::default));
-        if let Some(client) = shared.get(options)
-            && client.mailbox().usable()
-        {
+        if let Some(client) = shared.get(options).filter(|client| client.mailbox().usable()) {
             return client.clone();
         }
         let client = Self::new(options.clone());
@@ -210,8 +208,7 @@ impl Client {
         check_path("node", node)?;
         let (directory, name) = node.rsplit_once('/').unwrap_or_default();
         if directory.is_empty() || NodeName::parse(name).is_none() {
-            let problem =
-                format_args!("{node:?} is not a contender's node: its name does not end in ten digits");
+            let problem = format!("{node:?} is not a contender's node: its name does not end in ten digits");
             return Err(Error::bad_argument("node", problem));
         }
         let node = format!("{}{node}", self.hosts().chroot).into();

@@ -312,9 +312,8 @@ impl Lock {
     /// The client, and its holds in the lock's directory.
     pub(crate) fn resolve(&self) -> Result<Arc<Resolved>> {
         // If it is contended or poisoned, the cache is simply not used.
-        if let Some(resolved) = self.resolved.try_lock().ok().and_then(|resolved| resolved.clone())
-            && resolved.client.mailbox().usable()
-        {
+        let resolved = self.resolved.try_lock().ok().and_then(|resolved| resolved.clone());
+        if let Some(resolved) = resolved.filter(|resolved| resolved.client.mailbox().usable()) {
             return Ok(resolved);
         }
         let client = match &self.source {

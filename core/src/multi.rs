@@ -236,7 +236,7 @@ fn check_namesakes(one: &AnyLock, other: &AnyLock) -> Result<()> {
 
 /// The error for one lock that is named through two clients.
 fn one_lock(one: &AnyLock, other: &AnyLock) -> Error {
-    let problem = format_args!(
+    let problem = format!(
         "{:?} at {} and {:?} at {} are one lock, and two clients would wait for each other; name it through one client",
         one.path(),
         one.hosts(),

@@ -202,9 +202,7 @@ impl Semaphore {
         }
         let outcome = self.acquire_all(count, patience).await;
         // One attempt, however many contenders the queues had for it.
-        if let Err(error) = &outcome
-            && error.kind() == ErrorKind::LockTimeout
-        {
+        if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::LockTimeout) {
             let meter = &self.leases.resolve()?.holds.meter;
             if patience == Patience::Try { meter.busy() } else { meter.timed_out() }
         }

@@ -14,7 +14,7 @@ use crate::owner::Owner;
 pub fn owners(locks: &[AnyLock], named: &[&Lease], around: &[&Lease]) -> Result<Vec<Owner>> {
     for lease in named {
         if first(locks, |lock| enters(lock, lease))?.is_none() {
-            let problem = format_args!("a lease of {:?} does not allow re-entry here", lease.path());
+            let problem = format!("a lease of {:?} does not allow re-entry here", lease.path());
             return Err(Error::bad_argument("within", problem));
         }
         lease.check()?;

@@ -134,7 +134,13 @@ fn forget_closed<H, S>(levels: &mut Vec<Level<H, S>>) -> Vec<Level<H, S>> {
     for level in levels.iter_mut() {
         level.releasable &= level.acquired.is_open();
     }
-    levels.extract_if(.., |level| !level.releasable && level.scope.is_none()).collect()
+    let over = |level: &Level<H, S>| !level.releasable && level.scope.is_none();
+    if !levels.iter().any(over) {
+        return Vec::new();
+    }
+    let (closed, left) = std::mem::take(levels).into_iter().partition(over);
+    *levels = left;
+    closed
 }
 
 fn forget<H, S>(levels: &mut Vec<Level<H, S>>, at: usize) -> Option<Level<H, S>> {

@@ -119,9 +119,7 @@ impl Pulse {
     pub(super) fn keep_term(&mut self, link: &mut Link, slots: &Slots, timers: &mut Timers) -> bool {
         self.keep_beating(link, slots, timers);
         let patience = link.patience();
-        if let Some(left) = patience
-            && self.surrender.is_none()
-        {
+        if let Some(left) = patience.filter(|_| self.surrender.is_none()) {
             self.surrender = Some(timers.set(Instant::now() + left, Alarm::Surrender));
         }
         patience.is_some_and(|left| left.is_zero())

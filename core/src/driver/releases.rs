@@ -87,9 +87,8 @@ impl Releases {
 
     /// The release of a hold that was lost before it came.
     pub(super) fn came_late(&mut self, node: &NodeName, release: &Release) {
-        if self.deleted.remove(node)
-            && let Some(judge) = &release.judge
-        {
+        let deleted = self.deleted.remove(node);
+        if let Some(judge) = release.judge.as_ref().filter(|_| deleted) {
             judge.broken(node.as_str());
         }
     }

@@ -139,13 +139,13 @@ impl Driver {
             return;
         }
         let event = self.link.vet(connection, event);
-        if let Event::Deleted(ticket, outcome) = &event
-            && let Some(slot) = self.slots.change(&path)
-        {
+        if let Event::Deleted(ticket, outcome) = &event {
             // Only a proof tells whose session a connection is, and only in its term are its nodes certain to exist.
             let certain = |term: &Arc<Term>| current && term.is_proven_on(connection) && term.runs();
             let missing = *outcome == Outcome::NoNode && self.link.term().is_some_and(certain);
-            slot.judge(*ticket, missing);
+            if let Some(slot) = self.slots.change(&path) {
+                slot.judge(*ticket, missing);
+            }
         }
         self.slots.tell(&path, event);
     }
@@ -300,8 +300,10 @@ impl Driver {
                 Alarm::Connect => {
                     let now = Instant::now();
                     let unreachable = unreachable(&self.options, &self.link.entries());
-                    let due = |(deadline, _): &mut (Instant, _)| *deadline <= now;
-                    for (_, reply) in self.connecting.extract_if(.., due) {
+                    let due = |(deadline, _): &(Instant, _)| *deadline <= now;
+                    let (due, waiting) = std::mem::take(&mut self.connecting).into_iter().partition(due);
+                    self.connecting = waiting;
+                    for (_, reply) in due {
                         reply.send(Err(unreachable.clone())).ok();
                     }
                 }

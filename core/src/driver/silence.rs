@@ -53,9 +53,7 @@ impl Silence {
         if self.doubt.map(|(ticket, _)| ticket) != doubt {
             self.doubt = doubt.map(|ticket| (ticket, now));
         }
-        if let Some((ticket, since)) = self.doubt
-            && now - since >= DOUBT
-        {
+        if let Some((ticket, _)) = self.doubt.filter(|(_, since)| now - *since >= DOUBT) {
             return Due::Certain(ticket);
         }
         // What comes late makes no noise.

@@ -101,9 +101,10 @@ impl Watches {
     /// Tries to set the parked watches. `waits`: whether any of ours waits, to whom they matter. A
     /// holder's node is checked by the heartbeat.
     pub(super) fn settle(&mut self, link: &mut Link, timers: &mut Timers, waits: bool) {
-        while let Some((ticket, name)) = self.parked.first_key_value()
-            && link.room().fits(self.bytes_of(name))
-        {
+        while let Some((ticket, name)) = self.parked.first_key_value() {
+            if !link.room().fits(self.bytes_of(name)) {
+                break;
+            }
             let (ticket, name) = (*ticket, name.clone());
             self.parked.remove(&ticket);
             self.set(ticket, name, link);

@@ -31,14 +31,10 @@ impl Line {
             self.moved.extend(from.into_iter().chain(to).cloned());
         }
         if from != to {
-            if let Some(name) = from
-                && self.all.remove(name).is_some()
-            {
+            if let Some(name) = from.filter(|name| self.all.remove(*name).is_some()) {
                 self.ranks.remove(name.sequence());
             }
-            if let Some(name) = to
-                && self.all.insert(name.clone(), id).is_none()
-            {
+            if let Some(name) = to.filter(|name| self.all.insert((*name).clone(), id).is_none()) {
                 self.ranks.insert(name.sequence());
             }
         }

@@ -67,9 +67,8 @@ impl Queue {
     }
 
     pub(super) fn send_listing(&mut self) {
-        if self.listing.is_none()
-            && let Some(look) = self.wanted.take()
-        {
+        let look = if self.listing.is_none() { self.wanted.take() } else { None };
+        if let Some(look) = look {
             let ticket = self.ticket();
             self.listing = Some((ticket, look));
             let sync = look == Look::Synced;

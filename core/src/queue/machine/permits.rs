@@ -17,10 +17,8 @@ impl Queue {
     /// them.
     pub(super) fn grant_permits(&mut self) -> bool {
         // Waiters know how many permits there are; holders may have joined when the number was different.
-        if let Some(permits) = self.joins.permits()
-            && self.view.is_some()
-            && !self.exhausted_by(permits)
-        {
+        let permits = self.joins.permits().filter(|_| self.view.is_some());
+        if permits.is_some_and(|permits| !self.exhausted_by(permits)) {
             let due: Vec<_> = self.joins.awaiting().collect();
             for id in due {
                 self.hold(id, None);

@@ -26,8 +26,7 @@ impl Queue {
         let Some(name) = self.watches.remove_ticket(ticket) else { return };
         if let Some(id) = self.line().get(&name).copied() {
             self.own_node_gone(id, &name);
-        } else if let Some(view) = &mut self.view
-            && view.subtract(&name)
+        } else if self.view.as_mut().is_some_and(|view| view.subtract(&name))
             && !self.line().writers().is_empty()
         {
             self.want(Look::Plain);

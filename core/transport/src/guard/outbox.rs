@@ -9,9 +9,8 @@ pub(super) struct Outbox(Vec<u8>);
 impl Outbox {
     /// Takes the next whole frame off `bytes`, without its length. Of an unfinished one all is taken and kept.
     pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Cow<'a, [u8]>> {
-        if self.0.is_empty()
-            && let Some(size) = size(bytes).filter(|size| bytes.len() >= *size)
-        {
+        let whole = if self.0.is_empty() { size(bytes).filter(|size| bytes.len() >= *size) } else { None };
+        if let Some(size) = whole {
             let (frame, rest) = bytes.split_at(size);
             *bytes = rest;
             return Some(Cow::Borrowed(&frame[4..]));

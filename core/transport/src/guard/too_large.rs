@@ -44,13 +44,13 @@ impl TooLarge {
             Self::Size { kib } => SIZES | kib.min(SIZES - 1),
             Self::Names { count } => NAMES | count.min(NAMES - 1),
         };
-        -code.cast_signed()
+        -i32::from_ne_bytes(code.to_ne_bytes())
     }
 
     /// What an error code means, if it is one of these. Servers cannot send them: the guard lets only theirs pass.
     #[must_use]
     pub fn from_code(code: i32) -> Option<Self> {
-        let code = code.checked_neg()?.cast_unsigned();
+        let code = u32::from_ne_bytes(code.checked_neg()?.to_ne_bytes());
         if code & SIZES != 0 && code < SIZES << 1 {
             Some(Self::Size { kib: code - SIZES })
         } else if code & NAMES != 0 && code < SIZES {

@@ -1,0 +1,137 @@
+"""The oldest Rust that the crate allows, from rustup or Debian, and the programs that are built with it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+from suites import ROOT, Tally, run
+
+HERE = ROOT / ".make" / "msrv"
+DEBIAN = HERE / "debian"
+"""What Debian's packages contain. They are unpacked and not installed, which needs no rights."""
+
+CONSUMERS = ROOT / "tests" / "consumers" / "rust"
+LIMIT = 600.0
+"""Seconds for one build. It takes a minute of a processor for the first time, and a second afterwards."""
+
+
+def minimum() -> str:
+    """The version that the crate states."""
+    manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())
+    version: str = manifest["workspace"]["package"]["rust-version"]
+    return version
+
+
+def output(*command: str, cwd: Path = ROOT) -> str:
+    """What a program prints; nothing if it fails or is not there."""
+    if shutil.which(command[0]) is None:
+        return ""
+    done = subprocess.run(
+        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
+    )
+    return done.stdout if done.returncode == 0 else ""
+
+
+def from_rustup(version: str) -> dict[str, str] | None:
+    """The environment for a toolchain of rustup, if it has one of this version."""
+    for line in output("rustup", "toolchain", "list").splitlines():
+        name = line.split()[0] if line.split() else ""
+        if re.match(rf"{re.escape(version)}(\.\d+)?(-|$)", name):
+            return {"RUSTUP_TOOLCHAIN": name}
+    return None
+
+
+def debian_packages(version: str) -> list[str]:
+    """The packages of this version, each with its own; none if Debian does not have it."""
+    for suffix in ("-web", ""):
+        for line in output("apt-cache", "madison", f"rustc{suffix}").splitlines():
+            package, found, *_ = (part.strip() for part in line.split("|"))
+            if package == f"rustc{suffix}" and found.startswith(f"{version}."):
+                names = [
+                    package,
+                    f"libstd-rust{suffix}-dev",
+                    f"libstd-rust{suffix}-{version}",
+                    f"cargo{suffix}",
+                ]
+                return [f"{name}={found}" for name in names]
+    return []
+
+
+def unpack(packages: list[str]) -> None:
+    """Downloads packages and unpacks them, with the libraries that this machine lacks."""
+    known = {package.partition("=")[0] for package in packages}
+    while packages:
+        arrived = HERE / "packages"
+        shutil.rmtree(arrived, ignore_errors=True)
+        arrived.mkdir(parents=True)
+        output("apt-get", "download", *packages, cwd=arrived)
+        packages = []
+        for file in sorted(arrived.glob("*.deb")):
+            output("dpkg-deb", "-x", str(file), str(DEBIAN))
+            for dependency in output("dpkg-deb", "-f", str(file), "Depends").split(","):
+                # The first of several alternatives, without its version.
+                name = re.split(r"[ |(:]", dependency.strip())[0]
+                if name and name not in known:
+                    known.add(name)
+                    if "installed" not in output("dpkg-query", "-W", "-f", "${Status}", name):
+                        packages.append(name)
+    shutil.rmtree(HERE / "packages", ignore_errors=True)
+
+
+def from_debian(version: str) -> dict[str, str] | None:
+    """The environment for Debian's compiler, unpacked below this directory, if it has this version."""
+    rustc = DEBIAN / "usr" / "bin" / "rustc"
+    libraries = [str(path) for path in (DEBIAN / "usr" / "lib", DEBIAN / "lib")]
+    machine = output("dpkg-architecture", "-q", "DEB_HOST_MULTIARCH").strip() or "x86_64-linux-gnu"
+    env = {
+        "LD_LIBRARY_PATH": ":".join(f"{path}/{machine}" for path in libraries),
+        "PATH": f"{rustc.parent}:{os.environ['PATH']}",
+        "RUSTC": str(rustc),
+    }
+
+    def works() -> bool:
+        if not rustc.exists():
+            return False
+        said = subprocess.run(
+            [str(rustc), "--version"], env=os.environ | env, capture_output=True, text=True, check=False
+        )
+        return f"rustc {version}." in said.stdout
+
+    if not works():
+        if not (packages := debian_packages(version)):
+            return None
+        unpack(packages)
+    return env if works() else None
+
+
+def build(consumer: str, env: dict[str, str], target: str) -> tuple[int, str]:
+    """Builds a program that depends on the crate as users' do. A warning in the crate is an error."""
+    env = env | {"CARGO_TARGET_DIR": str(HERE / target), "RUSTFLAGS": "-D warnings"}
+    command = ["cargo", "build", "--locked", "--quiet"]
+    return run(command, cwd=CONSUMERS / consumer, limit=LIMIT, quiet=True, env=env)
+
+
+def minimal() -> Tally:
+    """The crate without TLS, on the oldest tokio that it allows, by the oldest compiler that it states."""
+    version = minimum()
+    env = from_rustup(version) or from_debian(version)
+    if env is None:
+        print(
+            f"Rust {version}, the oldest that the crate states, is not here: the current one is used. "
+            f"For the real check run: rustup toolchain install {version} --profile minimal",
+            flush=True,
+        )
+    code, text = build("minimal", env or {}, "target" if env else "target-current")
+    if code == 0:
+        return Tally(passed=1)
+    print(text, flush=True)
+    return Tally(failures=[f"tests/consumers/rust/minimal with Rust {version}"])
+
+
+if __name__ == "__main__":
+    raise SystemExit(bool(minimal().failures))
