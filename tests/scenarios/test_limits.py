@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from harness.answers import Line, now
 from harness.history import assert_clean
 from harness.observer import Observer
-from harness.permits import all_free, counting, leases_of
+from harness.permits import all_free, counting, leases_of, turns_of
 from harness.server import Standalone
 from harness.steps import Start, await_loss, line_up, seconds, spelled, user
 from harness.worker import Worker, WorkerError
@@ -47,17 +49,23 @@ def test_s395_held_too_long(
 def test_s396_a_limit_of_permits(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    holder, other = (counting(start, surface, server.hosts, path, 1, max_hold=LIMIT) for _ in range(2))
-    before = now()
-    holder.hold()
-    # Waiting for longer than the limit costs nobody its turn.
-    waiting = other.acquire("w")
+    patient, limited = (
+        counting(start, surface, server.hosts, path, 1, **options) for options in ({}, {"max_hold": LIMIT})
+    )
+    patient.hold()
+    waiting = limited.acquire("w")
     observer.wait_queue(leases_of(path), 2)
-    granted = waiting.expect("acquired")
-    assert seconds(granted, before) >= LIMIT
-    await_loss(holder)
-    assert other.call("state", lease="w")["value"] == "held"
-    other.release("w")
+    turn = observer.queue(turns_of(path))
+    # A wait of any length costs it neither its turn nor anything of the limit.
+    time.sleep(LIMIT + 0.5)
+    assert observer.queue(turns_of(path)) == turn
+    before = now()
+    patient.release()
+    waiting.expect("acquired")
+    after = patient.acquire("after", owner="b").expect("acquired")
+    assert seconds(after, before) >= LIMIT
+    await_loss(limited, "w")
+    patient.release("after", owner="b")
     all_free(observer, path)
 
 
