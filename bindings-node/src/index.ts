@@ -12,6 +12,7 @@
 export { Client, type NodeData } from './client';
 export type { ClientOptions, ConnectOptions, Credential, Login, ReadyOptions, TlsOptions } from './connect';
 export type { Contender, ContenderInfo } from './contender';
+export { Election, Leadership, type Candidate, type ElectionOptions, type ObserveOptions } from './election';
 export {
   AuthFailedError,
   BadArgumentError,

@@ -94,7 +94,7 @@ export class Lease {
     create = (native, client) => new Lease(native, client, ours);
   }
 
-  private constructor(native: NativeLease, client: object, key: symbol) {
+  protected constructor(native: NativeLease, client: object, key: symbol) {
     checkOurs(key, 'acquire a lock to get a lease');
     this.#native = native;
     this.#client = client;

@@ -9,6 +9,7 @@
 mod bridge;
 mod client;
 mod contender;
+mod election;
 mod error;
 mod lease;
 mod lock;

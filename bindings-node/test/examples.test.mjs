@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { runInThisContext } from 'node:vm';
 
 import * as zklock from 'zklock';
-import { Client, Mutex } from 'zklock';
+import { Client, Election, Mutex } from 'zklock';
 
 import { freshPath, home, hosts, scenario } from './support.mjs';
 
@@ -57,7 +57,8 @@ async function run(example) {
   const print = (...values) => printed.push(values.map(String).join(' '));
   const client = await Client.connect();
   const mutex = new Mutex(client, '/locks/report');
-  const names = { ...zklock, console: { log: print, error: print, warn: print }, client, mutex };
+  const election = new Election(client, '/elections/scheduler', { id: 'scheduler-1' });
+  const names = { ...zklock, election, console: { log: print, error: print, warn: print }, client, mutex };
   names.lease = await new Mutex(client, '/locks/held').acquire();
   // Compiled, because not every version of Node has `await using`.
   const { outputText } = ts.transpileModule(`(async ({ ${Object.keys(names).join(', ')} }) => { { ${example}\n } })`, {

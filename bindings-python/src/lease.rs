@@ -22,12 +22,16 @@ use crate::wait::block_on_for;
 ///
 /// Every acquire returns its own lease. Those of one owner on one path share node, token and state; the
 /// last one released frees the lock. A lease without references is released.
-#[pyclass(frozen, weakref, extends = Level, module = "zklock")]
+#[pyclass(frozen, subclass, weakref, extends = Level, module = "zklock")]
 pub(crate) struct Lease(Arc<zklock::Lease>);
 
 impl Lease {
     pub(crate) fn new(py: Python<'_>, inner: Arc<zklock::Lease>) -> PyResult<Py<Self>> {
-        Py::new(py, PyClassInitializer::from(Level(inner.clone())).add_subclass(Self(inner)))
+        Py::new(py, Self::initializer(inner))
+    }
+
+    pub(crate) fn initializer(inner: Arc<zklock::Lease>) -> PyClassInitializer<Self> {
+        PyClassInitializer::from(Level(inner.clone())).add_subclass(Self(inner))
     }
 }
 
@@ -150,12 +154,19 @@ impl Lease {
     }
 
     fn __repr__(&self) -> String {
+        self.describe("Lease")
+    }
+}
+
+impl Lease {
+    /// Its `repr`, as one of this class.
+    pub(crate) fn describe(&self, class: &str) -> String {
         let state = match self.0.check().err().map(|error| error.kind()) {
             Some(ErrorKind::NotHeld) => "released",
             Some(ErrorKind::Forked) => "inherited through fork",
             _ => self.0.state().as_str(),
         };
-        format!("<zklock.Lease {} {state}, token {}>", Shown(&self.0.node()), self.0.fencing_token())
+        format!("<zklock.{class} {} {state}, token {}>", Shown(&self.0.node()), self.0.fencing_token())
     }
 }
 

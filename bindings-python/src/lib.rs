@@ -9,6 +9,7 @@ mod arguments;
 mod client;
 mod contender;
 mod deliver;
+mod election;
 mod errors;
 mod exit;
 mod greenlets;
@@ -56,6 +57,10 @@ mod _zklock {
         arguments::{Owner, Patience, ReleasePatience},
         client::{Client, lazy_client, start_break_lock, start_close, start_connect, start_revoke},
         contender::Contender,
+        election::{
+            Candidate, Election, Lead, Leaders, Leadership, observe, start_campaign, start_candidates,
+            start_leader, start_next_leader,
+        },
         identity::Tls,
         lease::{Lease, start_wait_lost},
         leases::Leases,

@@ -5,16 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyWeakrefReference};
-use zklock::States;
 use zklock::binding::Origin;
+use zklock::{ErrorKind, Leaders, States};
 
 use crate::deliver::{self, Deliver};
-use crate::errors::Result;
+use crate::election::Candidate;
+use crate::errors::{Failure, Result};
 use crate::{exit, greenlets, log};
 
-/// A callback registered with `Lease.on_lost`, `Lease.on_revoke` or `Client.on_state`.
+/// A callback registered with a method such as `Lease.on_lost` or `Client.on_state`.
 ///
 /// >>> notice = client.on_state(lambda state: print("now", state))
 /// >>> notice.cancel()
@@ -51,6 +53,14 @@ impl Callback {
         };
         Python::try_attach(call).is_some()
     }
+
+    /// Shows an error after which it will not be called again, as an error of its own would be.
+    fn fail(&self, error: zklock::Error) -> bool {
+        let show = |py: Python<'_>| {
+            PyErr::from(Failure::from(error)).write_unraisable(py, Some(self.callable.bind(py)));
+        };
+        Python::try_attach(show).is_some()
+    }
 }
 
 impl Notice {
@@ -76,6 +86,23 @@ impl Notice {
                 }
             }
             true
+        })
+    }
+
+    /// Has `callable` called with who leads, now and after each change, or with None.
+    pub(crate) fn of_election(py: Python<'_>, mut leaders: Leaders, callable: Py<PyAny>) -> Result<Self> {
+        Self::start(py, callable, |callback| async move {
+            loop {
+                let leader = match leaders.next().await {
+                    Ok(leader) => leader.map(Candidate::from),
+                    // Closing the client is how it ends; anything else is for someone to see.
+                    Err(error) if error.kind() == ErrorKind::ClientClosed => return true,
+                    Err(error) => return callback.fail(error),
+                };
+                if !callback.call(|py| leader.into_bound_py_any(py).ok()) {
+                    return false;
+                }
+            }
         })
     }
 

@@ -123,6 +123,8 @@ def blocking_names(client: zklock.Client) -> dict[str, Any]:
         assert token > 0
 
     return {
+        "election": zklock.Election(client, "/elections/scheduler", id="scheduler-1"),
+        "run_scheduler": write_report,
         "lock": zklock.Mutex(client, "/locks/report"),
         "catalogue": zklock.ReadWriteLock(client, "/locks/catalogue"),
         "semaphore": zklock.Semaphore(client, "/locks/upstream", 5),
@@ -137,6 +139,8 @@ def awaited_names(client: aio.Client) -> dict[str, Any]:
         assert token > 0
 
     return {
+        "election": aio.Election(client, "/elections/scheduler", id="scheduler-1"),
+        "run_scheduler": write_report,
         "lock": aio.Mutex(client, "/locks/report"),
         "catalogue": aio.ReadWriteLock(client, "/locks/catalogue"),
         "semaphore": aio.Semaphore(client, "/locks/upstream", 5),

@@ -118,6 +118,11 @@ impl About {
         data.to_string().into_bytes()
     }
 
+    /// The id of a candidate that did not choose one: as Curator's programs do by hand, where to find it.
+    pub(crate) fn candidate_id(options: &ClientOptions) -> String {
+        if options.identify { format!("{}:{}", host_name(), std::process::id()) } else { String::new() }
+    }
+
     /// What a node's data says, if it is in our form: others write addresses, names, or nothing.
     fn parse(data: &Value) -> Option<Self> {
         Some(Self {

@@ -47,7 +47,9 @@ mod contender;
 #[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod costs;
 mod driver;
+mod election;
 mod error;
+mod first;
 mod hold;
 mod hosts;
 mod lease;
@@ -90,6 +92,7 @@ pub use access::{Acl, Rule, Tls};
 pub use any_lock::AnyLock;
 pub use client::{Client, shutdown};
 pub use contender::{About, Contender};
+pub use election::{Candidate, Election, Leaders, Leadership};
 pub use error::{Error, ErrorKind, Result};
 pub use lease::Lease;
 pub use lease_state::{LeaseState, LossReason};

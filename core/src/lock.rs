@@ -60,9 +60,13 @@ impl ClientSource {
     }
 
     pub(crate) fn hosts(&self) -> &Hosts {
+        &self.options().hosts
+    }
+
+    pub(crate) fn options(&self) -> &ClientOptions {
         match self {
-            Self::Client(client) => client.hosts(),
-            Self::Shared(options) => &options.hosts,
+            Self::Client(client) => client.options(),
+            Self::Shared(options) => options,
         }
     }
 }
@@ -225,19 +229,29 @@ impl Lock {
             Entry::Queues(intent) => intent,
         };
         let (reply, outcome) = oneshot::channel();
-        let Manner { label, naming, max_hold, stated_permits, .. } = &self.manner;
         let join = client.next_join();
         client.send(Command::Join(Attempt {
             join,
             holds: Arc::clone(holds),
-            claim: Claim { max_hold: *max_hold, ..Claim::new(owner, kind, wait()) },
+            claim: Claim { max_hold: self.manner.max_hold, ..Claim::new(owner, kind, wait()) },
             intent,
-            naming: *naming,
-            data: About::node_data(client.options(), label.as_deref(), *stated_permits),
+            naming: self.manner.naming,
+            data: self.node_data(client.options()),
             deadline: Deadline::after(patience).end(),
             reply,
         }))?;
         Ok(Request::Pending { outcome, leave: LeaveOnDrop { resolved, join: Some(join) } })
+    }
+
+    /// The data of a new node.
+    fn node_data(&self, options: &ClientOptions) -> Vec<u8> {
+        let Manner { label, stated_permits, .. } = &self.manner;
+        match (self.kind, label) {
+            // A candidate's is its id and nothing else: Curator shows it as such.
+            (Kind::Lead, Some(id)) => id.clone().into(),
+            (Kind::Lead, None) => About::candidate_id(options).into(),
+            _ => About::node_data(options, label.as_deref(), *stated_permits),
+        }
     }
 
     /// The place of this lock in the order that is the same in all programs.

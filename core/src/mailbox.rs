@@ -9,6 +9,7 @@ use zookeeper_client as zk;
 
 use crate::contender::Contender;
 use crate::error::{Error, Result};
+use crate::first::First;
 use crate::hold::{Claim, Holds, Notice, Report};
 use crate::lease::Lease;
 use crate::number::Number;
@@ -53,6 +54,8 @@ pub(crate) struct Attempt {
 pub(crate) enum Inquiry {
     /// The contenders in this directory.
     Contenders { path: Arc<str>, reply: Reply<Vec<Contender>> },
+    /// The first contender in this directory, with a watch if requested.
+    First { path: Arc<str>, watch: bool, reply: Reply<First> },
     /// The number of contenders.
     Count { path: Arc<str>, reply: Reply<usize> },
     /// Whether there is a node at this full path, which another client was granted a lock through. Not answered by a

@@ -22,11 +22,9 @@ pub(crate) struct Reserved {
 impl WatchRoom {
     /// Reserves room for a watch on a path of this length, if there is any.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reserved> {
-        // Only the driver reserves.
-        self.fits(bytes).then(|| {
-            self.0.fetch_add(bytes, Ordering::Relaxed);
-            Reserved { room: self.clone(), bytes }
-        })
+        let add = |used| (used + bytes <= LIMIT).then_some(used + bytes);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
+        Some(Reserved { room: self.clone(), bytes })
     }
 
     /// Whether there is room for a watch on a path of this length.

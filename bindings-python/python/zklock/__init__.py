@@ -5,8 +5,8 @@
 ...     write_report(lease.fencing_token)
 
 `Client` keeps a session with an ensemble; `Mutex`, `ReadWriteLock` and `Semaphore` are locks at a path;
-`MultiLock` takes several of them as one; an acquire gives a `Lease`. `zklock.aio` has the same classes for
-asyncio.
+`MultiLock` takes several of them as one; an acquire gives a `Lease`. `Election` elects a leader. `zklock.aio`
+has the same classes for asyncio.
 """
 
 import atexit as _atexit
@@ -29,9 +29,12 @@ from zklock._errors import (
     UpgradeRefused,
 )
 from zklock._zklock import (
+    Candidate,
     Client,
     Contender,
+    Election,
     Histogram,
+    Leadership,
     Lease,
     Leases,
     Lock,
@@ -50,13 +53,16 @@ from zklock._zklock import (
 __all__ = [
     "AuthFailed",
     "BadArgument",
+    "Candidate",
     "Client",
     "ClientClosed",
     "ConnectionFailed",
     "Contender",
+    "Election",
     "Error",
     "Forked",
     "Histogram",
+    "Leadership",
     "Lease",
     "Leases",
     "Lock",

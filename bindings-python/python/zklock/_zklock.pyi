@@ -11,10 +11,15 @@ _T = TypeVar("_T")
 
 __all__ = [
     "Acquirable",
+    "Candidate",
     "Client",
     "Contender",
+    "Election",
     "Histogram",
     "Hold",
+    "Lead",
+    "Leaders",
+    "Leadership",
     "Lease",
     "Leases",
     "Leaving",
@@ -38,18 +43,23 @@ __all__ = [
     "leave",
     "newest",
     "next_events",
+    "observe",
     "owned_by",
     "push",
     "shutdown",
     "start_acquire",
     "start_acquire_many",
     "start_break_lock",
+    "start_campaign",
+    "start_candidates",
     "start_close",
     "start_commit",
     "start_connect",
     "start_contenders",
     "start_get",
+    "start_leader",
     "start_locked",
+    "start_next_leader",
     "start_release",
     "start_revoke",
     "start_set_shared_count",
@@ -232,7 +242,7 @@ class Level:
         together with `wait=False`.
         """
 
-@final
+@disjoint_base
 class Lease(Level):
     """Proof of holding a lock, returned by a successful acquire.
 
@@ -327,6 +337,161 @@ class Lease(Level):
 
         -1 and None wait for ever. Raises `BadArgument` for any other time-out below zero.
         """
+
+@final
+class Election:
+    """A candidate for the leadership at a path, or one who only wants to know who leads.
+
+    >>> election = zklock.Election(client, "/elections/scheduler", id="scheduler-1")
+    >>> with election.lead() as leadership:
+    ...     run_scheduler(leadership.fencing_token)
+
+    Candidates lead in the order in which the server queued them. It is an exclusive lock, with all that
+    this library promises of one; services on Curator's `LeaderLatch` take part in the same election.
+    `client` and `path` are those of `Mutex`.
+
+    `id` is what others see of the candidate, at most 1024 bytes; it may be empty, and ids need not differ.
+    The default is `host:pid`.
+
+    An election object is one candidate, whichever thread campaigns: campaigns that overlap share a node
+    and a leadership, which ends when the last of them is resigned. Creating one sends nothing.
+
+    Raises `BadArgument` for a malformed argument.
+    """
+
+    def __new__(cls, client: Client | str, path: str, *, id: str | None = None) -> Self: ...  # noqa: A002
+    @property
+    def path(self) -> str:
+        """The path of the election."""
+
+    @property
+    def id(self) -> str:
+        """The candidate's id."""
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this candidate leads. Sends nothing.
+
+        False from the moment at which it resigns, or at which the term of its leadership is over: that is
+        before another candidate can lead.
+        """
+
+    def campaign(self, timeout: float | None = -1) -> Leadership:
+        """Become a candidate, wait until it leads, and return the leadership.
+
+        >>> leadership = election.campaign(timeout=5)
+        >>> leadership.resign()
+
+        `timeout` is in seconds and covers connecting, queueing and waiting together. -1 or None waits as
+        long as it takes: loss of the connection or the session only lengthens the wait. With 0 it leads
+        only if there is no other candidate.
+
+        Raises `LockTimeout` if it does not lead in time; otherwise what `Lock.acquire()` raises. Ctrl-C
+        withdraws the candidate.
+        """
+
+    def lead(self, timeout: float | None = -1) -> Lead:
+        """A context manager that campaigns, and resigns at the end of its block.
+
+        >>> with election.lead(timeout=5):
+        ...     election.is_leader
+        True
+
+        `timeout` is in seconds, as that of `campaign()`. The end of the block raises `LockLost` if the
+        leadership was lost meanwhile.
+        """
+
+    def leader(self) -> Candidate | None:
+        """Who leads, or is about to; None if there is no candidate.
+
+        >>> with election.lead():
+        ...     election.leader().id
+        'scheduler-1'
+
+        Three round trips. The answer may be out of date when it arrives: what only the leader may do needs
+        the fencing token. Raises what `Lock.locked()` raises.
+        """
+
+    def candidates(self) -> list[Candidate]:
+        """The candidates, in the order in which they lead. Raises what `leader()` raises.
+
+        >>> with election.lead():
+        ...     [candidate.position for candidate in election.candidates()]
+        [0]
+        """
+
+    def on_leader(self, callback: Callable[[Candidate | None], object]) -> Notice:
+        """Have `callback` called with who leads, now and after each change: a `Candidate`, or None.
+
+        >>> notice = election.on_leader(lambda leader: print("leads:", leader and leader.id))
+        >>> notice.cancel()
+
+        It needs no candidate, and watches one node, however many candidates there are. Of changes that
+        follow one another fast, only the last may be reported. It goes on, and keeps the client open, until
+        the notice is cancelled or the client closed. How it is called: see `Lease.on_lost`.
+        """
+
+@final
+class Lead:
+    """What `Election.lead()` returns. Can be entered more than once."""
+
+    def __enter__(self) -> Leadership: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+@final
+class Leadership(Lease):
+    """Proof of leading, returned by `Election.campaign()`: a `Lease` of the election's lock.
+
+    >>> with election.lead() as leadership:
+    ...     leadership.check()
+
+    A leadership without references is resigned.
+    """
+
+    def resign(self, wait: bool = True, timeout: float | None = None) -> None:
+        """Let the next candidate lead: another name for `release()`.
+
+        >>> with election.lead() as leadership:
+        ...     leadership.resign()
+        """
+
+@final
+class Candidate:
+    """One candidate of an election, as `Election.candidates()` found it. Does not change.
+
+    >>> with election.lead():
+    ...     election.leader().position
+    0
+    """
+
+    @property
+    def position(self) -> int:
+        """Its place, from 0. The first leads."""
+
+    @property
+    def id(self) -> str:
+        """Its id; empty if it has none, or if it is longer than 4 KiB or may not be read."""
+
+    @property
+    def node(self) -> str:
+        """Its node's name within the path of the election."""
+
+    @property
+    def session_id(self) -> int:
+        """The ZooKeeper session that owns the node."""
+
+    @property
+    def fencing_token(self) -> int:
+        """The fencing token of its leadership, now or when it leads."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class Leaders:
+    """Who leads, now and after each change."""
 
 @final
 class Leases(Level):
@@ -905,7 +1070,7 @@ class Transaction:
 
 @final
 class Notice:
-    """A callback registered with `Lease.on_lost`, `Lease.on_revoke` or `Client.on_state`.
+    """A callback registered with a method such as `Lease.on_lost` or `Client.on_state`.
 
     >>> notice = client.on_state(lambda state: print("now", state))
     >>> notice.cancel()
@@ -988,6 +1153,11 @@ def start_acquire(lock: Acquirable[_T], owner: Owner, patience: Patience) -> Pen
 def start_acquire_many(semaphore: Semaphore, count: int, patience: Patience) -> Pending[Leases]: ...
 def start_contenders(lock: Lock) -> Pending[list[Contender]]: ...
 def start_locked(lock: Lock) -> Pending[bool]: ...
+def start_campaign(election: Election, patience: Patience) -> Pending[Leadership]: ...
+def start_leader(election: Election) -> Pending[Candidate | None]: ...
+def start_candidates(election: Election) -> Pending[list[Candidate]]: ...
+def observe(election: Election) -> Leaders: ...
+def start_next_leader(leaders: Leaders) -> Pending[Candidate | None]: ...
 def start_release(level: Level, patience: ReleasePatience) -> Pending[None]: ...
 def start_commit(transaction: Transaction) -> Pending[None]: ...
 def start_wait_lost(lease: Lease) -> Pending[bool]: ...

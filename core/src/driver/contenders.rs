@@ -8,8 +8,11 @@ use super::sizes;
 use super::wire::Wire;
 use crate::aside::aside;
 use crate::contender::{Contender, data_length};
+use crate::first::First;
 use crate::limits;
+use crate::number::NumberWatch;
 use crate::queue::NodeName;
+use crate::room::WatchRoom;
 use crate::shown::Shown;
 use crate::stats::RequestKind;
 
@@ -54,6 +57,84 @@ impl Wire {
             contenders.append(&mut aside(size, parse).await.ok_or(zk::Error::RuntimeInconsistent)?);
         }
         Ok(contenders)
+    }
+
+    /// The first contender, and with `room` a watch that fires when there may be another: on its node, or where there is
+    /// none on the directory's children, or where there is no directory on its creation. Three round trips.
+    pub(super) async fn first(&self, room: Option<&WatchRoom>) -> Result<First, zk::Error> {
+        loop {
+            let names = self.names().await?;
+            let found = match names.first() {
+                Some(name) => self.first_named(name, room).await?,
+                None => self.nobody(room).await?,
+            };
+            // Otherwise the queue has changed since it was listed. What was watched for that is watched no longer.
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The contender with this node, with a watch on it; `None` if it has gone.
+    async fn first_named(
+        &self,
+        name: &NodeName,
+        room: Option<&WatchRoom>,
+    ) -> Result<Option<First>, zk::Error> {
+        let node = self.child(name.as_str());
+        // Not by reading it: its data is read only once it is known to be small.
+        let (stat, changed) = self.stat(&node, room).await?;
+        let Some(stat) = stat else { return Ok(None) };
+        let size = data_length(&stat);
+        let mut data = None;
+        if size > 0 && size <= LONGEST_DATA {
+            match self.client.ask(RequestKind::Read).get_data(&node).await {
+                // It may have grown in between.
+                Ok((read, _)) => data = (read.len() <= LONGEST_DATA).then_some(read),
+                Err(zk::Error::NoNode) => return Ok(None),
+                Err(zk::Error::NoAuth) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(First { contender: Some(Contender::new(0, name, &stat, data)), changed }))
+    }
+
+    /// That there is no contender, with a watch on the children; `None` if there is one now.
+    async fn nobody(&self, room: Option<&WatchRoom>) -> Result<Option<First>, zk::Error> {
+        let reserved = room.and_then(|room| room.reserve(self.path.len()));
+        let Some(reserved) = reserved else { return Ok(Some(First { contender: None, changed: None })) };
+        let changed = match self.client.ask(RequestKind::List).list_and_watch_children(&self.path).await {
+            Ok((children, watcher)) => {
+                let counts = |child: &String| NodeName::parse(child).is_some();
+                let some = aside(size(&children), move || children.iter().any(counts)).await;
+                if some.ok_or(zk::Error::RuntimeInconsistent)? {
+                    return Ok(None);
+                }
+                Some(NumberWatch { watcher, room: reserved })
+            }
+            Err(zk::Error::NoNode) => {
+                drop(reserved);
+                match self.stat(&self.path, room).await? {
+                    (None, changed) => changed,
+                    (Some(_), _) => return Ok(None),
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Some(First { contender: None, changed }))
+    }
+
+    /// A node's Stat, with a watch that fires when it changes, goes or comes, if there is room for one.
+    async fn stat(
+        &self,
+        node: &str,
+        room: Option<&WatchRoom>,
+    ) -> Result<(Option<zk::Stat>, Option<NumberWatch>), zk::Error> {
+        let Some(room) = room.and_then(|room| room.reserve(node.len())) else {
+            return Ok((self.client.ask(RequestKind::Read).check_stat(node).await?, None));
+        };
+        let (stat, watcher) = self.client.ask(RequestKind::Watch).check_and_watch_stat(node).await?;
+        Ok((stat, Some(NumberWatch { watcher, room })))
     }
 
     /// The number of contenders.

@@ -35,6 +35,11 @@ pub(super) fn inquire(link: &mut Link, options: &ClientOptions, inquiry: Inquiry
             let question = |wire: Wire| async move { wire.read(wire.contenders().await) };
             ask(link, options, &path, silence, reply, question);
         }
+        Inquiry::First { path, watch, reply } => {
+            let room = watch.then(|| link.room().clone());
+            let question = move |wire: Wire| async move { wire.read(wire.first(room.as_ref()).await) };
+            ask(link, options, &path, silence, reply, question);
+        }
         Inquiry::Count { path, reply } => {
             let question = |wire: Wire| async move { wire.read(wire.count().await) };
             ask(link, options, &path, silence, reply, question);

@@ -493,7 +493,7 @@ impl Slot {
                     self.hear(Event::Downgrade(reader, node.clone()));
                 }
             }
-            Kind::Exclusive | Kind::Permit(_) => {}
+            Kind::Exclusive | Kind::Permit(_) | Kind::Lead => {}
         }
     }
 

@@ -37,6 +37,9 @@ pub enum Kind {
     /// To hold one of this many permits, whatever the order of the nodes. One client at a time asks for them, because a
     /// semaphore's contenders take a mutex first.
     Permit(u32),
+    /// To hold alone, as the leader of an election does. Named as Curator's `LeaderLatch` names its nodes, whatever the
+    /// naming of locks.
+    Lead,
 }
 
 impl Naming {
@@ -48,6 +51,7 @@ impl Naming {
             (Self::Curator, Kind::Read) => format!("_c_{uuid}-__READ__"),
             // kazoo's semaphore has another layout: there is no name of kazoo's to copy.
             (_, Kind::Permit(_)) => format!("_c_{uuid}-lease-"),
+            (_, Kind::Lead) => format!("_c_{uuid}-latch-"),
             (Self::Kazoo, Kind::Read) => format!("{}__rlock__", uuid.simple()),
             // kazoo sees a `__lock__`; we see a writer, whose place a reader may take (rule 6).
             (Self::Kazoo, Kind::Write) => format!("{}__WRIT__lock__", uuid.simple()),
@@ -224,8 +228,10 @@ mod tests {
         assert_eq!(first.get_version_num(), 4);
         assert_eq!(first.get_variant(), uuid::Variant::RFC4122);
         for naming in [Naming::Curator, Naming::Kazoo] {
-            let name = naming.prefix(first, Kind::Exclusive) + "0000000000";
-            assert!(uuid_of(&name).is_some_and(|uuid| mint.minted(uuid)), "{name}");
+            for kind in [Kind::Exclusive, Kind::Lead] {
+                let name = naming.prefix(first, kind) + "0000000000";
+                assert!(uuid_of(&name).is_some_and(|uuid| mint.minted(uuid)), "{name}");
+            }
         }
         assert!(!Mint::new(1).minted(first));
     }

@@ -65,7 +65,7 @@ impl View {
             Kind::Read => self.blocks_reader(name),
             // Counted, not ordered.
             Kind::Permit(_) => false,
-            Kind::Exclusive | Kind::Write => self.blocks_exclusive(name),
+            Kind::Exclusive | Kind::Write | Kind::Lead => self.blocks_exclusive(name),
         }
     }
 

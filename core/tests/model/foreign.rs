@@ -68,6 +68,7 @@ impl Foreign {
             Kind::Write => "-__WRIT__",
             Kind::Read => "-__READ__",
             Kind::Permit(_) => "-lease-",
+            Kind::Lead => "-latch-",
         };
         server.make_directory();
         let prefix = format!("_c_f{number:07}-0000-4000-8000-{attempt:012}{tail}");
@@ -146,7 +147,7 @@ impl Foreign {
 
 /// Whether two contenders cannot hold at the same time.
 pub(super) fn conflict(one: Kind, other: Kind) -> bool {
-    let exclusive = |kind| matches!(kind, Kind::Exclusive | Kind::Write);
+    let exclusive = |kind| matches!(kind, Kind::Exclusive | Kind::Write | Kind::Lead);
     let counted = |kind| matches!(kind, Kind::Permit(_));
     !counted(one) && !counted(other) && (exclusive(one) || exclusive(other))
 }

@@ -12,6 +12,7 @@ Cancelling a task that waits makes it leave the queue. A lease that arrives at t
 """
 
 from zklock.aio._client import Client
+from zklock.aio._election import Election, Leadership
 from zklock.aio._lease import Lease, Leases
 from zklock.aio._lock import Lock, Mutex, ReadWriteLock
 from zklock.aio._multi import MultiLock
@@ -20,6 +21,8 @@ from zklock.aio._transaction import Transaction
 
 __all__ = [
     "Client",
+    "Election",
+    "Leadership",
     "Lease",
     "Leases",
     "Lock",

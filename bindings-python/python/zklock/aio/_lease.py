@@ -63,7 +63,6 @@ class Level(Generic[_I]):
         return represent(self._inner)
 
 
-@final
 class Lease(Level[_zklock.Lease]):
     """Proof of holding a lock, returned by a successful acquire. See `zklock.Lease`.
 

@@ -51,7 +51,7 @@ impl From<Kind> for Class {
     fn from(kind: Kind) -> Self {
         match kind {
             Kind::Read => Self::Read,
-            Kind::Exclusive | Kind::Write => Self::Alone,
+            Kind::Exclusive | Kind::Write | Kind::Lead => Self::Alone,
             Kind::Permit(_) => Self::Permit,
         }
     }

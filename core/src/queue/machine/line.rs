@@ -74,7 +74,7 @@ impl Line {
     pub(super) fn blocks(&self, name: &NodeName, kind: Kind) -> bool {
         let first = match kind {
             Kind::Read => self.writers.first(),
-            Kind::Exclusive | Kind::Write => self.all.first_key_value().map(|(first, _)| first),
+            Kind::Exclusive | Kind::Write | Kind::Lead => self.all.first_key_value().map(|(first, _)| first),
             Kind::Permit(_) => None,
         };
         first.is_some_and(|first| first < name)

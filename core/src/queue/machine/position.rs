@@ -32,7 +32,7 @@ impl Queue {
                 let others = view.into_iter().flat_map(|view| view.writers_before(name));
                 others.chain(self.line().writers().range(..name)).nth(limit).is_none()
             }
-            Kind::Exclusive | Kind::Write => {
+            Kind::Exclusive | Kind::Write | Kind::Lead => {
                 let others = view.into_iter().flat_map(|view| view.all_before(name));
                 others.chain(self.line().range(..name).map(|(ours, _)| ours)).nth(limit).is_none()
             }

@@ -1,0 +1,131 @@
+//! Leader election.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use napi::bindgen_prelude::BigInt;
+use napi_derive::napi;
+use zklock::{Candidate, Election, Leaders, Lease};
+
+use crate::bridge::Bridge;
+use crate::client::NativeClient;
+use crate::error::{NODE, Result};
+use crate::lease::NativeLease;
+
+/// An election.
+#[napi]
+pub struct NativeElection {
+    election: Election,
+}
+
+/// An election. Sends nothing.
+///
+/// # Errors
+/// `BAD_ARGUMENT`.
+#[napi]
+pub fn election(client: &NativeClient, path: String, id: Option<String>) -> Result<NativeElection> {
+    let client = &*client.client;
+    let election = match id {
+        Some(id) => Election::with_id(client, &path, id)?,
+        None => Election::new(client, &path)?,
+    };
+    Ok(NativeElection { election })
+}
+
+#[napi]
+impl NativeElection {
+    #[napi(getter)]
+    pub fn id(&self) -> String {
+        self.election.id()
+    }
+
+    #[napi(getter)]
+    pub fn is_leader(&self) -> bool {
+        self.election.is_leader()
+    }
+
+    /// Starts to campaign; ends with a lease. No `timeout` means waiting for ever, zero means a try.
+    ///
+    /// # Errors
+    /// `BAD_ARGUMENT`.
+    #[napi]
+    pub fn campaign(&self, bridge: &Bridge, timeout: Option<f64>) -> Result<i64> {
+        let (election, patience) = (self.election.clone(), NODE.patience(timeout)?);
+        bridge.start(async move {
+            let leadership = election.campaign_with(patience).await?;
+            Ok(NativeLease::from(Lease::from(leadership)))
+        })
+    }
+
+    /// Starts to ask who leads; ends with a candidate, or with nothing.
+    ///
+    /// # Errors
+    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    #[napi]
+    pub fn leader(&self, bridge: &Bridge) -> Result<i64> {
+        let election = self.election.clone();
+        bridge.start(async move { Ok(election.leader().await?.map(NativeCandidate::from)) })
+    }
+
+    /// Starts to ask for the candidates; ends with a list.
+    ///
+    /// # Errors
+    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    #[napi]
+    pub fn candidates(&self, bridge: &Bridge) -> Result<i64> {
+        let election = self.election.clone();
+        bridge.start(async move {
+            let candidates = election.candidates().await?;
+            Ok(candidates.into_iter().map(NativeCandidate::from).collect::<Vec<_>>())
+        })
+    }
+
+    /// Who leads, now and after each change. Sends nothing yet.
+    #[napi]
+    pub fn observe(&self) -> NativeLeaders {
+        NativeLeaders { leaders: Arc::new(Mutex::new(self.election.observe())) }
+    }
+}
+
+/// Who leads, now and after each change.
+#[napi]
+pub struct NativeLeaders {
+    leaders: Arc<Mutex<Leaders>>,
+}
+
+#[napi]
+impl NativeLeaders {
+    /// Starts to wait for the next leader; ends with a candidate, or with nothing if nobody leads.
+    ///
+    /// # Errors
+    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    #[napi]
+    pub fn next(&self, bridge: &Bridge) -> Result<i64> {
+        let leaders = Arc::clone(&self.leaders);
+        bridge.start(poll_fn(move |context| {
+            let mut leaders = leaders.lock().unwrap_or_else(PoisonError::into_inner);
+            leaders.poll_next(context).map_ok(|leader| leader.map(NativeCandidate::from))
+        }))
+    }
+}
+
+#[napi(object, object_from_js = false)]
+pub struct NativeCandidate {
+    pub position: u32,
+    pub id: String,
+    pub node: String,
+    pub session_id: BigInt,
+    pub fencing_token: BigInt,
+}
+
+impl From<Candidate> for NativeCandidate {
+    fn from(candidate: Candidate) -> Self {
+        Self {
+            position: u32::try_from(candidate.position).unwrap_or(u32::MAX),
+            id: candidate.id,
+            node: candidate.node,
+            session_id: BigInt::from(candidate.session_id),
+            fencing_token: BigInt::from(candidate.fencing_token),
+        }
+    }
+}

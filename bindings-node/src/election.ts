@@ -1,0 +1,237 @@
+import { inspect } from 'node:util';
+
+import { election, type NativeCandidate, type NativeElection, type NativeLease, shown } from '../native';
+
+import { run, untilDone } from './bridge';
+import { checkOptions, checkSignal, checkString, ours } from './check';
+import { type Client, clientInternals } from './client';
+import { native } from './errors';
+import { trackLease } from './events';
+import { Lease, type ReleaseOptions } from './lease';
+import { clientFor, waitChecks, type WaitOptions } from './lock';
+import { type Body, using, type UsingArguments } from './using';
+
+/** Who a candidate is. */
+export interface ElectionOptions {
+  /**
+   * What others see of the candidate, at most 1024 bytes of UTF-8. It may be empty, and ids need not differ. Default:
+   * `host:pid`.
+   */
+  id?: string | undefined;
+}
+
+/** How to observe. */
+export interface ObserveOptions {
+  /** Ends it when it aborts: the iteration throws the signal's reason. */
+  signal?: AbortSignal | undefined;
+}
+
+/** One candidate of an election, at the time of the call. Does not change. */
+export interface Candidate {
+  /** Its place, from 0. The first leads. */
+  readonly position: number;
+  /** Its id; empty if it has none, or if it is longer than 4 KiB or may not be read. */
+  readonly id: string;
+  /** The name of its node, below the path of the election. */
+  readonly node: string;
+  /** The ZooKeeper session that owns the node. */
+  readonly sessionId: bigint;
+  /** The fencing token of its leadership, now or when it leads. */
+  readonly fencingToken: bigint;
+}
+
+let create: (native: NativeLease, client: object) => Leadership;
+
+/**
+ * Proof of leading: a {@link Lease} of the election's lock, whose `signal` aborts when the leadership is lost. One that
+ * is garbage collected is resigned.
+ *
+ * @example
+ * const leadership = await election.campaign();
+ * console.log(leadership.fencingToken, leadership.signal.aborted);
+ * await leadership.resign();
+ */
+export class Leadership extends Lease {
+  static {
+    create = (native, client) => new Leadership(native, client, ours);
+  }
+
+  /**
+   * Lets the next candidate lead: another name for `release()`.
+   *
+   * @example
+   * const leadership = await election.campaign();
+   * await leadership.resign();
+   * console.log(election.isLeader); // false
+   */
+  async resign(options: ReleaseOptions = {}): Promise<void> {
+    await this.release(options);
+  }
+}
+
+/**
+ * A candidate for the leadership at a path, or one who only wants to know who leads.
+ *
+ * Candidates lead in the order in which the server queued them. It is an exclusive lock, with all that this library
+ * promises of one; services on Curator's `LeaderLatch` take part in the same election.
+ *
+ * An election object is one candidate: campaigns that overlap share a node and a leadership, which ends when the last of
+ * them is resigned. Creating one sends nothing.
+ *
+ * @example
+ * const election = new Election(client, '/elections/scheduler', { id: 'scheduler-1' });
+ * await election.using(async (leadership) => {
+ *   console.log(`leading, with token ${leadership.fencingToken}`);
+ * });
+ */
+export class Election {
+  readonly #native: NativeElection;
+  readonly #client: Client;
+  readonly #path: string;
+
+  /**
+   * @param client its client.
+   * @param path an absolute path below the client's chroot. Missing parents are created when needed.
+   * @throws {BadArgumentError} if the path is malformed or the id too long.
+   */
+  constructor(client: Client, path: string, options: ElectionOptions = {}) {
+    const on = clientFor(client, path);
+    checkOptions<ElectionOptions>(options, { id: checkString });
+    this.#native = native(() => election(on, path, options.id));
+    this.#client = client;
+    this.#path = path;
+  }
+
+  /** The path of the election, as given. */
+  get path(): string {
+    return this.#path;
+  }
+
+  /** The candidate's id. */
+  get id(): string {
+    return this.#native.id;
+  }
+
+  /**
+   * Whether this candidate leads. False from the moment at which it resigns, or at which the term of its leadership is
+   * over: that is before another candidate can lead. Sends nothing.
+   */
+  get isLeader(): boolean {
+    return this.#native.isLeader;
+  }
+
+  /**
+   * Becomes a candidate, waits until it leads, and resolves with the leadership. Loss of the connection or the session
+   * only lengthens the wait. An attempt that times out or is aborted withdraws the candidate. With a time-out of 0 it
+   * leads only if there is no other candidate.
+   *
+   * @throws {LockTimeoutError} if it does not lead in time.
+   * @throws the signal's reason if the signal aborts.
+   * @throws otherwise as `Lock.acquire()`.
+   *
+   * @example
+   * const leadership = await election.campaign({ timeout: 5000, signal: AbortSignal.timeout(2000) });
+   * console.log(election.isLeader); // true
+   * await leadership.resign();
+   */
+  async campaign(options: WaitOptions = {}): Promise<Leadership> {
+    checkOptions<WaitOptions>(options, waitChecks);
+    const { timeout, signal } = options;
+    const granted = await run<NativeLease>(
+      (bridge) => this.#native.campaign(bridge, timeout),
+      clientInternals(this.#client).keepAlive,
+      signal,
+    );
+    const leadership = create(granted, this.#client);
+    trackLease(this.#client, leadership);
+    return leadership;
+  }
+
+  /**
+   * Runs `body` while leading, and resigns when the body, or the promise that it returns, has ended. Resolves or rejects
+   * as the body does. If the leadership is lost, `leadership.signal` aborts, so that the body can stop.
+   *
+   * @throws as `campaign()`, before the body runs.
+   * @throws {LockLostError} when the body has ended, if the leadership was lost meanwhile; its cause is what the body
+   *   threw.
+   *
+   * @example
+   * const leads = await election.using({ timeout: 5000 }, () => election.isLeader);
+   * console.log(leads, election.isLeader); // true false
+   */
+  async using<T>(body: Body<Leadership, T>): Promise<T>;
+  async using<T>(options: WaitOptions, body: Body<Leadership, T>): Promise<T>;
+  async using<T>(...args: UsingArguments<WaitOptions, Leadership, T>): Promise<T> {
+    return using(
+      args,
+      (options) => this.campaign(options),
+      () => false,
+    );
+  }
+
+  /**
+   * Who leads, or is about to; `null` if there is no candidate. Takes three round trips. The answer may be out of date
+   * when it arrives: what only the leader may do needs the fencing token.
+   *
+   * @throws as `Lock.contenders()`.
+   *
+   * @example
+   * const leadership = await election.campaign();
+   * console.log((await election.leader())?.id); // scheduler-1
+   */
+  async leader(): Promise<Candidate | null> {
+    const leader = await run<NativeCandidate | null>((bridge) => this.#native.leader(bridge), untilDone);
+    return leader && candidateOf(leader);
+  }
+
+  /**
+   * The candidates, in the order in which they lead.
+   *
+   * @throws as `leader()`.
+   *
+   * @example
+   * for (const { position, id } of await election.candidates()) console.log(position, id);
+   */
+  async candidates(): Promise<Candidate[]> {
+    const candidates = await run<NativeCandidate[]>((bridge) => this.#native.candidates(bridge), untilDone);
+    return candidates.map(candidateOf);
+  }
+
+  /**
+   * Who leads, now and after each change; `null` while there is no candidate. Needs no candidate, and watches one node,
+   * however many candidates there are. Of changes that follow one another faster than they are asked for, only the last
+   * is given. Loss of the connection or the session only delays news. Keeps the process alive while it waits.
+   *
+   * @throws the signal's reason if the signal aborts.
+   * @throws {ClientClosedError} once the client is closed.
+   *
+   * @example
+   * const leadership = await election.campaign();
+   * for await (const leader of election.observe({ signal: AbortSignal.timeout(5000) })) {
+   *   console.log(leader?.id); // scheduler-1
+   *   break;
+   * }
+   */
+  async *observe(options: ObserveOptions = {}): AsyncGenerator<Candidate | null, never> {
+    checkOptions<ObserveOptions>(options, { signal: checkSignal });
+    const leaders = this.#native.observe();
+    const { keepAlive } = clientInternals(this.#client);
+    for (;;) {
+      const leader = await run<NativeCandidate | null>((bridge) => leaders.next(bridge), keepAlive, options.signal);
+      yield leader && candidateOf(leader);
+    }
+  }
+}
+
+// `console.log` would show what others wrote as it is, with everything that it does to a terminal.
+const inspected = {
+  value(this: Candidate): object {
+    return { ...this, id: shown(this.id), node: shown(this.node) };
+  },
+};
+
+function candidateOf(candidate: NativeCandidate): Candidate {
+  const made = { ...candidate };
+  Object.defineProperty(made, inspect.custom, inspected);
+  return Object.freeze(made);
+}

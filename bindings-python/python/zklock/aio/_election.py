@@ -1,0 +1,163 @@
+"""`zklock.aio.Election` and `zklock.aio.Leadership`."""
+
+from __future__ import annotations
+
+from asyncio import get_running_loop
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from types import TracebackType
+from typing import Any, final
+
+from zklock import _zklock
+from zklock._zklock import Candidate, Notice
+from zklock.aio._client import Client, source
+from zklock.aio._lease import Lease
+from zklock.aio._scope import Scope
+from zklock.aio._tasks import call_soon, outcome, represent
+
+
+@final
+class Leadership(Lease):
+    """Proof of leading, returned by `Election.campaign()`: a `Lease` of the election's lock.
+
+    >>> async with election.lead() as leadership:
+    ...     leadership.check()
+
+    A leadership without references is resigned.
+    """
+
+    __slots__ = ()
+
+    def resign(self, wait: bool = True, timeout: float | None = None) -> Coroutine[Any, Any, None]:
+        """Let the next candidate lead: another name for `release()`.
+
+        >>> async with election.lead() as leadership:
+        ...     await leadership.resign()
+        """
+        return self.release(wait, timeout)
+
+
+@final
+class Election:
+    """A candidate for the leadership at a path, or one who only wants to know who leads.
+
+    >>> election = aio.Election(client, "/elections/scheduler", id="scheduler-1")
+    >>> async with election.lead() as leadership:
+    ...     await run_scheduler(leadership.fencing_token)
+
+    An election object is one candidate, whichever task campaigns. See `zklock.Election`, which says more.
+    """
+
+    __slots__ = ("__weakref__", "_inner")
+
+    def __init__(self, client: Client | str, path: str, *, id: str | None = None) -> None:  # noqa: A002
+        self._inner = _zklock.Election(source(client), path, id=id)
+
+    @property
+    def path(self) -> str:
+        """The path of the election."""
+        return self._inner.path
+
+    @property
+    def id(self) -> str:
+        """The candidate's id."""
+        return self._inner.id
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this candidate leads. Sends nothing. See `zklock.Election.is_leader`."""
+        return self._inner.is_leader
+
+    def campaign(self, timeout: float | None = -1) -> Coroutine[Any, Any, Leadership]:
+        """Become a candidate, wait until it leads, and return the leadership. See `zklock.Election.campaign`.
+
+        >>> leadership = await election.campaign(timeout=5)
+        >>> await leadership.resign()
+
+        Cancelling it withdraws the candidate.
+        """
+        return self._campaign(_zklock.Patience(True, timeout))
+
+    def lead(self, timeout: float | None = -1) -> Lead:
+        """An asynchronous context manager that campaigns, and resigns at the end of its block.
+
+        >>> async with election.lead(timeout=5):
+        ...     election.is_leader
+        True
+
+        The loss of the leadership cancels the task inside the block, whose end then raises `LockLost`.
+        """
+        return Lead(self, _zklock.Patience(True, timeout))
+
+    def leader(self) -> Coroutine[Any, Any, Candidate | None]:
+        """Who leads, or is about to; None if there is no candidate. See `zklock.Election.leader`.
+
+        >>> async with election.lead():
+        ...     (await election.leader()).id
+        'scheduler-1'
+        """
+        return outcome(_zklock.start_leader(self._inner))
+
+    def candidates(self) -> Coroutine[Any, Any, list[Candidate]]:
+        """The candidates, in the order in which they lead.
+
+        >>> async with election.lead():
+        ...     [candidate.id for candidate in await election.candidates()]
+        ['scheduler-1']
+        """
+        return outcome(_zklock.start_candidates(self._inner))
+
+    async def observe(self) -> AsyncGenerator[Candidate | None]:
+        """Who leads, now and after each change; None while there is no candidate.
+
+        >>> async with election.lead():
+        ...     async for leader in election.observe():
+        ...         print(leader.id)
+        ...         break
+        scheduler-1
+
+        It needs no candidate, and watches one node, however many candidates there are. Of changes that follow
+        one another faster than they are asked for, only the last is given.
+        """
+        leaders = _zklock.observe(self._inner)
+        while True:
+            yield await outcome(_zklock.start_next_leader(leaders))
+
+    def on_leader(self, callback: Callable[[Candidate | None], object]) -> Notice:
+        """Have the event loop call `callback` with who leads, now and after each change. See `observe()`.
+
+        >>> notice = election.on_leader(lambda leader: print("leads:", leader and leader.id))
+        >>> notice.cancel()
+
+        See `zklock.Election.on_leader`.
+        """
+        event_loop = get_running_loop()
+        return self._inner.on_leader(lambda leader: call_soon(event_loop, callback, leader))
+
+    def __repr__(self) -> str:
+        return represent(self._inner)
+
+    async def _campaign(self, patience: _zklock.Patience) -> Leadership:
+        inner = await outcome(_zklock.start_campaign(self._inner, patience))
+        return Leadership(inner)
+
+
+@final
+class Lead:
+    """What `Election.lead()` returns. Can be entered more than once."""
+
+    __slots__ = ("_election", "_patience", "_scopes")
+
+    def __init__(self, election: Election, patience: _zklock.Patience) -> None:
+        self._election = election
+        self._patience = patience
+        self._scopes: list[Scope] = []
+
+    async def __aenter__(self) -> Leadership:
+        leadership = await self._election._campaign(self._patience)
+        self._scopes.append(Scope(leadership))
+        return leadership
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._scopes.pop().leave(value)

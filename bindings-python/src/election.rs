@@ -1,0 +1,301 @@
+//! `zklock.Election`, `zklock.Leadership` and `zklock.Candidate`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use zklock::binding::Shown;
+
+use crate::acquirable::raised;
+use crate::arguments::{Patience, patience};
+use crate::errors::Result;
+use crate::lease::Lease;
+use crate::level::Level;
+use crate::notice::Notice;
+use crate::pending::{IntoPython, Pending};
+use crate::source::Source;
+use crate::wait::block_on;
+
+/// A candidate for the leadership at a path, or one who only wants to know who leads.
+///
+/// >>> election = zklock.Election(client, "/elections/scheduler", id="scheduler-1")
+/// >>> with election.lead() as leadership:
+/// ...     run_scheduler(leadership.fencing_token)
+///
+/// Candidates lead in the order in which the server queued them. It is an exclusive lock, with all that
+/// this library promises of one; services on Curator's `LeaderLatch` take part in the same election.
+/// `client` and `path` are those of `Mutex`.
+///
+/// `id` is what others see of the candidate, at most 1024 bytes; it may be empty, and ids need not differ.
+/// The default is `host:pid`.
+///
+/// An election object is one candidate, whichever thread campaigns: campaigns that overlap share a node
+/// and a leadership, which ends when the last of them is resigned. Creating one sends nothing.
+///
+/// Raises `BadArgument` for a malformed argument.
+#[pyclass(frozen, weakref, module = "zklock")]
+pub(crate) struct Election {
+    inner: zklock::Election,
+}
+
+#[pymethods]
+impl Election {
+    #[new]
+    #[pyo3(signature = (client, path, *, id=None))]
+    fn new(client: Source, path: &str, id: Option<&str>) -> Result<Self> {
+        let inner = match id {
+            Some(id) => zklock::Election::with_id(client.0, path, id)?,
+            None => zklock::Election::new(client.0, path)?,
+        };
+        Ok(Self { inner })
+    }
+
+    /// The path of the election.
+    #[getter]
+    fn path(&self) -> &str {
+        self.inner.path()
+    }
+
+    /// The candidate's id.
+    #[getter]
+    fn id(&self) -> String {
+        self.inner.id()
+    }
+
+    /// Whether this candidate leads. Sends nothing.
+    ///
+    /// False from the moment at which it resigns, or at which the term of its leadership is over: that is
+    /// before another candidate can lead.
+    #[getter]
+    fn is_leader(&self) -> bool {
+        self.inner.is_leader()
+    }
+
+    /// Become a candidate, wait until it leads, and return the leadership.
+    ///
+    /// >>> leadership = election.campaign(timeout=5)
+    /// >>> leadership.resign()
+    ///
+    /// `timeout` is in seconds and covers connecting, queueing and waiting together. -1 or None waits as
+    /// long as it takes: loss of the connection or the session only lengthens the wait. With 0 it leads
+    /// only if there is no other candidate.
+    ///
+    /// Raises `LockTimeout` if it does not lead in time; otherwise what `Lock.acquire()` raises. Ctrl-C
+    /// withdraws the candidate.
+    #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
+    fn campaign(&self, py: Python<'_>, timeout: Option<f64>) -> Result<Py<Leadership>> {
+        self.begin(py, patience(true, timeout)?)
+    }
+
+    /// A context manager that campaigns, and resigns at the end of its block.
+    ///
+    /// >>> with election.lead(timeout=5):
+    /// ...     election.is_leader
+    /// True
+    ///
+    /// `timeout` is in seconds, as that of `campaign()`. The end of the block raises `LockLost` if the
+    /// leadership was lost meanwhile.
+    #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
+    fn lead(slf: Py<Self>, timeout: Option<f64>) -> Result<Lead> {
+        Ok(Lead { election: slf, patience: patience(true, timeout)?, entered: Mutex::default() })
+    }
+
+    /// Who leads, or is about to; None if there is no candidate.
+    ///
+    /// >>> with election.lead():
+    /// ...     election.leader().id
+    /// 'scheduler-1'
+    ///
+    /// Three round trips. The answer may be out of date when it arrives: what only the leader may do needs
+    /// the fencing token. Raises what `Lock.locked()` raises.
+    fn leader(&self, py: Python<'_>) -> Result<Option<Candidate>> {
+        Ok(block_on(py, self.inner.leader())??.map(Candidate::from))
+    }
+
+    /// The candidates, in the order in which they lead. Raises what `leader()` raises.
+    ///
+    /// >>> with election.lead():
+    /// ...     [candidate.position for candidate in election.candidates()]
+    /// [0]
+    fn candidates(&self, py: Python<'_>) -> Result<Vec<Candidate>> {
+        let candidates = block_on(py, self.inner.candidates())??;
+        Ok(candidates.into_iter().map(Candidate::from).collect())
+    }
+
+    /// Have `callback` called with who leads, now and after each change: a `Candidate`, or None.
+    ///
+    /// >>> notice = election.on_leader(lambda leader: print("leads:", leader and leader.id))
+    /// >>> notice.cancel()
+    ///
+    /// It needs no candidate, and watches one node, however many candidates there are. Of changes that
+    /// follow one another fast, only the last may be reported. It goes on, and keeps the client open, until
+    /// the notice is cancelled or the client closed. How it is called: see `Lease.on_lost`.
+    fn on_leader(&self, py: Python<'_>, callback: Py<PyAny>) -> Result<Notice> {
+        Notice::of_election(py, self.inner.observe(), callback)
+    }
+
+    fn __repr__(&self) -> String {
+        let leads = if self.inner.is_leader() { ", leading" } else { "" };
+        format!("<zklock.Election {} as {}{leads}>", Shown(self.inner.path()), Shown(&self.inner.id()))
+    }
+}
+
+impl Election {
+    fn begin(&self, py: Python<'_>, patience: zklock::Patience) -> Result<Py<Leadership>> {
+        let leadership = block_on(py, self.inner.campaign_with(patience))??;
+        Ok(Leadership::new(py, leadership)?)
+    }
+}
+
+/// What `Election.lead()` returns. Can be entered more than once.
+#[pyclass(frozen, module = "zklock._zklock")]
+pub(crate) struct Lead {
+    election: Py<Election>,
+    patience: zklock::Patience,
+    /// The newest is left first.
+    entered: Mutex<Vec<Py<Leadership>>>,
+}
+
+#[pymethods]
+impl Lead {
+    fn __enter__(&self, py: Python<'_>) -> Result<Py<Leadership>> {
+        let leadership = self.election.get().begin(py, self.patience)?;
+        let kept = leadership.clone_ref(py);
+        self.entered.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
+        Ok(leadership)
+    }
+
+    #[pyo3(signature = (*exception), text_signature = "($self, kind, value, trace, /)")]
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let left = self.entered.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let Some(leadership) = left else { return Ok(()) };
+        let level: &Bound<'_, Level> = leadership.bind(py).cast()?;
+        level.get().leave_scope(py, raised(exception).as_ref())
+    }
+}
+
+/// Proof of leading, returned by `Election.campaign()`: a `Lease` of the election's lock.
+///
+/// >>> with election.lead() as leadership:
+/// ...     leadership.check()
+///
+/// A leadership without references is resigned.
+#[pyclass(frozen, extends = Lease, module = "zklock")]
+pub(crate) struct Leadership;
+
+impl Leadership {
+    fn new(py: Python<'_>, leadership: zklock::Leadership) -> PyResult<Py<Self>> {
+        let lease = Arc::new(zklock::Lease::from(leadership));
+        Py::new(py, Lease::initializer(lease).add_subclass(Self))
+    }
+}
+
+#[pymethods]
+impl Leadership {
+    /// Let the next candidate lead: another name for `release()`.
+    ///
+    /// >>> with election.lead() as leadership:
+    /// ...     leadership.resign()
+    #[pyo3(signature = (wait=true, timeout=None))]
+    fn resign(slf: &Bound<'_, Self>, wait: bool, timeout: Option<f64>) -> Result<()> {
+        slf.as_super().as_super().get().release(slf.py(), wait, timeout)
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> String {
+        slf.as_super().get().describe("Leadership")
+    }
+}
+
+impl IntoPython for zklock::Leadership {
+    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Leadership::new(py, self)?.into_py_any(py)
+    }
+}
+
+/// One candidate of an election, as `Election.candidates()` found it. Does not change.
+///
+/// >>> with election.lead():
+/// ...     election.leader().position
+/// 0
+#[pyclass(frozen, get_all, eq, module = "zklock")]
+#[derive(PartialEq)]
+pub(crate) struct Candidate {
+    /// Its place, from 0. The first leads.
+    position: usize,
+    /// Its id; empty if it has none, or if it is longer than 4 KiB or may not be read.
+    id: String,
+    /// Its node's name within the path of the election.
+    node: String,
+    /// The ZooKeeper session that owns the node.
+    session_id: i64,
+    /// The fencing token of its leadership, now or when it leads.
+    fencing_token: i64,
+}
+
+impl From<zklock::Candidate> for Candidate {
+    fn from(candidate: zklock::Candidate) -> Self {
+        let zklock::Candidate { position, id, node, session_id, fencing_token, .. } = candidate;
+        Self { position, id, node, session_id, fencing_token }
+    }
+}
+
+impl IntoPython for Option<zklock::Candidate> {
+    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.map(Candidate::from).into_py_any(py)
+    }
+}
+
+impl IntoPython for Vec<zklock::Candidate> {
+    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.into_iter().map(Candidate::from).collect::<Vec<_>>().into_py_any(py)
+    }
+}
+
+#[pymethods]
+impl Candidate {
+    fn __repr__(&self) -> String {
+        format!("<zklock.Candidate {} {} {}>", self.position, Shown(&self.id), Shown(&self.node))
+    }
+}
+
+/// Begin to campaign.
+#[pyfunction]
+pub(crate) fn start_campaign(py: Python<'_>, election: &Election, patience: &Patience) -> Result<Pending> {
+    let (election, patience) = (election.inner.clone(), patience.0);
+    Pending::start(py, async move { election.campaign_with(patience).await })
+}
+
+/// Begin to ask who leads.
+#[pyfunction]
+pub(crate) fn start_leader(py: Python<'_>, election: &Election) -> Result<Pending> {
+    let election = election.inner.clone();
+    Pending::start(py, async move { election.leader().await })
+}
+
+/// Begin to ask for the candidates.
+#[pyfunction]
+pub(crate) fn start_candidates(py: Python<'_>, election: &Election) -> Result<Pending> {
+    let election = election.inner.clone();
+    Pending::start(py, async move { election.candidates().await })
+}
+
+/// Who leads, now and after each change.
+#[pyclass(frozen, module = "zklock._zklock")]
+pub(crate) struct Leaders(Arc<Mutex<zklock::Leaders>>);
+
+/// Begin to observe; nothing is sent until the first leader is asked for.
+#[pyfunction]
+pub(crate) fn observe(election: &Election) -> Leaders {
+    Leaders(Arc::new(Mutex::new(election.inner.observe())))
+}
+
+/// Begin to wait for the next leader. Abandoning that misses nothing.
+#[pyfunction]
+pub(crate) fn start_next_leader(py: Python<'_>, leaders: &Leaders) -> Result<Pending> {
+    let leaders = Arc::clone(&leaders.0);
+    let next = std::future::poll_fn(move |context| {
+        leaders.lock().unwrap_or_else(PoisonError::into_inner).poll_next(context)
+    });
+    Pending::start(py, next)
+}
