@@ -1,5 +1,6 @@
-//! An operation that asyncio waits for.
+//! An operation that asyncio waits for, or a thread that another one can make stop waiting.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -10,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use zklock::binding::Origin;
 
+use crate::arguments::wait_limit;
 use crate::deliver::{self, Deliver};
 use crate::errors::Result;
 use crate::{log, wait};
@@ -69,6 +71,8 @@ struct State {
     /// Taken by the first to come, delivery or cancellation. Both are attached to the interpreter, as any thread that
     /// drops Python objects should be.
     waiting: Option<Waiting>,
+    /// Of a thread that waits until there is no operation any more.
+    blocked: Option<Waker>,
 }
 
 /// A future to be completed, and its event loop.
@@ -123,6 +127,15 @@ impl Pending {
         Ok(PyTuple::empty(py).try_iter()?.into_any())
     }
 
+    /// Wait on this thread for up to `timeout` seconds: whether there is an outcome.
+    ///
+    /// If not, the operation was abandoned, or the time is up.
+    #[pyo3(signature = (timeout))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> Result<bool> {
+        let ended = poll_fn(|context| self.shared.ended(context));
+        Ok(wait::block_on_for(py, ended, wait_limit(timeout)?)?.unwrap_or_default())
+    }
+
     /// The outcome, or its exception.
     fn take(&self, py: Python<'_>) -> Result<Py<PyAny>> {
         let outcome = self.shared.state().outcome.take();
@@ -163,6 +176,18 @@ impl Shared {
         pending
     }
 
+    /// Ready once nothing is under way: whether there is an outcome. Polls by itself, as the waiting thread may be
+    /// the delivery thread, in a callback.
+    fn ended(&self, context: &mut Context<'_>) -> Poll<bool> {
+        let there = self.poll(context.waker());
+        let mut state = self.state();
+        if there || state.operation.is_none() {
+            return Poll::Ready(state.outcome.is_some());
+        }
+        state.blocked = Some(context.waker().clone());
+        Poll::Pending
+    }
+
     /// Lets the operation proceed; true if there is an outcome now.
     fn poll(&self, waker: &Waker) -> bool {
         let mut state = self.state();
@@ -171,12 +196,18 @@ impl Shared {
         {
             state.outcome = Some(outcome);
             state.operation = None;
+            if let Some(blocked) = state.blocked.take() {
+                blocked.wake();
+            }
         }
         state.outcome.is_some()
     }
 
     fn abandon(&self) {
-        let state = std::mem::take(&mut *self.state());
+        let mut state = std::mem::take(&mut *self.state());
+        if let Some(blocked) = state.blocked.take() {
+            blocked.wake();
+        }
         drop(state);
     }
 }

@@ -22,6 +22,7 @@ from harness.security import Secured, secured_server
 
 import zklock
 from zklock import aio
+from zklock.compat import kazoo
 
 Documented = tuple[str, Any]
 
@@ -37,7 +38,7 @@ def members(kind: type) -> Iterator[Documented]:
 
 def public() -> Iterator[Documented]:
     """Everything public: modules, classes and their attributes."""
-    for module in (zklock, aio):
+    for module in (zklock, aio, kazoo):
         yield module.__name__, module
         for name in module.__all__:
             kind = getattr(module, name)
@@ -183,4 +184,6 @@ def test_the_example_works(
             return
         with zklock.Mutex(other, "/locks/taken"):
             names |= {"client": client, "taken": zklock.Mutex(client, "/locks/taken")}
+            if name.startswith("zklock.compat"):
+                names |= vars(kazoo)
             asyncio.run(check(doc, names | blocking_names(client)))

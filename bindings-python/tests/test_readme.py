@@ -10,18 +10,23 @@ from pathlib import Path
 from harness.server import Standalone
 
 README = Path(__file__).resolve().parent.parent / "README.md"
+FROM_KAZOO = README.parent.parent / "docs" / "from-kazoo.md"
 
 
-def test_the_snippets_run(server: Standalone) -> None:
-    code = "\n".join(re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL))
-    assert code.count("127.0.0.1:2181") == 4
+def printed(page: Path, server: Standalone, times: int) -> list[str]:
+    """What the snippets of a page print, which names the server so many times; numbers are N."""
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    assert code.count('"127.0.0.1:2181"') >= times
     code = code.replace("127.0.0.1:2181", server.hosts)
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    lines = [re.sub(r"\d+", "N", line) for line in done.stdout.splitlines()]
-    assert lines == [
+    return [re.sub(r"\d+", "N", line) for line in done.stdout.splitlines()]
+
+
+def test_the_snippets_run(server: Standalone) -> None:
+    assert printed(README, server, 4) == [
         "holding, with token N",
         "holding",
         "it was free",
@@ -31,3 +36,7 @@ def test_the_snippets_run(server: Standalone) -> None:
         "reading, with no other writer in between",
         "passed on",
     ]
+
+
+def test_what_moving_from_kazoo_takes(server: Standalone) -> None:
+    assert printed(FROM_KAZOO, server, 1) == ["['worker-N']"]

@@ -1125,6 +1125,12 @@ class Pending(Awaitable[None], Generic[_T]):
     """
 
     def __await__(self) -> Generator[Any, Any]: ...
+    def wait(self, timeout: float | None) -> bool:
+        """Wait on this thread for up to `timeout` seconds: whether there is an outcome.
+
+        If not, the operation was abandoned, or the time is up.
+        """
+
     def take(self) -> _T:
         """The outcome, or its exception."""
     def abandon(self) -> None:

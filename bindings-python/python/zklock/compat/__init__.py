@@ -1,0 +1,1 @@
+"""Other libraries' interfaces to zklock's locks, for programs that move to it."""
