@@ -143,20 +143,19 @@ impl<'py> Hub<'py> {
             if left.is_some_and(|left| left.is_zero()) {
                 break Ok(None);
             }
-            let parked = parker.call_method1(intern!(py, "park"), (left.map(|left| left.as_secs_f64()),));
+            let waited = parker.call_method1(intern!(py, "park"), (left.map(|left| left.as_secs_f64()),));
             if !origin.is_here() {
                 let message =
                     "the process was forked during this wait, which is the parent's; begin it again";
-                break Err(parked
+                break Err(waited
                     .err()
                     .unwrap_or_else(|| Failure::from(error(ErrorKind::Forked, message)).into()));
             }
-            if let Err(error) = parked {
+            if let Err(error) = waited {
                 break Err(error);
             }
         };
-        let unpark = unpark.take();
-        drop(unpark);
+        drop(unpark.take());
         parker.call_method0(intern!(py, "close"))?;
         if !origin.is_here() {
             // One of the parent's threads may have had it locked.

@@ -1,6 +1,12 @@
-"""Children of `multiprocessing`, which end by `os._exit` and so never reach the handlers of `atexit`."""
+"""Children of `multiprocessing` and of billiard, Celery's fork of it.
+
+They end by `os._exit`, and so never reach the handlers of `atexit`.
+"""
+
+from __future__ import annotations
 
 import sys
+from typing import Any
 
 from zklock import _zklock
 
@@ -11,7 +17,38 @@ _LAST = -1000
 def close_at_end() -> None:
     """Close the clients of such a child when it ends. Called before a process uses its first client."""
     process = sys.modules.get("multiprocessing.process")
-    if process is not None and process.parent_process() is not None:
+    child = _child_of_billiard()
+    if child is not None or (process is not None and process.parent_process() is not None):
+        # billiard's children run these as well.
         from multiprocessing.util import Finalize
 
         Finalize(None, _zklock.shutdown, exitpriority=_LAST)
+    if child is not None:
+        _close_after(getattr(child, "_target", None))
+
+
+def _child_of_billiard() -> Any:
+    """Return what represents this process in billiard, if billiard started it."""
+    process = sys.modules.get("billiard.process")
+    if process is None:
+        return None
+    current = process.current_process()
+    # The main process has no parent there.
+    return current if getattr(current, "_parent_pid", None) is not None else None
+
+
+def _close_after(worker: Any) -> None:
+    """Close the clients when a worker of a pool ends: it runs nothing then but `on_exit`."""
+    pool = sys.modules.get("billiard.pool")
+    if pool is None or not isinstance(worker, pool.Worker):
+        return
+    before = worker.on_exit
+
+    def on_exit(pid: int, exitcode: int) -> None:
+        try:
+            if before is not None:
+                before(pid, exitcode)
+        finally:
+            _zklock.shutdown()
+
+    worker.on_exit = on_exit

@@ -1,0 +1,148 @@
+"""Tasks of Celery take locks, in each of its pools; the broker is a directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.observer import Observer
+from harness.processes import reap, spawn
+from harness.server import Standalone
+from harness.steps import eventually
+
+HERE = Path(__file__).parent
+
+
+class Station:
+    """A broker, and the workers that were started on it."""
+
+    def __init__(self, hosts: str, path: str, files: Path) -> None:
+        self.files = files
+        for name in ("queue", "control", "results"):
+            (files / name).mkdir()
+        self.environment = {
+            **os.environ,
+            "ZKLOCK_HOSTS": hosts,
+            "LOCK_PATH": path,
+            "CELERY_FILES": str(files),
+            "PYTHONUNBUFFERED": "1",
+        }
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    def start(self, pool: str, concurrency: int) -> subprocess.Popen[bytes]:
+        """A worker that is ready for tasks."""
+        log = self.files / f"log-{len(self.workers)}"
+        command = [sys.executable, "-m", "celery", "-A", "celery_app", "worker", "--pool", pool]
+        command += ["--concurrency", str(concurrency), "--loglevel", "INFO", "--without-gossip"]
+        command += ["--without-mingle", "--hostname", f"w{len(self.workers)}@test"]
+        with log.open("wb") as output:
+            worker = spawn(command, env=self.environment, stdout=output, stderr=output, cwd=HERE)
+        self.workers.append(worker)
+        eventually(lambda: b" ready." in log.read_bytes(), f"a worker is ready: {log}", 40)
+        return worker
+
+    def send(self, task: str, *arguments: Any) -> Callable[[], Any]:
+        """Have a task done; returns what waits for its result."""
+        code = f"import celery_app; print(celery_app.{task}.delay(*{arguments!r}).id)"
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=self.environment,
+            cwd=HERE,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+        task_id = done.stdout.strip()
+
+        def result() -> Any:
+            file = self.files / "results" / f"celery-task-meta-{task_id}"
+            eventually(file.exists, f"{task} is done: {self.notes()}", 40)
+            told = json.loads(file.read_text())
+            assert told["status"] == "SUCCESS", told
+            return told["result"]
+
+        return result
+
+    def notes(self) -> list[str]:
+        """What tasks wrote down."""
+        notes = self.files / "notes"
+        return notes.read_text().splitlines() if notes.exists() else []
+
+    def logs(self) -> str:
+        """What the workers logged."""
+        return "".join(file.read_text() for file in sorted(self.files.glob("log-*")))
+
+
+@pytest.fixture
+def observer(server: Standalone) -> Iterator[Observer]:
+    with Observer(server.hosts) as bystander:
+        yield bystander
+
+
+@pytest.fixture
+def station(server: Standalone, path: str, tmp_path: Path) -> Iterator[Station]:
+    made = Station(server.hosts, path, tmp_path)
+    try:
+        yield made
+    finally:
+        for worker in made.workers:
+            if worker.poll() is None:
+                worker.kill()
+            reap(worker, 10)
+        print(made.logs())
+
+
+@pytest.mark.parametrize("pool", ["prefork", "gevent", "threads"])
+def test_tasks_exclude_each_other_and_a_warm_shutdown_frees_everything(
+    station: Station, observer: Observer, path: str, pool: str
+) -> None:
+    """SIGTERM lets the task that runs finish. Then all locks are free at once, also one that a task kept."""
+    worker = station.start(pool, 3)
+    results = [station.send("work", 0.2) for _ in range(5)]
+    told = [result() for result in results]
+    tokens = [token for token, _pid in told]
+    assert len(set(tokens)) == 5
+    processes = {pid for _token, pid in told}
+    assert (worker.pid in processes) == (pool != "prefork"), (worker.pid, processes)
+
+    station.send("keep")()
+    observer.wait_queue(f"{path}-kept", 1)
+    last = station.send("work", 2)
+    eventually(lambda: len(station.notes()) == 7, "the last task runs", 20)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(30) == 0
+    assert last()[1] in processes | {worker.pid}
+    # With its session, a lock would be free after ten seconds.
+    observer.wait_queue(path, 0, timeout=1)
+    observer.wait_queue(f"{path}-kept", 0, timeout=1)
+    assert "Traceback" not in station.logs()
+
+
+def test_a_child_is_replaced(station: Station, observer: Observer, path: str) -> None:
+    """A child that has done its share of tasks ends, and frees what it held."""
+    station.environment["MAX_TASKS"] = "1"
+    station.start("prefork", 1)
+    station.send("keep")()
+    # The child ends at once, so its lock is free; the next child keeps it again.
+    observer.wait_queue(f"{path}-kept", 0, timeout=8)
+
+
+def test_a_child_is_killed(station: Station, observer: Observer, path: str) -> None:
+    """The lock is free after the session time-out, and the task is done again by another child."""
+    station.start("prefork", 2)
+    done = station.send("die")
+    other = station.send("work", 0.1)
+    killed = done()
+    (dead,) = [note.split()[1] for note in station.notes() if note.startswith("dies")]
+    assert killed != int(dead)
+    assert other()
+    observer.wait_queue(path, 0, timeout=5)
