@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import pytest
 import scripts
@@ -112,6 +113,31 @@ def test_a_child_that_does_not_count_is_reported_once(
             logged.wait_for(about(path + "-last", "acquired"))
     warned = about(path, "a child without a sequence number")
     assert len(list(filter(warned, logged.records))) == 1
+
+
+@pytest.mark.parametrize("naming", ["curator", "kazoo"])
+def test_a_contender_on_kazoo_that_may_not_see_us_is_reported_once(
+    logged: Collector, observer: Observer, hosts: str, path: str, naming: Literal["curator", "kazoo"]
+) -> None:
+    theirs = observer.client.Lock(path)
+    with zklock.Client(hosts) as client:
+        lock = zklock.Mutex(client, path, naming=naming)
+        if naming == "curator":
+            # What the warning says does happen.
+            with lock:
+                assert theirs.acquire(timeout=5)
+        else:
+            theirs.acquire()
+        for _ in range(3):
+            assert not lock.acquire(timeout=0.1)
+        theirs.release()
+        with lock, zklock.Mutex(client, path + "-last"):
+            logged.wait_for(about(path + "-last", "acquired"))
+    warnings = [record for record in logged.records if about(path, "a contender on kazoo")(record)]
+    assert len(warnings) == (naming == "curator")
+    for warning in warnings:
+        assert warning.levelno == logging.WARNING
+        assert "extra_lock_patterns=['-lock-']" in warning.getMessage()
 
 
 def test_levels_filter(logged: Collector, hosts: str, path: str) -> None:

@@ -20,7 +20,9 @@ use crate::hold::{Claim, Grant, Holds};
 use crate::lease::{Entry, Lease};
 use crate::lease_state::LossReason;
 use crate::mailbox::Attempt;
-use crate::queue::{Action, Event, Intent, JoinId, Kind, NodeName, Outcome, Queue, Refusal, Ticket};
+use crate::queue::{
+    Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Refusal, Ticket, is_kazoos,
+};
 use crate::random;
 use crate::release::Release;
 use crate::shown::Shown;
@@ -62,6 +64,8 @@ pub(super) struct Slot {
     listed: bool,
     /// Whether the queue was told something since it last drew conclusions.
     unsettled: bool,
+    /// Whether there was a contender whose node kazoo sees only if it is told of such names.
+    hidden_from_kazoo: bool,
 }
 
 impl Slot {
@@ -90,6 +94,7 @@ impl Slot {
             silence: Silence::new(Instant::now()),
             listed: false,
             unsettled: true,
+            hidden_from_kazoo: false,
         }
     }
 
@@ -149,6 +154,13 @@ impl Slot {
         self.queue.warn_no_more();
     }
 
+    /// The contender on kazoo in a listing that may not see ours.
+    pub(super) fn may_be_blind<'a>(&self, event: &'a Event) -> Option<&'a str> {
+        let Event::Listed(_, Outcome::Done(children)) = event else { return None };
+        let found = children.iter().find(|child| self.hidden_from_kazoo && is_kazoos(child));
+        found.map(String::as_str)
+    }
+
     pub(super) fn has_warned(&self) -> bool {
         self.queue.has_warned()
     }
@@ -178,6 +190,8 @@ impl Slot {
 
     fn enter_queue(&mut self, join: JoinId) {
         if let Some(Attempt { naming, claim, intent, .. }) = self.waiters.get(join) {
+            // A semaphore of kazoo's has another layout in any case.
+            self.hidden_from_kazoo |= *naming == Naming::Curator && !matches!(claim.kind, Kind::Permit(_));
             self.hear(Event::Join(join, *naming, claim.kind, intent.clone()));
         }
     }
@@ -522,7 +536,6 @@ mod tests {
     use crate::owner::Owner;
     use crate::path::Place;
     use crate::process::Origin;
-    use crate::queue::Naming;
 
     /// The driver that the holds report to.
     struct Nobody;

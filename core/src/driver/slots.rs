@@ -8,6 +8,7 @@ use super::slot::Slot;
 use super::timers::Timers;
 use crate::lease_state::LossReason;
 use crate::queue::{Event, NodeName, Ticket};
+use crate::shown::Shown;
 use crate::state::{ClientState, Status};
 
 /// The directories in which a contender waits or holds. However the driver ends, its holds end with it: the session
@@ -22,6 +23,8 @@ pub(super) struct Slots {
     last_ticket: Ticket,
     /// The paths of queues that were dropped and had reported a child that does not count: once is enough.
     warned: BTreeSet<Arc<str>>,
+    /// The paths where contenders on kazoo were reported, which may not see ours.
+    blind: BTreeSet<Arc<str>>,
 }
 
 impl Slots {
@@ -32,6 +35,7 @@ impl Slots {
             unsettled: BTreeSet::new(),
             last_ticket: Ticket::default(),
             warned: BTreeSet::new(),
+            blind: BTreeSet::new(),
         }
     }
 
@@ -87,8 +91,20 @@ impl Slots {
 
     /// Gives a queue an event.
     pub(super) fn tell(&mut self, path: &Arc<str>, event: Event) {
+        self.warn_of_kazoo(path, &event);
         if let Some(slot) = self.change(path) {
             slot.hear(event);
+        }
+    }
+
+    /// A contender on kazoo has the same name whether it sees ours or not; so this is said once of a directory.
+    fn warn_of_kazoo(&mut self, path: &Arc<str>, event: &Event) {
+        if !self.blind.contains(path)
+            && let Some(child) = self.all.get(path).and_then(|slot| slot.may_be_blind(event))
+        {
+            self.blind.insert(Arc::clone(path));
+            let (path, child) = (Shown(path), Shown(child));
+            tracing::warn!(%path, %child, "a contender on kazoo does not see this client, and enters while it holds, unless its lock was created with extra_lock_patterns=['-lock-']; where that cannot be changed, use the naming 'kazoo' here");
         }
     }
 

@@ -19,4 +19,4 @@ mod view;
 pub use action::Action;
 pub use event::{Event, Intent, JoinId, Outcome, Refusal, Ticket};
 pub use machine::{NEAR, Queue};
-pub use name::{Kind, Naming, NodeName};
+pub use name::{Kind, Naming, NodeName, is_kazoos};

@@ -68,6 +68,15 @@ pub(super) fn uuid_of(name: &str) -> Option<Uuid> {
     }
 }
 
+/// Whether a child is named as kazoo's locks name theirs. Unless they are told of other names, they see no others.
+#[must_use]
+pub fn is_kazoos(child: &str) -> bool {
+    let Some(stem) = child.len().checked_sub(10).and_then(|at| child.get(..at)) else { return false };
+    matches!(stem.get(32..), Some("__lock__" | "__rlock__"))
+        && Uuid::try_parse(&stem[..32]).is_ok()
+        && NodeName::parse(child).is_some()
+}
+
 /// A node that counts: its name ends in the ten digits of a sequence number.
 ///
 /// Ordered as the queue is: by sequence number, and at equal numbers the writer before the reader, because
@@ -234,5 +243,18 @@ mod tests {
             }
         }
         assert!(!Mint::new(1).minted(first));
+    }
+
+    #[test]
+    fn kazoos_names_are_known() {
+        let uuid = "0123456789abcdef0123456789abcdef";
+        for kind in ["__lock__", "__rlock__"] {
+            assert!(is_kazoos(&format!("{uuid}{kind}0000000007")));
+        }
+        let others = ["", "0000000007", "é0000000007", "__lock__0000000007", "_c_x-lock-0000000007"];
+        assert!(!others.into_iter().any(is_kazoos));
+        for end in ["__lock__", "__lock__000000000x", "__WRIT__lock__0000000007", "-lock-0000000007"] {
+            assert!(!is_kazoos(&format!("{uuid}{end}")), "{end}");
+        }
     }
 }
