@@ -149,7 +149,7 @@ impl Client {
     /// Whether the client is connected to the ensemble.
     #[must_use]
     pub fn state(&self) -> ClientState {
-        self.mailbox().status.get()
+        if self.mailbox().origin.is_here() { self.mailbox().status.get() } else { ClientState::Forked }
     }
 
     /// Every change of [`state`](Self::state) from now on. Does not keep the client alive. Ends at once in a process

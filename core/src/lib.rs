@@ -47,6 +47,7 @@ mod contender;
 #[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod costs;
 mod driver;
+mod each_process;
 mod election;
 mod error;
 mod first;

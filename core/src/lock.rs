@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::client::Client;
 use crate::contender::{About, Contender};
+use crate::each_process::EachProcess;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{Claim, Holds};
 use crate::hosts::Hosts;
@@ -41,6 +42,9 @@ pub enum ClientSource {
     Client(Client),
     /// The process's one client with these options, created when it is first needed.
     Shared(ClientOptions),
+    /// A client of which every process has its own, in bindings.
+    #[doc(hidden)]
+    EachProcess(EachProcess),
 }
 
 impl From<&Client> for ClientSource {
@@ -55,6 +59,7 @@ impl ClientSource {
         match (self, other) {
             (Self::Client(one), Self::Client(other)) => one.is(other),
             (Self::Shared(one), Self::Shared(other)) => one == other,
+            (Self::EachProcess(one), Self::EachProcess(other)) => one.is(other),
             _ => false,
         }
     }
@@ -67,6 +72,7 @@ impl ClientSource {
         match self {
             Self::Client(client) => client.options(),
             Self::Shared(options) => options,
+            Self::EachProcess(client) => client.options(),
         }
     }
 }
@@ -333,6 +339,7 @@ impl Lock {
         let client = match &self.source {
             ClientSource::Client(client) => client.clone(),
             ClientSource::Shared(options) => Client::shared(options),
+            ClientSource::EachProcess(client) => client.here().clone(),
         };
         let holds = client.holds(&self.place)?;
         let new = Arc::new(Resolved { client, holds });

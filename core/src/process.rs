@@ -53,7 +53,8 @@ impl Origin {
     }
 }
 
-/// A value of which every process has its own, created on first use and kept until the process ends.
+/// A value of which every process has its own, created on first use and kept for as long as this is: for a static, until
+/// the process ends.
 ///
 /// A forked child leaks its parent's: dropping it would touch the parent's locks and sockets.
 pub struct PerProcess<T>(AtomicPtr<(Origin, T)>);
@@ -67,7 +68,7 @@ impl<T: Send + Sync> PerProcess<T> {
     }
 
     /// This process's value, if it has been created.
-    pub fn get(&self) -> Option<&'static T> {
+    pub fn get(&self) -> Option<&T> {
         made_here(self.0.load(Ordering::Acquire))
     }
 
@@ -76,7 +77,7 @@ impl<T: Send + Sync> PerProcess<T> {
     ///
     /// # Errors
     /// As `make`.
-    pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&'static T, E> {
+    pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         let before = self.0.load(Ordering::Acquire);
         if let Some(value) = made_here(before) {
             return Ok(value);
@@ -90,12 +91,13 @@ impl<T: Send + Sync> PerProcess<T> {
                 theirs
             }
         };
-        // SAFETY: published, and never freed from here on. Only a thread of this process can have been faster.
+        // SAFETY: published, and not freed before `self` is dropped, which no reference outlives. Only a thread of
+        // this process can have been faster.
         Ok(unsafe { &(*published).1 })
     }
 
     /// As [`get_or_try_init`](Self::get_or_try_init), for a value that cannot fail to be created.
-    pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &'static T {
+    pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         let value: Result<_, std::convert::Infallible> = self.get_or_try_init(|| Ok(make()));
         match value {
             Ok(value) => value,
@@ -104,9 +106,19 @@ impl<T: Send + Sync> PerProcess<T> {
     }
 }
 
-/// The published value, if it was published in this process.
-fn made_here<T>(made: *const (Origin, T)) -> Option<&'static T> {
-    // SAFETY: null, or published by `PerProcess::get_or_try_init`; nothing is freed once it is published.
+impl<T> Drop for PerProcess<T> {
+    fn drop(&mut self) {
+        let made = *self.0.get_mut();
+        if made_here(made).is_some() {
+            // SAFETY: published by `get_or_try_init`, so it came from a box; and nobody else can have it any more.
+            drop(unsafe { Box::from_raw(made) });
+        }
+    }
+}
+
+/// The published value, if it was published in this process. Valid until the `PerProcess` is dropped.
+fn made_here<'a, T>(made: *const (Origin, T)) -> Option<&'a T> {
+    // SAFETY: null, or published by `PerProcess::get_or_try_init`; what is published is freed by `drop` only.
     let made = unsafe { made.as_ref() };
     made.filter(|(origin, _)| origin.is_here()).map(|(_, value)| value)
 }
@@ -127,6 +139,17 @@ mod tests {
         assert_eq!(VALUE.get(), None);
         assert_eq!(VALUE.get_or_try_init(|| Err("no")), Err("no"));
         assert_eq!((VALUE.get_or_init(|| 1), VALUE.get_or_init(|| 2), VALUE.get()), (&1, &1, Some(&1)));
+    }
+
+    #[test]
+    fn what_this_process_made_goes_with_it() {
+        let value = std::sync::Arc::new(());
+        let owner = PerProcess::new();
+        owner.get_or_init(|| std::sync::Arc::clone(&value));
+        assert_eq!(std::sync::Arc::strong_count(&value), 2);
+        drop(owner);
+        assert_eq!(std::sync::Arc::strong_count(&value), 1);
+        drop(PerProcess::<u32>::new());
     }
 
     #[test]

@@ -34,9 +34,12 @@ pub enum ClientState {
     Suspended,
     /// Closed, for good.
     Closed,
+    /// Of another process, which this one was forked from: of no use here.
+    Forked,
 }
 
 impl ClientState {
+    /// What a client can be in its own process, by number.
     const ALL: [Self; 5] = [Self::Idle, Self::Connecting, Self::Connected, Self::Suspended, Self::Closed];
 
     /// The state's name, the same in all languages.
@@ -48,6 +51,7 @@ impl ClientState {
             Self::Connected => "connected",
             Self::Suspended => "suspended",
             Self::Closed => "closed",
+            Self::Forked => "forked",
         }
     }
 }

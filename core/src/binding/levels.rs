@@ -31,6 +31,30 @@ struct Level<H, S> {
     scope: Option<S>,
 }
 
+/// A level of an owner that lets go of the lock for a while, as a condition variable does.
+pub struct Saved<H, S>(Level<H, S>);
+
+impl<H, S> fmt::Debug for Saved<H, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Saved").field("releasable", &self.0.releasable).finish_non_exhaustive()
+    }
+}
+
+impl<H, S> Saved<H, S> {
+    /// Its handle, if there is something to release, and later to acquire again. Otherwise only the end of its scope is
+    /// left.
+    pub fn releasable(&self) -> Option<&H> {
+        self.0.releasable.then_some(&self.0.handle)
+    }
+
+    /// The same level, of what was acquired in its place.
+    #[must_use]
+    pub fn renewed(self, acquired: Arc<dyn Acquired>, handle: H, scope: impl FnOnce(&H) -> S) -> Self {
+        let scope = self.0.scope.is_some().then(|| scope(&handle));
+        Self(Level { acquired, handle, scope, releasable: true, owner: self.0.owner })
+    }
+}
+
 impl<H, S> fmt::Debug for Levels<H, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Levels").field("reentrant", &self.reentrant).finish_non_exhaustive()
@@ -76,6 +100,32 @@ impl<H, S> Levels<H, S> {
         taken
     }
 
+    /// Removes all levels of `owner`, in order; without re-entry the one that is held, too, whoever acquired it.
+    pub fn save(&self, owner: Owner) -> Vec<Saved<H, S>> {
+        let mut levels = self.lock();
+        let closed = forget_closed(&mut levels);
+        let newest = self.find(&levels, owner);
+        let mut places = 0..;
+        let saved = levels.extract_if(.., |level| {
+            let at = places.next();
+            level.owner == owner || at == newest
+        });
+        let saved = saved.map(Saved).collect();
+        drop(levels);
+        drop(closed);
+        saved
+    }
+
+    /// Adds a level again.
+    pub fn restore(&self, saved: Saved<H, S>) {
+        self.lock().push(saved.0);
+    }
+
+    /// Whether this object holds the lock, for whomever.
+    pub fn any_held(&self) -> bool {
+        self.lock().iter().any(|level| level.releasable && level.acquired.is_held())
+    }
+
     /// Ends the newest scope of `owner`, and forgets its level, released or not. If the owner has none, the newest of
     /// all: a generator may leave a scope in a different thread, and a test fixture in a different task, from the one
     /// that entered it.
@@ -95,8 +145,7 @@ impl<H, S> Levels<H, S> {
     /// As `owned_by`.
     pub fn owned(&self, owned_by: Result<bool>) -> Result<bool> {
         let held = owned_by?;
-        let any_held = || self.lock().iter().any(|level| level.releasable && level.acquired.is_held());
-        Ok(if self.reentrant { held } else { any_held() })
+        Ok(if self.reentrant { held } else { self.any_held() })
     }
 
     /// The error that there is nothing to release: `caller` (a thread, a task) has not acquired `what`.
@@ -270,6 +319,40 @@ mod tests {
         push(&levels, other, 2, Some("two"));
         assert_eq!(levels.leave(one), Some((1, "one")));
         assert_eq!(levels.leave(one), Some((2, "two")));
+    }
+
+    #[test]
+    fn an_owner_lets_go_for_a_while_and_its_scopes_end_in_their_order() {
+        let levels = Levels::new(true);
+        let (owner, other) = (Owner::new(), Owner::new());
+        push(&levels, owner, 1, Some("one"));
+        push(&levels, other, 2, None);
+        push(&levels, owner, 3, None);
+        // Released in its scope.
+        push(&levels, owner, 4, Some("four")).released.store(true, Ordering::Relaxed);
+        let saved = levels.save(owner);
+        assert_eq!(saved.iter().map(Saved::releasable).collect::<Vec<_>>(), [Some(&1), Some(&3), None]);
+        assert_eq!((levels.newest(owner, |number| *number), levels.leave(owner)), (None, None));
+        for saved in saved {
+            let Some(number) = saved.releasable().copied() else {
+                levels.restore(saved);
+                continue;
+            };
+            levels.restore(saved.renewed(Arc::<Fake>::default() as _, number + 10, |_| "renewed"));
+        }
+        assert_eq!(levels.newest(owner, |number| *number), Some(13));
+        assert_eq!(levels.leave(owner), Some((4, "four")));
+        assert_eq!(levels.leave(owner), Some((11, "renewed")));
+        assert_eq!(levels.leave(owner), None);
+        assert_eq!(levels.take(other, |number| *number), Some(2));
+    }
+
+    #[test]
+    fn without_re_entry_whoever_holds_lets_go() {
+        let levels = Levels::new(false);
+        push(&levels, Owner::new(), 1, None);
+        let saved = levels.save(Owner::new());
+        assert_eq!(saved.iter().map(Saved::releasable).collect::<Vec<_>>(), [Some(&1)]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod acquired;
 mod closing;
+mod connection;
 mod draft;
 mod entering;
 mod errors;
@@ -21,12 +22,13 @@ mod scope;
 
 pub use acquired::Acquired;
 pub use closing::close_all;
+pub use connection::{Connection, shown_hosts};
 pub use draft::Draft;
 pub use entering::owners;
 pub use errors::{bad_argument, error};
 pub use identity::{Identity, TlsParts};
 pub use language::{Language, Spelling, limit, unless_minus_one};
-pub use levels::Levels;
+pub use levels::{Levels, Saved};
 pub use naming::parse_naming;
 pub use permits::{Count, parse_count, parse_permits};
 pub use scope::{Raised, loss_to_raise};
