@@ -1,12 +1,14 @@
 //! What a lock and a `MultiLock` have in common: owners, levels and scopes.
 
+use std::sync::{Mutex, PoisonError};
+
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyTuple, PyType};
 use zklock::ErrorKind;
-use zklock::binding::Levels;
+use zklock::binding::{Levels, Saved};
 
-use crate::arguments::{Owner, Patience, patience, release_patience};
+use crate::arguments::{Blocking, Owner, Patience, patience, release_patience};
 use crate::errors::{Failure, Result};
 use crate::greenlets::caller;
 use crate::level::Level;
@@ -25,8 +27,15 @@ pub(crate) trait Target: Send + Sync {
     fn name(&self) -> String;
 }
 
-/// A lock, or several locks taken as one.
-#[pyclass(frozen, subclass, module = "zklock._zklock")]
+/// What every lock is: a lock of any kind, or several locks taken as one.
+///
+/// >>> isinstance(lock, zklock.Acquirable)
+/// True
+/// >>> isinstance(zklock.MultiLock([lock]), zklock.Acquirable)
+/// True
+///
+/// The base of `Lock` and `MultiLock`, for annotations: `Acquirable[Lease]` gives leases one at a time.
+#[pyclass(frozen, subclass, module = "zklock")]
 pub(crate) struct Acquirable {
     target: Box<dyn Target>,
     /// Each with what the acquire returned, and with the scope that it began: here the two are the same object.
@@ -42,11 +51,56 @@ impl Acquirable {
     /// Acquires a level for the calling thread, perhaps as a scope.
     fn take(&self, py: Python<'_>, patience: zklock::Patience, scope: bool) -> Result<Py<PyAny>> {
         let owner = caller(py)?;
-        let lease = block_on(py, self.target.acquire(owner, patience))??(py)?;
+        let lease = self.take_as(py, owner, patience)?;
         let scope = scope.then(|| lease.clone_ref(py));
         let held = level(lease.bind(py))?.0.clone();
         self.levels.push(owner, held, lease.clone_ref(py), scope);
         Ok(lease)
+    }
+
+    fn take_as(&self, py: Python<'_>, owner: zklock::Owner, patience: zklock::Patience) -> Result<Py<PyAny>> {
+        Ok(block_on(py, self.target.acquire(owner, patience))??(py)?)
+    }
+
+    /// Whether it is held through this object, by whomever. Sends nothing.
+    pub(crate) fn any_held(&self) -> bool {
+        self.levels.any_held()
+    }
+
+    /// Lets go of all levels of the calling thread, and remembers them.
+    pub(crate) fn save(&self, py: Python<'_>) -> Result<SavedLevels> {
+        let owner = caller(py)?;
+        let saved = self.levels.save(owner);
+        if saved.iter().all(|level| level.releasable().is_none()) {
+            for level in saved {
+                self.levels.restore(level);
+            }
+            self.target.owned_by(owner)?;
+            return Err(self.levels.not_held("thread", &self.target.name()).into());
+        }
+        // The newest first. Somebody else may have released one meanwhile, which does no harm.
+        for lease in saved.iter().rev().filter_map(Saved::releasable) {
+            match level(lease.bind(py))?.release_with(py, zklock::Patience::Forever) {
+                Err(Failure::Python(error)) => return Err(error.into()),
+                Ok(()) | Err(Failure::Zklock(_)) => (),
+            }
+        }
+        Ok(SavedLevels(Mutex::new(saved)))
+    }
+
+    /// Acquires as many levels again. Each ends as the one in whose place it is.
+    pub(crate) fn restore(&self, py: Python<'_>, saved: &SavedLevels) -> Result<()> {
+        let saved = std::mem::take(&mut *saved.0.lock().unwrap_or_else(PoisonError::into_inner));
+        for old in saved {
+            if old.releasable().is_none() {
+                self.levels.restore(old);
+                continue;
+            }
+            let lease = self.take_as(py, caller(py)?, zklock::Patience::Forever)?;
+            let held = level(lease.bind(py))?.0.clone();
+            self.levels.restore(old.renewed(held, lease, |lease| lease.clone_ref(py)));
+        }
+        Ok(())
     }
 
     /// Ends a scope: the newest of the calling thread.
@@ -102,11 +156,11 @@ impl Acquirable {
     /// `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within the
     /// client's `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
     #[pyo3(
-        signature = (blocking=true, timeout=-1.0),
+        signature = (blocking=Blocking(true), timeout=-1.0),
         text_signature = "($self, blocking=True, timeout=-1)"
     )]
-    fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> Result<bool> {
-        match self.take(py, patience(blocking, timeout)?, false) {
+    fn acquire(&self, py: Python<'_>, blocking: Blocking, timeout: Option<f64>) -> Result<bool> {
+        match self.take(py, patience(blocking.0, timeout)?, false) {
             Err(Failure::Zklock(error)) if error.kind() == ErrorKind::LockTimeout => Ok(false),
             taken => taken.map(|_| true),
         }
@@ -148,6 +202,21 @@ impl Acquirable {
         self.levels.clear();
     }
 
+    /// As a decorator: every call of the function is in a scope of its own.
+    fn __call__<'py>(slf: &Bound<'py, Self>, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        decorate(slf.as_any(), function)
+    }
+
+    /// In annotations, with the type of what an acquire gives.
+    #[classmethod]
+    #[pyo3(signature = (item, /))]
+    fn __class_getitem__<'py>(
+        class: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        class.py().import("types")?.getattr("GenericAlias")?.call1((class, item))
+    }
+
     fn __enter__(&self, py: Python<'_>) -> Result<Py<PyAny>> {
         self.take(py, zklock::Patience::Forever, true)
     }
@@ -158,8 +227,29 @@ impl Acquirable {
     }
 }
 
-/// What the locks' `hold()` returns. Can be entered more than once.
+/// What a condition variable keeps of a lock while it waits.
 #[pyclass(frozen, module = "zklock._zklock")]
+pub(crate) struct SavedLevels(Mutex<Vec<Saved<Py<PyAny>, Py<PyAny>>>>);
+
+/// A function whose calls are scopes.
+fn decorate<'py>(scope: &Bound<'py, PyAny>, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    scope.py().import("zklock._functions")?.call_method1("guarded", (scope, function))
+}
+
+/// What the locks' `hold()` returns: a context manager, and a decorator.
+///
+/// >>> five_seconds = lock.hold(timeout=5)
+/// >>> with five_seconds as lease:
+/// ...     lease.state
+/// 'held'
+/// >>> @five_seconds
+/// ... def rebuild_the_index():
+/// ...     return lock.owned()
+/// >>> rebuild_the_index()
+/// True
+///
+/// Can be entered, and called, more than once.
+#[pyclass(frozen, module = "zklock")]
 pub(crate) struct Hold {
     lock: Py<Acquirable>,
     patience: zklock::Patience,
@@ -167,6 +257,25 @@ pub(crate) struct Hold {
 
 #[pymethods]
 impl Hold {
+    /// As a decorator: every call of the function is in a scope of its own.
+    fn __call__<'py>(slf: &Bound<'py, Self>, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        decorate(slf.as_any(), function)
+    }
+
+    /// In annotations, with the type of what an acquire gives.
+    #[classmethod]
+    #[pyo3(signature = (item, /))]
+    fn __class_getitem__<'py>(
+        class: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        class.py().import("types")?.getattr("GenericAlias")?.call1((class, item))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("<zklock.Hold of {}>", self.lock.bind(py).repr()?))
+    }
+
     fn __enter__(&self, py: Python<'_>) -> Result<Py<PyAny>> {
         self.lock.get().take(py, self.patience, true)
     }

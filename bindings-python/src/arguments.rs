@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use zklock::binding::{self, Language, Spelling, unless_minus_one};
 
@@ -23,6 +24,29 @@ impl Owner {
     }
 }
 
+/// `blocking`: a bool, or 1 or 0, as `threading.Lock.acquire` takes them. That takes every other number too, but who
+/// writes `acquire(5)` wants a time-out.
+#[derive(Clone, Copy)]
+pub(crate) struct Blocking(pub(crate) bool);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Blocking {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let number = object.extract::<i64>();
+        match (object.extract::<bool>(), number) {
+            (Ok(blocking), _) => Ok(Self(blocking)),
+            (_, Ok(number @ (0 | 1))) => Ok(Self(number == 1)),
+            _ => {
+                let given = object.repr()?;
+                let message =
+                    format!("blocking must be True or False, not {given}; is timeout={given} meant?");
+                Err(PyTypeError::new_err(message))
+            }
+        }
+    }
+}
+
 /// `blocking` and `timeout` of an acquire, checked.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Patience(pub(crate) zklock::Patience);
@@ -31,8 +55,8 @@ pub(crate) struct Patience(pub(crate) zklock::Patience);
 impl Patience {
     #[new]
     #[pyo3(signature = (blocking, timeout))]
-    fn new(blocking: bool, timeout: Option<f64>) -> Result<Self> {
-        patience(blocking, timeout).map(Self)
+    fn new(blocking: Blocking, timeout: Option<f64>) -> Result<Self> {
+        patience(blocking.0, timeout).map(Self)
     }
 }
 

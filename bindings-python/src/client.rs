@@ -2,7 +2,8 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use zklock::binding::{Identity, parse_count};
+use zklock::ClientOptions;
+use zklock::binding::{Connection, Identity, parse_count};
 
 use crate::arguments::PYTHON;
 use crate::errors::Result;
@@ -32,7 +33,8 @@ use crate::wait::block_on;
 /// such as `"digest:user:hash:cdrwa,world:anyone:r"`. `parent_acl` says it for the parents of lock
 /// directories; by default others may also read them, and create nodes there. What is not permitted
 /// raises `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows only when
-/// a node refuses access. Locks created with a hosts string present no credentials.
+/// a node refuses access. Locks created with a hosts string present no credentials: create them on a
+/// client with `connect=False`.
 ///
 /// `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
 /// once. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls` encrypts
@@ -47,9 +49,18 @@ use crate::wait::block_on;
 ///
 /// The client closes when nothing uses it any more, and at the end of the process. A child process that
 /// inherits it through fork must make its own: the inherited one raises `Forked`.
+///
+/// With `connect=False` it sends nothing yet. It connects when it is first used, and so does every child
+/// process, for itself: what a module creates before a server forks its workers, on such a client, works
+/// in the workers. Leases still belong to the process that acquired them.
+///
+/// >>> client = zklock.Client("zk1:2181,zk2:2181", connect=False)
+/// >>> lock = zklock.Mutex(client, "/locks/report")
+/// >>> client.state
+/// 'idle'
 #[pyclass(frozen, weakref, module = "zklock")]
 pub(crate) struct Client {
-    pub(crate) inner: zklock::Client,
+    pub(crate) inner: Connection,
 }
 
 #[pymethods]
@@ -57,8 +68,8 @@ impl Client {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "by keyword")]
     #[pyo3(
-        signature = (hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=vec![], acl=None, parent_acl=None, sasl=None, tls=None, label=None, identify=true, max_frame=16_777_216),
-        text_signature = "(hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=(), acl=None, parent_acl=None, sasl=None, tls=None, label=None, identify=True, max_frame=16777216)"
+        signature = (hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=vec![], acl=None, parent_acl=None, sasl=None, tls=None, label=None, identify=true, max_frame=16_777_216, connect=true),
+        text_signature = "(hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=(), acl=None, parent_acl=None, sasl=None, tls=None, label=None, identify=True, max_frame=16777216, connect=True)"
     )]
     fn new(
         py: Python<'_>,
@@ -73,8 +84,9 @@ impl Client {
         label: Option<String>,
         identify: bool,
         max_frame: i64,
+        connect: bool,
     ) -> Result<Self> {
-        let client = lazy_client(
+        let options = client_options(
             hosts,
             session_timeout,
             connect_timeout,
@@ -87,12 +99,28 @@ impl Client {
             identify,
             max_frame,
         )?;
-        log::ask(py);
-        block_on(py, client.inner.ready())??;
+        if !connect {
+            return Ok(Self { inner: Connection::of_each_process(options) });
+        }
+        let client = Self { inner: Connection::one(options) };
+        client.wait_until_connected(py)?;
         Ok(client)
     }
 
+    /// Wait until there is a session, and return the client. For one with `connect=False`.
+    ///
+    /// >>> client = zklock.Client("zk1:2181,zk2:2181", connect=False).connect()
+    ///
+    /// Raises `ConnectionFailed` if no server answers within `connect_timeout`, and `AuthFailed`.
+    fn connect(slf: PyRef<'_, Self>) -> Result<PyRef<'_, Self>> {
+        slf.wait_until_connected(slf.py())?;
+        Ok(slf)
+    }
+
     /// `connecting`, `connected`, `suspended` (disconnected; the session may survive) or `closed`.
+    ///
+    /// Before the first use, with `connect=False`, `idle`. In a forked child of the process to which the
+    /// client belongs, `forked`.
     #[getter]
     fn state(&self) -> &'static str {
         self.inner.state().as_str()
@@ -202,11 +230,22 @@ impl Client {
     }
 
     fn __repr__(&self) -> String {
-        format!("<zklock.Client {}, session {:#x}>", self.inner.state().as_str(), self.inner.session_id())
+        let (hosts, state) = (self.inner.shown_hosts(), self.inner.state().as_str());
+        match self.inner.session_id() {
+            0 => format!("<zklock.Client {hosts}, {state}>"),
+            session => format!("<zklock.Client {hosts}, {state}, session {session:#x}>"),
+        }
     }
 }
 
-/// A client that connects when it is first used.
+impl Client {
+    fn wait_until_connected(&self, py: Python<'_>) -> Result<()> {
+        log::ask(py);
+        Ok(block_on(py, self.inner.ready())??)
+    }
+}
+
+/// A client that connects when it is first used, in every process.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "those of the class")]
 #[pyo3(signature = (hosts, session_timeout, connect_timeout, auth, acl, parent_acl, sasl, tls, label, identify, max_frame))]
@@ -223,13 +262,41 @@ pub(crate) fn lazy_client(
     identify: bool,
     max_frame: i64,
 ) -> Result<Client> {
+    let options = client_options(
+        hosts,
+        session_timeout,
+        connect_timeout,
+        auth,
+        acl,
+        parent_acl,
+        sasl,
+        tls,
+        label,
+        identify,
+        max_frame,
+    )?;
+    Ok(Client { inner: Connection::of_each_process(options) })
+}
+
+#[expect(clippy::too_many_arguments, reason = "those of the class")]
+fn client_options(
+    hosts: Option<&str>,
+    session_timeout: f64,
+    connect_timeout: f64,
+    auth: Vec<(String, Secret)>,
+    acl: Option<String>,
+    parent_acl: Option<String>,
+    sasl: Option<(String, String)>,
+    tls: Option<Tls>,
+    label: Option<String>,
+    identify: bool,
+    max_frame: i64,
+) -> Result<ClientOptions> {
     let auth = auth.into_iter().map(|(scheme, Secret(credential))| (scheme, credential)).collect();
     let tls = tls.map(|Tls(files)| files.tls()).transpose()?;
     let (session_timeout, connect_timeout) = (Some(session_timeout), Some(connect_timeout));
     let who = Identity { auth, acl, parent_acl, sasl, tls, identify: Some(identify) };
-    let options =
-        PYTHON.client_options(hosts, session_timeout, connect_timeout, label, Some(max_frame), who)?;
-    Ok(Client { inner: zklock::Client::new(options) })
+    Ok(PYTHON.client_options(hosts, session_timeout, connect_timeout, label, Some(max_frame), who)?)
 }
 
 /// Begin to connect.

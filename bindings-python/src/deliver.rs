@@ -17,6 +17,9 @@ pub(crate) trait Deliver: Send + Sync {
     fn deliver(self: Arc<Self>) -> bool;
 }
 
+/// The thread's name.
+pub(crate) const NAME: &str = "zklock-deliver";
+
 enum Message {
     Deliver(Arc<dyn Deliver>),
     /// End, and drop the sender.
@@ -30,7 +33,7 @@ static DELIVERY: PerProcess<Sender<Message>> = PerProcess::new();
 pub(crate) fn start() -> Result<()> {
     let begin = || {
         let (sender, messages) = channel();
-        let thread = std::thread::Builder::new().name("zklock-deliver".to_owned());
+        let thread = std::thread::Builder::new().name(NAME.to_owned());
         thread.spawn(move || deliver(&messages)).map(|_| sender)
     };
     DELIVERY.get_or_try_init(begin).map_err(|problem| {

@@ -45,8 +45,8 @@ impl Election {
     #[pyo3(signature = (client, path, *, id=None))]
     fn new(client: Source, path: &str, id: Option<&str>) -> Result<Self> {
         let inner = match id {
-            Some(id) => zklock::Election::with_id(client.0, path, id)?,
-            None => zklock::Election::new(client.0, path)?,
+            Some(id) => zklock::Election::with_id(client.inner, path, id)?,
+            None => zklock::Election::new(client.inner, path)?,
         };
         Ok(Self { inner })
     }

@@ -24,6 +24,7 @@ mod mutex;
 mod node_data;
 mod notice;
 mod pending;
+mod recipe;
 mod rwlock;
 mod semaphore;
 mod shutdown;
@@ -53,7 +54,9 @@ mod _zklock {
 
     #[pymodule_export]
     use super::{
-        acquirable::{Acquirable, Hold, leave, newest, owned_by, push, start_acquire, take_newest},
+        acquirable::{
+            Acquirable, Hold, SavedLevels, leave, newest, owned_by, push, start_acquire, take_newest,
+        },
         arguments::{Owner, Patience, ReleasePatience},
         client::{Client, lazy_client, start_break_lock, start_close, start_connect, start_revoke},
         contender::Contender,

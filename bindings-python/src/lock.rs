@@ -1,14 +1,16 @@
 //! `zklock.Lock`: all that mutexes and the halves of read/write locks can do; they differ in how they are created.
 
 use pyo3::prelude::*;
+use pyo3::types::{PyTuple, PyType};
 use zklock::AnyLock;
-use zklock::binding::Shown;
+use zklock::binding::{Shown, shown_hosts};
 
-use crate::acquirable::{Acquirable, Target};
+use crate::acquirable::{Acquirable, SavedLevels, Target};
 use crate::contender::Contender;
 use crate::errors::Result;
 use crate::greenlets::caller;
 use crate::pending::{Operation, Pending, operation};
+use crate::recipe::Recipe;
 use crate::wait::block_on;
 
 impl Target for AnyLock {
@@ -34,12 +36,26 @@ impl Target for AnyLock {
 /// The *owner* of a lock, which may acquire it again, is the thread. An owner that acquired a lock n
 /// times releases it n times. Threads may share the lock object. When the object goes, levels that were
 /// never released are released.
+///
+/// A lock is a decorator, too: each call of the function is in a scope of its own. `@lock.hold(timeout=5)`
+/// limits the wait.
+///
+/// >>> @lock
+/// ... def rebuild_the_index():
+/// ...     return lock.owned()
+/// >>> rebuild_the_index()
+/// True
+///
+/// `threading.Condition(lock)` works for the threads of one process: a notification does not leave it.
+/// A lock that was created on a hosts string can be pickled, and copied, which makes another lock object
+/// on the same path; one on a client cannot.
 #[pyclass(frozen, subclass, weakref, extends = Acquirable, module = "zklock")]
 pub(crate) struct Lock {
     // Cloned for what outlives the call that starts it.
     pub(crate) inner: AnyLock,
     /// Its name in Python.
     name: &'static str,
+    recipe: Recipe,
 }
 
 impl Lock {
@@ -47,9 +63,11 @@ impl Lock {
         inner: impl Into<AnyLock>,
         name: &'static str,
         reentrant: bool,
+        recipe: Recipe,
     ) -> PyClassInitializer<Self> {
         let inner = inner.into();
-        PyClassInitializer::from(Acquirable::new(inner.clone(), reentrant)).add_subclass(Self { inner, name })
+        let base = PyClassInitializer::from(Acquirable::new(inner.clone(), reentrant));
+        base.add_subclass(Self { inner, name, recipe })
     }
 }
 
@@ -103,8 +121,39 @@ impl Lock {
         Ok(contenders.into_iter().map(Contender::from).collect())
     }
 
-    fn __repr__(&self) -> String {
-        format!("<zklock.{} {}>", self.name, Shown(self.inner.path()))
+    /// For `threading.Condition`: whether the caller may wait or notify.
+    #[pyo3(name = "_is_owned")]
+    fn is_owned(slf: &Bound<'_, Self>) -> Result<bool> {
+        Self::owned(slf)
+    }
+
+    /// For `threading.Condition`: let go of the lock, however often the caller acquired it.
+    #[pyo3(name = "_release_save")]
+    fn release_save(slf: &Bound<'_, Self>) -> Result<SavedLevels> {
+        slf.as_super().get().save(slf.py())
+    }
+
+    /// For `threading.Condition`: acquire it again, as often.
+    #[pyo3(name = "_acquire_restore")]
+    fn acquire_restore(slf: &Bound<'_, Self>, saved: &SavedLevels) -> Result<()> {
+        slf.as_super().get().restore(slf.py(), saved)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let (py, lock) = (slf.py(), slf.get());
+        let Some((_, half)) = lock.name.split_once('.') else { return lock.recipe.reduce(&slf.get_type()) };
+        // By name, because that class is made of this one.
+        let both = py.import("zklock._zklock")?.getattr("ReadWriteLock")?.cast_into::<PyType>()?;
+        let (make, arguments) = lock.recipe.reduce(&both)?;
+        let both = make.call1(arguments.cast_into::<PyTuple>()?)?;
+        let take_half = py.import("zklock._copies")?.getattr("half")?;
+        Ok((take_half, (both, half).into_pyobject(py)?.into_any()))
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> String {
+        let Self { name, inner, .. } = slf.get();
+        let held = if slf.as_super().get().any_held() { "held" } else { "not held" };
+        format!("<zklock.{name} {} on {}, {held}>", Shown(inner.path()), shown_hosts(inner))
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use zklock::binding::Shown;
+use pyo3::types::{PyTuple, PyType};
+use zklock::binding::{Shown, shown_hosts};
 
 use crate::acquirable::{Acquirable, Target};
 use crate::errors::Result;
@@ -46,24 +47,35 @@ impl Target for Arc<zklock::MultiLock> {
 /// locks of two kinds; and for a lock without re-entry that is named twice. If the hosts of two clients
 /// are different names of one ensemble, that is found, and raised, by the acquire.
 #[pyclass(frozen, weakref, extends = Acquirable, module = "zklock")]
-pub(crate) struct MultiLock(Arc<zklock::MultiLock>);
+pub(crate) struct MultiLock {
+    inner: Arc<zklock::MultiLock>,
+    /// As given.
+    members: Py<PyTuple>,
+}
 
 #[pymethods]
 impl MultiLock {
     #[new]
-    fn new(locks: &Bound<'_, PyAny>) -> Result<PyClassInitializer<Self>> {
+    fn new(py: Python<'_>, locks: &Bound<'_, PyAny>) -> Result<PyClassInitializer<Self>> {
         let mut members = Vec::new();
         for lock in locks.try_iter()? {
-            members.push(lock?.cast_into::<Lock>().map_err(PyErr::from)?.get().inner.clone());
+            members.push(lock?.cast_into::<Lock>().map_err(PyErr::from)?);
         }
-        let inner = Arc::new(zklock::MultiLock::new(members)?);
-        Ok(PyClassInitializer::from(Acquirable::new(Arc::clone(&inner), true)).add_subclass(Self(inner)))
+        let locks = members.iter().map(|lock| lock.get().inner.clone());
+        let inner = Arc::new(zklock::MultiLock::new(locks.collect())?);
+        let members = PyTuple::new(py, members)?.unbind();
+        let base = PyClassInitializer::from(Acquirable::new(Arc::clone(&inner), true));
+        Ok(base.add_subclass(Self { inner, members }))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (Py<PyTuple>,)) {
+        (slf.get_type(), (slf.get().members.clone_ref(slf.py()),))
     }
 
     /// The locks' paths, in the order in which they are taken.
     #[getter]
     fn paths(&self) -> Vec<&str> {
-        self.0.locks().iter().map(zklock::AnyLock::path).collect()
+        self.inner.locks().iter().map(zklock::AnyLock::path).collect()
     }
 
     /// The calling thread's newest leases of this object that have not been released, or None.
@@ -72,8 +84,10 @@ impl MultiLock {
         Ok(slf.as_super().get().newest(slf.py(), caller(slf.py())?))
     }
 
-    fn __repr__(&self) -> String {
-        let paths: Vec<_> = self.paths().iter().map(|path| Shown(path).to_string()).collect();
-        format!("<zklock.MultiLock {}>", paths.join(", "))
+    fn __repr__(slf: &Bound<'_, Self>) -> String {
+        let show = |lock: &zklock::AnyLock| format!("{} on {}", Shown(lock.path()), shown_hosts(lock));
+        let locks: Vec<_> = slf.get().inner.locks().iter().map(show).collect();
+        let held = if slf.as_super().get().any_held() { "held" } else { "not held" };
+        format!("<zklock.MultiLock {}, {held}>", locks.join(", "))
     }
 }

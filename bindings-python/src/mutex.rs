@@ -1,11 +1,13 @@
 //! `zklock.Mutex`.
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use zklock::binding::parse_naming;
 
 use crate::arguments::PYTHON;
 use crate::errors::Result;
 use crate::lock::Lock;
+use crate::recipe::Recipe;
 use crate::source::Source;
 
 /// A fair, exclusive lock that queues as Curator's `InterProcessMutex` does.
@@ -18,7 +20,9 @@ use crate::source::Source;
 /// objects on one client and path are one lock. Creating one sends nothing.
 ///
 /// With a hosts string for `client`, the process's one client for these hosts is used, created at the
-/// first acquire and closed at the end of the process. Such a lock works after a fork too.
+/// first acquire and closed at the end of the process; None stands for the hosts that
+/// `zklock.Client` uses by default. Such a lock works after a fork too. For other options than the
+/// defaults, create it on a client with `connect=False`.
 ///
 /// By default it works as `threading.RLock` does. With `reentrant=False` it works as `threading.Lock`
 /// does: an acquire by the thread that holds it waits, or times out, and any thread may release it:
@@ -50,6 +54,7 @@ impl Mutex {
         signature = (client, path, *, reentrant=true, label=None, naming="curator", max_hold=None)
     )]
     fn new(
+        py: Python<'_>,
         client: Source,
         path: &str,
         reentrant: bool,
@@ -57,9 +62,15 @@ impl Mutex {
         naming: &str,
         max_hold: Option<f64>,
     ) -> Result<PyClassInitializer<Self>> {
+        let given = PyDict::new(py);
+        given.set_item("reentrant", reentrant)?;
+        given.set_item("label", &label)?;
+        given.set_item("naming", naming)?;
+        given.set_item("max_hold", max_hold)?;
+        let recipe = Recipe::new(client.given, path, given);
         let options =
             PYTHON.lock_options(label, max_hold)?.reentrant(reentrant).naming(parse_naming(naming)?);
-        let inner = zklock::Mutex::with_options(client.0, path, options)?;
-        Ok(Lock::new(inner, "Mutex", reentrant).add_subclass(Self))
+        let inner = zklock::Mutex::with_options(client.inner, path, options)?;
+        Ok(Lock::new(inner, "Mutex", reentrant, recipe).add_subclass(Self))
     }
 }

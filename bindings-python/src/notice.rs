@@ -46,6 +46,7 @@ impl Callback {
         let call = |py: Python<'_>| {
             if !self.cancelled.load(Ordering::Acquire)
                 && let Some(argument) = argument(py)
+                && name_this_thread(py)
                 && let Err(error) = self.callable.call1(py, (argument,))
             {
                 error.write_unraisable(py, Some(self.callable.bind(py)));
@@ -61,6 +62,14 @@ impl Callback {
         };
         Python::try_attach(show).is_some()
     }
+}
+
+/// Gives the thread in Python the name that it has in the system. Each time: from Python 3.13 on a thread that the
+/// interpreter did not start is forgotten between its calls. Always true.
+fn name_this_thread(py: Python<'_>) -> bool {
+    let thread = py.import("threading").and_then(|threading| threading.call_method0("current_thread"));
+    thread.and_then(|thread| thread.setattr("name", deliver::NAME)).ok();
+    true
 }
 
 impl Notice {
@@ -110,6 +119,7 @@ impl Notice {
     where
         F: Future<Output = bool> + Send + 'static,
     {
+        py.import("zklock._functions")?.call_method1("check_callback", (&callable,))?;
         exit::pause(py)?;
         log::refresh(py);
         deliver::start()?;

@@ -1,11 +1,13 @@
 //! `zklock.ReadWriteLock`.
 
 use pyo3::prelude::*;
-use zklock::binding::{Shown, parse_naming};
+use pyo3::types::PyDict;
+use zklock::binding::{Shown, parse_naming, shown_hosts};
 
 use crate::arguments::PYTHON;
 use crate::errors::Result;
 use crate::lock::Lock;
+use crate::recipe::Recipe;
 use crate::source::Source;
 
 /// A fair, reentrant read/write lock that queues as Curator's `InterProcessReadWriteLock` does.
@@ -36,6 +38,7 @@ use crate::source::Source;
 pub(crate) struct ReadWriteLock {
     read_lock: Py<Lock>,
     write_lock: Py<Lock>,
+    recipe: Recipe,
 }
 
 #[pymethods]
@@ -52,13 +55,20 @@ impl ReadWriteLock {
         naming: &str,
         max_hold: Option<f64>,
     ) -> Result<Self> {
+        let given = PyDict::new(py);
+        given.set_item("label", &label)?;
+        given.set_item("naming", naming)?;
+        given.set_item("max_hold", max_hold)?;
+        let recipe = Recipe::new(client.given, path, given);
         let options = PYTHON.lock_options(label, max_hold)?.naming(parse_naming(naming)?);
-        let inner = zklock::ReadWriteLock::with_options(client.0, path, options)?;
-        let read_lock = Py::new(py, Lock::new(inner.read_lock, "ReadWriteLock.read_lock", true))?;
-        Ok(Self {
-            read_lock,
-            write_lock: Py::new(py, Lock::new(inner.write_lock, "ReadWriteLock.write_lock", true))?,
-        })
+        let inner = zklock::ReadWriteLock::with_options(client.inner, path, options)?;
+        let read_lock = Lock::new(inner.read_lock, "ReadWriteLock.read_lock", true, recipe.clone());
+        let write_lock = Lock::new(inner.write_lock, "ReadWriteLock.write_lock", true, recipe.clone());
+        Ok(Self { read_lock: Py::new(py, read_lock)?, write_lock: Py::new(py, write_lock)?, recipe })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        slf.get().recipe.reduce(&slf.get_type())
     }
 
     /// The lock path.
@@ -80,6 +90,7 @@ impl ReadWriteLock {
     }
 
     fn __repr__(&self) -> String {
-        format!("<zklock.ReadWriteLock {}>", Shown(self.read_lock.get().path()))
+        let lock = &self.read_lock.get().inner;
+        format!("<zklock.ReadWriteLock {} on {}>", Shown(lock.path()), shown_hosts(lock))
     }
 }

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use zklock::Permits;
 use zklock::binding::{parse_count, parse_permits};
 
-use crate::arguments::{PYTHON, Patience, patience};
+use crate::arguments::{Blocking, PYTHON, Patience, patience};
 use crate::errors::Result;
 use crate::lock::Lock;
 use crate::pending::{IntoPython, Pending};
+use crate::recipe::Recipe;
 use crate::source::Source;
 use crate::wait::block_on;
 
@@ -57,6 +59,7 @@ impl Semaphore {
         signature = (client, path, permits=None, *, shared_count=None, label=None, max_hold=None)
     )]
     fn new(
+        py: Python<'_>,
         client: Source,
         path: &str,
         permits: Option<i64>,
@@ -64,14 +67,16 @@ impl Semaphore {
         label: Option<String>,
         max_hold: Option<f64>,
     ) -> Result<PyClassInitializer<Self>> {
+        let given = PyDict::new(py);
+        given.set_item("permits", permits)?;
+        given.set_item("shared_count", &shared_count)?;
+        given.set_item("label", &label)?;
+        given.set_item("max_hold", max_hold)?;
+        let recipe = Recipe::new(client.given, path, given);
         let permits = parse_permits(permits, shared_count)?;
-        let inner = Arc::new(zklock::Semaphore::with_options(
-            client.0,
-            path,
-            permits,
-            PYTHON.lock_options(label, max_hold)?,
-        )?);
-        Ok(Lock::new(Arc::clone(&inner), "Semaphore", false).add_subclass(Self(inner)))
+        let options = PYTHON.lock_options(label, max_hold)?;
+        let inner = Arc::new(zklock::Semaphore::with_options(client.inner, path, permits, options)?);
+        Ok(Lock::new(Arc::clone(&inner), "Semaphore", false, recipe).add_subclass(Self(inner)))
     }
 
     /// The number of permits, or None if it is read from a node.
@@ -104,17 +109,17 @@ impl Semaphore {
     ///
     /// Raises `BadArgument` for no permits, or more than there are.
     #[pyo3(
-        signature = (count, blocking=true, timeout=-1.0),
+        signature = (count, blocking=Blocking(true), timeout=-1.0),
         text_signature = "($self, count, blocking=True, timeout=-1)"
     )]
     fn acquire_many(
         &self,
         py: Python<'_>,
         count: i64,
-        blocking: bool,
+        blocking: Blocking,
         timeout: Option<f64>,
     ) -> Result<Py<PyAny>> {
-        let (count, patience) = (parse_count("count", count)?, patience(blocking, timeout)?);
+        let (count, patience) = (parse_count("count", count)?, patience(blocking.0, timeout)?);
         Ok(block_on(py, self.0.acquire_many(count, patience))??.into_python(py)?)
     }
 }

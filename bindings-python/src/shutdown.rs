@@ -29,7 +29,11 @@ pub(crate) fn shutdown(py: Python<'_>) {
     });
 }
 
-/// Whether other Python threads run. By the time that the handlers of `atexit` run, only daemon threads do.
+/// Whether other Python threads run than ours. By the time that the handlers of `atexit` run, only daemon threads do.
 fn has_other_threads(py: Python<'_>) -> PyResult<bool> {
-    py.import("threading")?.call_method0("active_count")?.gt(1)
+    let mut others = 0;
+    for thread in py.import("threading")?.call_method0("enumerate")?.try_iter()? {
+        others += u32::from(!thread?.getattr("name")?.eq(deliver::NAME)?);
+    }
+    Ok(others > 1)
 }

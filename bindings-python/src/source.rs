@@ -8,21 +8,32 @@ use crate::arguments::PYTHON;
 use crate::client::Client;
 use crate::errors::Failure;
 
-/// A client, or a hosts string.
-pub(crate) struct Source(pub(crate) ClientSource);
+/// A client, a hosts string, or None for the default hosts.
+pub(crate) struct Source {
+    pub(crate) inner: ClientSource,
+    pub(crate) given: Given,
+}
+
+/// What the program gave for it.
+#[derive(Clone)]
+pub(crate) enum Given {
+    Client,
+    Hosts(Option<String>),
+}
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Source {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(client) = object.cast::<Client>() {
-            return Ok(Self(ClientSource::from(&client.get().inner)));
+            return Ok(Self { inner: client.get().inner.source(), given: Given::Client });
         }
-        let Ok(hosts) = object.extract::<&str>() else {
+        let Ok(hosts) = object.extract::<Option<&str>>() else {
             let given = object.get_type().fully_qualified_name()?;
-            let message = format!("must be a zklock.Client or a hosts string, not {given}");
+            let message = format!("must be a zklock.Client, a hosts string or None, not {given}");
             return Err(PyTypeError::new_err(message));
         };
-        Ok(Self(PYTHON.shared_client(hosts).map_err(Failure::from)?))
+        let inner = PYTHON.shared_client(hosts).map_err(Failure::from)?;
+        Ok(Self { inner, given: Given::Hosts(hosts.map(str::to_owned)) })
     }
 }

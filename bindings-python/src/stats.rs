@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use zklock::Transport;
 
 /// What a client has done since it was created: a snapshot of numbers that only grow.
@@ -59,6 +60,25 @@ impl From<zklock::Stats> for Stats {
 
 #[pymethods]
 impl Stats {
+    /// All the numbers as a dictionary of plain values, as for `json.dumps`. Times are in seconds.
+    ///
+    /// >>> with lock:
+    /// ...     client.stats().as_dict().get("acquisitions")
+    /// 1
+    fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = PyDict::new(py);
+        all.set_item("transport", self.transport)?;
+        all.set_item("acquisitions", self.acquisitions)?;
+        all.set_item("contended", self.contended)?;
+        all.set_item("busy", self.busy)?;
+        all.set_item("timeouts", self.timeouts)?;
+        all.set_item("losses", self.losses)?;
+        all.set_item("wait", self.wait.as_dict(py)?)?;
+        all.set_item("hold", self.hold.as_dict(py)?)?;
+        all.set_item("requests", &self.requests)?;
+        Ok(all)
+    }
+
     fn __repr__(&self) -> String {
         let Self { acquisitions, contended, busy, timeouts, losses, .. } = self;
         format!(
@@ -102,6 +122,20 @@ impl From<zklock::Histogram> for Histogram {
 
 #[pymethods]
 impl Histogram {
+    /// All the numbers as a dictionary of plain values. Times are in seconds.
+    ///
+    /// >>> with lock:
+    /// ...     client.stats().wait.as_dict().get("count")
+    /// 1
+    fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = PyDict::new(py);
+        all.set_item("count", self.count)?;
+        all.set_item("sum", self.sum)?;
+        all.set_item("max", self.max)?;
+        all.set_item("buckets", &self.buckets)?;
+        Ok(all)
+    }
+
     fn __repr__(&self) -> String {
         format!("<zklock.Histogram count={} sum={} max={}>", self.count, self.sum, self.max)
     }

@@ -245,12 +245,14 @@ def test_a_closed_client(run: Run, other: zklock.Client, observer: Observer, pat
         run(body)
 
 
-def test_representations(run: Run, path: str) -> None:
+def test_representations(run: Run, hosts: str, path: str) -> None:
     async def body(client: aio.Client) -> None:
         lock = aio.Mutex(client, path)
-        assert repr(lock) == f"<zklock.aio.Mutex {path}>"
-        assert repr(client) == f"<zklock.aio.Client connected, session {client.session_id:#x}>"
+        assert repr(lock) == f"<zklock.aio.Mutex {path} on {hosts}, not held>"
+        assert repr(lock.hold()) == f"<zklock.aio.Hold of {lock!r}>"
+        assert repr(client) == f"<zklock.aio.Client {hosts}, connected, session {client.session_id:#x}>"
         async with lock as lease:
+            assert repr(lock) == f"<zklock.aio.Mutex {path} on {hosts}, held>"
             assert repr(lease) == f"<zklock.aio.Lease {lease.node} held, token {lease.fencing_token}>"
 
     run(body)

@@ -92,7 +92,7 @@ def test_wrong_types(make: Make) -> None:
             lock.hold(timeout="1")
 
     asyncio.run(attempt())
-    for client, path in ((None, "/a"), (5, "/a"), (NOWHERE, None), (NOWHERE, b"/a")):
+    for client, path in ((object(), "/a"), (5, "/a"), (NOWHERE, None), (NOWHERE, b"/a")):
         with pytest.raises(TypeError):
             make(client, path)
     with pytest.raises(TypeError):
@@ -102,6 +102,17 @@ def test_wrong_types(make: Make) -> None:
             client_class(5)
         with pytest.raises(TypeError):
             client_class(NOWHERE, session_timeout="1")
+
+
+def test_a_number_is_no_time_out(make: Make) -> None:
+    """`acquire(5)` would be `blocking=5`."""
+
+    async def attempt() -> None:
+        for wrong in (5, 2.5, -1):
+            with pytest.raises(TypeError, match=rf"not {wrong}; is timeout={wrong} meant\?"):
+                make(NOWHERE, "/a").acquire(wrong)
+
+    asyncio.run(attempt())
 
 
 def test_a_client_of_the_other_kind() -> None:

@@ -14,11 +14,11 @@ import zklock
 from zklock import aio
 
 
-def test_scopes_and_levels(client: zklock.Client, observer: Observer, path: str) -> None:
+def test_scopes_and_levels(client: zklock.Client, observer: Observer, path: str, hosts: str) -> None:
     a, b = (zklock.Mutex(client, f"{path}/{name}") for name in "ab")
     both = zklock.MultiLock(lock for lock in (b, a, b))
     assert both.paths == [a.path, b.path]
-    assert repr(both) == f"<zklock.MultiLock {a.path}, {b.path}>"
+    assert repr(both) == f"<zklock.MultiLock {a.path} on {hosts}, {b.path} on {hosts}, not held>"
     assert both.leases is None
     with both as leases:
         assert [lease.path for lease in leases] == both.paths

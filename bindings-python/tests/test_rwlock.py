@@ -29,7 +29,7 @@ def kinds(observer: Observer, path: str) -> list[str]:
     return [node.partition("__")[2].partition("__")[0] for node in observer.queue(path)]
 
 
-def test_the_halves_are_locks(client: zklock.Client, path: str) -> None:
+def test_the_halves_are_locks(client: zklock.Client, path: str, hosts: str) -> None:
     lock = zklock.ReadWriteLock(client, path)
     assert lock.read_lock is lock.read_lock
     assert lock.write_lock is lock.write_lock
@@ -38,9 +38,9 @@ def test_the_halves_are_locks(client: zklock.Client, path: str) -> None:
     assert lock.path == lock.read_lock.path == lock.write_lock.path == path
     with pytest.raises(AttributeError):
         lock.read_lock = lock.write_lock  # type: ignore[misc]
-    assert repr(lock) == f"<zklock.ReadWriteLock {path}>"
-    assert repr(lock.read_lock) == f"<zklock.ReadWriteLock.read_lock {path}>"
-    assert repr(lock.write_lock) == f"<zklock.ReadWriteLock.write_lock {path}>"
+    assert repr(lock) == f"<zklock.ReadWriteLock {path} on {hosts}>"
+    assert repr(lock.read_lock) == f"<zklock.ReadWriteLock.read_lock {path} on {hosts}, not held>"
+    assert repr(lock.write_lock) == f"<zklock.ReadWriteLock.write_lock {path} on {hosts}, not held>"
 
 
 def test_a_half_outlives_the_whole(client: zklock.Client, observer: Observer, path: str) -> None:
@@ -147,8 +147,10 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
             assert lock.read_lock is lock.read_lock
             assert type(lock.read_lock) is type(lock.write_lock) is aio.Lock
             assert isinstance(aio.Mutex(client, path), aio.Lock)
-            assert repr(lock) == f"<zklock.aio.ReadWriteLock {path}>"
-            assert repr(lock.write_lock) == f"<zklock.aio.ReadWriteLock.write_lock {path}>"
+            assert repr(lock) == f"<zklock.aio.ReadWriteLock {path} on {hosts}>"
+            assert (
+                repr(lock.write_lock) == f"<zklock.aio.ReadWriteLock.write_lock {path} on {hosts}, not held>"
+            )
 
             async def read() -> bool:
                 async with lock.read_lock.hold(timeout=5):

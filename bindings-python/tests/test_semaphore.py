@@ -115,7 +115,7 @@ def test_a_scope_of_many_ends_with_a_loss_in_asyncio(run: Run, observer: Observe
     run(body)
 
 
-def test_what_is_refused(client: zklock.Client, path: str) -> None:
+def test_what_is_refused(client: zklock.Client, path: str, hosts: str) -> None:
     for wrong in (0, -1, 1 << 40):
         with pytest.raises(zklock.BadArgument, match="permits"):
             zklock.Semaphore(client, path, wrong)
@@ -135,7 +135,7 @@ def test_what_is_refused(client: zklock.Client, path: str) -> None:
         slots.acquire_many(1, timeout=-2)
     assert slots.permits == 3
     assert slots.shared_count is None
-    assert repr(slots) == f"<zklock.Semaphore {path}>"
+    assert repr(slots) == f"<zklock.Semaphore {path} on {hosts}, not held>"
     read = zklock.Semaphore(client, path, shared_count="/count")
     assert read.permits is None
     assert read.shared_count == "/count"

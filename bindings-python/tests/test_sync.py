@@ -331,11 +331,15 @@ def test_many_threads_on_one_object(client: zklock.Client, path: str) -> None:
         assert sum(pool.map(lambda _: work(), range(16))) == 160
 
 
-def test_representations(client: zklock.Client, path: str) -> None:
+def test_representations(client: zklock.Client, hosts: str, path: str) -> None:
     lock = zklock.Mutex(client, path)
-    assert repr(lock) == f"<zklock.Mutex {path}>"
-    assert repr(client) == f"<zklock.Client connected, session {client.session_id:#x}>"
+    assert repr(lock) == f"<zklock.Mutex {path} on {hosts}, not held>"
+    assert repr(lock.hold()) == f"<zklock.Hold of {lock!r}>"
+    assert repr(client) == f"<zklock.Client {hosts}, connected, session {client.session_id:#x}>"
+    strange = zklock.Client(f"{hosts}/a\u2028b", connect=False, auth=[("digest", "user:hidden")])
+    assert repr(strange) == f"<zklock.Client {hosts}/a\\u{{2028}}b, idle>"
     with lock as lease:
+        assert repr(lock) == f"<zklock.Mutex {path} on {hosts}, held>"
         assert repr(lease) == f"<zklock.Lease {lease.node} held, token {lease.fencing_token}>"
         assert lease.path == path
         assert lease.node.startswith(path + "/_c_")

@@ -11,6 +11,9 @@ from surfaces.model import Member, Type, Types
 
 PACKAGE = Path("bindings-python/python/zklock")
 
+# `Acquiring` is both: awaited, and a context manager.
+_AWAITABLE = ("Coroutine", "Awaitable", "Acquiring")
+
 _CODE = re.compile(r"code\b.* = '([A-Z_]+)'$")
 
 
@@ -51,7 +54,7 @@ def _class(node: ast.ClassDef) -> Type:
             returned,
             own,
             is_property=any(isinstance(d, ast.Name) and d.id == "property" for d in one.decorator_list),
-            is_async=isinstance(one, ast.AsyncFunctionDef) or returned.startswith(("Coroutine", "Awaitable")),
+            is_async=isinstance(one, ast.AsyncFunctionDef) or returned.startswith(_AWAITABLE),
             parameters=parameters,
         )
     return found

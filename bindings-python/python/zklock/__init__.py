@@ -10,6 +10,7 @@ has the same classes for asyncio.
 """
 
 import atexit as _atexit
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from zklock import _log as _log
 from zklock import _zklock
@@ -29,11 +30,13 @@ from zklock._errors import (
     UpgradeRefused,
 )
 from zklock._zklock import (
+    Acquirable,
     Candidate,
     Client,
     Contender,
     Election,
     Histogram,
+    Hold,
     Leadership,
     Lease,
     Leases,
@@ -50,7 +53,11 @@ from zklock._zklock import (
     __version__,
 )
 
+if _TYPE_CHECKING:
+    from zklock import aio as aio
+
 __all__ = [
+    "Acquirable",
     "AuthFailed",
     "BadArgument",
     "Candidate",
@@ -62,6 +69,7 @@ __all__ = [
     "Error",
     "Forked",
     "Histogram",
+    "Hold",
     "Leadership",
     "Lease",
     "Leases",
@@ -87,3 +95,12 @@ __all__ = [
 
 # Locks that a process leaves behind are then free at once, not only after the session time-out.
 _atexit.register(_zklock.shutdown)
+
+
+def __getattr__(name: str) -> object:
+    """`zklock.aio`, imported when it is first used: asyncio takes longer to import than everything here."""
+    if name == "aio":
+        import importlib
+
+        return importlib.import_module("zklock.aio")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,12 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from os import PathLike
-from types import TracebackType
-from typing import Any, Generic, Literal, Self, TypeVar, final
+from types import GenericAlias, TracebackType
+from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, final
 
 from typing_extensions import disjoint_base
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 __all__ = [
     "Acquirable",
@@ -34,6 +36,7 @@ __all__ = [
     "Pending",
     "ReadWriteLock",
     "ReleasePatience",
+    "SavedLevels",
     "Semaphore",
     "Stats",
     "Tls",
@@ -89,7 +92,8 @@ class Client:
     such as `"digest:user:hash:cdrwa,world:anyone:r"`. `parent_acl` says it for the parents of lock
     directories; by default others may also read them, and create nodes there. What is not permitted
     raises `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows only when
-    a node refuses access. Locks created with a hosts string present no credentials.
+    a node refuses access. Locks created with a hosts string present no credentials: create them on a
+    client with `connect=False`.
 
     `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
     once. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls` encrypts
@@ -104,6 +108,15 @@ class Client:
 
     The client closes when nothing uses it any more, and at the end of the process. A child process that
     inherits it through fork must make its own: the inherited one raises `Forked`.
+
+    With `connect=False` it sends nothing yet. It connects when it is first used, and so does every child
+    process, for itself: what a module creates before a server forks its workers, on such a client, works
+    in the workers. Leases still belong to the process that acquired them.
+
+    >>> client = zklock.Client("zk1:2181,zk2:2181", connect=False)
+    >>> lock = zklock.Mutex(client, "/locks/report")
+    >>> client.state
+    'idle'
     """
 
     def __new__(
@@ -120,10 +133,23 @@ class Client:
         label: str | None = None,
         identify: bool = True,
         max_frame: int = 16777216,
+        connect: bool = True,
     ) -> Self: ...
+    def connect(self) -> Self:
+        """Wait until there is a session, and return the client. For one with `connect=False`.
+
+        >>> client = zklock.Client("zk1:2181,zk2:2181", connect=False).connect()
+
+        Raises `ConnectionFailed` if no server answers within `connect_timeout`, and `AuthFailed`.
+        """
+
     @property
     def state(self) -> str:
-        """`connecting`, `connected`, `suspended` (disconnected; the session may survive) or `closed`."""
+        """`connecting`, `connected`, `suspended` (disconnected; the session may survive) or `closed`.
+
+        Before the first use, with `connect=False`, `idle`. In a forked child of the process to which the
+        client belongs, `forked`.
+        """
 
     @property
     def session_id(self) -> int:
@@ -359,7 +385,7 @@ class Election:
     Raises `BadArgument` for a malformed argument.
     """
 
-    def __new__(cls, client: Client | str, path: str, *, id: str | None = None) -> Self: ...  # noqa: A002
+    def __new__(cls, client: Client | str | None, path: str, *, id: str | None = None) -> Self: ...  # noqa: A002
     @property
     def path(self) -> str:
         """The path of the election."""
@@ -602,7 +628,15 @@ class Contender:
 
 @disjoint_base
 class Acquirable(Generic[_T]):
-    """A lock, or several locks taken as one."""
+    """What every lock is: a lock of any kind, or several locks taken as one.
+
+    >>> isinstance(lock, zklock.Acquirable)
+    True
+    >>> isinstance(zklock.MultiLock([lock]), zklock.Acquirable)
+    True
+
+    The base of `Lock` and `MultiLock`, for annotations: `Acquirable[Lease]` gives leases one at a time.
+    """
 
     def acquire(self, blocking: bool = True, timeout: float | None = -1) -> bool:
         """Acquire for the calling thread; False if that was not possible in time, and only then.
@@ -643,6 +677,8 @@ class Acquirable(Generic[_T]):
         The message says whether the lock was taken or the servers were unreachable.
         """
 
+    def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
+    def __call__(self, function: Callable[_P, _R], /) -> Callable[_P, _R]: ...
     def __enter__(self) -> _T: ...
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
@@ -658,8 +694,22 @@ class Lock(Acquirable[Lease]):
     The *owner* of a lock, which may acquire it again, is the thread. An owner that acquired a lock n
     times releases it n times. Threads may share the lock object. When the object goes, levels that were
     never released are released.
+
+    A lock is a decorator, too: each call of the function is in a scope of its own. `@lock.hold(timeout=5)`
+    limits the wait.
+
+    >>> @lock
+    ... def rebuild_the_index():
+    ...     return lock.owned()
+    >>> rebuild_the_index()
+    True
+
+    `threading.Condition(lock)` works for the threads of one process: a notification does not leave it.
+    A lock that was created on a hosts string can be pickled, and copied, which makes another lock object
+    on the same path; one on a client cannot.
     """
 
+    def __reduce__(self) -> tuple[Any, ...]: ...
     @property
     def path(self) -> str:
         """The lock path."""
@@ -713,7 +763,9 @@ class Mutex(Lock):
     objects on one client and path are one lock. Creating one sends nothing.
 
     With a hosts string for `client`, the process's one client for these hosts is used, created at the
-    first acquire and closed at the end of the process. Such a lock works after a fork too.
+    first acquire and closed at the end of the process; None stands for the hosts that
+    `zklock.Client` uses by default. Such a lock works after a fork too. For other options than the
+    defaults, create it on a client with `connect=False`.
 
     By default it works as `threading.RLock` does. With `reentrant=False` it works as `threading.Lock`
     does: an acquire by the thread that holds it waits, or times out, and any thread may release it:
@@ -739,7 +791,7 @@ class Mutex(Lock):
 
     def __new__(
         cls,
-        client: Client | str,
+        client: Client | str | None,
         path: str,
         *,
         reentrant: bool = True,
@@ -778,13 +830,14 @@ class ReadWriteLock:
 
     def __new__(
         cls,
-        client: Client | str,
+        client: Client | str | None,
         path: str,
         *,
         label: str | None = None,
         naming: Literal["curator", "kazoo"] = "curator",
         max_hold: float | None = None,
     ) -> Self: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
     @property
     def path(self) -> str:
         """The lock path."""
@@ -852,6 +905,14 @@ class Stats:
         them: its pings, its beginning and end, and setting or dropping watches on a server.
         """
 
+    def as_dict(self) -> dict[str, Any]:
+        """All the numbers as a dictionary of plain values, as for `json.dumps`. Times are in seconds.
+
+        >>> with lock:
+        ...     client.stats().as_dict().get("acquisitions")
+        1
+        """
+
 @final
 class Histogram:
     """A distribution of durations in seconds, in the form of a Prometheus histogram.
@@ -879,6 +940,14 @@ class Histogram:
 
         The bounds are 1, 2 and 5 of every power of ten from 100 µs to 1,000 s. Longer ones are in `count`
         only.
+        """
+
+    def as_dict(self) -> dict[str, Any]:
+        """All the numbers as a dictionary of plain values. Times are in seconds.
+
+        >>> with lock:
+        ...     client.stats().wait.as_dict().get("count")
+        1
         """
 
 @final
@@ -921,7 +990,7 @@ class Semaphore(Lock):
 
     def __new__(
         cls,
-        client: Client | str,
+        client: Client | str | None,
         path: str,
         permits: int | None = None,
         *,
@@ -975,6 +1044,7 @@ class MultiLock(Acquirable[Leases]):
     """
 
     def __new__(cls, locks: Iterable[Lock]) -> Self: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
     @property
     def paths(self) -> list[str]:
         """The locks' paths, in the order in which they are taken."""
@@ -985,12 +1055,31 @@ class MultiLock(Acquirable[Leases]):
 
 @final
 class Hold(Generic[_T]):
-    """What the locks' `hold()` returns. Can be entered more than once."""
+    """What the locks' `hold()` returns: a context manager, and a decorator.
 
+    >>> five_seconds = lock.hold(timeout=5)
+    >>> with five_seconds as lease:
+    ...     lease.state
+    'held'
+    >>> @five_seconds
+    ... def rebuild_the_index():
+    ...     return lock.owned()
+    >>> rebuild_the_index()
+    True
+
+    Can be entered, and called, more than once.
+    """
+
+    def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
+    def __call__(self, function: Callable[_P, _R], /) -> Callable[_P, _R]: ...
     def __enter__(self) -> _T: ...
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
+
+@final
+class SavedLevels:
+    """What a condition variable keeps of a lock while it waits."""
 
 @final
 class Tls:

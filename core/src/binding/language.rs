@@ -140,12 +140,12 @@ impl Language {
         Ok(options)
     }
 
-    /// The process's one client for `hosts`.
+    /// The process's one client for `hosts`; without them for those of [`ClientOptions::new`].
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for malformed hosts.
-    pub fn shared_client(self, hosts: &str) -> Result<ClientSource> {
-        Ok(ClientSource::Shared(ClientOptions::new(Some(hosts))?.language(self.name)))
+    pub fn shared_client(self, hosts: Option<&str>) -> Result<ClientSource> {
+        Ok(ClientSource::Shared(ClientOptions::new(hosts)?.language(self.name)))
     }
 }
 

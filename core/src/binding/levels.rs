@@ -105,12 +105,15 @@ impl<H, S> Levels<H, S> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
         let newest = self.find(&levels, owner);
-        let mut places = 0..;
-        let saved = levels.extract_if(.., |level| {
-            let at = places.next();
-            level.owner == owner || at == newest
-        });
-        let saved = saved.map(Saved).collect();
+        let (mut saved, mut others) = (Vec::new(), Vec::new());
+        for (place, level) in std::mem::take(&mut *levels).into_iter().enumerate() {
+            if level.owner == owner || Some(place) == newest {
+                saved.push(Saved(level));
+            } else {
+                others.push(level);
+            }
+        }
+        *levels = others;
         drop(levels);
         drop(closed);
         saved

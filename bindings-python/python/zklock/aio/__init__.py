@@ -11,6 +11,7 @@ different owner, and waits for its parent's lock like any other task. Threads ar
 Cancelling a task that waits makes it leave the queue. A lease that arrives at the same moment is released.
 """
 
+from zklock.aio._acquirable import Acquirable, Hold
 from zklock.aio._client import Client
 from zklock.aio._election import Election, Leadership
 from zklock.aio._lease import Lease, Leases
@@ -20,8 +21,10 @@ from zklock.aio._semaphore import Semaphore
 from zklock.aio._transaction import Transaction
 
 __all__ = [
+    "Acquirable",
     "Client",
     "Election",
+    "Hold",
     "Leadership",
     "Lease",
     "Leases",

@@ -3,33 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from types import TracebackType
-from typing import Any, Generic, TypeVar, final
+from types import CoroutineType, TracebackType
+from typing import Any, Generic, ParamSpec, TypeVar, cast, final
 
 from zklock import _zklock
 from zklock._errors import LockTimeout
+from zklock._functions import guarded_async
+from zklock.aio._calls import Answer
 from zklock.aio._lease import Lease, Leases
 from zklock.aio._scope import Scope
-from zklock.aio._tasks import outcome, represent, this_task
+from zklock.aio._tasks import outcome, represent, this_task, this_task_or_callback
 
-# The result of one acquire, below and here.
-_I = TypeVar("_I", _zklock.Lease, _zklock.Leases)
+# The result of one acquire.
 _L = TypeVar("_L", Lease, Leases)
+
+# An async function.
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 # For whose levels it does not matter who asks.
 _ANYBODY = _zklock.Owner()
 
 
-class Acquirable(Generic[_I, _L]):
-    """A lock, or several locks taken as one."""
+class Acquirable(Generic[_L]):
+    """What every lock is: a lock of any kind, or several locks taken as one.
+
+    >>> isinstance(lock, aio.Acquirable)
+    True
+
+    The base of `Lock` and `MultiLock`, for annotations: `Acquirable[Lease]` gives leases one at a time.
+    """
 
     __slots__ = ("__weakref__", "_inner", "_reentrant", "_wrap")
 
     def __init__(
-        self, inner: _zklock.Acquirable[_I], wrap: Callable[[_I], _L], reentrant: bool = True
+        self, inner: _zklock.Acquirable[Any], wrap: Callable[[Any], _L], reentrant: bool = True
     ) -> None:
-        self._inner: _zklock.Acquirable[_I] = inner
-        self._wrap: Callable[[_I], _L] = wrap
+        self._inner: _zklock.Acquirable[Any] = inner
+        self._wrap: Callable[[Any], _L] = wrap
         self._reentrant = reentrant
 
     def acquire(self, blocking: bool = True, timeout: float | None = -1) -> Coroutine[Any, Any, bool]:
@@ -40,7 +51,7 @@ class Acquirable(Generic[_I, _L]):
 
         Arguments and exceptions are those of `zklock.Lock.acquire`.
         """
-        return self._acquire(this_task(), _zklock.Patience(blocking, timeout))
+        return Answer(self._acquire(this_task(), _zklock.Patience(blocking, timeout)), "acquire()")
 
     def release(self, wait: bool = True, timeout: float | None = None) -> Coroutine[Any, Any, None]:
         """Undo the calling task's newest acquire of this object, waiting up to `timeout` seconds.
@@ -48,7 +59,8 @@ class Acquirable(Generic[_I, _L]):
         >>> if await lock.acquire(blocking=False):
         ...     await lock.release()
 
-        With `reentrant=False`, undo the object's newest acquire, whoever calls, even a callback or a thread.
+        With `reentrant=False`, undo the object's newest acquire, whoever calls, even a thread. A callback
+        acts for the task that scheduled it, and need not await this: `loop.call_later(5, lock.release)`.
 
         See `Lease.release`. Raises `NotHeld` if there is none.
         """
@@ -65,7 +77,14 @@ class Acquirable(Generic[_I, _L]):
         """
         return Hold(self, _zklock.Patience(True, timeout))
 
-    def __aenter__(self) -> Coroutine[Any, Any, _L]:
+    def __call__(
+        self, function: Callable[_P, Coroutine[Any, Any, _R]], /
+    ) -> Callable[_P, Coroutine[Any, Any, _R]]:
+        """As a decorator of async functions: every call is in a scope of its own."""
+        decorated: Callable[_P, Coroutine[Any, Any, _R]] = guarded_async(self, function)
+        return decorated
+
+    def __aenter__(self) -> CoroutineType[Any, Any, _L]:
         return self._enter(_zklock.Patience(True, None))
 
     async def __aexit__(
@@ -78,7 +97,7 @@ class Acquirable(Generic[_I, _L]):
 
     def _caller(self) -> _zklock.Owner:
         """Whose levels a call concerns: the calling task's, or without re-entry every owner's."""
-        return this_task() if self._reentrant else _ANYBODY
+        return this_task_or_callback() if self._reentrant else _ANYBODY
 
     def _newest(self) -> _L | None:
         newest: _L | None = _zklock.newest(self._inner, self._caller())
@@ -97,8 +116,9 @@ class Acquirable(Generic[_I, _L]):
             return False
         return True
 
-    def _enter(self, patience: _zklock.Patience) -> Coroutine[Any, Any, _L]:
-        return self._take(this_task(), patience, True)
+    def _enter(self, patience: _zklock.Patience) -> CoroutineType[Any, Any, _L]:
+        # The type of what an async function returns, which some checkers tell from that of other coroutines.
+        return cast("CoroutineType[Any, Any, _L]", self._take(this_task(), patience, True))
 
     async def _exit(self, raised: BaseException | None) -> None:
         scope: Scope | None = _zklock.leave(self._inner, this_task())
@@ -108,15 +128,38 @@ class Acquirable(Generic[_I, _L]):
 
 @final
 class Hold(Generic[_L]):
-    """What the locks' `hold()` returns. Can be entered more than once."""
+    """What the locks' `hold()` returns: an asynchronous context manager, and a decorator of async functions.
+
+    >>> five_seconds = lock.hold(timeout=5)
+    >>> async with five_seconds as lease:
+    ...     lease.state
+    'held'
+    >>> @five_seconds
+    ... async def rebuild_the_index():
+    ...     return lock.owned()
+    >>> await rebuild_the_index()
+    True
+
+    Can be entered, and called, more than once.
+    """
 
     __slots__ = ("_lock", "_patience")
 
-    def __init__(self, lock: Acquirable[Any, _L], patience: _zklock.Patience) -> None:
-        self._lock: Acquirable[Any, _L] = lock
+    def __init__(self, lock: Acquirable[_L], patience: _zklock.Patience) -> None:
+        self._lock: Acquirable[_L] = lock
         self._patience = patience
 
-    def __aenter__(self) -> Coroutine[Any, Any, _L]:
+    def __call__(
+        self, function: Callable[_P, Coroutine[Any, Any, _R]], /
+    ) -> Callable[_P, Coroutine[Any, Any, _R]]:
+        """As a decorator of async functions: every call is in a scope of its own."""
+        decorated: Callable[_P, Coroutine[Any, Any, _R]] = guarded_async(self, function)
+        return decorated
+
+    def __repr__(self) -> str:
+        return f"<zklock.aio.Hold of {self._lock!r}>"
+
+    def __aenter__(self) -> CoroutineType[Any, Any, _L]:
         return self._lock._enter(self._patience)
 
     async def __aexit__(

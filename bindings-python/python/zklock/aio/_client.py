@@ -11,6 +11,7 @@ from typing import Any, Self, final
 from zklock import _zklock
 from zklock._errors import Forked
 from zklock._zklock import NodeData, Notice
+from zklock.aio._calls import Begun
 from zklock.aio._tasks import call_soon, outcome, represent
 
 
@@ -22,7 +23,8 @@ class Client:
     ...     lock = aio.Mutex(client, "/locks/report")
 
     Takes the arguments of `zklock.Client`, which describes them. Creating one sends nothing: it connects with
-    `await client.connect()`, with `async with client`, or when a lock is first used.
+    `await client.connect()`, with `async with client`, or when a lock is first used. A process that inherits
+    it through fork connects for itself.
     """
 
     __slots__ = ("__weakref__", "_client")
@@ -81,7 +83,7 @@ class Client:
 
         >>> notice = client.on_state(lambda state: print("now", state))
 
-        See `zklock.Client.on_state`.
+        An async function is run as a task. See `zklock.Client.on_state`.
         """
         event_loop = asyncio.get_running_loop()
         return self._client.on_state(lambda state: call_soon(event_loop, callback, state))
@@ -137,7 +139,7 @@ class Client:
         The closing has begun when this returns; awaiting it waits until the server has acknowledged it, for
         two seconds at most. Closing again does nothing.
         """
-        return outcome(_zklock.start_close(self._client))
+        return Begun(_zklock.start_close(self._client))
 
     async def __aenter__(self) -> Self:
         return await self.connect()
@@ -152,8 +154,8 @@ class Client:
         return represent(self._client)
 
 
-def source(client: Client | str) -> _zklock.Client | str:
+def source(client: Client | str | None) -> _zklock.Client | str | None:
     """Where a lock's client comes from."""
     if isinstance(client, _zklock.Client):
-        raise TypeError("client must be a zklock.aio.Client or a hosts string, not zklock.Client")
+        raise TypeError("client must be a zklock.aio.Client, a hosts string or None, not zklock.Client")
     return client._client if isinstance(client, Client) else client

@@ -49,7 +49,7 @@ class Election:
 
     __slots__ = ("__weakref__", "_inner")
 
-    def __init__(self, client: Client | str, path: str, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, client: Client | str | None, path: str, *, id: str | None = None) -> None:  # noqa: A002
         self._inner = _zklock.Election(source(client), path, id=id)
 
     @property

@@ -12,7 +12,8 @@ from weakref import ref
 from zklock import _zklock
 from zklock._errors import Forked, NotHeld
 from zklock._zklock import Notice
-from zklock.aio._tasks import call_soon, outcome, represent
+from zklock.aio._calls import Begun
+from zklock.aio._tasks import call, call_soon, outcome, represent
 from zklock.aio._transaction import Transaction
 
 _I = TypeVar("_I", _zklock.Lease, _zklock.Leases)
@@ -37,7 +38,7 @@ class Level(Generic[_I]):
         self._inner.check()
 
     def release(self, wait: bool = True, timeout: float | None = None) -> Coroutine[Any, Any, None]:
-        """Release this level, from any task or thread, once. The last level of a hold frees the lock.
+        """Release this level, from anywhere, once. The last level of a hold frees the lock.
 
         >>> async with lock as lease:
         ...     await lease.release(wait=False)
@@ -47,7 +48,8 @@ class Level(Generic[_I]):
         The release has begun when this returns; awaiting it waits until the server has acknowledged it, but
         for no more than `timeout` seconds, and no longer than `remaining` was: half the session time-out at
         most. It then returns as usual, and the release goes on in the background, as at once with
-        `wait=False`. It never fails because of the network. Cancelling it does not undo it.
+        `wait=False`. It never fails because of the network. Cancelling it does not undo it, and a callback
+        need not await it.
 
         If somebody had deleted the lock's node, `state` is `lost` afterwards.
 
@@ -57,7 +59,7 @@ class Level(Generic[_I]):
         return self._release(_zklock.ReleasePatience(wait, timeout))
 
     def _release(self, patience: _zklock.ReleasePatience) -> Coroutine[Any, Any, None]:
-        return outcome(_zklock.start_release(self._inner, patience))
+        return Begun(_zklock.start_release(self._inner, patience))
 
     def __repr__(self) -> str:
         return represent(self._inner)
@@ -113,8 +115,8 @@ class Lease(Level[_zklock.Lease]):
         >>> async with lock as lease:
         ...     notice = lease.on_lost(lambda lease: print("lost:", lease.loss_reason))
 
-        Nothing is called once the lease is released. An `async with` block needs no callback: its task is
-        cancelled.
+        An async function is run as a task. Nothing is called once the lease is released. An `async with`
+        block needs no callback: its task is cancelled.
         """
         return self._notify(self._inner.on_lost, callback)
 
@@ -160,12 +162,12 @@ class Lease(Level[_zklock.Lease]):
         # A lease without other references is released.
         weak = ref(self)
 
-        def call() -> None:
+        def tell() -> None:
             lease = weak()
             if lease is not None:
-                callback(lease)
+                call(callback, lease)
 
-        return register(lambda _: call_soon(event_loop, call))
+        return register(lambda _: call_soon(event_loop, tell))
 
 
 @final

@@ -7,18 +7,25 @@ from typing import Any, Literal, final
 
 from zklock import _zklock
 from zklock.aio._acquirable import Acquirable
+from zklock.aio._calls import Answer
 from zklock.aio._client import Client, source
 from zklock.aio._lease import Lease
 from zklock.aio._tasks import outcome, represent
 
 
-class Lock(Acquirable[_zklock.Lease, Lease]):
+class Lock(Acquirable[Lease]):
     """Something that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
 
     >>> async with lock as lease:
     ...     await write_report(lease.fencing_token)
 
-    See `zklock.Lock`, which says more.
+    See `zklock.Lock`, which says more. A lock decorates async functions:
+
+    >>> @lock
+    ... async def rebuild_the_index():
+    ...     return lock.owned()
+    >>> await rebuild_the_index()
+    True
     """
 
     __slots__ = ("_lock",)
@@ -57,9 +64,9 @@ class Lock(Acquirable[_zklock.Lease, Lease]):
         >>> await lock.locked()
         False
 
-        One read. See `zklock.Lock.locked`.
+        One read. See `zklock.Lock.locked`. `if lock.locked():`, without `await`, raises `TypeError`.
         """
-        return outcome(_zklock.start_locked(self._lock))
+        return Answer(outcome(_zklock.start_locked(self._lock)), "locked()")
 
     def contenders(self) -> Coroutine[Any, Any, list[_zklock.Contender]]:
         """The contenders for the lock, in queue order. See `zklock.Lock.contenders`.
@@ -70,6 +77,12 @@ class Lock(Acquirable[_zklock.Lease, Lease]):
         """
         return outcome(_zklock.start_contenders(self._lock))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        function, (what, *how) = self._lock.__reduce__()
+        if isinstance(what, _zklock.ReadWriteLock):
+            return function, (_again(ReadWriteLock, what), *how)
+        return function, (type(self), *how)
+
 
 @final
 class Mutex(Lock):
@@ -79,7 +92,8 @@ class Mutex(Lock):
     ...     await write_report(lease.fencing_token)
 
     With a hosts string for `client`, the process's one client for these hosts is used, created at the first
-    acquire. It is the one that `zklock.Mutex` uses too: it does not belong to an event loop.
+    acquire; None stands for the hosts that a client uses by default. It is the one that `zklock.Mutex` uses
+    too: it does not belong to an event loop.
 
     With `reentrant=False`, an acquire by the task that holds it waits, or times out, and any task may release
     it, as with `asyncio.Lock`.
@@ -89,7 +103,7 @@ class Mutex(Lock):
 
     def __init__(
         self,
-        client: Client | str,
+        client: Client | str | None,
         path: str,
         *,
         reentrant: bool = True,
@@ -120,7 +134,7 @@ class ReadWriteLock:
 
     def __init__(
         self,
-        client: Client | str,
+        client: Client | str | None,
         path: str,
         *,
         label: str | None = None,
@@ -148,5 +162,16 @@ class ReadWriteLock:
         """The half that is held alone."""
         return self._write_lock
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        function, (_, *how) = self._lock.__reduce__()
+        return function, (ReadWriteLock, *how)
+
     def __repr__(self) -> str:
         return represent(self._lock)
+
+
+def _again(kind: type[ReadWriteLock], inner: _zklock.ReadWriteLock) -> ReadWriteLock:
+    """The asynchronous form of a lock's copy."""
+    function, (_, *how) = inner.__reduce__()
+    lock: ReadWriteLock = function(kind, *how)
+    return lock

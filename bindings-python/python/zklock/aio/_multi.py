@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import final
+from typing import Any, final
 
 from zklock import _zklock
 from zklock.aio._acquirable import Acquirable
@@ -12,7 +12,7 @@ from zklock.aio._lock import Lock
 
 
 @final
-class MultiLock(Acquirable[_zklock.Leases, Leases]):
+class MultiLock(Acquirable[Leases]):
     """Several locks taken as one: all, or none. See `zklock.MultiLock`, which says more.
 
     >>> async with aio.MultiLock([lock, catalogue.write_lock]) as leases:
@@ -20,10 +20,11 @@ class MultiLock(Acquirable[_zklock.Leases, Leases]):
     2
     """
 
-    __slots__ = ("_locks",)
+    __slots__ = ("_locks", "_members")
 
     def __init__(self, locks: Iterable[Lock]) -> None:
-        self._locks = _zklock.MultiLock(map(_inner, locks))
+        self._members = tuple(locks)
+        self._locks = _zklock.MultiLock(map(_inner, self._members))
         super().__init__(self._locks, Leases)
 
     @property
@@ -35,6 +36,9 @@ class MultiLock(Acquirable[_zklock.Leases, Leases]):
     def leases(self) -> Leases | None:
         """The calling task's newest leases of this object that have not been released, or None."""
         return self._newest()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MultiLock, (self._members,)
 
 
 def _inner(lock: Lock) -> _zklock.Lock:

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any, final
+from types import TracebackType
+from typing import final
 
 from zklock import _zklock
+from zklock.aio._calls import Answer
 from zklock.aio._client import Client, source
 from zklock.aio._lease import Leases
 from zklock.aio._lock import Lock
+from zklock.aio._scope import Scope
 from zklock.aio._tasks import outcome
+
+
+@final
+class Acquiring(Answer[Leases]):
+    """Leases once they are there; or the scope that waits for them."""
+
+    __slots__ = ("_scope",)
+
+    async def __aenter__(self) -> Leases:
+        leases = await self
+        self._scope = Scope(leases)
+        return leases
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._scope.leave(value)
 
 
 @final
@@ -28,7 +47,7 @@ class Semaphore(Lock):
 
     def __init__(
         self,
-        client: Client | str,
+        client: Client | str | None,
         path: str,
         permits: int | None = None,
         *,
@@ -51,18 +70,19 @@ class Semaphore(Lock):
         """The node from which the number of permits is read, or None if the number is fixed."""
         return self._semaphore.shared_count
 
-    def acquire_many(
-        self, count: int, blocking: bool = True, timeout: float | None = -1
-    ) -> Coroutine[Any, Any, Leases]:
-        """Acquire `count` permits, all or none, and return their leases: a context manager, too.
+    def acquire_many(self, count: int, blocking: bool = True, timeout: float | None = -1) -> Acquiring:
+        """Acquire `count` permits, all or none, and return their leases: a context manager, before and after.
 
-        >>> async with await semaphore.acquire_many(3, timeout=10) as leases:
+        >>> async with semaphore.acquire_many(3, timeout=10) as leases:
         ...     leases[2].state
         'held'
+        >>> leases = await semaphore.acquire_many(2)
+        >>> await leases.release()
 
-        Arguments and exceptions are those of `zklock.Semaphore.acquire_many`.
+        Arguments and exceptions are those of `zklock.Semaphore.acquire_many`. Without `await`, as here at
+        first, the body is cancelled if a permit is lost, as with other locks.
         """
-        return self._acquire_many(count, _zklock.Patience(blocking, timeout))
+        return Acquiring(self._acquire_many(count, _zklock.Patience(blocking, timeout)), "acquire_many()")
 
     async def _acquire_many(self, count: int, patience: _zklock.Patience) -> Leases:
         return Leases(await outcome(_zklock.start_acquire_many(self._semaphore, count, patience)))

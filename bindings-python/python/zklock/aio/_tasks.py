@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -15,6 +16,12 @@ _T = TypeVar("_T")
 # Not the tasks' ids or addresses, which are reused.
 _owners: WeakKeyDictionary[asyncio.Task[Any], _zklock.Owner] = WeakKeyDictionary()
 
+# The task in whose context a callback runs, which is a copy of that of the task that scheduled it.
+_scheduled_by: ContextVar[_zklock.Owner] = ContextVar("_scheduled_by")
+
+# Event loops keep only weak references to tasks.
+_running: set[asyncio.Task[Any]] = set()
+
 
 def this_task() -> _zklock.Owner:
     """The owner that represents the calling task."""
@@ -24,7 +31,23 @@ def this_task() -> _zklock.Owner:
     owner = _owners.get(task)
     if owner is None:
         owner = _owners[task] = _zklock.Owner()
+        _scheduled_by.set(owner)
     return owner
+
+
+def this_task_or_callback() -> _zklock.Owner:
+    """The same; in a callback, the owner that represents the task that scheduled it.
+
+    If that task has not used a lock, the next one that has, among those that created it.
+    """
+    if asyncio.current_task() is None:
+        owner = _scheduled_by.get(None)
+        if owner is None:
+            raise RuntimeError(
+                "the owner of a lock is a task, and none scheduled this: release the lease instead"
+            )
+        return owner
+    return this_task()
 
 
 async def outcome(pending: _zklock.Pending[_T]) -> _T:
@@ -40,7 +63,16 @@ async def outcome(pending: _zklock.Pending[_T]) -> _T:
 def call_soon(event_loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *args: Any) -> None:
     """Have an event loop call a function, unless the loop is closed by now."""
     with suppress(RuntimeError):
-        event_loop.call_soon_threadsafe(callback, *args)
+        event_loop.call_soon_threadsafe(call, callback, *args)
+
+
+def call(callback: Callable[..., object], *args: Any) -> None:
+    """Call a function, or run an async function as a task."""
+    result = callback(*args)
+    if asyncio.iscoroutine(result):
+        task = asyncio.get_running_loop().create_task(result)
+        _running.add(task)
+        task.add_done_callback(_running.discard)
 
 
 def represent(inner: object) -> str:

@@ -1,0 +1,77 @@
+"""What the program's functions have to be: those that locks decorate, and callbacks."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+
+def guarded(scope: Any, function: Any) -> Any:
+    """The function, with each call in a scope of its own."""
+    check_function(function, "a lock of zklock")
+    if _is_async(function):
+        raise TypeError(
+            f"{_name(function)} is an async function, and would run after this lock is released;"
+            " decorate it with a lock of zklock.aio"
+        )
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with scope:
+            return function(*args, **kwargs)
+
+    return call
+
+
+def guarded_async(scope: Any, function: Any) -> Any:
+    """The async function, with each call in a scope of its own."""
+    check_function(function, "a lock of zklock.aio")
+    if not _is_async(function):
+        raise TypeError(
+            f"{_name(function)} is not an async function, and cannot wait for a lock of zklock.aio;"
+            " decorate it with a lock of zklock"
+        )
+
+    @functools.wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        async with scope:
+            return await function(*args, **kwargs)
+
+    return call
+
+
+def check_function(function: Any, decorator: str) -> None:
+    """Refuse what is no function, and a generator, whose body runs after the call."""
+    if not callable(function) or inspect.isclass(function):
+        raise TypeError(f"{decorator} decorates functions, not {_name(function)}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(
+            f"{_name(function)} is a generator, whose body would run after the lock is released;"
+            " use `with` inside it"
+        )
+
+
+def check_callback(callback: Any) -> None:
+    """Refuse what cannot be called on the delivery thread."""
+    if not callable(callback):
+        raise TypeError(f"a callback must be callable, and {_name(callback)} is not")
+    if _is_async(callback):
+        raise TypeError(
+            f"{_name(callback)} is an async function, and the thread that calls it has no event loop;"
+            " give it to an object of zklock.aio"
+        )
+
+
+def _is_async(function: Callable[..., object]) -> bool:
+    """Whether a call gives a coroutine, as far as one can tell without it."""
+    if isinstance(function, staticmethod):
+        function = function.__func__
+    # A callable object is what its class makes of it.
+    called = getattr(type(function), "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def _name(thing: object) -> str:
+    return getattr(thing, "__qualname__", None) or repr(thing)

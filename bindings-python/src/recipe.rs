@@ -1,0 +1,39 @@
+//! What a lock was created from, so that it can be created again: by `pickle` in another process, or by `copy`.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyType};
+
+use crate::source::Given;
+
+/// The arguments of a lock's constructor.
+#[derive(Clone)]
+pub(crate) struct Recipe {
+    given: Given,
+    path: String,
+    options: std::sync::Arc<Py<PyDict>>,
+}
+
+impl Recipe {
+    /// `options` are all the other arguments, by name.
+    pub(crate) fn new(given: Given, path: &str, options: Bound<'_, PyDict>) -> Self {
+        Self { given, path: path.to_owned(), options: std::sync::Arc::new(options.unbind()) }
+    }
+
+    /// What `__reduce__` returns for an object of this class.
+    pub(crate) fn reduce<'py>(
+        &self,
+        kind: &Bound<'py, PyType>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let py = kind.py();
+        let Given::Hosts(hosts) = &self.given else {
+            let name = kind.fully_qualified_name()?;
+            return Err(PyTypeError::new_err(format!(
+                "cannot copy or pickle a {name} on a client: a session belongs to one process, and credentials are not copied; create the lock on a hosts string, or create it anew on a client of the other process"
+            )));
+        };
+        let make = py.import("zklock._copies")?.getattr("make")?;
+        let arguments = (kind, hosts, &self.path, self.options.bind(py)).into_pyobject(py)?;
+        Ok((make, arguments.into_any()))
+    }
+}
