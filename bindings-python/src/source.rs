@@ -30,7 +30,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Source {
         }
         let Ok(hosts) = object.extract::<Option<&str>>() else {
             let given = object.get_type().fully_qualified_name()?;
-            let message = format!("must be a zklock.Client, a hosts string or None, not {given}");
+            let message = format!("must be a zklock.Client or a hosts string, not {given}");
             return Err(PyTypeError::new_err(message));
         };
         let inner = PYTHON.shared_client(hosts).map_err(Failure::from)?;

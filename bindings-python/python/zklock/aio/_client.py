@@ -157,5 +157,5 @@ class Client:
 def source(client: Client | str | None) -> _zklock.Client | str | None:
     """Where a lock's client comes from."""
     if isinstance(client, _zklock.Client):
-        raise TypeError("client must be a zklock.aio.Client, a hosts string or None, not zklock.Client")
+        raise TypeError("client must be a zklock.aio.Client or a hosts string, not zklock.Client")
     return client._client if isinstance(client, Client) else client
