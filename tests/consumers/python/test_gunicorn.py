@@ -1,0 +1,117 @@
+"""Requests take locks in gunicorn's gevent workers, where each request is a greenlet."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zklock
+
+from harness.observer import Observer
+from harness.ports import free_port
+from harness.processes import reap, spawn
+from harness.server import Standalone
+from harness.steps import eventually
+
+HERE = Path(__file__).parent
+
+
+class Gunicorn:
+    """A master, and two workers that run greenlets."""
+
+    def __init__(self, hosts: str, path: str, log: Path, *options: str) -> None:
+        self.log = log
+        self.address = f"127.0.0.1:{free_port()}"
+        command = [sys.executable, "-m", "gunicorn", "--worker-class=gevent", "--workers=2", *options]
+        command += ["--no-control-socket"]
+        command += [f"--bind={self.address}", f"--worker-tmp-dir={log.parent}", "gunicorn_app:application"]
+        environment = {**os.environ, "ZKLOCK_HOSTS": hosts, "LOCK_PATH": path}
+        with log.open("wb") as errors:
+            self.master = spawn(command, env=environment, stdout=errors, stderr=errors, cwd=HERE)
+        # One that has not begun to listen does not end at SIGTERM either, and the master waits for it.
+        self.expect_workers()
+
+    def ask(self, page: str = "") -> dict[str, Any]:
+        """The report of whichever worker answers."""
+        with urllib.request.urlopen(f"http://{self.address}/{page}", timeout=30) as answer:
+            told: dict[str, Any] = json.load(answer)
+        return told
+
+    def expect_workers(self) -> None:
+        """Wait until both workers have answered."""
+        workers = set()
+
+        def both() -> bool:
+            with contextlib.suppress(OSError):
+                workers.add(self.ask()["pid"])
+            return len(workers) == 2
+
+        eventually(both, "both workers answer", 20)
+
+
+@pytest.fixture
+def observer(server: Standalone) -> Iterator[Observer]:
+    with Observer(server.hosts) as bystander:
+        yield bystander
+
+
+@pytest.fixture(params=[(), ("--preload",)], ids=["alone", "preload"])
+def gunicorn(
+    request: pytest.FixtureRequest, server: Standalone, path: str, tmp_path: Path
+) -> Iterator[Gunicorn]:
+    made = Gunicorn(server.hosts, path, tmp_path / "log", *request.param)
+    try:
+        yield made
+    finally:
+        made.master.terminate()
+        reap(made.master, 10)
+        print(made.log.read_text())
+
+
+def test_requests_exclude_each_other(gunicorn: Gunicorn, observer: Observer, path: str) -> None:
+    """In one worker and between workers."""
+    with ThreadPoolExecutor(20) as pool:
+        told = list(pool.map(lambda _: gunicorn.ask("enter"), range(40)))
+    assert {answer["most"] for answer in told} == {1}
+    assert len({answer["pid"] for answer in told}) == 2
+    turns = sorted((answer["token"], answer["began"], answer["ended"]) for answer in told)
+    assert all(before[2] <= after[1] for before, after in pairwise(turns))
+    assert all(before[0] < after[0] for before, after in pairwise(turns))
+    # Its name is that of the module from which it comes where gevent has patched it.
+    assert {answer["patched"][1] for answer in told} == {"gevent.hub"}
+    observer.wait_queue(path, 0)
+
+
+def test_a_worker_answers_while_its_requests_wait(
+    gunicorn: Gunicorn, server: Standalone, observer: Observer, path: str
+) -> None:
+    with zklock.Client(server.hosts) as client, ThreadPoolExecutor(12) as pool:
+        with zklock.Mutex(client, path):
+            waiting = [pool.submit(gunicorn.ask, "enter") for _ in range(12)]
+            observer.wait_queue(path, 13)
+            gunicorn.expect_workers()
+            assert not any(request.done() for request in waiting)
+        assert {request.result(30)["most"] for request in waiting} == {1}
+
+
+def test_all_locks_are_free_when_it_stops(gunicorn: Gunicorn, observer: Observer, path: str) -> None:
+    """One that a request kept is free at once, and not only when the session ends."""
+    gunicorn.ask("keep")
+    observer.wait_queue(f"{path}-kept", 1)
+    gunicorn.ask("enter")
+    gunicorn.master.terminate()
+    assert gunicorn.master.wait(20) == 0
+    observer.wait_queue(f"{path}-kept", 0, timeout=1)
+    observer.wait_queue(path, 0, timeout=1)
+    log = gunicorn.log.read_text()
+    assert "Traceback" not in log
+    assert "panicked" not in log
