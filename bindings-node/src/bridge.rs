@@ -16,7 +16,7 @@ use napi_derive::napi;
 use zklock::Client;
 use zklock::binding::{self, Background};
 
-use crate::error::{Failure, Result};
+use crate::error::{Failure, NativeDetails, Result};
 use crate::wake::Wake;
 
 /// How long the end of an environment waits for its clients to close.
@@ -27,7 +27,7 @@ type Convert = Box<dyn FnOnce(&Env) -> napi::Result<Unknown<'_>> + Send>;
 
 type Outcome = zklock::Result<Convert>;
 
-/// An operation that has ended: with a value, or with an error's code and message.
+/// An operation that has ended: with a value, or with an error's code, message and details.
 #[napi(object, object_from_js = false)]
 pub struct Settled<'env> {
     pub id: i64,
@@ -35,15 +35,17 @@ pub struct Settled<'env> {
     pub value: Option<Unknown<'env>>,
     pub code: Option<&'static str>,
     pub message: Option<String>,
+    pub details: Option<NativeDetails>,
 }
 
 impl<'env> Settled<'env> {
     fn new(env: &'env Env, id: i64, outcome: Outcome) -> napi::Result<Self> {
         Ok(match outcome {
-            Ok(convert) => Self { id, value: Some(convert(env)?), code: None, message: None },
+            Ok(convert) => Self { id, value: Some(convert(env)?), code: None, message: None, details: None },
             Err(error) => {
+                let details = Some(NativeDetails::from(&error));
                 let Failure { code, message } = error.into();
-                Self { id, value: None, code: Some(code), message: Some(message) }
+                Self { id, value: None, code: Some(code), message: Some(message), details }
             }
         })
     }

@@ -48,7 +48,7 @@ export async function run<T>(start: Start, pending: Pending, signal?: AbortSigna
   let abort: (() => void) | undefined;
   pending.begin();
   try {
-    const { value, code, message } = await new Promise<Settled>((resolve, reject) => {
+    const { value, code, message, details } = await new Promise<Settled>((resolve, reject) => {
       waiting.set(id, resolve);
       abort = () => {
         giveUp(id);
@@ -59,7 +59,7 @@ export async function run<T>(start: Start, pending: Pending, signal?: AbortSigna
     });
     if (code !== undefined) {
       // Created here and not where the outcome arrives, so that the stack shows the caller.
-      throw errorOf(code, message ?? '');
+      throw errorOf(code, message ?? '', details);
     }
     return value as T;
   } finally {

@@ -90,6 +90,17 @@ impl NativeClient {
         BigInt::from(self.client.session_id())
     }
 
+    /// In milliseconds.
+    #[napi(getter)]
+    pub fn session_timeout(&self) -> f64 {
+        self.client.session_timeout().as_secs_f64() * 1000.0
+    }
+
+    #[napi(getter)]
+    pub fn hosts(&self) -> String {
+        self.client.hosts()
+    }
+
     /// The changes of the state from now on.
     #[napi]
     pub fn states(&self) -> NativeStates {

@@ -127,6 +127,19 @@ export class Client extends ClientEvents {
   }
 
   /**
+   * The session time-out that the server granted, in ms; before the first session the one that the client asks for. A
+   * server that has not heard from the client for so long frees its locks.
+   */
+  get sessionTimeout(): number {
+    return this.#native.sessionTimeout;
+  }
+
+  /** The servers and the chroot, as a connect string: every server with its port. */
+  get hosts(): string {
+    return this.#native.hosts;
+  }
+
+  /**
    * What the client has done so far. Sends nothing, and works on a closed client too.
    *
    * @example

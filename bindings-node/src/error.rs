@@ -3,11 +3,47 @@
 use std::time::Duration;
 
 use napi::JsError;
+use napi_derive::napi;
 use zklock::binding::{Language, Spelling};
 
 /// JavaScript's units and names.
 pub const NODE: Language =
     Language { name: "node", unit: Duration::from_millis(1), spelling: Spelling::Camel };
+
+use crate::contender::NativeContender;
+
+/// What happened at one server.
+#[napi(object, object_from_js = false)]
+pub struct NativeServerReport {
+    pub server: String,
+    pub problem: &'static str,
+    pub detail: String,
+}
+
+impl From<&zklock::ServerReport> for NativeServerReport {
+    fn from(report: &zklock::ServerReport) -> Self {
+        let zklock::ServerReport { server, problem, detail, .. } = report;
+        Self { server: server.clone(), problem: problem.as_str(), detail: detail.clone() }
+    }
+}
+
+/// What an error has for programs, beside its code.
+#[napi(object, object_from_js = false)]
+pub struct NativeDetails {
+    pub servers: Vec<NativeServerReport>,
+    pub blockers: Vec<NativeContender>,
+    pub reason: Option<&'static str>,
+}
+
+impl From<&zklock::Error> for NativeDetails {
+    fn from(error: &zklock::Error) -> Self {
+        Self {
+            servers: error.servers().iter().map(Into::into).collect(),
+            blockers: NativeContender::all(error.blockers().to_vec()),
+            reason: error.loss_reason().map(zklock::LossReason::as_str),
+        }
+    }
+}
 
 /// The error of an exported function.
 pub struct Failure {

@@ -1,5 +1,9 @@
 /** The errors, and the only place where native errors become them. */
 
+import type { NativeDetails, NativeServerReport } from '../native';
+
+import { type Contender, contenderOf } from './contender';
+
 /** The stable codes, the same in every language. */
 export type ErrorCode =
   | 'LOCK_TIMEOUT'
@@ -43,13 +47,55 @@ function withCode(code: ErrorCode): new (message: string) => ZkLockError {
 }
 
 /**
- * The lock was not acquired before the deadline. The contender has left the queue.
+ * What happened at a server that could not be used: `not serving` is one without a quorum, `tls` anything about encryption
+ * that has no name of its own, `answered` one that did, but not in the end.
+ */
+export type ServerProblem =
+  | 'unknown host'
+  | 'refused'
+  | 'unreachable'
+  | 'silent'
+  | 'closed'
+  | 'not serving'
+  | 'read-only'
+  | 'not zookeeper'
+  | 'certificate name'
+  | 'certificate expired'
+  | 'certificate authority'
+  | 'tls'
+  | 'answered'
+  | 'not tried';
+
+/** What happened at one server, when it was last tried. */
+export interface ServerReport {
+  /** The server, as `host:port`. */
+  readonly server: string;
+  /** What happened, to act upon. */
+  readonly problem: ServerProblem;
+  /** What happened, for people: what the system, TLS or the server said. */
+  readonly detail: string;
+}
+
+/**
+ * The lock was not acquired before the deadline. The contender has left the queue. The message says who is in the way.
  *
  * @example
  * const lease = await mutex.acquire();
- * await mutex.acquire({ timeout: 10 }).catch((error) => console.log(error instanceof LockTimeoutError)); // true
+ * await mutex.acquire({ timeout: 500 }).catch((error) => {
+ *   if (!(error instanceof LockTimeoutError)) throw error;
+ *   console.log(error.message, error.blockers.map((contender) => contender.about?.host));
+ * });
  */
-export class LockTimeoutError extends withCode('LOCK_TIMEOUT') {}
+export class LockTimeoutError extends withCode('LOCK_TIMEOUT') {
+  /**
+   * The contenders in the way that were known when the time was up, in the order of the queue. Nobody was asked, so they
+   * are few: the nearest two, and whoever of this client holds the lock or waits in front.
+   */
+  readonly blockers: readonly Contender[] = [];
+
+  /** What happened at each server, if the client was not connected; else empty. */
+  readonly servers: readonly ServerReport[] = [];
+}
 
 /**
  * The lease no longer proves anything: its session ended, its node was deleted, or its client was closed.
@@ -58,7 +104,10 @@ export class LockTimeoutError extends withCode('LOCK_TIMEOUT') {}
  * lease.signal.addEventListener('abort', () => console.log(lease.signal.reason instanceof LockLostError)); // true
  * await client.close();
  */
-export class LockLostError extends withCode('LOCK_LOST') {}
+export class LockLostError extends withCode('LOCK_LOST') {
+  /** Why, as `lease.lossReason` says it. */
+  readonly reason: string | undefined;
+}
 
 /**
  * There is nothing to release: this lease has already been released.
@@ -80,13 +129,20 @@ export class NotHeldError extends withCode('NOT_HELD') {}
 export class UpgradeRefusedError extends withCode('UPGRADE_REFUSED') {}
 
 /**
- * No server answered in time.
+ * No server answered in time. Its `servers` say what happened at each, and so does its `cause`: an `Error` with the code
+ * that Node gives such errors, where there is one (`ECONNREFUSED`, `ENOTFOUND`), or an `AggregateError` of them.
  *
  * @example
  * const nowhere = Client.connect('127.0.0.1:1', { connectTimeout: 100 });
- * await nowhere.catch((error) => console.log(error instanceof ConnectionFailedError)); // true
+ * await nowhere.catch((error) => {
+ *   if (!(error instanceof ConnectionFailedError)) throw error;
+ *   console.log(error.servers[0].problem, error.cause.code); // refused ECONNREFUSED
+ * });
  */
-export class ConnectionFailedError extends withCode('CONNECTION_FAILED') {}
+export class ConnectionFailedError extends withCode('CONNECTION_FAILED') {
+  /** What happened at each server when it was last tried, in the order of `hosts`. */
+  readonly servers: readonly ServerReport[] = [];
+}
 
 /**
  * The server refused the credentials, or they do not permit the operation.
@@ -184,9 +240,46 @@ function isCode(code: unknown): code is ErrorCode {
   return typeof code === 'string' && Object.hasOwn(kinds, code);
 }
 
+/** What the system's own errors have as their `code` in Node. */
+const systemCodes: Readonly<Record<string, string>> = {
+  'unknown host': 'ENOTFOUND',
+  refused: 'ECONNREFUSED',
+  unreachable: 'EHOSTUNREACH',
+  silent: 'ETIMEDOUT',
+  closed: 'ECONNRESET',
+  'certificate name': 'ERR_TLS_CERT_ALTNAME_INVALID',
+  'certificate expired': 'CERT_HAS_EXPIRED',
+  'certificate authority': 'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+};
+
+function causeOf(reports: readonly NativeServerReport[]): Error | undefined {
+  const causes = reports.map(({ server, problem, detail }) => {
+    const code = systemCodes[problem];
+    return Object.assign(new Error(`${server} ${detail}`), code !== undefined && { code });
+  });
+  return causes.length > 1 ? new AggregateError(causes, 'what happened at the servers') : causes[0];
+}
+
 /** The error for a code of the native half. */
-export function errorOf(code: string, message: string): Error {
-  return isCode(code) ? new kinds[code](message) : new Error(`${message} (${code})`);
+export function errorOf(code: string, message: string, details?: NativeDetails): Error {
+  if (!isCode(code)) return new Error(`${message} (${code})`);
+  const error = new kinds[code](message);
+  if (details === undefined) return error;
+  const { servers, blockers, reason } = details;
+  if (servers.length > 0) {
+    const reports = Object.freeze(servers.map((report) => Object.freeze(report)));
+    Object.assign(error, { servers: reports });
+    // As the constructor of `Error` does it: it is not shown twice.
+    Object.defineProperty(error, 'cause', { value: causeOf(servers), writable: true, configurable: true });
+  }
+  if (blockers.length > 0) Object.assign(error, { blockers: Object.freeze(blockers.map(contenderOf)) });
+  if (error instanceof LockLostError) withReason(error, reason);
+  return error;
+}
+
+/** The error, with the reason of a loss. */
+export function withReason(error: LockLostError, reason: string | undefined): LockLostError {
+  return Object.assign(error, { reason });
 }
 
 /** By its shape: in a realm of its own, as test runners give to modules, the native half's `Error` is another class. */
@@ -206,7 +299,7 @@ export function native<T>(call: () => T): T {
 }
 
 /** What an attempt resolves with, or `null` if it fails with this kind of error. */
-export async function nullIf<T>(kind: typeof LockTimeoutError, attempt: Promise<T>): Promise<T | null> {
+export async function nullIf<T>(kind: typeof LockTimeoutError | typeof NotHeldError, attempt: Promise<T>): Promise<T | null> {
   try {
     return await attempt;
   } catch (error) {

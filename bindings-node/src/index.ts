@@ -28,6 +28,8 @@ export {
   UpgradeRefusedError,
   ZkLockError,
   type ErrorCode,
+  type ServerProblem,
+  type ServerReport,
 } from './errors';
 export type { LostListener, StateListener } from './events';
 export { Lease, type LeaseJson, type LeaseState, type ReleaseOptions } from './lease';

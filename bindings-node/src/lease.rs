@@ -33,16 +33,29 @@ pub fn inside<'a>(leases: &'a [ClassInstance<'_, NativeLease>]) -> Vec<&'a Lease
     leases.iter().map(|lease| &lease.lease).collect()
 }
 
-/// The message of the loss that the end of a scope throws. `noticed`: whether what the body threw, if anything, is a loss.
+/// A loss: the error's message, and why.
+#[napi(object, object_from_js = false)]
+pub struct NativeLoss {
+    pub message: String,
+    pub reason: Option<&'static str>,
+}
+
+/// The loss that the end of a scope throws. `noticed`: whether what the body threw, if anything, is a loss.
 #[napi]
-pub fn loss_to_throw(leases: Vec<ClassInstance<'_, NativeLease>>, noticed: Option<bool>) -> Option<String> {
+pub fn loss_to_throw(
+    leases: Vec<ClassInstance<'_, NativeLease>>,
+    noticed: Option<bool>,
+) -> Option<NativeLoss> {
     let raised = match noticed {
         None => Raised::Nothing,
         Some(false) => Raised::Error,
         Some(true) => Raised::Loss,
     };
     let loss = inside(&leases).into_iter().find_map(Acquired::loss);
-    loss_to_raise(loss, raised).map(|loss| loss.to_string())
+    loss_to_raise(loss, raised).map(|loss| NativeLoss {
+        message: loss.to_string(),
+        reason: loss.loss_reason().map(LossReason::as_str),
+    })
 }
 
 #[napi]
@@ -81,6 +94,12 @@ impl NativeLease {
     #[napi(getter)]
     pub fn remaining(&self) -> f64 {
         self.lease.remaining().as_secs_f64() * 1000.0
+    }
+
+    /// In milliseconds.
+    #[napi(getter)]
+    pub fn session_timeout(&self) -> f64 {
+        self.lease.session_timeout().as_secs_f64() * 1000.0
     }
 
     /// Begins a transaction.

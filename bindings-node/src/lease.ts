@@ -11,7 +11,7 @@ import {
   checkSignal,
   ours,
 } from './check';
-import { LockLostError, native, NotHeldError, nullIf } from './errors';
+import { LockLostError, native, NotHeldError, nullIf, withReason } from './errors';
 import { createTransaction, type Transaction } from './transaction';
 
 /**
@@ -123,6 +123,14 @@ export class Lease {
     return this.#native.sessionId;
   }
 
+  /**
+   * The session time-out that the server granted, in ms: for so long it may not hear from the client before it frees
+   * the lock.
+   */
+  get sessionTimeout(): number {
+    return this.#native.sessionTimeout;
+  }
+
   /** Whether the lease still proves anything. Sends nothing. */
   get state(): LeaseState {
     return this.#native.state as LeaseState;
@@ -229,7 +237,11 @@ export class Lease {
    * }
    */
   check(): void {
-    native(() => this.#native.check());
+    try {
+      native(() => this.#native.check());
+    } catch (error) {
+      throw error instanceof LockLostError ? withReason(error, this.lossReason) : error;
+    }
   }
 
   /**

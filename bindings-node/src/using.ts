@@ -1,9 +1,9 @@
 /** Runs a function while locks are held, and releases them when it ends. */
 
-import { lossToThrow } from '../native';
+import { lossToThrow, type NativeLoss } from '../native';
 
 import { checkFunction } from './check';
-import { LockLostError } from './errors';
+import { LockLostError, withReason } from './errors';
 import { type Lease, nativeLeases } from './lease';
 import type { Leases } from './leases';
 import { runInScope } from './scope';
@@ -35,12 +35,15 @@ export async function using<Options, Held extends Lease | Leases, T>(
   const failed = end.status === 'rejected';
   // Ends as the body does, or with a loss that the body does not tell of. A term that ends while the release waits is no
   // loss; that somebody had deleted the node is one, and only the release finds out.
-  const findLoss = (): string | null =>
+  const findLoss = (): NativeLoss | null =>
     lossToThrow(nativeLeases(leases), failed ? end.reason instanceof LockLostError : undefined);
   const noticed = findLoss();
   await held[Symbol.asyncDispose]();
   const loss = noticed ?? findLoss();
-  if (loss !== null) throw Object.assign(new LockLostError(loss), failed && { cause: end.reason as unknown });
+  if (loss !== null) {
+    const error = withReason(new LockLostError(loss.message), loss.reason);
+    throw Object.assign(error, failed && { cause: end.reason as unknown });
+  }
   if (failed) throw end.reason;
   return end.value;
 }

@@ -22,6 +22,12 @@ const CODES = {
   UpgradeRefusedError: 'UPGRADE_REFUSED',
 };
 
+const DETAILS = {
+  ConnectionFailedError: ['servers'],
+  LockLostError: ['reason'],
+  LockTimeoutError: ['blockers', 'servers'],
+};
+
 scenario('each kind is a class with a name and its stable code', () => {
   for (const [name, code] of Object.entries(CODES)) {
     const error = new zklock[name]('why');
@@ -29,7 +35,7 @@ scenario('each kind is a class with a name and its stable code', () => {
     assert.equal(error.name, name);
     assert.equal(error.code, code);
     assert.equal(String(error), `${name}: why`);
-    assert.deepEqual(Object.keys(error), ['code']);
+    assert.deepEqual(Object.keys(error), ['code', ...(DETAILS[name] ?? [])]);
   }
   const exported = Object.keys(zklock).filter((name) => name.endsWith('Error') && name !== 'ZkLockError');
   assert.deepEqual(exported.sort(), Object.keys(CODES));

@@ -132,6 +132,20 @@ impl Client {
         self.inner.session_id()
     }
 
+    /// The session time-out that the server granted, in seconds; before that the one that is asked for.
+    ///
+    /// A server that has not heard from this process for so long frees its locks.
+    #[getter]
+    fn session_timeout(&self) -> f64 {
+        self.inner.session_timeout().as_secs_f64()
+    }
+
+    /// The servers and the chroot, as a connect string: every server with its port.
+    #[getter]
+    fn hosts(&self) -> String {
+        self.inner.hosts()
+    }
+
     /// Have `callback` called with the new state whenever it changes, until the client is `closed`.
     ///
     /// >>> notice = client.on_state(lambda state: print("now", state))

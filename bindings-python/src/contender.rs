@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 
-use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use zklock::binding::Shown;
-
-use crate::pending::IntoPython;
 
 /// One contender in the queue of a lock, as `Lock.contenders()` found it. Does not change.
 ///
@@ -70,14 +68,45 @@ impl From<zklock::Contender> for Contender {
     }
 }
 
-impl IntoPython for Vec<zklock::Contender> {
-    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.into_iter().map(Contender::from).collect::<Vec<_>>().into_py_any(py)
-    }
-}
+/// Its parts, for pickles: errors have contenders, and cross from process to process.
+type Parts<'py> = (
+    (usize, String, bool, i64, i64),
+    (Option<String>, Option<u32>, Option<String>, Option<String>, Option<f64>),
+    Bound<'py, PyBytes>,
+    usize,
+);
 
 #[pymethods]
 impl Contender {
+    #[staticmethod]
+    fn _of(parts: Parts<'_>) -> Self {
+        let (place, about, data, data_length) = parts;
+        let (position, node, reader, session_id, fencing_token) = place;
+        let (host, pid, language, label, since) = about;
+        let data = data.as_bytes().to_vec().into();
+        Self {
+            position,
+            node,
+            reader,
+            session_id,
+            fencing_token,
+            host,
+            pid,
+            language,
+            label,
+            since,
+            data,
+            data_length,
+        }
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Parts<'py>,))> {
+        let place = (self.position, self.node.clone(), self.reader, self.session_id, self.fencing_token);
+        let about = (self.host.clone(), self.pid, self.language.clone(), self.label.clone(), self.since);
+        let parts = (place, about, PyBytes::new(py, &self.data), self.data_length);
+        Ok((py.get_type::<Self>().getattr("_of")?, (parts,)))
+    }
+
     fn __repr__(&self) -> String {
         let who = match (&self.host, self.pid) {
             (Some(host), Some(pid)) => format!(", process {pid} on {}", Shown(host)),

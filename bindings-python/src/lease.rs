@@ -70,6 +70,14 @@ impl Lease {
         self.0.session_id()
     }
 
+    /// The session time-out that the server granted, in seconds.
+    ///
+    /// For so long it may not hear from the client before it frees the lock.
+    #[getter]
+    fn session_timeout(&self) -> f64 {
+        self.0.session_timeout().as_secs_f64()
+    }
+
     /// `held`; `suspended` while the server is unreachable; `lost` for good; or `released`.
     ///
     /// A suspended lease is still valid, for `remaining` seconds: it is held again if the server answers in

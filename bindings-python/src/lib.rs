@@ -27,6 +27,7 @@ mod pending;
 mod recipe;
 mod rwlock;
 mod semaphore;
+mod server_report;
 mod shutdown;
 mod source;
 mod stats;
@@ -77,6 +78,7 @@ mod _zklock {
         pending::Pending,
         rwlock::ReadWriteLock,
         semaphore::{Semaphore, start_acquire_many},
+        server_report::ServerReport,
         shutdown::shutdown,
         stats::{Histogram, Stats},
         transaction::{Transaction, start_commit},

@@ -12,6 +12,7 @@ use pyo3::types::PyTuple;
 use zklock::binding::Origin;
 
 use crate::arguments::wait_limit;
+use crate::contender::Contender;
 use crate::deliver::{self, Deliver};
 use crate::errors::Result;
 use crate::{log, wait};
@@ -30,6 +31,12 @@ impl IntoPython for () {
 impl IntoPython for bool {
     fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.into_py_any(py)
+    }
+}
+
+impl IntoPython for Vec<zklock::Contender> {
+    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.into_iter().map(Contender::from).collect::<Vec<_>>().into_py_any(py)
     }
 }
 

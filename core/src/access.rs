@@ -74,7 +74,7 @@ impl TlsFiles {
 fn read(argument: &str, path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| {
         let problem = format!("{argument}: cannot read \"{}\": {error}", path.display());
-        Error::bad_argument("tls", problem)
+        Error::bad_argument("tls", problem).because(error)
     })
 }
 

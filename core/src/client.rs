@@ -88,7 +88,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
-            .field("hosts", &self.0.options.hosts)
+            .field("hosts", &self.hosts())
             .field("state", &self.state())
             .finish_non_exhaustive()
     }
@@ -170,6 +170,19 @@ impl Client {
         self.mailbox().status.session()
     }
 
+    /// The session time-out that the server granted; before there is a session, the one that the client asks for. A
+    /// server that has not heard from the client for so long frees its locks.
+    #[must_use]
+    pub fn session_timeout(&self) -> Duration {
+        self.mailbox().status.session_timeout().unwrap_or(self.0.options.session_timeout)
+    }
+
+    /// The servers and the chroot of the client, as a connect string: every server with its port.
+    #[must_use]
+    pub fn hosts(&self) -> String {
+        self.address().to_string()
+    }
+
     /// What the client has done since it was created. Sends nothing, and works for a closed client too.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -211,7 +224,7 @@ impl Client {
             let problem = format!("{node:?} is not a contender's node: its name does not end in ten digits");
             return Err(Error::bad_argument("node", problem));
         }
-        let node = format!("{}{node}", self.hosts().chroot).into();
+        let node = format!("{}{node}", self.address().chroot).into();
         self.ask(|reply| Inquiry::Touch { node, touch, reply }).await
     }
 
@@ -246,7 +259,7 @@ impl Client {
         &self.0.options
     }
 
-    pub(crate) fn hosts(&self) -> &Hosts {
+    pub(crate) fn address(&self) -> &Hosts {
         &self.0.options.hosts
     }
 

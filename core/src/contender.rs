@@ -2,10 +2,8 @@
 
 use std::ffi::CStr;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::clock;
-use crate::options::ClientOptions;
 use crate::queue::{Kind, NodeName};
 
 /// One contender in a lock's queue.
@@ -79,52 +77,51 @@ impl Contender {
         stat: &zookeeper_client::Stat,
         data: Option<Vec<u8>>,
     ) -> Self {
-        let data = data.unwrap_or_default();
-        let json = serde_json::from_slice(&data).ok();
+        Self::seen(position, name, &Sighting::new(stat, data))
+    }
+
+    /// As it was seen on another occasion.
+    pub(crate) fn seen(position: usize, name: &NodeName, sighting: &Sighting) -> Self {
+        let Sighting { owner, czxid, data, data_length } = sighting;
+        let json = serde_json::from_slice(data).ok();
         Self {
             position,
             node: name.as_str().to_owned(),
             reader: name.kind() == Kind::Read,
-            session_id: stat.ephemeral_owner,
-            fencing_token: stat.czxid,
+            session_id: *owner,
+            fencing_token: *czxid,
             about: json.as_ref().and_then(About::parse),
             permits: json.as_ref().and_then(stated_permits),
-            data,
-            data_length: data_length(stat),
+            data: data.to_vec(),
+            data_length: *data_length,
         }
     }
 }
 
+/// What is seen of a contender, as it is: not read yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sighting {
+    /// The session that owns its node.
+    pub(crate) owner: i64,
+    /// The transaction that created it.
+    pub(crate) czxid: i64,
+    /// Its data, if that is known.
+    pub(crate) data: Box<[u8]>,
+    /// How many bytes of data there are.
+    pub(crate) data_length: usize,
+}
+
+impl Sighting {
+    /// As the server tells it.
+    pub(crate) fn new(stat: &zookeeper_client::Stat, data: Option<Vec<u8>>) -> Self {
+        let data = data.unwrap_or_default().into();
+        Self { owner: stat.ephemeral_owner, czxid: stat.czxid, data, data_length: data_length(stat) }
+    }
+}
+
 impl About {
-    /// The data of a node of ours that is being created: operators see it, and other zklock contenders read it. The
-    /// number of permits is always stated, because all contenders must agree on it.
-    pub(crate) fn node_data(options: &ClientOptions, label: Option<&str>, permits: Option<u32>) -> Vec<u8> {
-        if !options.identify {
-            return permits
-                .map(|permits| json!({ "permits": permits }).to_string())
-                .unwrap_or_default()
-                .into();
-        }
-        let mut data = json!({
-            "host": host_name(),
-            "pid": std::process::id(),
-            "language": options.language,
-            "label": label.or(options.label.as_deref()),
-            "since": u64::try_from(clock::since_1970().as_millis()).unwrap_or(u64::MAX),
-        });
-        if let Some(permits) = permits {
-            data["permits"] = permits.into();
-        }
-        data.to_string().into_bytes()
-    }
-
-    /// The id of a candidate that did not choose one: as Curator's programs do by hand, where to find it.
-    pub(crate) fn candidate_id(options: &ClientOptions) -> String {
-        if options.identify { format!("{}:{}", host_name(), std::process::id()) } else { String::new() }
-    }
-
     /// What a node's data says, if it is in our form: others write addresses, names, or nothing.
-    fn parse(data: &Value) -> Option<Self> {
+    pub(crate) fn parse(data: &Value) -> Option<Self> {
         Some(Self {
             host: data.get("host")?.as_str()?.to_owned(),
             pid: data.get("pid")?.as_u64()?.try_into().ok()?,
@@ -136,7 +133,7 @@ impl About {
     }
 }
 
-fn stated_permits(data: &Value) -> Option<u32> {
+pub(crate) fn stated_permits(data: &Value) -> Option<u32> {
     data.get("permits")?.as_u64()?.try_into().ok()
 }
 
@@ -146,7 +143,7 @@ pub(crate) fn data_length(stat: &zookeeper_client::Stat) -> usize {
 }
 
 /// The name of this host; empty if the system does not tell.
-fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     // SAFETY: zeros are a value of this structure, which is ours; the call fills it with strings that end in a zero.
     unsafe {
         let mut names: libc::utsname = std::mem::zeroed();
@@ -161,30 +158,6 @@ mod tests {
 
     fn parse(data: &[u8]) -> Option<About> {
         About::parse(&serde_json::from_slice(data).ok()?)
-    }
-
-    #[test]
-    fn a_client_that_does_not_identify_itself_states_only_its_permits() {
-        let options =
-            ClientOptions::new(Some("a")).unwrap().label(Some("client".into())).unwrap().identify(false);
-        assert_eq!(About::node_data(&options, Some("lock"), None), b"");
-        assert_eq!(About::node_data(&options, Some("lock"), Some(3)), br#"{"permits":3}"#);
-        let data = serde_json::from_slice(br#"{"permits":3}"#).unwrap();
-        assert_eq!((About::parse(&data), stated_permits(&data)), (None, Some(3)));
-    }
-
-    #[test]
-    fn what_ours_write_is_understood() {
-        let options = ClientOptions::new(Some("a")).unwrap().label(Some("client".into())).unwrap();
-        let about = parse(&About::node_data(&options, Some("lock"), Some(3))).unwrap();
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-        assert_eq!((about.host.as_str(), about.pid), (host.trim(), std::process::id()));
-        assert_eq!(
-            (about.language.as_str(), about.label.as_deref(), about.permits),
-            ("rust", Some("lock"), Some(3))
-        );
-        let about = parse(&About::node_data(&options, None, None)).unwrap();
-        assert_eq!((about.label.as_deref(), about.permits), (Some("client"), None));
     }
 
     #[test]

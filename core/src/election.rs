@@ -147,7 +147,7 @@ impl Election {
     /// As [`Lock::contenders`].
     pub async fn leader(&self) -> Result<Option<Candidate>> {
         let First { contender, .. } =
-            self.lock.ask(|path, reply| Inquiry::First { path, watch: false, reply }).await?;
+            self.lock.ask(|place, reply| Inquiry::First { place, watch: false, reply }).await?;
         Ok(contender.map(Candidate::from))
     }
 
@@ -334,8 +334,8 @@ impl Observer {
     async fn look(&self) -> Result<First> {
         let ask = async || {
             let resolved = self.lock.resolve()?;
-            let path = resolved.holds.place.full();
-            resolved.client.ask(|reply| Inquiry::First { path: Arc::clone(path), watch: true, reply }).await
+            let place = resolved.holds.place.clone();
+            resolved.client.ask(|reply| Inquiry::First { place, watch: true, reply }).await
         };
         Deadline::after(Patience::Forever).insist(self.lock.path(), ask).await
     }

@@ -1,8 +1,14 @@
 //! One error type; its kind has one stable code, the same string in every language.
 
 use std::borrow::Cow;
+use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
+use crate::blockers::Blockers;
+use crate::contender::Contender;
+use crate::lease_state::LossReason;
+use crate::servers::{ServerReport, Servers};
 use crate::shown;
 
 /// What went wrong, coarsely enough to act upon.
@@ -49,7 +55,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, in the order of their documentation.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: &'static [Self] = &[
         Self::LockTimeout,
         Self::LockLost,
         Self::NotHeld,
@@ -84,6 +90,13 @@ impl ErrorKind {
     }
 }
 
+/// The kind's stable code.
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
 /// The error of every operation: a kind to act upon, and a message that says what happened and what to do next. In the
 /// message all text is escaped that does not print, whoever chose it: a node's name, a path, what a server says.
 ///
@@ -91,11 +104,26 @@ impl ErrorKind {
 /// let error = zklock::ClientOptions::new(Some("localhost:0")).unwrap_err();
 /// assert_eq!((error.code(), error.argument()), ("BAD_ARGUMENT", Some("hosts")));
 /// ```
-#[derive(Clone, Debug, thiserror::Error)]
+///
+/// Beside the message it has what a program may act upon: [`servers`](Self::servers), [`blockers`](Self::blockers),
+/// [`loss_reason`](Self::loss_reason). Its [`source`](StdError::source) is what happened at the servers, a
+/// [`ServerReport`] if there is only one, or what the system said.
+#[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
     argument: Option<Cow<'static, str>>,
     message: Cow<'static, str>,
+    details: Details,
+}
+
+/// What a program may act upon, beside the kind.
+#[derive(Clone, Debug)]
+enum Details {
+    None,
+    Servers(Servers),
+    Blockers(Arc<Blockers>),
+    Lost(LossReason),
+    Cause(Arc<dyn StdError + Send + Sync>),
 }
 
 /// The result of every operation.
@@ -106,13 +134,47 @@ impl fmt::Display for Error {
         if let Some(argument) = &self.argument {
             write!(f, "{argument}: ")?;
         }
-        f.write_str(&self.message)
+        f.write_str(&self.message)?;
+        match &self.details {
+            Details::Blockers(blockers) => f.write_str(blockers.text()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.details {
+            Details::Servers(servers) => servers.cause(),
+            Details::Cause(cause) => Some(&**cause),
+            _ => None,
+        }
     }
 }
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, argument: None, message: shown::message(message.into()) }
+        Self { kind, argument: None, message: shown::message(message.into()), details: Details::None }
+    }
+
+    /// The same error, because of what happened at these servers.
+    pub(crate) fn at_servers(self, servers: Servers) -> Self {
+        Self { details: Details::Servers(servers), ..self }
+    }
+
+    /// The same error, because of these contenders. What is said of them is added to the message.
+    pub(crate) fn blocked_by(self, blockers: Blockers) -> Self {
+        Self { details: Details::Blockers(Arc::new(blockers)), ..self }
+    }
+
+    /// The error of a lost lock.
+    pub(crate) fn lost(reason: LossReason, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { details: Details::Lost(reason), ..Self::new(ErrorKind::LockLost, message) }
+    }
+
+    /// The same error, because of another.
+    pub(crate) fn because(self, cause: impl StdError + Send + Sync + 'static) -> Self {
+        Self { details: Details::Cause(Arc::new(cause)), ..self }
     }
 
     /// An argument that is out of range; the message begins with its name.
@@ -166,6 +228,36 @@ impl Error {
         self.argument.as_deref()
     }
 
+    /// Of a failed connection: what happened at each of the client's servers when it was last tried, in the order of
+    /// `hosts`. Also of a [`LockTimeout`](ErrorKind::LockTimeout) while the client was not connected. Otherwise empty.
+    #[must_use]
+    pub fn servers(&self) -> &[ServerReport] {
+        match &self.details {
+            Details::Servers(Servers(reports)) => reports,
+            _ => &[],
+        }
+    }
+
+    /// Of a [`LockTimeout`](ErrorKind::LockTimeout): the contenders in the way that were known when the time was up, in
+    /// the order of the queue. Nobody was asked, so they are few: the nearest two, and whoever of this client holds the
+    /// lock or waits in front. Empty if none was known.
+    #[must_use]
+    pub fn blockers(&self) -> &[Contender] {
+        match &self.details {
+            Details::Blockers(blockers) => blockers.contenders(),
+            _ => &[],
+        }
+    }
+
+    /// Of a [`LockLost`](ErrorKind::LockLost): why the lease was lost.
+    #[must_use]
+    pub fn loss_reason(&self) -> Option<LossReason> {
+        match self.details {
+            Details::Lost(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
     /// The same error for an argument of another name: for callers that pass on an argument of their own.
     #[must_use]
     pub fn with_argument(self, argument: impl Into<String>) -> Self {
@@ -185,6 +277,32 @@ mod tests {
         let renamed = error.with_argument("sessionTimeout");
         assert_eq!(renamed.argument(), Some("sessionTimeout"));
         assert_eq!(renamed.to_string(), "sessionTimeout: must be more than zero");
+    }
+
+    #[test]
+    fn what_the_system_said_is_the_cause() {
+        let cause = std::io::Error::other("no room");
+        let error = Error::client_closed().because(cause);
+        assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("no room"));
+        assert!(error.clone().with_argument("a").source().is_some());
+        assert!(Error::client_closed().source().is_none());
+    }
+
+    #[test]
+    fn a_kind_is_shown_as_its_code_and_none_is_forgotten() {
+        let mut codes: Vec<_> = ErrorKind::ALL.iter().map(ToString::to_string).collect();
+        assert_eq!(codes[0], "LOCK_TIMEOUT");
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), ErrorKind::ALL.len());
+    }
+
+    #[test]
+    fn a_loss_has_its_reason_and_no_other_error_has() {
+        let lost = Error::lost(LossReason::NodeDeleted, "lost");
+        assert_eq!((lost.kind(), lost.loss_reason()), (ErrorKind::LockLost, Some(LossReason::NodeDeleted)));
+        assert_eq!(Error::client_closed().loss_reason(), None);
+        assert!(lost.servers().is_empty() && lost.blockers().is_empty());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::clock::Moment;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::lease_state::{LeaseState, LossReason};
 use crate::meter::{Meter, Wait};
 use crate::operation::Operation;
@@ -301,7 +301,7 @@ impl Hold {
                      it again",
                     self.holds.place.path()
                 );
-                Err(Error::new(ErrorKind::LockLost, message))
+                Err(Error::lost(reason, message))
             }
             LeaseState::Released => Err(Error::released()),
         }

@@ -147,6 +147,13 @@ impl Lease {
         self.hold.grant.session_id
     }
 
+    /// The session time-out that the server granted: for so long it may not hear from the client before it frees the
+    /// lock.
+    #[must_use]
+    pub fn session_timeout(&self) -> Duration {
+        self.hold.grant.term.session_timeout()
+    }
+
     /// Whether its owner had to wait for another contender.
     pub(crate) fn contended(&self) -> bool {
         self.hold.claim.contended

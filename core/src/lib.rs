@@ -32,6 +32,7 @@
 //! # Layers
 //! `queue` decides, without I/O; `driver` carries out its decisions on a `session`; the handles are thin.
 
+mod about;
 mod access;
 #[doc(hidden)]
 pub mod answer;
@@ -40,12 +41,14 @@ mod aside;
 mod backoff;
 #[doc(hidden)]
 pub mod binding;
+mod blockers;
 mod certificates;
 mod client;
 mod clock;
 mod contender;
 #[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod costs;
+mod date;
 mod driver;
 mod each_process;
 mod election;
@@ -81,6 +84,7 @@ mod runtime;
 mod rwlock;
 mod secret;
 mod semaphore;
+mod servers;
 mod session;
 mod shown;
 mod state;
@@ -109,6 +113,7 @@ pub use patience::Patience;
 pub use queue::Naming;
 pub use rwlock::ReadWriteLock;
 pub use semaphore::{Permits, Semaphore};
+pub use servers::{ServerProblem, ServerReport};
 pub use state::{ClientState, States};
 pub use stats::{Histogram, RequestKind, Stats, Transport};
 pub use transaction::Transaction;

@@ -303,7 +303,7 @@ impl Lock {
     /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if there is no answer within the connect time-out,
     /// [`AuthFailed`](ErrorKind::AuthFailed), [`ClientClosed`](ErrorKind::ClientClosed), [`Forked`](ErrorKind::Forked).
     pub async fn contenders(&self) -> Result<Vec<Contender>> {
-        self.ask(|path, reply| Inquiry::Contenders { path, reply }).await
+        self.ask(|place, reply| Inquiry::Contenders { place, reply }).await
     }
 
     /// Whether any contender holds the lock or waits for it. One round trip; the answer may be out of date when it
@@ -319,14 +319,14 @@ impl Lock {
 
     /// The number of contenders. One round trip.
     pub(crate) async fn count(&self) -> Result<usize> {
-        self.ask(|path, reply| Inquiry::Count { path, reply }).await
+        self.ask(|place, reply| Inquiry::Count { place, reply }).await
     }
 
     /// Asks the server something about the lock's directory, again if the connection is lost before it answers.
-    pub(crate) async fn ask<T>(&self, inquiry: impl Fn(Arc<str>, Reply<T>) -> Inquiry) -> Result<T> {
+    pub(crate) async fn ask<T>(&self, inquiry: impl Fn(Place, Reply<T>) -> Inquiry) -> Result<T> {
         let resolved = self.resolve()?;
-        let path = resolved.holds.place.full();
-        resolved.client.ask_again(self.path(), |reply| inquiry(Arc::clone(path), reply)).await
+        let ask = |reply| inquiry(self.place.clone(), reply);
+        resolved.client.ask_again(self.path(), ask).await
     }
 
     /// The client, and its holds in the lock's directory.

@@ -13,6 +13,7 @@ use crate::first::First;
 use crate::hold::{Claim, Holds, Notice, Report};
 use crate::lease::Lease;
 use crate::number::Number;
+use crate::path::Place;
 use crate::process::Origin;
 use crate::queue::{Event, Intent, JoinId, Naming, NodeName};
 use crate::session::{Denial, Session};
@@ -52,12 +53,12 @@ pub(crate) struct Attempt {
 
 /// What a handle asks the server, through the driver.
 pub(crate) enum Inquiry {
-    /// The contenders in this directory.
-    Contenders { path: Arc<str>, reply: Reply<Vec<Contender>> },
-    /// The first contender in this directory, with a watch if requested.
-    First { path: Arc<str>, watch: bool, reply: Reply<First> },
+    /// The contenders at this place.
+    Contenders { place: Place, reply: Reply<Vec<Contender>> },
+    /// The first contender at this place, with a watch if requested.
+    First { place: Place, watch: bool, reply: Reply<First> },
     /// The number of contenders.
-    Count { path: Arc<str>, reply: Reply<usize> },
+    Count { place: Place, reply: Reply<usize> },
     /// Whether there is a node at this full path, which another client was granted a lock through. Not answered by a
     /// server that lags behind.
     Exists { node: Arc<str>, reply: Reply<bool> },

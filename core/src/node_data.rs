@@ -69,6 +69,6 @@ impl Client {
     /// A node's path from the ensemble's root.
     fn full(&self, path: &str) -> Result<Arc<str>> {
         check_path("path", path)?;
-        Ok(format!("{}{path}", self.hosts().chroot).into())
+        Ok(format!("{}{path}", self.address().chroot).into())
     }
 }

@@ -30,9 +30,12 @@ pub(crate) fn check_path(argument: &str, path: &str) -> Result<()> {
             _ => {}
         }
     }
-    let refused = |c: char| matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{f000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}');
+    let refused =
+        |c: char| matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..);
     if path.contains(refused) {
-        return bad("contains a character that ZooKeeper does not allow");
+        let problem = "contains a character that ZooKeeper does not allow, such as a control character, an emoji or \
+            another character above U+FFFF, or one for private use";
+        return bad(problem);
     }
     Ok(())
 }
@@ -76,6 +79,12 @@ impl Place {
         &self.full[self.path.0..]
     }
 
+    /// What precedes the names of nodes when they are told with the path: the subdirectory and a slash; or nothing.
+    pub(crate) fn part(&self) -> String {
+        let part = &self.full[self.path.1..];
+        part.strip_prefix('/').map(|part| format!("{part}/")).unwrap_or_default()
+    }
+
     /// The directory of the nodes from the ensemble's root: as the server is told, and as places on one
     /// client are told apart.
     pub(crate) fn full(&self) -> &Arc<str> {
@@ -95,12 +104,28 @@ mod tests {
 
     #[test]
     fn bad_paths_are_refused_by_name() {
-        for path in ["", "a", "/", "/a/", "//a", "/a//b", "/./a", "/a/..", "/a\0b", "/a\u{1f}"] {
+        for path in [
+            "",
+            "a",
+            "/",
+            "/a/",
+            "//a",
+            "/a//b",
+            "/./a",
+            "/a/..",
+            "/a\0b",
+            "/a\u{1f}",
+            "/🔒",
+            "/a\u{e000}",
+            "/a\u{f8ff}",
+            "/a\u{fffd}",
+            "/\u{10000}",
+        ] {
             let error = check_path("path", path).unwrap_err();
             assert_eq!(error.code(), "BAD_ARGUMENT", "{path:?}");
             assert!(error.to_string().starts_with("path: "), "{error}");
         }
-        for path in ["/a", "/a/b.c", "/…/ü", "/a/...", "/ a"] {
+        for path in ["/a", "/a/b.c", "/…/ü", "/a/...", "/ a", "/\u{d7ff}", "/日本\u{f900}\u{ffef}"] {
             check_path("path", path).unwrap();
         }
     }

@@ -96,7 +96,8 @@ impl Spawn for OnRuntime {
 
 fn start() -> Result<Runtime> {
     let failed = |error: std::io::Error| {
-        Error::new(ErrorKind::ConnectionFailed, format!("cannot start the runtime thread: {error}"))
+        let message = format!("cannot start the runtime thread: {error}");
+        Error::new(ErrorKind::ConnectionFailed, message).because(error)
     };
     let runtime = Builder::new_current_thread()
         .enable_io()

@@ -354,7 +354,7 @@ impl Semaphore {
 
     /// The number of permits in a node, and a watch on it if requested.
     async fn read(&self, node: &str, watch: bool, deadline: Deadline) -> Result<(u32, Option<NumberWatch>)> {
-        let full: Arc<str> = format!("{}{node}", self.leases.resolve()?.client.hosts().chroot).into();
+        let full: Arc<str> = format!("{}{node}", self.leases.resolve()?.client.address().chroot).into();
         let read = || {
             let node = Arc::clone(&full);
             self.leases.ask(move |_, reply| Inquiry::Number { node: Arc::clone(&node), watch, reply })

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use zklock_transport::Settings;
 use zookeeper_client as zk;
 
 use crate::backoff::Backoff;
 use crate::certificates::Certificates;
 use crate::options::ClientOptions;
+use crate::servers::{ServerReport, Servers};
 use crate::supervision::{Tasks, caught, supervised};
 
 /// A session, and what the client crate runs to serve it.
@@ -19,6 +20,11 @@ pub(crate) struct Session {
 
 /// For how long an answer to the question whose the connections are is waited for: ours comes at once.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long it is at least from one word in the log on servers that cannot be used to the next, if that is the same, or
+/// if it is not.
+const TOLD_AGAIN: Duration = Duration::from_secs(60);
+const TOLD_ANEW: Duration = Duration::from_secs(5);
 
 /// Why there is no session, and another attempt would not cure it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +43,7 @@ pub(crate) enum Denial {
 /// `pause` is over.
 pub(crate) async fn establish(
     options: &ClientOptions,
+    settings: &Settings,
     certificates: Option<&Certificates>,
     mut previous: Option<zk::SessionInfo>,
     mut pause: Duration,
@@ -44,7 +51,7 @@ pub(crate) async fn establish(
     if certificates.is_some() && !is_on_our_transport().await {
         return Err(Denial::StockTransport);
     }
-    let mut backoff = Backoff::default();
+    let (mut backoff, mut rounds) = (Backoff::default(), Rounds::default());
     loop {
         let attempt = async {
             if let Some(certificates) = certificates {
@@ -62,10 +69,36 @@ pub(crate) async fn establish(
         match caught(Box::pin(attempt)).await {
             Ok(Ok(session)) => return Ok(session),
             Ok(Err(zk::Error::AuthFailed)) => return Err(Denial::Credentials),
-            Ok(Err(error)) => tracing::debug!(%error, "no session yet"),
+            Ok(Err(error)) => rounds.failed(options, settings, &error),
             Err(panic) => tracing::error!(%panic, "a bug: connecting panicked; trying again"),
         }
         sleep(backoff.pause()).await;
+    }
+}
+
+/// Tells the log of rounds in which no server could be used: of the first, and of others when something else happened
+/// or after a while. While no server can be used there is a round every second.
+#[derive(Default)]
+struct Rounds {
+    /// What was told last, and when.
+    told: Option<(String, Instant)>,
+}
+
+impl Rounds {
+    fn failed(&mut self, options: &ClientOptions, settings: &Settings, error: &zk::Error) {
+        let hosts = &options.hosts.servers;
+        let servers = Servers::from(ServerReport::all(hosts, &settings.entries())).to_string();
+        let now = Instant::now();
+        let tells = self.told.as_ref().is_none_or(|(told, when)| {
+            let pause = if *told == servers { TOLD_AGAIN } else { TOLD_ANEW };
+            now.duration_since(*when) >= pause
+        });
+        if tells {
+            tracing::warn!(%servers, "no server can be used; trying again");
+            self.told = Some((servers, now));
+        } else {
+            tracing::debug!(%error, %servers, "no session yet");
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Whether a client is connected to the ensemble, and the listeners for that.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
@@ -97,6 +98,8 @@ impl States {
 pub(crate) struct Status {
     state: AtomicU8,
     session_id: AtomicI64,
+    /// Its time-out in milliseconds, 0 before there is one.
+    session_timeout: AtomicU64,
     listeners: Mutex<Vec<mpsc::UnboundedSender<ClientState>>>,
     pub(crate) meter: Arc<Meter>,
 }
@@ -126,12 +129,20 @@ impl Status {
         States { changes }
     }
 
-    pub(crate) fn set_session(&self, session_id: i64) {
+    pub(crate) fn set_session(&self, session_id: i64, timeout: Duration) {
+        let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        self.session_timeout.store(millis, Ordering::Release);
         self.session_id.store(session_id, Ordering::Release);
     }
 
     pub(crate) fn session(&self) -> i64 {
         self.session_id.load(Ordering::Acquire)
+    }
+
+    /// The time-out that the last session was granted; `None` before there is one.
+    pub(crate) fn session_timeout(&self) -> Option<Duration> {
+        let millis = self.session_timeout.load(Ordering::Acquire);
+        (millis > 0).then(|| Duration::from_millis(millis))
     }
 
     fn listeners(&self) -> MutexGuard<'_, Vec<mpsc::UnboundedSender<ClientState>>> {

@@ -75,6 +75,11 @@ impl Term {
         self.length / 3
     }
 
+    /// The session time-out, as the server granted it.
+    pub(crate) fn session_timeout(&self) -> Duration {
+        self.length * 2
+    }
+
     /// Until when the next proof is due.
     pub(crate) fn due_in(&self) -> Duration {
         self.remaining().saturating_sub(self.interval() * 2)

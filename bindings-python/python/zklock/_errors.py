@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from zklock._zklock import Contender, ServerReport
+
+#: The builtin exception that fits a server's problem; `OSError` for all others.
+_BUILTIN: dict[str, type[OSError]] = {
+    "refused": ConnectionRefusedError,
+    "silent": TimeoutError,
+    "closed": ConnectionResetError,
+}
+
+
+def cause(servers: tuple[ServerReport, ...]) -> Exception | None:
+    """What an error that is because of the servers has as its cause."""
+    causes = [_BUILTIN.get(report.problem, OSError)(str(report)) for report in servers]
+    if len(causes) > 1:
+        return ExceptionGroup("what happened at the servers", causes)
+    return causes[0] if causes else None
 
 
 class Error(Exception):
@@ -28,9 +46,37 @@ class LockTimeout(Error, TimeoutError):
     ... except zklock.LockTimeout:
     ...     print("taken")
     taken
+
+    The message says who is in the way, and so does `blockers`, for programs:
+
+    >>> try:
+    ...     with taken.hold(timeout=0.5):
+    ...         print("held")
+    ... except zklock.LockTimeout as error:
+    ...     print([contender.language for contender in error.blockers])
+    ['python']
+
+    If the client was not connected, `servers` says why, as with `ConnectionFailed`.
     """
 
     code = "LOCK_TIMEOUT"
+
+    _blockers: tuple[Contender, ...] = ()
+
+    @property
+    def blockers(self) -> tuple[Contender, ...]:
+        """The contenders in the way that were known when the time was up, in the order of the queue.
+
+        Nobody was asked, so they are few: the nearest two, and whoever of this client holds or waits in front.
+        """
+        return self._blockers
+
+    _servers: tuple[ServerReport, ...] = ()
+
+    @property
+    def servers(self) -> tuple[ServerReport, ...]:
+        """What happened at each server, if the client was not connected; else empty."""
+        return self._servers
 
 
 class LockLost(Error):
@@ -41,12 +87,19 @@ class LockLost(Error):
     >>> client.close()
     >>> try:
     ...     lock.lease.check()
-    ... except zklock.LockLost:
-    ...     print("lost")
-    lost
+    ... except zklock.LockLost as error:
+    ...     print("lost:", error.reason)
+    lost: client closed
     """
 
     code = "LOCK_LOST"
+
+    _reason: str | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """Why, as `Lease.loss_reason` says it."""
+        return self._reason
 
 
 class NotHeld(Error, RuntimeError):
@@ -81,12 +134,22 @@ class ConnectionFailed(Error, ConnectionError):
 
     >>> try:
     ...     zklock.Client("127.0.0.1:1", connect_timeout=0.1)
-    ... except zklock.ConnectionFailed:
-    ...     print("out of reach")
-    out of reach
+    ... except zklock.ConnectionFailed as error:
+    ...     print([report.problem for report in error.servers])
+    ['refused']
+
+    Its `servers` say what happened at each server, and so does its `__cause__`: an `OSError`, or an
+    `ExceptionGroup` of them if there are several servers.
     """
 
     code = "CONNECTION_FAILED"
+
+    _servers: tuple[ServerReport, ...] = ()
+
+    @property
+    def servers(self) -> tuple[ServerReport, ...]:
+        """What happened at each server when it was last tried, in the order of `hosts`."""
+        return self._servers
 
 
 class AuthFailed(Error, PermissionError):

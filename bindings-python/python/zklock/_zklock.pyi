@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from os import PathLike
 from types import GenericAlias, TracebackType
-from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, final
+from typing import Any, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, final
 
 from typing_extensions import disjoint_base
 
@@ -38,6 +38,7 @@ __all__ = [
     "ReleasePatience",
     "SavedLevels",
     "Semaphore",
+    "ServerReport",
     "Stats",
     "Tls",
     "Transaction",
@@ -71,6 +72,23 @@ __all__ = [
 ]
 
 __version__: str
+
+_ServerProblem: TypeAlias = Literal[
+    "unknown host",
+    "refused",
+    "unreachable",
+    "silent",
+    "closed",
+    "not serving",
+    "read-only",
+    "not zookeeper",
+    "certificate name",
+    "certificate expired",
+    "certificate authority",
+    "tls",
+    "answered",
+    "not tried",
+]
 
 @final
 class Client:
@@ -154,6 +172,17 @@ class Client:
     @property
     def session_id(self) -> int:
         """The current ZooKeeper session."""
+
+    @property
+    def session_timeout(self) -> float:
+        """The session time-out that the server granted, in seconds; before that the one that is asked for.
+
+        A server that has not heard from this process for so long frees its locks.
+        """
+
+    @property
+    def hosts(self) -> str:
+        """The servers and the chroot, as a connect string: every server with its port."""
 
     def on_state(self, callback: Callable[[str], object]) -> Notice:
         """Have `callback` called with the new state whenever it changes, until the client is `closed`.
@@ -298,6 +327,13 @@ class Lease(Level):
     @property
     def session_id(self) -> int:
         """The ZooKeeper session that owns the node."""
+
+    @property
+    def session_timeout(self) -> float:
+        """The session time-out that the server granted, in seconds.
+
+        For so long it may not hear from the client before it frees the lock.
+        """
 
     @property
     def state(self) -> str:
@@ -849,6 +885,40 @@ class ReadWriteLock:
     @property
     def write_lock(self) -> Lock:
         """The half that is held alone."""
+
+@final
+class ServerReport:
+    """What happened at one server, when it was last tried: an element of `ConnectionFailed.servers`.
+
+    >>> try:
+    ...     zklock.Client("127.0.0.1:1", connect_timeout=0.1)
+    ... except zklock.ConnectionFailed as error:
+    ...     [report] = error.servers
+    >>> report.server, report.problem
+    ('127.0.0.1:1', 'refused')
+    """
+
+    def __new__(cls, server: str, problem: _ServerProblem, detail: str) -> Self: ...
+    @property
+    def server(self) -> str:
+        """The server, as `host:port`."""
+
+    @property
+    def problem(self) -> _ServerProblem:
+        """What happened, to act upon.
+
+        `unknown host`, `refused`, `unreachable`, `silent`, `closed`, `not serving` (it has no quorum),
+        `read-only`, `not zookeeper`, `certificate name`, `certificate expired`, `certificate authority`, `tls`
+        (anything else about encryption), `answered` (but not in the end) or `not tried`.
+        """
+
+    @property
+    def detail(self) -> str:
+        """What happened, for people: what the system, TLS or the server said."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @final
 class Stats:

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use zookeeper_client as zk;
 
 use super::sizes;
-use super::wire::Wire;
+use super::wire::{LONGEST_DATA, Wire};
 use crate::aside::aside;
 use crate::contender::{Contender, data_length};
 use crate::first::First;
@@ -18,9 +18,6 @@ use crate::stats::RequestKind;
 
 /// How many nodes are asked about at once. In between the connection is free for heartbeats.
 const AT_ONCE: usize = 1000;
-
-/// The data of a node is read if it has no more bytes than this. Ours has about 150.
-const LONGEST_DATA: usize = 4096;
 
 /// So many bytes of data are read for one answer, the first contenders' first.
 const MOST_DATA: usize = 16 << 20;
@@ -37,7 +34,7 @@ impl Wire {
     pub(super) async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
         let mut names = self.names().await?;
         if names.len() > MOST {
-            let (path, found) = (Shown(&self.path), names.len());
+            let (path, found) = (Shown(self.shown()), names.len());
             tracing::warn!(%path, found, "too many contenders; the first {MOST} are reported");
             names.truncate(MOST);
         }

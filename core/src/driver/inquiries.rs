@@ -12,6 +12,7 @@ use super::sizes;
 use super::wire::{ANY_VERSION, REVOKE, Wire, too_large};
 use crate::answer::{Verdict, verdict};
 use crate::error::{Error, ErrorKind, Result};
+use crate::lease_state::LossReason;
 use crate::limits;
 use crate::mailbox::{Inquiry, Reply, Touch};
 use crate::number::{Number, NumberWatch};
@@ -29,28 +30,32 @@ type Answer<T> = Option<Result<T>>;
 
 /// Asks what a handle wants to know.
 pub(super) fn inquire(link: &mut Link, options: &ClientOptions, inquiry: Inquiry) {
-    let silence = unreachable(options, &link.entries());
+    let silence = unreachable(options, link.servers());
     match inquiry {
-        Inquiry::Contenders { path, reply } => {
-            let question = |wire: Wire| async move { wire.read(wire.contenders().await) };
+        Inquiry::Contenders { place, reply } => {
+            let path = Arc::clone(place.full());
+            let question = |wire: Wire| async move { wire.read(place.path(), wire.contenders().await) };
             ask(link, options, &path, silence, reply, question);
         }
-        Inquiry::First { path, watch, reply } => {
+        Inquiry::First { place, watch, reply } => {
+            let path = Arc::clone(place.full());
             let room = watch.then(|| link.room().clone());
-            let question = move |wire: Wire| async move { wire.read(wire.first(room.as_ref()).await) };
+            let question =
+                move |wire: Wire| async move { wire.read(place.path(), wire.first(room.as_ref()).await) };
             ask(link, options, &path, silence, reply, question);
         }
-        Inquiry::Count { path, reply } => {
-            let question = |wire: Wire| async move { wire.read(wire.count().await) };
+        Inquiry::Count { place, reply } => {
+            let path = Arc::clone(place.full());
+            let question = |wire: Wire| async move { wire.read(place.path(), wire.count().await) };
             ask(link, options, &path, silence, reply, question);
         }
         Inquiry::Exists { node, reply } => {
-            let question = |wire: Wire| async move { wire.read(wire.exists().await) };
+            let question = |wire: Wire| async move { wire.read(wire.shown(), wire.exists().await) };
             ask(link, options, &node, silence, reply, question);
         }
         Inquiry::Number { node, watch, reply } => {
             let room = watch.then(|| link.room().reserve(node.len())).flatten();
-            let question = move |wire: Wire| async move { wire.read(wire.number(room).await) };
+            let question = move |wire: Wire| async move { wire.read(wire.shown(), wire.number(room).await) };
             ask(link, options, &node, silence, reply, question);
         }
         Inquiry::Put { node, data, reply } => {
@@ -94,7 +99,7 @@ fn ask<T: Send + 'static, F>(
     F: Future<Output = Answer<T>> + Send + 'static,
 {
     let Some(wire) = link.wire(path) else {
-        return drop(reply.send(Err(unreachable(options, &link.entries()))));
+        return drop(reply.send(Err(unreachable(options, link.servers()))));
     };
     let (limit, question) = (options.connect_timeout, question(wire));
     drop(link.spawn(async move {
@@ -104,12 +109,12 @@ fn ask<T: Send + 'static, F>(
 }
 
 impl Wire {
-    /// What reading this wire's own path means.
-    fn read<T>(&self, outcome: Result<T, zk::Error>) -> Answer<T> {
+    /// What reading this wire's own path means, which callers know as `path`.
+    fn read<T>(&self, path: &str, outcome: Result<T, zk::Error>) -> Answer<T> {
         match outcome {
             Ok(value) => Some(Ok(value)),
-            Err(zk::Error::NoAuth) => Some(Err(not_authorized(&self.path))),
-            Err(error) => Some(Err(refusals::too_large(&self.path, &too_large(&error, self.limits)?))),
+            Err(zk::Error::NoAuth) => Some(Err(not_authorized(path))),
+            Err(error) => Some(Err(refusals::too_large(path, &too_large(&error, self.limits)?))),
         }
     }
 
@@ -158,7 +163,7 @@ impl Wire {
             outcome = create().await.map(drop);
             if outcome == Err(zk::Error::NoNode) {
                 if let Outcome::Refused(Refusal::NotAuthorized) = self.make_parents_of_node().await {
-                    return Some(Err(not_authorized(&self.path)));
+                    return Some(Err(not_authorized(self.shown())));
                 }
                 outcome = create().await.map(drop);
             }
@@ -166,7 +171,7 @@ impl Wire {
                 break;
             }
         }
-        self.read(outcome)
+        self.read(self.shown(), outcome)
     }
 
     /// Does something to the contender's node at this wire's own path.
@@ -179,10 +184,10 @@ impl Wire {
             Touch::Break => self.client.ask(RequestKind::Delete).delete(node, None).await,
         };
         if done == Err(zk::Error::NoNode) {
-            let message = format!("there is no contender at {node:?}, or no longer");
+            let message = format!("there is no contender at {:?}, or no longer", self.shown());
             return Some(Err(Error::new(ErrorKind::NotHeld, message)));
         }
-        self.read(done)
+        self.read(self.shown(), done)
     }
 
     /// Carries out operations on condition that a node exists.
@@ -198,25 +203,25 @@ impl Wire {
         }
         let committed = writer.commit().await;
         let over = verdict(&committed) == Verdict::Over;
+        let shown = &condition[self.chroot..];
         if over {
             self.report_end();
         }
         let (kind, message) = match committed {
             // An operation tells it, so nothing was written. If the whole request does, no one knows.
-            Err(zk::MultiWriteError::OperationFailed { .. }) if over => (
-                ErrorKind::LockLost,
-                "the session is over, and the lock lost; nothing was written".to_owned(),
-            ),
+            Err(zk::MultiWriteError::OperationFailed { .. }) if over => {
+                let message = "the session is over, and the lock lost; nothing was written";
+                return Some(Err(Error::lost(LossReason::SessionExpired, message)));
+            }
             Ok(_) => return Some(Ok(())),
             Err(zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode }) => {
-                let message = format!(
-                    "the lock's node {condition:?} is gone, so the lock is lost; nothing was written"
-                );
-                (ErrorKind::LockLost, message)
+                let message =
+                    format!("the lock's node {shown:?} is gone, so the lock is lost; nothing was written");
+                return Some(Err(Error::lost(LossReason::NodeDeleted, message)));
             }
             Err(zk::MultiWriteError::OperationFailed { index, source }) => {
                 let what = index.checked_sub(1).and_then(|index| operations.get(index));
-                let what = what.map_or_else(|| format!("check {condition:?}"), ToString::to_string);
+                let what = what.map_or_else(|| format!("check {shown:?}"), ToString::to_string);
                 (ErrorKind::TransactionFailed, format!("nothing was written, because of {what}: {source}"))
             }
             Err(zk::MultiWriteError::RequestFailed { .. }) => return None,

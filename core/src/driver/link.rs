@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
-use zklock_transport::{Entry, Settings};
+use zklock_transport::Settings;
 use zookeeper_client as zk;
 
 use super::heartbeat::heartbeat;
@@ -22,6 +22,7 @@ use crate::options::ClientOptions;
 use crate::queue::{Event, NodeName};
 use crate::random;
 use crate::room::WatchRoom;
+use crate::servers::{ServerReport, Servers};
 use crate::session::{self, Denial, Session};
 use crate::supervision::caught;
 use crate::term::Term;
@@ -34,6 +35,7 @@ pub(super) enum Change {
     /// A session began, with a connection.
     Began {
         session_id: i64,
+        timeout: Duration,
     },
     Disconnected,
     Reconnected,
@@ -131,17 +133,23 @@ impl Link {
     fn search(&mut self, previous: Option<zk::SessionInfo>, pause: Duration) {
         self.epoch += 1;
         let (epoch, options, sender) = (self.epoch, self.options.clone(), self.sender.clone());
-        let certificates = self.certificates.clone();
+        let (certificates, settings) = (self.certificates.clone(), self.settings.clone());
         let search = tokio::spawn(self.settings.scope(async move {
-            let established = session::establish(&options, certificates.as_ref(), previous, pause).await;
+            let established =
+                session::establish(&options, &settings, certificates.as_ref(), previous, pause).await;
             sender.send(Input::News(News::Established(epoch, established))).ok();
         }));
         self.stage = Stage::Searching(search.abort_handle());
     }
 
-    /// What became of the last attempt to connect to each server.
-    pub(super) fn entries(&self) -> Vec<Entry> {
-        self.settings.entries()
+    /// What happened at each server when it was last tried.
+    pub(super) fn servers(&self) -> Servers {
+        ServerReport::all(&self.options.hosts.servers, &self.settings.entries()).into()
+    }
+
+    /// A path as the client's callers know it.
+    pub(super) fn below_chroot<'a>(&self, path: &'a str) -> &'a str {
+        self.options.hosts.below_chroot(path)
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -223,6 +231,7 @@ impl Link {
             client: Metered::new(session.client.clone(), Arc::clone(&self.meter)),
             term: Arc::clone(term),
             path: Arc::clone(path),
+            chroot: self.options.hosts.chroot.len(),
             lists: self.lists.clone(),
             limits: self.options.limits(),
             epoch: self.epoch,
@@ -339,7 +348,7 @@ impl Link {
                 if std::mem::replace(&mut live.began, true) {
                     Change::Reconnected
                 } else {
-                    Change::Began { session_id }
+                    Change::Began { session_id, timeout: live.term.session_timeout() }
                 }
             }
             // Never requested, and never enough to hold a lock through (rule 16).

@@ -1,28 +1,21 @@
 //! The messages that callers read when the driver refuses or fails.
 
-use zklock_transport::{Entry, Outcome};
-
 use crate::error::{Error, ErrorKind};
 use crate::options::ClientOptions;
 use crate::queue::{Kind, Refusal};
+use crate::servers::Servers;
 use crate::session::Denial;
 
-/// No server answered within the connect time-out; `entries` tell what each of them did instead.
-pub(super) fn unreachable(options: &ClientOptions, entries: &[Entry]) -> Error {
+/// No server answered within the connect time-out; `servers` tell what each of them did instead.
+pub(super) fn unreachable(options: &ClientOptions, servers: Servers) -> Error {
     let mut message = format!(
-        "no ZooKeeper server answered at {} within {:?}",
+        "no ZooKeeper server answered at {} within {:?}: {servers}; check the address and that the server runs",
         options.hosts.servers, options.connect_timeout
     );
-    let silent = entries.iter().filter(|entry| entry.outcome != Outcome::Answered);
-    for (index, entry) in silent.enumerate() {
-        message += if index == 0 { ": " } else { "; " };
-        message += &entry.to_string();
-    }
-    message += "; check the address and that the server runs";
     if options.tls.is_some() {
         message += ", that its port is the one for TLS, and that each side trusts the other's certificate";
     }
-    Error::new(ErrorKind::ConnectionFailed, message)
+    Error::new(ErrorKind::ConnectionFailed, message).at_servers(servers)
 }
 
 /// There will be no session.
@@ -51,15 +44,20 @@ pub(super) fn not_authorized(path: &str) -> Error {
     Error::new(ErrorKind::AuthFailed, message)
 }
 
-/// The time is up for a contender: says whether the lock was taken, or the server unreachable.
-pub(super) fn timed_out(path: &str, connected: bool, too_few: bool, ahead: Option<usize>) -> Error {
-    let message = match (connected, ahead) {
-        (true, _) if too_few => too_few_permits(path),
-        (false, _) => format!("the server did not answer in time while acquiring {path:?}"),
-        (true, Some(ahead @ 1..)) => format!("{path:?} is taken: {ahead} still ahead in the queue"),
-        (true, _) => format!("{path:?} was not acquired in time"),
+/// The time is up for a contender, while the client was connected.
+pub(super) fn timed_out(path: &str, too_few: bool, ahead: Option<usize>) -> Error {
+    let message = match ahead {
+        _ if too_few => too_few_permits(path),
+        Some(ahead @ 1..) => format!("{path:?} is taken: {ahead} still ahead in the queue"),
+        _ => format!("{path:?} was not acquired in time"),
     };
     Error::new(ErrorKind::LockTimeout, message)
+}
+
+/// The time is up for a contender, while the client was not connected.
+pub(super) fn out_of_reach(path: &str, servers: Servers) -> Error {
+    let message = format!("the server did not answer in time while acquiring {path:?}: {servers}");
+    Error::new(ErrorKind::LockTimeout, message).at_servers(servers)
 }
 
 /// What the server says about a path is more than the client reads. It is no use to ask again.

@@ -131,7 +131,8 @@ impl Driver {
         }
         // An answer that leaves everything open, on a working connection: the server asks for patience.
         if event.is_lost() && current && std::mem::replace(&mut self.throttled, connection) != connection {
-            tracing::warn!(path = %Shown(&path), "the server does not carry out requests, as when it throttles; trying again");
+            let path = Shown(self.link.below_chroot(&path));
+            tracing::warn!(%path, "the server does not carry out requests, as when it throttles; trying again");
         }
         let put_off = |slot: &mut Slot| slot.put_off(&event, current);
         if let Some(until) = self.slots.get_mut(&path).and_then(put_off) {
@@ -231,11 +232,15 @@ impl Driver {
                 self.pulse.go_on_behind(&path, &name, &mut self.timers);
                 self.slots.tell(&path, Event::Missing(name));
             }
-            Change::Began { session_id } => {
+            Change::Began { session_id, timeout } => {
                 let servers = &self.options.hosts.servers;
                 tracing::info!(session = %Session(session_id), %servers, "a session began");
+                let asked = self.options.session_timeout;
+                if timeout < asked && self.status.session_timeout() != Some(timeout) {
+                    tracing::warn!(?asked, granted = ?timeout, "the server shortened the session time-out: it frees locks sooner than was asked for; see its maxSessionTimeout");
+                }
                 self.was_connected = true;
-                self.status.set_session(session_id);
+                self.status.set_session(session_id, timeout);
                 for slot in self.slots.iter_mut() {
                     slot.hear(Event::SessionBegan(random::bits()));
                 }
@@ -286,10 +291,12 @@ impl Driver {
             match alarm {
                 Alarm::Deadline(path, join) => {
                     let connected = self.link.is_connected();
-                    self.give_up(&path, join, |slot| slot.timeout_error(join, connected));
+                    let (session, servers) =
+                        (self.link.session_id(), (!connected).then(|| self.link.servers()));
+                    self.give_up(&path, join, |slot| slot.timeout_error(join, session, servers));
                 }
                 Alarm::Unreachable(path, join) => {
-                    let unreachable = unreachable(&self.options, &self.link.entries());
+                    let unreachable = unreachable(&self.options, self.link.servers());
                     // A waiter in a queue that was reached keeps waiting; one that only tries was promised an answer.
                     let reached = self.was_connected;
                     let wanted = |slot: &Slot| !reached || slot.only_tries(join);
@@ -299,7 +306,7 @@ impl Driver {
                 }
                 Alarm::Connect => {
                     let now = Instant::now();
-                    let unreachable = unreachable(&self.options, &self.link.entries());
+                    let unreachable = unreachable(&self.options, self.link.servers());
                     let due = |(deadline, _): &(Instant, _)| *deadline <= now;
                     let (due, waiting) = std::mem::take(&mut self.connecting).into_iter().partition(due);
                     self.connecting = waiting;

@@ -9,22 +9,26 @@ use tokio::time::Instant;
 
 use super::link::Link;
 use super::pauses::Pauses;
-use super::refusals::{refused, timed_out};
+use super::refusals::{out_of_reach, refused, timed_out};
 use super::releases::Releases;
 use super::silence::{Due, Silence};
 use super::timers::{Alarm, AlarmKey, Timers};
 use super::waiters::{Waiter, Waiters};
 use super::watches::Watches;
+use crate::blockers::{Blocker, Blockers};
+use crate::contender::Sighting;
 use crate::error::{Error, Result};
 use crate::hold::{Claim, Grant, Holds};
 use crate::lease::{Entry, Lease};
 use crate::lease_state::LossReason;
 use crate::mailbox::Attempt;
 use crate::queue::{
-    Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Refusal, Ticket, is_kazoos,
+    Action, Event, Intent, JoinId, Kind, Known, Naming, NodeName, Outcome, Queue, Refusal, Standing, Ticket,
+    is_kazoos,
 };
 use crate::random;
 use crate::release::Release;
+use crate::servers::Servers;
 use crate::shown::Shown;
 
 /// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
@@ -37,6 +41,8 @@ struct Holder {
     long: AlarmKey,
     /// Goes off when it has lasted for as long as it may.
     limit: Option<AlarmKey>,
+    /// The data of its node.
+    data: Box<[u8]>,
 }
 
 impl Holder {
@@ -324,10 +330,33 @@ impl Slot {
         all.into_iter().flatten().chain(behind.into_iter().flatten())
     }
 
-    /// The error of a contender whose time is up.
-    pub(super) fn timeout_error(&self, join: JoinId, connected: bool) -> Error {
-        let path = self.waiters.get(join).map_or("", |attempt| attempt.holds.place.path());
-        timed_out(path, connected, self.queue.awaits_permits(), self.queue.ahead_of(join))
+    /// The error of a contender whose time is up. `session`: the current one; `servers`: what happened there, if the
+    /// client is not connected.
+    pub(super) fn timeout_error(&self, join: JoinId, session: i64, servers: Option<Servers>) -> Error {
+        let Some(Attempt { holds, .. }) = self.waiters.get(join) else { return Error::client_closed() };
+        let path = holds.place.path();
+        if let Some(servers) = servers {
+            return out_of_reach(path, servers);
+        }
+        let error = timed_out(path, self.queue.awaits_permits(), self.queue.ahead_of(join));
+        let blockers = self.queue.in_the_way(join).into_iter();
+        let blockers = blockers.filter_map(|standing| self.blocker(standing, session));
+        error.blocked_by(Blockers::new(blockers.collect(), &holds.place.part()))
+    }
+
+    /// What is known of one that stands in the way.
+    fn blocker(&self, standing: Standing, session: i64) -> Option<Blocker> {
+        let Standing { name, position, holds, known } = standing;
+        let (sighting, ours) = match known {
+            Known::Watched(ticket) => (self.watches.sighting(ticket)?, false),
+            Known::Ours(join, czxid) => {
+                let waiting = self.waiters.get(join).map(|attempt| attempt.data.as_slice());
+                let data = waiting.or_else(|| self.holders.get(&name).map(|holder| &*holder.data))?;
+                let (data, data_length) = (data.into(), data.len());
+                (Arc::new(Sighting { owner: session, czxid, data, data_length }), true)
+            }
+        };
+        Some(Blocker { position, name, sighting, ours, holds })
     }
 
     /// Draws the queue's conclusions and carries them out.
@@ -337,7 +366,7 @@ impl Slot {
             self.unsettled = false;
             self.queue.settle();
             while let Some(action) = self.queue.next_action() {
-                tracing::trace!(path = %Shown(path), ?action, "queue");
+                tracing::trace!(path = %Shown(link.below_chroot(path)), ?action, "queue");
                 self.act(action, path, link, timers);
             }
             if !self.unsettled {
@@ -380,10 +409,13 @@ impl Slot {
             Action::Released(node) => self.releases.end(&node, timers),
             Action::Unwatch(ticket) => self.watches.unset(ticket),
             Action::Ignored(child) => {
-                let (path, child) = (Shown(path), Shown(&child));
+                let (path, child) = (Shown(link.below_chroot(path)), Shown(&child));
                 tracing::warn!(%path, %child, "a child without a sequence number does not count as a contender");
             }
-            Action::Watch(ticket, name) => self.watches.set(ticket, name, link),
+            Action::Watch(ticket, name) => {
+                let ours = self.queue.is_ours(&name);
+                self.watches.set(ticket, name, ours, link);
+            }
             request => self.send(request, path, link),
         }
     }
@@ -444,7 +476,7 @@ impl Slot {
             return;
         };
         timers.cancel(&alarms);
-        let Attempt { holds, claim, reply, .. } = attempt;
+        let Attempt { holds, claim, data, reply, .. } = attempt;
         let grant = Grant {
             node: node.clone(),
             fencing_token: czxid,
@@ -458,7 +490,8 @@ impl Slot {
             let alarm = Alarm::HeldTooLong(Arc::clone(holds.place.full()), node.clone());
             timers.set(Instant::now() + time, alarm)
         });
-        self.holders.insert(node.clone(), Holder { holds: Arc::downgrade(&holds), long, limit });
+        self.holders
+            .insert(node.clone(), Holder { holds: Arc::downgrade(&holds), long, limit, data: data.into() });
         let lease = holds.grant(claim, grant);
         if self.revoked.remove(node) {
             holds.revoke(node);

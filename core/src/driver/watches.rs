@@ -9,6 +9,8 @@ use tokio::time::Instant;
 
 use super::link::Link;
 use super::timers::{Alarm, Timers};
+use super::wire::Seen;
+use crate::contender::Sighting;
 use crate::queue::{NodeName, Ticket};
 use crate::room::Reserved;
 use crate::shown::Shown;
@@ -19,6 +21,9 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// A watch on the server.
 struct Watch {
     task: AbortHandle,
+    /// What was seen of the node when the watch was set, if it is another client's. There is room for few watches on a
+    /// session, so this is little too.
+    sighting: Option<Seen>,
     _room: Reserved,
 }
 
@@ -27,7 +32,7 @@ pub(super) struct Watches {
     path: Arc<str>,
     set: HashMap<Ticket, Watch>,
     /// The watches for which there is no room on the session.
-    parked: BTreeMap<Ticket, NodeName>,
+    parked: BTreeMap<Ticket, (NodeName, bool)>,
     /// The watch on the children, if there was no room for it: the listing came without it.
     parked_listing: Option<Ticket>,
     /// Whether the queue will poll, because watches are parked.
@@ -44,15 +49,18 @@ impl Watches {
     }
 
     /// Sets a watch, or parks it until there is room.
-    pub(super) fn set(&mut self, ticket: Ticket, name: NodeName, link: &mut Link) {
+    ///
+    /// `ours`: whether the node is one of ours, of which there is nothing to learn.
+    pub(super) fn set(&mut self, ticket: Ticket, name: NodeName, ours: bool, link: &mut Link) {
         let bytes = self.bytes_of(&name);
         // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
         let Some(wire) = link.wire(&self.path) else { return };
         if let Some(room) = link.room().reserve(bytes) {
-            let task = link.spawn(wire.watch(ticket, name));
-            self.set.insert(ticket, Watch { task, _room: room });
+            let sighting = (!ours).then(Seen::default);
+            let task = link.spawn(wire.watch(ticket, name, sighting.clone()));
+            self.set.insert(ticket, Watch { task, sighting, _room: room });
         } else {
-            self.parked.insert(ticket, name);
+            self.parked.insert(ticket, (name, ours));
         }
     }
 
@@ -65,7 +73,12 @@ impl Watches {
 
     /// Notes the watch on the children, which a task sets.
     pub(super) fn add_listing(&mut self, ticket: Ticket, task: AbortHandle, room: Reserved) {
-        self.set.insert(ticket, Watch { task, _room: room });
+        self.set.insert(ticket, Watch { task, sighting: None, _room: room });
+    }
+
+    /// What was seen of another client's node when this watch was set.
+    pub(super) fn sighting(&self, ticket: Ticket) -> Option<Arc<Sighting>> {
+        self.set.get(&ticket)?.sighting.as_ref()?.get().cloned()
     }
 
     /// Drops a watch.
@@ -101,19 +114,19 @@ impl Watches {
     /// Tries to set the parked watches. `waits`: whether any of ours waits, to whom they matter. A
     /// holder's node is checked by the heartbeat.
     pub(super) fn settle(&mut self, link: &mut Link, timers: &mut Timers, waits: bool) {
-        while let Some((ticket, name)) = self.parked.first_key_value() {
+        while let Some((ticket, (name, ours))) = self.parked.first_key_value() {
             if !link.room().fits(self.bytes_of(name)) {
                 break;
             }
-            let (ticket, name) = (*ticket, name.clone());
+            let (ticket, name, ours) = (*ticket, name.clone(), *ours);
             self.parked.remove(&ticket);
-            self.set(ticket, name, link);
+            self.set(ticket, name, ours, link);
         }
         let parked = !self.parked.is_empty() || self.parked_listing.is_some();
         if parked && waits && !self.polling {
             self.polling = true;
             let path = &self.path;
-            tracing::debug!(path = %Shown(path), "no room for more watches on one session: polling");
+            tracing::debug!(path = %Shown(link.below_chroot(path)), "no room for more watches on one session: polling");
             timers.set(Instant::now() + POLL_INTERVAL, Alarm::Poll(Arc::clone(path)));
         }
     }

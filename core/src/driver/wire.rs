@@ -1,6 +1,6 @@
 //! The requests that a queue can ask for, each sent on a session and reported back.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc;
 use zklock_transport::{Limits, TooLarge};
@@ -12,6 +12,7 @@ use super::sizes;
 use crate::access::Acl;
 use crate::answer::{self, Found, Judged, Verdict, failed};
 use crate::clock::Moment;
+use crate::contender::Sighting;
 use crate::limits;
 use crate::mailbox::{Input, News};
 use crate::options::ClientOptions;
@@ -22,6 +23,12 @@ use crate::term::Term;
 
 /// The data of a node whose owner is asked to give up the lock, as Curator writes it.
 pub(super) const REVOKE: &[u8] = b"__REVOKE__";
+
+/// The data of a node is kept if it has no more bytes than this. Ours has about 150.
+pub(super) const LONGEST_DATA: usize = 4096;
+
+/// What was seen of a node, once it was.
+pub(super) type Seen = Arc<OnceLock<Arc<Sighting>>>;
 
 /// Matches any version.
 pub(super) const ANY_VERSION: i32 = -1;
@@ -48,6 +55,8 @@ pub(super) struct Wire {
     pub(super) client: Metered,
     pub(super) term: Arc<Term>,
     pub(super) path: Arc<str>,
+    /// How long the client's chroot is, with which the path begins.
+    pub(super) chroot: usize,
     pub(super) lists: AccessLists,
     /// Of the replies that it reads.
     pub(super) limits: Limits,
@@ -64,6 +73,11 @@ impl Wire {
 
     pub(super) fn child(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
+    }
+
+    /// The path as the client's callers know it: below the chroot.
+    pub(super) fn shown(&self) -> &str {
+        &self.path[self.chroot..]
     }
 
     fn session(&self) -> i64 {
@@ -178,11 +192,16 @@ impl Wire {
     }
 
     /// Watches a node until the watch fires; dropping the future drops the watch on the server.
-    pub(super) async fn watch(self, ticket: Ticket, name: NodeName) {
+    /// Notes what it sees of the node, if that is wanted.
+    pub(super) async fn watch(self, ticket: Ticket, name: NodeName, sighting: Option<Seen>) {
         let path = self.child(name.as_str());
         // Reading the data leaves no watch on a missing node, asking for the Stat would; but reading may be forbidden.
         let watcher = match self.client.ask(RequestKind::Watch).get_and_watch_data(&path).await {
-            Ok((data, _, watcher)) => {
+            Ok((data, stat, watcher)) => {
+                if let Some(sighting) = sighting {
+                    let data = (data.len() <= LONGEST_DATA).then(|| data.clone());
+                    sighting.set(Arc::new(Sighting::new(&stat, data))).ok();
+                }
                 if data == REVOKE {
                     let (path, node) = (Arc::clone(&self.path), name.clone());
                     self.sender.send(Input::Revoked { path, node }).ok();
@@ -191,7 +210,12 @@ impl Wire {
             }
             Err(zk::Error::NoAuth) => {
                 match self.client.ask(RequestKind::Watch).check_and_watch_stat(&path).await {
-                    Ok((Some(_), watcher)) => Ok(watcher),
+                    Ok((Some(stat), watcher)) => {
+                        if let Some(sighting) = sighting {
+                            sighting.set(Arc::new(Sighting::new(&stat, None))).ok();
+                        }
+                        Ok(watcher)
+                    }
                     Ok((None, _)) => Err(zk::Error::NoNode),
                     Err(error) => Err(error),
                 }
@@ -224,7 +248,7 @@ impl Wire {
         let deleted = self.client.ask(RequestKind::Delete).delete(&self.child(name.as_str()), None).await;
         let judged = answer::deleted(ticket, self.term.is_proven_on(self.connection), deleted);
         if let (Event::Deleted(_, Outcome::Refused(refusal)), _) = &judged {
-            let (path, node) = (Shown(&self.path), Shown(name.as_str()));
+            let (path, node) = (Shown(self.shown()), Shown(name.as_str()));
             tracing::warn!(%path, %node, ?refusal, "the server refuses to delete a node of ours; it keeps its place until the session ends");
         }
         self.report_judged(sent, judged);

@@ -18,5 +18,5 @@ mod view;
 
 pub use action::Action;
 pub use event::{Event, Intent, JoinId, Outcome, Refusal, Ticket};
-pub use machine::{NEAR, Queue};
+pub use machine::{Known, NEAR, Queue, Standing};
 pub use name::{Kind, Naming, NodeName, is_kazoos};

@@ -23,7 +23,9 @@ impl Attempt {
     pub(crate) async fn begin(settings: Settings, host: &str, port: u16) -> Self {
         let server = (host.to_owned(), port);
         let began = settings.pace().turn(&server).await;
-        Self { settings, server, began, outcome: Outcome::Silent }
+        let mut attempt = Self { settings, server, began, outcome: Outcome::Silent };
+        attempt.is_now(Outcome::Silent);
+        attempt
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -32,10 +34,12 @@ impl Attempt {
 
     /// Notes how far it has come, or why it ends.
     pub(crate) fn is_now(&mut self, outcome: Outcome) {
-        if outcome == Outcome::Answered {
-            self.settings.diary().note(&self.server, outcome.clone());
-        }
+        self.settings.diary().note(&self.server, self.began, outcome.clone());
         self.outcome = outcome;
+    }
+
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
     }
 
     pub(crate) fn outcome(&self) -> &Outcome {
@@ -52,7 +56,7 @@ impl fmt::Display for Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        self.settings.diary().note(&self.server, self.outcome.clone());
+        self.settings.diary().conclude(&self.server, self.began, self.outcome.clone());
         self.settings.pace().ended(&self.server, self.began);
     }
 }

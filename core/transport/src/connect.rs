@@ -1,5 +1,6 @@
 //! How a connection comes to a host: its addresses, one after the other.
 
+use std::fmt;
 use std::io::{Error, ErrorKind, Result};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,15 +8,21 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::attempt::Attempt;
 use crate::diary::Outcome;
+use crate::distrust;
+use crate::question;
 use crate::settings::Settings;
 use crate::socket::Socket;
 use crate::tls::Encryption;
 
 /// For how long an address is tried alone.
 const HEAD_START: Duration = Duration::from_millis(100);
+
+/// For how long a server is asked why it closes connections.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 static USED: AtomicBool = AtomicBool::new(false);
 
@@ -27,35 +34,77 @@ pub(crate) fn used() -> bool {
 /// Connects to a server as the settings say, once it may be connected to again.
 pub(crate) async fn connect(settings: Settings, host: &str, port: u16) -> Result<(Socket, Attempt)> {
     let mut attempt = Attempt::begin(settings, host, port).await;
-    let Some(encryption) = attempt.settings().encryption() else {
-        let stream = reach(&mut attempt, host, port).await?;
-        attempt.is_now(Outcome::Mute);
-        return Ok((Socket::Plain(stream), attempt));
+    if attempt.settings().diary().wonders_about(attempt.server()) {
+        let answer = timeout(PATIENCE, ask(attempt.settings(), host, port)).await;
+        attempt.settings().diary().said(attempt.server(), answer.ok().and_then(Result::ok).flatten());
+    }
+    let connected = open(attempt.settings().clone(), host, port, |outcome| attempt.is_now(outcome)).await;
+    Ok((connected?, attempt))
+}
+
+/// Asks a server that closes connections what it does.
+async fn ask(settings: &Settings, host: &str, port: u16) -> Result<Option<Outcome>> {
+    let socket = open(settings.clone(), host, port, drop).await?;
+    question::ask(socket).await
+}
+
+/// Connects, and says how far it has come.
+async fn open(settings: Settings, host: &str, port: u16, mut is_now: impl FnMut(Outcome)) -> Result<Socket> {
+    let Some(encryption) = settings.encryption() else {
+        let stream = reach(host, port, &mut is_now).await?;
+        is_now(Outcome::Mute);
+        return Ok(Socket::Plain(stream));
     };
-    let name = Encryption::name(host).inspect_err(|error| attempt.is_now(unsecured(error)))?;
-    let stream = reach(&mut attempt, host, port).await?;
-    attempt.is_now(Outcome::HalfSecured);
+    let name = Encryption::name(host).inspect_err(|error| is_now(unsecured(error)))?;
+    let stream = reach(host, port, &mut is_now).await?;
+    is_now(Outcome::HalfSecured);
     let secured = encryption.secure(stream, name).await;
-    let secured = secured.inspect_err(|error| attempt.is_now(unsecured(error)))?;
-    attempt.is_now(Outcome::Mute);
-    Ok((Socket::Secured(Box::new(secured)), attempt))
+    let secured = secured.inspect_err(|error| is_now(unsecured(error)))?;
+    is_now(Outcome::Mute);
+    Ok(Socket::Secured(Box::new(secured)))
 }
 
 fn unsecured(error: &Error) -> Outcome {
-    Outcome::Unsecured(error.to_string())
+    Outcome::Unsecured(distrust::why(error), error.to_string())
 }
 
-async fn reach(attempt: &mut Attempt, host: &str, port: u16) -> Result<TcpStream> {
-    let reached = dial(host, port).await;
-    reached.inspect_err(|error| attempt.is_now(Outcome::Unreachable(error.to_string())))
+async fn reach(host: &str, port: u16, is_now: &mut impl FnMut(Outcome)) -> Result<TcpStream> {
+    let reached = dial(host, port, is_now).await;
+    reached.inspect_err(|error| {
+        let (problem, inner) = (error.to_string(), error.get_ref());
+        is_now(match error.kind() {
+            _ if inner.and_then(|inner| inner.downcast_ref::<UnknownHost>()).is_some() => {
+                Outcome::UnknownHost(problem)
+            }
+            ErrorKind::ConnectionRefused => Outcome::Refused(problem),
+            _ => Outcome::Unreachable(problem),
+        });
+    })
 }
 
-/// Connects to the first address of `host` that answers.
-pub(crate) async fn dial(host: &str, port: u16) -> Result<TcpStream> {
-    let connected = match host.parse::<IpAddr>() {
+/// A name without an address.
+#[derive(Debug)]
+struct UnknownHost(String);
+
+impl fmt::Display for UnknownHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UnknownHost {}
+
+/// Connects to the first address of `host` that answers, and says how far it has come.
+pub(crate) async fn dial(host: &str, port: u16, is_now: &mut impl FnMut(Outcome)) -> Result<TcpStream> {
+    let connected = if let Ok(ip) = host.parse::<IpAddr>() {
         // An address needs no resolver, and a resolver needs a thread.
-        Ok(ip) => TcpStream::connect(SocketAddr::new(ip, port)).await,
-        Err(_) => connect_to_any(host, port).await,
+        TcpStream::connect(SocketAddr::new(ip, port)).await
+    } else {
+        is_now(Outcome::Unresolved);
+        let found = tokio::net::lookup_host((host, port)).await;
+        let found = found.map_err(|error| Error::new(error.kind(), UnknownHost(error.to_string())))?;
+        is_now(Outcome::Silent);
+        connect_to_any(found).await
     };
     let stream = connected?;
     USED.store(true, Ordering::Relaxed);
@@ -67,10 +116,9 @@ pub(crate) async fn dial(host: &str, port: u16) -> Result<TcpStream> {
 
 /// Connects to an address of a host, in the resolver's order. One that does not answer keeps the next from being tried
 /// only for a moment: otherwise it would use up the client crate's time for the host, every time.
-async fn connect_to_any(host: &str, port: u16) -> Result<TcpStream> {
-    let mut addresses = tokio::net::lookup_host((host, port)).await?;
+async fn connect_to_any(mut addresses: impl Iterator<Item = SocketAddr>) -> Result<TcpStream> {
     let mut attempts = JoinSet::new();
-    let mut failure = Error::new(ErrorKind::NotFound, "the name has no address");
+    let mut failure = Error::new(ErrorKind::NotFound, UnknownHost("the name has no address".to_owned()));
     loop {
         let last = match addresses.next() {
             Some(address) => {

@@ -1,8 +1,12 @@
 //! What became of the attempts to connect to each server: for errors and logs.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tokio::time::Instant;
+
+use crate::distrust::Distrust;
 use crate::pace::Server;
 
 /// What became of the last attempt to connect to a server.
@@ -31,34 +35,60 @@ impl fmt::Display for Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
+    /// The name was not resolved when time was up.
+    Unresolved,
+    /// There is no such host, or nobody who knows.
+    UnknownHost(String),
     /// There was no connection when time was up.
     Silent,
-    /// There is no connection to be had, or no such host.
+    /// Nobody listens there.
+    Refused(String),
+    /// There is no connection to be had.
     Unreachable(String),
     /// There was a connection, but no encryption when time was up.
     HalfSecured,
     /// The connection could not be encrypted.
-    Unsecured(String),
+    Unsecured(Distrust, String),
     /// There was a connection, but no answer.
     Mute,
     /// The server closed the connection before it answered.
     Closed,
+    /// The same; asked what it does, it said that it serves no one.
+    NotServing,
+    /// The same; asked what it does, it said that it can only be read.
+    ReadOnly,
     /// What came was not ZooKeeper's protocol.
     Malformed(String),
     /// The server answered, whatever came after that.
     Answered,
 }
 
+impl Outcome {
+    /// Whether the server turned the client away without a word.
+    fn is_wordless(&self) -> bool {
+        matches!(self, Self::Closed)
+    }
+}
+
 /// For use after the name of the server.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
+            Self::Unresolved => "could not be looked up in time",
+            Self::UnknownHost(problem) => {
+                return write!(f, "is no host that can be found: {}", Printable(problem));
+            }
             Self::Silent => "did not accept a connection in time",
+            Self::Refused(problem) => {
+                return write!(f, "refused the connection: {}", Printable(problem));
+            }
             Self::Unreachable(problem) => return write!(f, "could not be reached: {}", Printable(problem)),
             Self::HalfSecured => "accepted a connection, but did not finish the TLS handshake in time",
-            Self::Unsecured(problem) => return write!(f, "could not be trusted: {}", Printable(problem)),
+            Self::Unsecured(_, problem) => return write!(f, "could not be trusted: {}", Printable(problem)),
             Self::Mute => "accepted a connection, but did not answer",
             Self::Closed => "closed the connection without an answer",
+            Self::NotServing => "serves no requests: it has no quorum, or has not started yet",
+            Self::ReadOnly => "can only be read: it has lost its quorum",
             Self::Malformed(problem) => return write!(f, "misbehaved: {}", Printable(problem)),
             Self::Answered => "answered",
         };
@@ -82,21 +112,86 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
+/// An attempt that goes on is told of once it has lasted for so long, or there is nothing else to tell: one that began a
+/// moment ago says less than the last.
+const TELLING: Duration = Duration::from_secs(1);
+
 /// The last attempt for each server of a client, so that it is no longer than the client's list of servers.
 #[derive(Debug, Default)]
-pub(crate) struct Diary(Mutex<Vec<Entry>>);
+pub(crate) struct Diary(Mutex<Vec<Page>>);
+
+/// One server's.
+#[derive(Debug)]
+struct Page {
+    server: Server,
+    /// What became of the last attempt that has ended.
+    last: Option<Outcome>,
+    /// When the attempt began that goes on, and how far it has come.
+    now: Option<(Instant, Outcome)>,
+    /// Whether the server was asked why it closes connections without an answer, and what it said.
+    asked: bool,
+    said: Option<Outcome>,
+}
+
+impl Page {
+    fn outcome(&self, now: Instant) -> Option<Outcome> {
+        let goes_on = self.now.as_ref().filter(|(began, outcome)| {
+            let lasts = now.saturating_duration_since(*began) >= TELLING;
+            lasts || self.last.is_none() || *outcome == Outcome::Answered
+        });
+        let outcome = goes_on.map(|(_, outcome)| outcome).or(self.last.as_ref())?;
+        let said = self.said.as_ref().filter(|_| outcome.is_wordless());
+        Some(said.unwrap_or(outcome).clone())
+    }
+}
 
 impl Diary {
-    pub(crate) fn note(&self, (host, port): &Server, outcome: Outcome) {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match entries.iter_mut().find(|entry| entry.host == *host && entry.port == *port) {
-            Some(entry) => entry.outcome = outcome,
-            None => entries.push(Entry { host: host.clone(), port: *port, outcome }),
-        }
+    /// How far an attempt has come that began then.
+    pub(crate) fn note(&self, server: &Server, began: Instant, outcome: Outcome) {
+        self.on_page(server, |page| page.now = Some((began, outcome)));
+    }
+
+    /// What became of an attempt that began then.
+    pub(crate) fn conclude(&self, server: &Server, began: Instant, outcome: Outcome) {
+        self.on_page(server, |page| {
+            page.now.take_if(|(newer, _)| *newer <= began);
+            if !outcome.is_wordless() {
+                (page.asked, page.said) = (false, None);
+            }
+            page.last = Some(outcome);
+        });
+    }
+
+    /// Whether the server closes connections without an answer, and was not asked why.
+    pub(crate) fn wonders_about(&self, server: &Server) -> bool {
+        self.on_page(server, |page| !page.asked && page.last.as_ref().is_some_and(Outcome::is_wordless))
+    }
+
+    /// What the server says when it is asked why.
+    pub(crate) fn said(&self, server: &Server, answer: Option<Outcome>) {
+        self.on_page(server, |page| (page.asked, page.said) = (true, answer));
     }
 
     pub(crate) fn entries(&self) -> Vec<Entry> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let (pages, now) = (self.pages(), Instant::now());
+        let entry = |page: &Page| {
+            let (host, port) = page.server.clone();
+            Some(Entry { host, port, outcome: page.outcome(now)? })
+        };
+        pages.iter().filter_map(entry).collect()
+    }
+
+    fn on_page<T>(&self, server: &Server, change: impl FnOnce(&mut Page) -> T) -> T {
+        let mut pages = self.pages();
+        let at = pages.iter().position(|page| page.server == *server).unwrap_or_else(|| {
+            pages.push(Page { server: server.clone(), last: None, now: None, asked: false, said: None });
+            pages.len() - 1
+        });
+        change(&mut pages[at])
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Vec<Page>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -104,16 +199,64 @@ impl Diary {
 mod tests {
     use super::*;
 
+    fn server() -> Server {
+        ("a".to_owned(), 1)
+    }
+
+    fn told(diary: &Diary) -> Vec<Outcome> {
+        diary.entries().into_iter().map(|entry| entry.outcome).collect()
+    }
+
     #[test]
     fn each_server_has_one_entry_and_cannot_write_on_a_terminal() {
-        let diary = Diary::default();
+        let (diary, now) = (Diary::default(), Instant::now());
         for _ in 0..3 {
-            diary.note(&("a".into(), 1), Outcome::Mute);
-            diary.note(&("::1".into(), 2), Outcome::Malformed("x\u{1b}[2J\ny".into()));
+            diary.conclude(&server(), now, Outcome::Mute);
+            diary.conclude(&("::1".into(), 2), now, Outcome::Malformed("x\u{1b}[2J\ny".into()));
         }
         let told: Vec<_> = diary.entries().iter().map(Entry::to_string).collect();
         let expected =
             ["a:1 accepted a connection, but did not answer", "[::1]:2 misbehaved: x\\u{1b}[2J\\ny"];
         assert_eq!(told, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_that_goes_on_is_told_of_if_it_is_the_first_or_lasts() {
+        let diary = Diary::default();
+        diary.note(&server(), Instant::now(), Outcome::Silent);
+        assert_eq!(told(&diary), [Outcome::Silent]);
+        diary.conclude(&server(), Instant::now(), Outcome::Refused("no".into()));
+        diary.note(&server(), Instant::now(), Outcome::Silent);
+        assert_eq!(told(&diary), [Outcome::Refused("no".into())]);
+        tokio::time::sleep(TELLING).await;
+        assert_eq!(told(&diary), [Outcome::Silent]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_that_ends_late_does_not_hide_the_next() {
+        let diary = Diary::default();
+        let first = Instant::now();
+        diary.note(&server(), first, Outcome::Silent);
+        tokio::time::sleep(TELLING).await;
+        diary.note(&server(), Instant::now(), Outcome::Mute);
+        diary.conclude(&server(), first, Outcome::Silent);
+        tokio::time::sleep(TELLING).await;
+        assert_eq!(told(&diary), [Outcome::Mute]);
+    }
+
+    #[test]
+    fn a_server_is_asked_once_why_it_closes_connections_and_that_counts_until_it_does_something_else() {
+        let (diary, now) = (Diary::default(), Instant::now());
+        assert!(!diary.wonders_about(&server()));
+        diary.conclude(&server(), now, Outcome::Closed);
+        assert!(diary.wonders_about(&server()));
+        diary.said(&server(), Some(Outcome::ReadOnly));
+        diary.conclude(&server(), now, Outcome::Closed);
+        assert!(!diary.wonders_about(&server()));
+        assert_eq!(told(&diary), [Outcome::ReadOnly]);
+        diary.conclude(&server(), now, Outcome::Refused("no".into()));
+        diary.conclude(&server(), now, Outcome::Closed);
+        assert_eq!(told(&diary), [Outcome::Closed]);
+        assert!(diary.wonders_about(&server()));
     }
 }

@@ -7,9 +7,11 @@
 mod attempt;
 mod connect;
 mod diary;
+mod distrust;
 mod guard;
 mod pace;
 mod pem;
+mod question;
 mod settings;
 mod socket;
 mod stream;
@@ -18,6 +20,7 @@ mod timer;
 mod tls;
 
 pub use diary::{Entry, Outcome};
+pub use distrust::Distrust;
 pub use guard::{Limits, TooLarge};
 pub use pem::PemError;
 pub use settings::{Settings, inherit};

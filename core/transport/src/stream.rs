@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use crate::attempt::Attempt;
 use crate::connect::{connect, dial};
 use crate::diary::Outcome;
+use crate::distrust;
 use crate::guard::Guard;
 use crate::settings::Settings;
 use crate::socket::Socket;
@@ -48,7 +49,7 @@ impl TcpStream {
 
     async fn open(host: &str, port: u16) -> Result<Self> {
         let Some(settings) = Settings::current() else {
-            return Ok(Self { socket: Socket::Plain(dial(host, port).await?), guarded: None });
+            return Ok(Self { socket: Socket::Plain(dial(host, port, &mut drop).await?), guarded: None });
         };
         if !settings.follow() {
             return Err(Error::new(ErrorKind::Unsupported, "no connection, only a probe of the settings"));
@@ -114,7 +115,8 @@ impl Guarded {
         if *self.attempt.outcome() == Outcome::Mute {
             // Encryption reports in this way what the server thinks of our certificate.
             let trust = error.filter(|error| error.kind() == ErrorKind::InvalidData);
-            let outcome = trust.map_or(Outcome::Closed, |error| Outcome::Unsecured(error.to_string()));
+            let unsecured = |error: &Error| Outcome::Unsecured(distrust::why(error), error.to_string());
+            let outcome = trust.map_or(Outcome::Closed, unsecured);
             self.attempt.is_now(outcome);
         }
     }

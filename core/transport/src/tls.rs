@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
 
+use crate::distrust::{self, Distrust};
 use crate::pem::PemError;
 
 /// An encrypted connection.
@@ -95,7 +96,8 @@ impl Encryption {
         // The dot of a complete name belongs to the resolver, not to the certificate.
         let name = ServerName::try_from(host.strip_suffix('.').unwrap_or(host));
         let name = name.map_err(|_| {
-            Error::new(ErrorKind::InvalidInput, format!("{host:?} is no name that a certificate can hold"))
+            let problem = format!("{host:?} is no name that a certificate can hold");
+            distrust::error(ErrorKind::InvalidInput, Distrust::Name, problem)
         })?;
         Ok(Name(name.to_owned()))
     }
@@ -106,7 +108,7 @@ impl Encryption {
             if error.kind() == ErrorKind::UnexpectedEof {
                 let problem = "the server closed the connection during the TLS handshake: \
                     its port may not be the one for TLS, or it does not accept this client's certificate";
-                return Error::new(error.kind(), problem);
+                return distrust::error(error.kind(), Distrust::Other, problem);
             }
             explain(error)
         })
@@ -121,28 +123,42 @@ pub(crate) fn explain(error: Error) -> Error {
     let Some(problem) = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>()) else {
         return error;
     };
-    let text = match problem {
-        TlsError::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "no authority that this client trusts has signed the server's certificate".to_owned()
+    let certificate = |problem: &CertificateError| match problem {
+        CertificateError::UnknownIssuer => (
+            Distrust::Authority,
+            "no authority that this client trusts has signed the server's certificate".to_owned(),
+        ),
+        CertificateError::NotValidForName => (Distrust::Name, another_name("")),
+        CertificateError::NotValidForNameContext { presented, .. } => {
+            (Distrust::Name, another_name(&presented.join(", ")))
         }
-        TlsError::InvalidCertificate(
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => "the server's certificate is for another name than the one by which it was reached".to_owned(),
-        TlsError::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
-            "the server's certificate has expired".to_owned()
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            (Distrust::Expired, "the server's certificate has expired".to_owned())
         }
-        TlsError::InvalidCertificate(problem) => format!("the server's certificate is refused: {problem}"),
-        TlsError::AlertReceived(alert) => {
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            (Distrust::Expired, "the server's certificate is not valid yet; check both clocks".to_owned())
+        }
+        problem => (Distrust::Other, format!("the server's certificate is refused: {problem}")),
+    };
+    let (why, text) = match problem {
+        TlsError::InvalidCertificate(problem) => certificate(problem),
+        TlsError::AlertReceived(alert) => (
+            Distrust::Other,
             format!(
                 "the server ended the TLS connection ({alert:?}): it may not accept this client's certificate"
-            )
-        }
+            ),
+        ),
         TlsError::InvalidMessage(_) => {
-            "the server does not speak TLS: its port may not be the one for TLS".to_owned()
+            (Distrust::Other, "the server does not speak TLS: its port may not be the one for TLS".to_owned())
         }
-        problem => format!("TLS failed: {problem}"),
+        problem => (Distrust::Other, format!("TLS failed: {problem}")),
     };
-    Error::new(ErrorKind::InvalidData, text)
+    distrust::error(ErrorKind::InvalidData, why, text)
+}
+
+fn another_name(names: &str) -> String {
+    let problem = "the server's certificate is for another name than the one by which it was reached";
+    if names.is_empty() { problem.to_owned() } else { format!("{problem}: {names}") }
 }
 
 fn verifier(

@@ -68,6 +68,16 @@ class Client:
         """The current ZooKeeper session, 0 if there has been none yet."""
         return self._client.session_id
 
+    @property
+    def session_timeout(self) -> float:
+        """The session time-out that the server granted, in seconds; before that the one that is asked for."""
+        return self._client.session_timeout
+
+    @property
+    def hosts(self) -> str:
+        """The servers and the chroot, as a connect string: every server with its port."""
+        return self._client.hosts
+
     async def connect(self) -> Self:
         """Wait until there is a session, and return the client.
 

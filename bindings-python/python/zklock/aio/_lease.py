@@ -95,6 +95,11 @@ class Lease(Level[_zklock.Lease]):
         return self._inner.session_id
 
     @property
+    def session_timeout(self) -> float:
+        """The session time-out that the server granted, in seconds. See `zklock.Lease.session_timeout`."""
+        return self._inner.session_timeout
+
+    @property
     def state(self) -> str:
         """`held`, `suspended`, `lost` for good, or `released`. Sends nothing. See `zklock.Lease.state`."""
         return self._inner.state

@@ -54,6 +54,7 @@ mod deletes;
 mod doomed;
 mod downgrade;
 mod grants;
+mod in_the_way;
 mod index;
 mod join;
 mod joins;
@@ -68,5 +69,6 @@ mod tries;
 mod watch_book;
 mod watches;
 
+pub use in_the_way::{Known, Standing};
 pub use position::NEAR;
 pub use state::Queue;

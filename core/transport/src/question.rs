@@ -1,0 +1,62 @@
+//! The question what a server does that closes connections without an answer.
+//!
+//! A server that has lost its quorum turns clients away in silence, whether it can still be read or not. But it answers
+//! this question, which no configuration can forbid: ZooKeeper's own scripts depend on it.
+
+use std::future::poll_fn;
+use std::io::Result;
+use std::pin::Pin;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::diary::Outcome;
+use crate::socket::Socket;
+
+const QUESTION: &[u8] = b"srvr";
+
+/// What it says of itself comes early in the answer.
+const MOST: usize = 4096;
+
+/// Why a server serves no one; `None` if it does not say.
+pub(crate) async fn ask(mut socket: Socket) -> Result<Option<Outcome>> {
+    // Four bytes fit in any buffer.
+    poll_fn(|cx| Pin::new(&mut socket).poll_write(cx, QUESTION)).await?;
+    poll_fn(|cx| Pin::new(&mut socket).poll_flush(cx)).await?;
+    let mut answer = [0; MOST];
+    let mut answer = ReadBuf::new(&mut answer);
+    loop {
+        let before = answer.filled().len();
+        let read = poll_fn(|cx| Pin::new(&mut socket).poll_read(cx, &mut answer)).await;
+        // What came before the connection broke is as good.
+        if read.is_err() || answer.filled().len() == before || answer.remaining() == 0 {
+            return Ok(understand(&String::from_utf8_lossy(answer.filled())));
+        }
+    }
+}
+
+fn understand(answer: &str) -> Option<Outcome> {
+    if answer.lines().any(|line| line.trim() == "Mode: read-only") {
+        Some(Outcome::ReadOnly)
+    } else if answer.contains("not currently serving requests") {
+        Some(Outcome::NotServing)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_servers_say_is_understood() {
+        let answer =
+            "Zookeeper version: 3.9.5\nLatency min/avg/max: 0/0.0/0\nMode: read-only\nNode count: 5\n";
+        assert_eq!(understand(answer), Some(Outcome::ReadOnly));
+        let answer = "This ZooKeeper instance is not currently serving requests\n";
+        assert_eq!(understand(answer), Some(Outcome::NotServing));
+        for other in ["", "Mode: standalone\n", "HTTP/1.1 400 Bad Request\r\n"] {
+            assert_eq!(understand(other), None);
+        }
+    }
+}
