@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 import sys
 import threading
 from typing import Any
 
-from zklock import LockTimeout, aio
+from zklock import ClientClosed, LockTimeout, aio
 
 from workers.grants import (
     add_operations,
     all_facts,
+    candidate,
     connect_options,
     describe,
     facts,
@@ -22,6 +24,7 @@ from workers.grants import (
     longest,
     make_lock,
     release_options,
+    scope_of,
     statistics,
 )
 from workers.line import Command, answer, emit, exchange, fail, now, ready, thread_names, timeout_of
@@ -161,6 +164,16 @@ class AioWorker:
             self._pending.pop(command["id"], None)
 
     async def _acquire(self, command: Command, lock: Any, options: dict[str, Any], otherwise: str) -> None:
+        if isinstance(lock, aio.Election):
+            try:
+                leadership = await lock.campaign(
+                    options.get("timeout", -1) if "blocking" not in options else 0
+                )
+            except LockTimeout:
+                answer(command, otherwise)
+                return
+            self._granted(command, leadership, now())
+            return
         if isinstance(lock, aio.Semaphore):
             # A permit has no owner, so `lease` might be another task's.
             try:
@@ -257,7 +270,7 @@ class AioWorker:
             lock = shared if shared is not None else self._make(command)
             for turn in range(command["rounds"]):
                 asked = now()
-                async with lock.hold() as lease:
+                async with scope_of(lock) as lease:
                     granted = now()
                     await asyncio.sleep(random.uniform(low, high) / 1000)
                     ended = now()
@@ -305,6 +318,25 @@ class AioWorker:
             await lock.acquire()
             await lock.release(wait=wait)
         answer(command, "done", elapsed_ns=now() - started, count=command["count"])
+
+    async def do_leads(self, command: Command) -> None:
+        answer(command, "value", value=self._locks[command["lock"]].is_leader)
+
+    async def do_leader(self, command: Command) -> None:
+        answer(command, "value", value=candidate(await self._locks[command["lock"]].leader()))
+
+    async def do_candidates(self, command: Command) -> None:
+        found = await self._locks[command["lock"]].candidates()
+        answer(command, "value", value=[candidate(each) for each in found])
+
+    async def do_observe(self, command: Command) -> None:
+        self._start(self._observe(command["lock"]))
+        answer(command, "listening")
+
+    async def _observe(self, name: str) -> None:
+        with contextlib.suppress(ClientClosed):
+            async for leader in self._locks[name].observe():
+                emit("leader", lock=name, leader=candidate(leader))
 
     async def do_stats(self, command: Command) -> None:
         answer(command, "value", value=statistics(self._clients[command["client"]].stats()))

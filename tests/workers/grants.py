@@ -33,6 +33,9 @@ def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any])
     if kind == "semaphore":
         counted = _given(command, "permits", "shared_count", "label", "max_hold")
         return api.Semaphore(client, path, **counted)
+    if kind == "election":
+        chosen = {"id": command["candidate"]} if "candidate" in command else {}
+        return api.Election(client, path, **chosen)
     options = _given(command, "label", "naming", "max_hold")
     if kind == "mutex":
         return api.Mutex(client, path, reentrant=command.get("reentrant", True), **options)
@@ -41,6 +44,22 @@ def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any])
 
 def _given(command: Command, *names: str) -> dict[str, Any]:
     return {name: command[name] for name in names if name in command}
+
+
+def scope_of(lock: Any) -> Any:
+    """What holds a lock, or leads, for a block."""
+    return lock.lead() if hasattr(lock, "lead") else lock.hold()
+
+
+def candidate(found: Any) -> dict[str, Any] | None:
+    """A candidate of an election, as the protocol reports it."""
+    return found and {
+        "position": found.position,
+        "id": found.id,
+        "node": found.node,
+        "session": str(found.session_id),
+        "token": str(found.fencing_token),
+    }
 
 
 def facts(lease: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import { inspect } from 'node:util'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const home = process.env.ZKLOCK_NODE_PACKAGE ?? join(here, '..', '..', 'bindings-node')
-const { Client, Leases, LockTimeoutError, MultiLock, Mutex, on, ReadWriteLock, Semaphore } = createRequire(
+const { Client, Election, Leases, LockTimeoutError, MultiLock, Mutex, on, ReadWriteLock, Semaphore } = createRequire(
   join(home, 'package.json'),
 )('zklock')
 
@@ -53,11 +53,33 @@ function make(command) {
     read: () => new ReadWriteLock(client, path, { label, naming, maxHold }).readLock,
     write: () => new ReadWriteLock(client, path, { label, naming, maxHold }).writeLock,
     semaphore: () => new Semaphore(client, path, permits(command), { label, maxHold }),
+    election: () => campaigner(new Election(client, path, { id: command.candidate })),
     multi: () => new MultiLock(command.members.map((name) => locks.get(name).object)),
   }
-  const lock = { object: makers[kind](), client, path, enterable: reentrant && kind !== 'semaphore' }
+  const lock = { object: makers[kind](), client, path, enterable: reentrant && kind !== 'semaphore' && kind !== 'election' }
   return { ...lock, members: kind === 'multi' ? command.members.map((name) => locks.get(name)) : [lock] }
 }
+
+/** An election as a lock: it is acquired by campaigning. */
+const campaigner = (election) => ({
+  election,
+  acquire: (options) => election.campaign(options),
+  tryAcquire: () =>
+    election.campaign({ timeout: 0 }).catch((error) => {
+      if (error instanceof LockTimeoutError) return null
+      throw error
+    }),
+  using: (body) => election.using(body),
+})
+
+const candidate = (found) =>
+  found && {
+    position: found.position,
+    id: found.id,
+    node: found.node,
+    session: found.sessionId.toString(),
+    token: found.fencingToken.toString(),
+  }
 
 function permits(command) {
   return 'shared_count' in command ? { sharedCount: command.shared_count } : command.permits
@@ -313,6 +335,30 @@ const commands = {
     }
     const counts = await Promise.all(Array.from({ length: command.owners }, (_, number) => contender(number)))
     answer(command, 'done', { count: counts.reduce((sum, count) => sum + count, 0) })
+  },
+
+  async leads(command) {
+    answer(command, 'value', { value: locks.get(command.lock).object.election.isLeader })
+  },
+
+  async leader(command) {
+    answer(command, 'value', { value: candidate(await locks.get(command.lock).object.election.leader()) })
+  },
+
+  async candidates(command) {
+    const candidates = await locks.get(command.lock).object.election.candidates()
+    answer(command, 'value', { value: candidates.map(candidate) })
+  },
+
+  async observe(command) {
+    const { election } = locks.get(command.lock).object
+    const observe = async () => {
+      for await (const leader of election.observe()) emit('leader', { lock: command.lock, leader: candidate(leader) })
+    }
+    observe().catch((error) => {
+      if (error.code !== 'CLIENT_CLOSED') throw error
+    })
+    answer(command, 'listening')
   },
 
   async cycles(command) {

@@ -11,6 +11,7 @@ import zklock
 from workers.grants import (
     add_operations,
     all_facts,
+    candidate,
     connect_options,
     describe,
     facts,
@@ -19,6 +20,7 @@ from workers.grants import (
     longest,
     make_lock,
     release_options,
+    scope_of,
     statistics,
 )
 from workers.line import Command, answer, emit, exchange, now, timeout_of
@@ -80,6 +82,15 @@ class PythonWorker(ThreadedWorker):
 
     def _acquire(self, command: Command, options: dict[str, Any], otherwise: str) -> None:
         lock = self._locks[command["lock"]]
+        if isinstance(lock, zklock.Election):
+            try:
+                with self.interrupts.armed():
+                    leadership = lock.campaign(options.get("timeout", -1) if "blocking" not in options else 0)
+            except zklock.LockTimeout:
+                answer(command, otherwise)
+                return
+            self._granted(command, leadership, now())
+            return
         if isinstance(lock, zklock.Semaphore):
             # A permit has no owner, so `lease` might be another thread's.
             try:
@@ -202,6 +213,21 @@ class PythonWorker(ThreadedWorker):
             lock.release(wait=wait)
         answer(command, "done", elapsed_ns=now() - started, count=command["count"])
 
+    def do_leads(self, command: Command) -> None:
+        answer(command, "value", value=self._locks[command["lock"]].is_leader)
+
+    def do_leader(self, command: Command) -> None:
+        answer(command, "value", value=candidate(self._locks[command["lock"]].leader()))
+
+    def do_candidates(self, command: Command) -> None:
+        found = self._locks[command["lock"]].candidates()
+        answer(command, "value", value=[candidate(each) for each in found])
+
+    def do_observe(self, command: Command) -> None:
+        name = command["lock"]
+        self._locks[name].on_leader(lambda leader: emit("leader", lock=name, leader=candidate(leader)))
+        answer(command, "listening")
+
     def do_stats(self, command: Command) -> None:
         answer(command, "value", value=statistics(self._clients[command["client"]].stats()))
 
@@ -215,7 +241,7 @@ class PythonWorker(ThreadedWorker):
 
     @contextlib.contextmanager
     def scope(self, lock: Any) -> Iterator[Callable[[], dict[str, str]]]:
-        with lock.hold() as lease:
+        with scope_of(lock) as lease:
             yield lambda: facts(lease)
 
 

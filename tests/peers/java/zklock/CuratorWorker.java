@@ -1,6 +1,8 @@
 package zklock;
 
 import com.google.gson.JsonArray;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonNull;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import com.google.gson.JsonPrimitive;
@@ -27,6 +29,8 @@ import org.apache.curator.RetryPolicy;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.api.ACLProvider;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.Participant;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
@@ -161,6 +165,76 @@ public final class CuratorWorker {
         }
     }
 
+    /** A candidate of an election. A latch cannot be started again, so every campaign has one of its own. */
+    private static final class Electing implements Lock {
+        private final CuratorFramework client;
+        private final String path;
+        private final String id;
+
+        Electing(CuratorFramework client, String path, String id) {
+            this.client = client;
+            this.path = path;
+            this.id = id;
+        }
+
+        @Override
+        public List<Held> acquire(Double timeout, int count) throws Exception {
+            LeaderLatch latch = new LeaderLatch(client, path, id);
+            latch.start();
+            boolean leads = false;
+            try {
+                if (timeout == null) {
+                    latch.await();
+                    leads = true;
+                } else {
+                    leads = latch.await(millis(timeout), TimeUnit.MILLISECONDS);
+                }
+            } finally {
+                if (!leads) {
+                    latch.close();
+                }
+            }
+            return leads ? List.of(leading(latch)) : null;
+        }
+
+        private Held leading(LeaderLatch latch) {
+            return new Held() {
+                @Override
+                public CuratorFramework client() {
+                    return client;
+                }
+
+                @Override
+                public String node() {
+                    return latch.getOurPath();
+                }
+
+                @Override
+                public void release() throws Exception {
+                    latch.close();
+                }
+            };
+        }
+
+        Collection<Participant> participants() throws Exception {
+            return new LeaderLatch(client, path).getParticipants();
+        }
+
+        Participant leader() throws Exception {
+            return new LeaderLatch(client, path).getLeader();
+        }
+
+        @Override
+        public boolean owned() {
+            throw new UnsupportedOperationException("a latch has no owner");
+        }
+
+        @Override
+        public void release() {
+            throw new UnsupportedOperationException("a latch has no owner");
+        }
+    }
+
     /** Curator reveals the name of a mutex's node only to subclasses. */
     private static final class Mutex extends InterProcessMutex {
         Mutex(CuratorFramework client, String directory) {
@@ -279,6 +353,12 @@ public final class CuratorWorker {
                 Revoker.attemptRevoke(clients.get(text(command, "client")), text(command, "node"));
                 answer(command, event("done", now()));
                 break;
+            case "leader":
+                leader(command);
+                break;
+            case "candidates":
+                candidates(command);
+                break;
             case "threads":
                 threads(command);
                 break;
@@ -339,7 +419,31 @@ public final class CuratorWorker {
         if (kind.equals("semaphore")) {
             return new Counting(client, path, semaphore(command, client, path));
         }
+        if (kind.equals("election")) {
+            return new Electing(client, path, command.has("candidate") ? text(command, "candidate") : "");
+        }
         return half(client, new InterProcessReadWriteLock(client, path), kind);
+    }
+
+    private void leader(JsonObject command) throws Exception {
+        Participant leader = ((Electing) locks.get(text(command, "lock"))).leader();
+        // Nobody is a participant who does not lead.
+        value(command, leader.isLeader() ? participant(leader, 0) : JsonNull.INSTANCE);
+    }
+
+    private void candidates(JsonObject command) throws Exception {
+        JsonArray all = new JsonArray();
+        for (Participant participant : ((Electing) locks.get(text(command, "lock"))).participants()) {
+            all.add(participant(participant, all.size()));
+        }
+        value(command, all);
+    }
+
+    private static JsonObject participant(Participant participant, int position) {
+        JsonObject line = new JsonObject();
+        line.addProperty("position", position);
+        line.addProperty("id", participant.getId());
+        return line;
     }
 
     /** The only access control list that the suite uses with Curator. */
@@ -377,7 +481,7 @@ public final class CuratorWorker {
             throw new UnsupportedOperationException("Curator's InterProcessSemaphoreMutex has another layout");
         }
         String kind = kind(command);
-        if (kind.equals("mutex") || kind.equals("semaphore")) {
+        if (kind.equals("mutex") || kind.equals("semaphore") || kind.equals("election")) {
             return make(command);
         }
         String path = text(command, "path");
@@ -522,7 +626,7 @@ public final class CuratorWorker {
         value(command, names);
     }
 
-    private void value(JsonObject command, com.google.gson.JsonElement value) {
+    private void value(JsonObject command, JsonElement value) {
         JsonObject line = event("value", now());
         line.add("value", value);
         answer(command, line);

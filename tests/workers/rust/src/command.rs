@@ -107,6 +107,18 @@ pub(crate) enum Command {
         node: String,
         count: u32,
     },
+    Leads {
+        lock: String,
+    },
+    Leader {
+        lock: String,
+    },
+    Candidates {
+        lock: String,
+    },
+    Observe {
+        lock: String,
+    },
     Stats {
         client: String,
     },
@@ -177,6 +189,8 @@ pub(crate) struct OneLock {
     pub(crate) permits: Option<u32>,
     pub(crate) shared_count: Option<String>,
     pub(crate) max_hold: Option<f64>,
+    /// Of a candidate.
+    pub(crate) candidate: Option<String>,
 }
 
 /// Which lock an object is, or which half of one.
@@ -188,6 +202,7 @@ pub(crate) enum Kind {
     Read,
     Write,
     Semaphore,
+    Election,
 }
 
 /// How a lock names its nodes.

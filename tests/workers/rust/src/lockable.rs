@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use zklock::{
-    AnyLock, ClientSource, Contender, Error, Lease, LockOptions, MultiLock, Mutex, Owner, Patience, Permits,
-    ReadWriteLock, Semaphore,
+    AnyLock, Candidate, ClientSource, Contender, Election, Error, Lease, LockOptions, MultiLock, Mutex,
+    Owner, Patience, Permits, ReadWriteLock, Semaphore,
 };
 
 use crate::command::{Kind, Naming};
@@ -16,6 +16,7 @@ pub(crate) struct Manner {
     pub(crate) reentrant: Option<bool>,
     pub(crate) label: Option<String>,
     pub(crate) naming: Naming,
+    pub(crate) candidate: Option<String>,
     pub(crate) max_hold: Option<Duration>,
 }
 
@@ -23,6 +24,7 @@ pub(crate) struct Manner {
 pub(crate) enum Lockable {
     One(AnyLock),
     Several(MultiLock),
+    Election(Election),
 }
 
 impl Lockable {
@@ -33,7 +35,7 @@ impl Lockable {
         permits: Permits,
         manner: Manner,
     ) -> Result<Self, Error> {
-        let Manner { reentrant, label, naming, max_hold } = manner;
+        let Manner { reentrant, label, naming, max_hold, candidate } = manner;
         let options = LockOptions::default();
         let options = if let Some(label) = label { options.label(label) } else { options };
         let options = if let Some(time) = max_hold { options.max_hold(time) } else { options };
@@ -47,6 +49,13 @@ impl Lockable {
                 if matches!(kind, Kind::Read) { lock.read_lock } else { lock.write_lock }.into()
             }
             Kind::Semaphore => Semaphore::with_options(source, path, permits, options)?.into(),
+            Kind::Election => {
+                let election = match candidate {
+                    Some(id) => Election::with_id(source, path, id)?,
+                    None => Election::new(source, path)?,
+                };
+                return Ok(Self::Election(election));
+            }
         }))
     }
 
@@ -62,6 +71,7 @@ impl Lockable {
                 Ok(semaphore.acquire_many(count, patience).await?.into_iter().collect())
             }
             (Self::One(lock), _) => Ok(vec![lock.acquire_as(owner, patience).await?]),
+            (Self::Election(election), _) => Ok(vec![election.campaign_with(patience).await?.into()]),
             (Self::Several(locks), _) => Ok(locks.acquire_as(owner, patience).await?.into_iter().collect()),
         }
     }
@@ -77,7 +87,19 @@ impl Lockable {
     pub(crate) fn one(&self) -> Option<&AnyLock> {
         match self {
             Self::One(lock) => Some(lock),
-            Self::Several(_) => None,
+            Self::Several(_) | Self::Election(_) => None,
+        }
+    }
+
+    /// Whether an acquire gives several leases.
+    pub(crate) fn is_several(&self) -> bool {
+        matches!(self, Self::Several(_))
+    }
+
+    pub(crate) fn election(&self) -> Option<&Election> {
+        match self {
+            Self::Election(election) => Some(election),
+            _ => None,
         }
     }
 }
@@ -88,6 +110,17 @@ pub(crate) fn permits(number: Option<u32>, shared_count: Option<&str>) -> Permit
         Some(path) => Permits::SharedCount(path.to_owned()),
         None => Permits::Fixed(number.unwrap_or(1)),
     }
+}
+
+/// A candidate of an election, as the protocol reports it.
+pub(crate) fn candidate(candidate: &Candidate) -> Value {
+    json!({
+        "position": candidate.position,
+        "id": candidate.id,
+        "node": candidate.node,
+        "session": candidate.session_id.to_string(),
+        "token": candidate.fencing_token.to_string(),
+    })
 }
 
 /// A contender, as the protocol reports it.

@@ -16,12 +16,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use zklock::binding::{Language, Spelling};
 use zklock::{
-    Acl, Client, ClientOptions, ClientSource, Error, ErrorKind, Histogram, Lease, MultiLock, NodeData, Owner,
-    Patience, Stats, Tls, Transaction, Transport,
+    Acl, Client, ClientOptions, ClientSource, Election, Error, ErrorKind, Histogram, Lease, MultiLock,
+    NodeData, Owner, Patience, Stats, Tls, Transaction, Transport,
 };
 
 use crate::command::{self, Command, Contend, Identity, LockObject, Objects, OneLock, Operation};
-use crate::lockable::{Lockable, Manner, describe, permits};
+use crate::lockable::{Lockable, Manner, candidate, describe, permits};
 use crate::{log, now, write};
 
 const RUST: Language = Language { name: "rust", unit: Duration::from_secs(1), spelling: Spelling::Snake };
@@ -155,9 +155,9 @@ impl World {
                 Ok(json!({"event": "ready"}))
             }
             Command::Lock(LockObject::One(object)) => {
-                let OneLock { reentrant, label, naming, .. } = object;
+                let OneLock { reentrant, label, naming, candidate, .. } = object;
                 let max_hold = object.max_hold.map(|time| RUST.duration("max_hold", time)).transpose()?;
-                let manner = Manner { reentrant, label, naming, max_hold };
+                let manner = Manner { reentrant, label, naming, candidate, max_hold };
                 let source = self.source(object.client.as_deref(), object.hosts.as_deref())?;
                 let permits = permits(object.permits, object.shared_count.as_deref());
                 let made = Lockable::new(source, &object.path, object.kind, permits, manner)?;
@@ -279,6 +279,28 @@ impl World {
                 self.client(&client)?.set_shared_count(&node, count).await?;
                 Ok(json!({"event": "done"}))
             }
+            Command::Leads { lock } => {
+                Ok(json!({"event": "value", "value": self.election(&lock)?.is_leader()}))
+            }
+            Command::Leader { lock } => {
+                let leader = self.election(&lock)?.leader().await?;
+                Ok(json!({"event": "value", "value": leader.as_ref().map(candidate)}))
+            }
+            Command::Candidates { lock } => {
+                let candidates = self.election(&lock)?.candidates().await?;
+                let candidates: Vec<_> = candidates.iter().map(candidate).collect();
+                Ok(json!({"event": "value", "value": candidates}))
+            }
+            Command::Observe { lock } => {
+                let mut leaders = self.election(&lock)?.observe();
+                spawn_local(async move {
+                    while let Ok(leader) = leaders.next().await {
+                        let leader = leader.as_ref().map(candidate);
+                        write(json!({"event": "leader", "lock": lock, "leader": leader}));
+                    }
+                });
+                Ok(json!({"event": "listening"}))
+            }
             Command::Stats { client } => {
                 Ok(json!({"event": "value", "value": stats(&self.client(&client)?.stats())}))
             }
@@ -360,7 +382,7 @@ impl World {
             tell(&mut line, first);
         }
         self.leases.borrow_mut().insert(name.to_owned(), leases.clone());
-        if count.is_none() && lock.one().is_some() {
+        if count.is_none() && !lock.is_several() {
             tell_loss(name.to_owned(), &leases);
             return Ok(line);
         }
@@ -424,6 +446,10 @@ impl World {
 
     fn lock(&self, name: &str) -> Result<Rc<Lockable>, Failure> {
         self.locks.borrow().get(name).cloned().ok_or_else(|| unknown("lock", name))
+    }
+
+    fn election(&self, name: &str) -> Result<Election, Failure> {
+        self.lock(name)?.election().cloned().ok_or_else(|| unknown("election", name))
     }
 
     /// Several locks as one.
