@@ -9,6 +9,8 @@ import sys
 import pytest
 import scripts
 
+import zklock
+
 
 @pytest.mark.parametrize("module", ["zklock", "zklock.aio"])
 def test_importing_starts_no_thread_and_opens_no_socket(module: str) -> None:
@@ -31,6 +33,16 @@ def test_importing_the_blocking_part_leaves_asyncio_alone() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20
     )
     assert done.stdout.strip() == "False", done
+
+
+def test_the_asyncio_part_is_an_attribute() -> None:
+    code = "import zklock, sys; print(zklock.aio.Mutex.__module__, zklock.aio is sys.modules['zklock.aio'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20
+    )
+    assert done.stdout.split() == ["zklock.aio", "True"], done
+    with pytest.raises(AttributeError, match="'zklock' has no attribute 'aioo'"):
+        zklock.aioo  # noqa: B018
 
 
 def test_a_sub_interpreter_is_refused_and_does_no_harm(hosts: str, path: str) -> None:

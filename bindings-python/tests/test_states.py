@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import queue
 import threading
@@ -19,8 +20,25 @@ def test_the_end_is_told_on_the_delivery_thread(client: zklock.Client) -> None:
     client.on_state(lambda state: told.put((state, threading.current_thread().name)))
     client.close()
     state, thread = told.get(timeout=10)
-    assert state == "closed"
-    assert thread != threading.main_thread().name
+    assert (state, thread) == ("closed", "zklock-deliver")
+
+
+class Listener:
+    """One whose calls are coroutines."""
+
+    async def __call__(self, state: str) -> None: ...
+
+
+def test_an_async_listener_is_refused(client: zklock.Client, path: str) -> None:
+    async def listener(what: object) -> None: ...
+
+    with zklock.Mutex(client, path) as lease:
+        for register in (client.on_state, lease.on_lost, lease.on_revoke):
+            for refused in (listener, functools.partial(listener), Listener(), Listener().__call__):
+                with pytest.raises(TypeError, match=r"async .* zklock\.aio"):
+                    register(refused)  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="callable"):
+                register(5)  # type: ignore[arg-type]
 
 
 def test_who_cancels_hears_no_more(client: zklock.Client) -> None:

@@ -11,8 +11,8 @@ from surfaces.model import Member, Type, Types
 
 PACKAGE = Path("bindings-python/python/zklock")
 
-# `Acquiring` is both: awaited, and a context manager.
-_AWAITABLE = ("Coroutine", "Awaitable", "Acquiring")
+# `Answer` is a coroutine that is not taken for true; `Acquiring` is a context manager, too.
+_AWAITABLE = ("Coroutine", "Awaitable", "Answer", "Acquiring")
 
 _CODE = re.compile(r"code\b.* = '([A-Z_]+)'$")
 

@@ -58,7 +58,7 @@ class Lock(Acquirable[Lease]):
         """
         return _zklock.owned_by(self._lock, self._caller())
 
-    def locked(self) -> Coroutine[Any, Any, bool]:
+    def locked(self) -> Answer[bool]:
         """Whether any contender holds the lock or waits for it; for a semaphore, whether no permit is free.
 
         >>> await lock.locked()
