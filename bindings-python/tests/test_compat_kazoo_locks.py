@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+import scripts
 from harness.observer import Observer
 from harness.steps import eventually
 from kazoo.client import KazooClient
@@ -203,6 +204,49 @@ def test_after_a_fork(hosts: str, path: str) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert lock.is_acquired
     assert lock.release()
+
+
+def test_greenlets(hosts: str, path: str) -> None:
+    """A wait yields to the hub, which can end it as `cancel()` does. kazoo needs a handler for gevent."""
+    code = """
+    from zklock.compat.kazoo import CancelledError, Lock
+    inside, most = 0, 0
+
+    def enter(lock):
+        global inside, most
+        for _ in range(3):
+            with lock:
+                inside += 1
+                most = max(most, inside)
+                gevent.sleep(0.005)
+                inside -= 1
+
+    shared = Lock(hosts, path)
+    locks = shared, shared, Lock(hosts, path)
+    gevent.joinall([gevent.spawn(enter, lock) for lock in locks], raise_error=True)
+    print(most)
+
+    taken, waiting = Lock(hosts, path), Lock(hosts, path)
+    taken.acquire()
+
+    def attempt():
+        try:
+            waiting.acquire()
+        except (CancelledError, gevent.Timeout) as ended:
+            print(type(ended).__name__, len(taken.contenders()))
+
+    for end in (waiting.cancel, lambda: greenlet.kill(gevent.Timeout())):
+        greenlet = gevent.spawn(attempt)
+        while len(taken.contenders()) < 2:
+            gevent.sleep(0.01)
+        end()
+        greenlet.join()
+    """
+    head = "from gevent import monkey\nmonkey.patch_all()\nimport gevent, os\n"
+    head += "hosts, path = os.environ['ZKLOCK_HOSTS'], os.environ['LOCK_PATH']\n"
+    done = scripts.run(code, hosts, path, 30, head=head)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert done.stdout.splitlines() == ["1", "CancelledError 1", "Timeout 1"]
 
 
 @pytest.mark.parametrize("timeout", [-1, -0.1])
