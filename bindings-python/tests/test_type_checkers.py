@@ -1,0 +1,102 @@
+"""mypy and pyright, both strict, accept the documented use, and refuse documented misuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+PROJECT = TESTS.parent
+PACKAGE = PROJECT / "python"
+DOCUMENTED, MISUSES = TESTS / "typed" / "documented.py", TESTS / "typed" / "misuses.py"
+PAGES = [PROJECT.parent / "README.md", PROJECT / "README.md", PROJECT.parent / "docs" / "from-kazoo.md"]
+
+Check = Callable[[Path, Path], dict[int, str]]
+
+
+def output(*command: str, cwd: Path) -> str:
+    """What a checker prints; it may find something."""
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=cwd,
+        env={**os.environ, "MYPYPATH": str(PACKAGE), "PYTHONPATH": str(PACKAGE)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return done.stdout
+
+
+def mypy(file: Path, directory: Path) -> dict[int, str]:
+    """What mypy finds, by line."""
+    found = output("mypy", "--strict", "--cache-dir", str(directory), str(file), cwd=directory)
+    assert "Success" in found or "errors in 1 file" in found or "error in 1 file" in found, found
+    lines = re.findall(rf"{re.escape(file.name)}:(\d+): error: (.*)", found)
+    return {int(number): message for number, message in lines}
+
+
+def pyright(file: Path, directory: Path) -> dict[int, str]:
+    """What pyright finds, by line."""
+    settings = {
+        "typeCheckingMode": "strict",
+        "extraPaths": [str(PACKAGE)],
+        "include": [file.name],
+        "pythonVersion": "3.11",
+    }
+    (directory / "pyrightconfig.json").write_text(json.dumps(settings))
+    if file.parent != directory:
+        # It reads what is below its configuration only.
+        shutil.copy(file, directory)
+    report = json.loads(output("pyright", "--outputjson", "-p", str(directory), cwd=directory))
+    assert report["summary"]["filesAnalyzed"] == 1
+    return {
+        one["range"]["start"]["line"] + 1: one["message"]
+        for one in report["generalDiagnostics"]
+        if one["severity"] == "error"
+    }
+
+
+@pytest.mark.parametrize("check", [mypy, pyright])
+def test_the_documented_use_is_accepted(check: Check, tmp_path: Path) -> None:
+    assert check(DOCUMENTED, tmp_path) == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=["README.md", "bindings-python", "from-kazoo.md"])
+@pytest.mark.parametrize("check", [mypy, pyright])
+def test_the_snippets_are_accepted(check: Check, page: Path, tmp_path: Path) -> None:
+    snippets = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert snippets
+    lines = "\n".join(snippets).splitlines()
+    # Those of one page follow each other; each may import what it needs.
+    once = [
+        line for number, line in enumerate(lines) if line != "import zklock" or line not in lines[:number]
+    ]
+    file = tmp_path / "snippets.py"
+    file.write_text("\n".join(once))
+    assert check(file, tmp_path) == {}
+
+
+@pytest.mark.parametrize("check", [mypy, pyright])
+def test_documented_misuses_are_refused(check: Check, tmp_path: Path) -> None:
+    lines = MISUSES.read_text().splitlines()
+    wrong = {number: line.strip() for number, line in enumerate(lines, 1) if "  # " in line}
+    assert len(wrong) > 15
+    found = check(MISUSES, tmp_path)
+    assert {number: lines[number - 1].strip() for number in found} == wrong, found
+
+
+def test_every_public_type_is_known() -> None:
+    done = output("pyright", "--verifytypes", "zklock", "--ignoreexternal", "--outputjson", cwd=PACKAGE)
+    completeness = json.loads(done)["typeCompleteness"]
+    assert completeness["completenessScore"] == 1
+    assert {one["name"] for one in completeness["modules"]} > {"zklock", "zklock.aio", "zklock.compat.kazoo"}

@@ -1,0 +1,51 @@
+"""Documented misuses, for type checkers: each line with a comment is refused, and no other. None runs."""
+
+import asyncio
+
+import zklock
+from zklock import aio
+from zklock.compat import kazoo
+
+
+def blocking(client: zklock.Client) -> None:
+    lock = zklock.Mutex(client, "/locks/report")
+    lock.acquire(timeout="5")  # A number of seconds.
+    zklock.Mutex(client, "/locks/report", "nightly")  # Options have names.
+    zklock.Mutex(client, "/locks/report", naming="Kazoo")  # One of two words.
+    print(lock.lease.fencing_token)  # None, if the lock is not held.
+    with lock.acquire():  # It returns whether it could; `with lock` is the scope.
+        pass
+    if lock.locked:  # A method.
+        print("taken")
+    zklock.MultiLock([lock, zklock.ReadWriteLock(client, "/locks/catalogue")])  # Take one of its halves.
+
+    @lock.hold(timeout=5)
+    def rebuild(name: str) -> int:
+        return len(name)
+
+    rebuild(7)  # A decorated function keeps its parameters.
+
+
+async def awaiting(client: aio.Client, other: zklock.Client) -> None:
+    lock = aio.Mutex(client, "/locks/report")
+    with lock:  # Needs `async with`.
+        pass
+    lock.acquire()  # Needs `await`.
+    async with lock.acquire():  # It returns whether it could; `async with lock` is the scope.
+        pass
+    aio.Mutex(other, "/locks/report")  # A client that blocks.
+    async with lock.hold(timeout=asyncio.timeout(5)):  # A number of seconds.
+        pass
+
+    @lock  # Decorates async functions.
+    def rebuild() -> int:
+        return 1
+
+    print(rebuild)
+
+
+def as_in_kazoo(client: zklock.Client) -> None:
+    kazoo.Lock(client, "/locks/report").acquire(ephemeral=False)  # Not offered.
+    client.Lock("/locks/report")  # Not a method of the client.
+    kazoo.Lock(client, "/locks/report").lease_holders()  # Of a semaphore.
+    kazoo.Semaphore(client, "/locks/upstream", max_leases="5")  # A number.
