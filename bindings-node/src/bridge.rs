@@ -3,6 +3,9 @@
 //! There is one bridge per JavaScript environment (the main thread, each worker). An outcome waits here, and
 //! not in the queue of the thread-safe function, because that queue leaks what is in it when the environment
 //! ends, and a leaked lease would hold its lock for as long as the process lives.
+//!
+//! The thread-safe function exists only while a client is open or an operation runs. It keeps no process alive, but test
+//! runners that look for what a test left open would find it, and could not know that.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -11,10 +14,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use napi::Env;
-use napi::bindgen_prelude::{Function, ToNapiValue, Unknown};
+use napi::bindgen_prelude::{Function, FunctionRef, ToNapiValue, Unknown};
 use napi_derive::napi;
-use zklock::Client;
 use zklock::binding::{self, Background};
+use zklock::{Client, ClientState};
 
 use crate::error::{Failure, NativeDetails, Result};
 use crate::wake::Wake;
@@ -59,10 +62,13 @@ fn boxed<T: ToNapiValue + Send + 'static>(value: T) -> Convert {
 #[napi]
 pub struct Bridge {
     shared: Arc<Shared>,
+    env: Env,
+    wake: FunctionRef<(), ()>,
 }
 
 struct Shared {
-    wake: Wake,
+    /// There while there is something to tell, now or later; created and dropped by the JavaScript thread only.
+    wake: Mutex<Option<Wake>>,
     operations: Mutex<Operations>,
     /// The clients of this environment, to be closed with it.
     clients: Mutex<Vec<Weak<Client>>>,
@@ -88,10 +94,13 @@ impl Bridge {
     /// If Node refuses.
     #[napi(constructor)]
     pub fn new(env: Env, wake: Function<'_, (), ()>) -> napi::Result<Self> {
-        let wake = Wake::new(&wake)?;
-        let shared = Arc::new(Shared { wake, operations: Mutex::default(), clients: Mutex::default() });
+        let shared = Arc::new(Shared {
+            wake: Mutex::default(),
+            operations: Mutex::default(),
+            clients: Mutex::default(),
+        });
         env.add_env_cleanup_hook(Arc::clone(&shared), |shared| shared.end())?;
-        Ok(Self { shared })
+        Ok(Self { shared, env, wake: wake.create_ref()? })
     }
 
     /// The operations that have ended since the last call.
@@ -101,6 +110,7 @@ impl Bridge {
     #[napi]
     pub fn take<'env>(&self, env: &'env Env) -> napi::Result<Vec<Settled<'env>>> {
         let settled = std::mem::take(&mut self.shared.operations().settled);
+        self.shared.rest();
         settled.into_iter().map(|(id, outcome)| Settled::new(env, id, outcome)).collect()
     }
 
@@ -118,6 +128,19 @@ impl Bridge {
 }
 
 impl Bridge {
+    /// Sees to it that the next outcome is told.
+    fn awake(&self) -> Result<()> {
+        let mut wake = self.shared.wake();
+        if wake.is_none() {
+            let made = self.wake.borrow_back(&self.env).and_then(|call| Wake::new(&call));
+            // As when there is no thread to run the operation on.
+            let refused =
+                |error: napi::Error| Failure { code: "CONNECTION_FAILED", message: error.reason.clone() };
+            *wake = Some(made.map_err(refused)?);
+        }
+        Ok(())
+    }
+
     /// Registers a client to be closed with the environment, if it still exists then.
     pub fn close_at_end(&self, client: &Arc<Client>) {
         let mut clients = self.shared.clients();
@@ -133,6 +156,7 @@ impl Bridge {
     where
         T: ToNapiValue + Send + 'static,
     {
+        self.awake()?;
         let id = {
             let mut operations = self.shared.operations();
             operations.last_id += 1;
@@ -170,6 +194,27 @@ impl Shared {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn wake(&self) -> MutexGuard<'_, Option<Wake>> {
+        self.wake.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drops the thread-safe function if nothing can call it: nothing runs, and there is no client to run anything on.
+    fn rest(&self) {
+        let operations = self.operations();
+        let busy = !operations.running.is_empty() || !operations.settled.is_empty();
+        drop(operations);
+        // The next operation, if there ever is one, starts on this thread, and so not before this is done.
+        if !busy
+            && self
+                .clients()
+                .iter()
+                .filter_map(Weak::upgrade)
+                .all(|client| client.state() == ClientState::Closed)
+        {
+            *self.wake() = None;
+        }
+    }
+
     /// Ends with the environment. From here on, outcomes find that their operation is gone, and are dropped.
     fn end(&self) {
         let operations = std::mem::take(&mut *self.operations());
@@ -195,7 +240,8 @@ impl Shared {
         drop(operations);
         drop(operation);
         if wake {
-            self.wake.call();
+            // There, unless the outcome was taken just now.
+            self.wake().as_ref().inspect(|wake| wake.call());
         }
     }
 }

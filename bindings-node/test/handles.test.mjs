@@ -1,0 +1,37 @@
+// What a program that looks for open handles finds, as `jest --detectOpenHandles` does.
+
+import assert from 'node:assert/strict';
+
+import { freshPath, run, scenario } from './support.mjs';
+
+scenario('the handle in the event loop is there while a client is open, and no longer', async () => {
+  const { code, stdout, stderr } = await run(
+    `import { createHook } from 'node:async_hooks';
+    import { setTimeout as sleep } from 'node:timers/promises';
+    const handles = new Set();
+    createHook({
+      init: (id, type) => type === 'napi_rs_threadsafe_function' && handles.add(id),
+      destroy: (id) => handles.delete(id),
+    }).enable();
+    const { Client, ClientClosedError, Mutex } = await import('zklock');
+    const found = [handles.size];
+    for (let round = 0; round < 2; round += 1) {
+      const [first, second] = [await Client.connect(), await Client.connect()];
+      const mutex = new Mutex(first, process.argv[1]);
+      const lease = await mutex.acquire();
+      lease.signal;
+      await second.close();
+      await sleep(50);
+      found.push(handles.size);
+      await first.close();
+      // What was begun on a closed client is answered too.
+      const refused = await mutex.acquire().catch((error) => error);
+      if (!(refused instanceof ClientClosedError)) throw refused;
+      await sleep(50);
+      found.push(handles.size);
+    }
+    console.log(found.join(' '));`,
+    { args: [freshPath()] },
+  );
+  assert.deepEqual([code, stdout, stderr], [0, '0 1 0 1 0\n', '']);
+});
