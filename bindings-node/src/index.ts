@@ -9,6 +9,9 @@
  * @packageDocumentation
  */
 
+// First: it explains a native half that is missing, on which all the others would fail.
+import './addon';
+
 export { Client, type NodeData } from './client';
 export type { ClientOptions, ConnectOptions, Credential, Login, ReadyOptions, TlsOptions } from './connect';
 export type { Contender, ContenderInfo } from './contender';
