@@ -1,0 +1,16 @@
+const { Client } = require('zklock');
+
+const { contend } = require('./contend');
+
+let client;
+
+beforeAll(async () => {
+  client = await Client.connect(); // to ZKLOCK_HOSTS
+});
+
+// Ends the session, and frees what the tests left held.
+afterAll(() => client.close());
+
+test('one file at a time is inside', async () => {
+  await expect(contend(client, 'second', 'first')).resolves.toBe(10);
+}, 60_000);

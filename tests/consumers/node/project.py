@@ -1,0 +1,132 @@
+"""A project in which the package is installed, and programs that run in it."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from harness.built import require
+from harness.paths import NODE, NODE_PACKAGE
+from harness.processes import reap, spawn
+
+HERE = Path(__file__).parent
+EXAMPLES = ("app", "esbuild", "webpack", "rollup", "ncc", "jest", "vitest")
+
+COMMAND = 100.0
+"""Seconds for a command: less than a test has, so that what it said is reported."""
+LINE = 15.0
+"""Seconds for a line of a program. Less than its session time-out."""
+
+
+def run(*command: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> str:
+    """What a command prints, both streams together; fails as the command does."""
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        env={**os.environ, "NO_COLOR": "1", "FORCE_COLOR": "0", "CI": "1", **(env or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=COMMAND,
+        check=False,
+    )
+    shown = " ".join(map(str, command))
+    assert done.returncode == 0, f"{shown} ended with {done.returncode}:\n{done.stdout}"
+    return done.stdout
+
+
+def pack(directory: Path) -> Path:
+    """Packs the package."""
+    require("node")
+    run("npm", "pack", "--silent", "--pack-destination", directory, cwd=NODE_PACKAGE)
+    (packed,) = directory.glob("*.tgz")
+    return packed
+
+
+class Project:
+    """A copy of the examples. Their tools are those that are installed beside this file."""
+
+    def __init__(self, directory: Path) -> None:
+        require("bundlers")
+        self.directory = directory
+        (directory / "package.json").write_text('{ "private": true }\n')
+        for name in EXAMPLES:
+            shutil.copytree(HERE / name, directory / name)
+
+    @property
+    def modules(self) -> Path:
+        """Where packages are installed."""
+        return self.directory / "node_modules"
+
+    def install(self, tarball: Path) -> None:
+        """Installs the package, and makes the tools found beside it."""
+        run("npm", "install", "--offline", "--no-save", "--no-package-lock", tarball, cwd=self.directory)
+        assert (self.modules / "zklock" / "native").is_dir()
+        for tool in (HERE / "node_modules").iterdir():
+            if not (self.modules / tool.name).exists():
+                (self.modules / tool.name).symlink_to(tool)
+
+    def script(self, example: str, name: str, *arguments: str, env: Mapping[str, str] | None = None) -> str:
+        """Runs a script of an example's package.json, as its user would."""
+        return run("npm", "run", name, "--", *arguments, cwd=self.directory / example, env=env)
+
+
+class Program:
+    """`app/main.mjs`, in whatever form it was bundled."""
+
+    def __init__(self, bundle: Path, hosts: str, path: str) -> None:
+        self._process = spawn(
+            [NODE, str(bundle), path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=bundle.parent,
+            env={"ZKLOCK_HOSTS": hosts},
+        )
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line.decode().rstrip())
+        self._lines.put(None)
+
+    def line(self) -> str | None:
+        """The next line that it prints; none at its end."""
+        return self._lines.get(timeout=LINE)
+
+    def silent(self) -> bool:
+        """Whether it has printed nothing more."""
+        return self._lines.empty()
+
+    def tell(self) -> None:
+        """Lets it leave its lock, or end."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+
+    def status(self) -> int:
+        """Its exit status, once it has ended by itself."""
+        return self._process.wait(LINE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        reap(self._process)
+
+
+def lines(text: str, *needles: str) -> Sequence[str]:
+    """The lines that contain one of these, whatever their case."""
+    return [line for line in text.splitlines() if any(needle in line.lower() for needle in needles)]

@@ -1,0 +1,58 @@
+"""Test runners: files that run at the same time exclude each other, and the run ends by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from consumers.node.project import Project, lines
+from harness.observer import Observer
+from harness.server import Standalone
+
+# What jest and vitest say of handles that keep them from ending, and of processes that they have to kill.
+COMPLAINTS = ("open handle", "did not exit", "force", "terminat", "hanging", "leak")
+
+RUNS = {
+    "jest": ("jest", ()),
+    "jest, worker threads": ("jest", ("--workerThreads",)),
+    "vitest": ("vitest", ()),
+    "vitest, worker threads": ("vitest", ("--pool=threads",)),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_files_exclude_each_other_and_the_run_ends(
+    name: str, project: Project, server: Standalone, observer: Observer, path: str, tmp_path: Path
+) -> None:
+    runner, options = RUNS[name]
+    if runner == "jest":
+        # It would run files in one process, one after another, if it remembered that they are quick.
+        options = (*options, f"--cacheDirectory={tmp_path}-cache")
+    env = {"ZKLOCK_HOSTS": server.hosts, "LOCK_PATH": path, "SCRATCH": str(tmp_path)}
+    said = project.script(runner, "test", *options, env=env)
+    assert "3 passed" in said, said
+    assert not lines(said, *COMPLAINTS), said
+    # Each told the other that it was there, and none was inside at the end.
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["first", "second"]
+    observer.wait_queue(path, 0)
+
+
+def test_jest_finds_no_open_handle_of_a_closed_client(
+    project: Project, server: Standalone, path: str, tmp_path: Path
+) -> None:
+    # It looks for handles with one file at a time only.
+    (tmp_path / "second").touch()
+    env = {"ZKLOCK_HOSTS": server.hosts, "LOCK_PATH": path, "SCRATCH": str(tmp_path)}
+    said = project.script("jest", "test", "--detectOpenHandles", "first.test.js", env=env)
+    assert "1 passed" in said, said
+    assert not lines(said, *COMPLAINTS), said
+
+
+def test_jest_names_the_line_that_opened_a_client_that_was_left_open(
+    project: Project, server: Standalone, path: str
+) -> None:
+    env = {"ZKLOCK_HOSTS": server.hosts, "LOCK_PATH": path}
+    said = project.script("jest", "test", "--detectOpenHandles", "unclosed.test.js", env=env)
+    assert "1 open handle" in said, said
+    assert "await Client.connect()" in said, said

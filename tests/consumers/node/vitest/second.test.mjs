@@ -1,0 +1,17 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Client } from 'zklock';
+
+import { contend } from './contend.mjs';
+
+let client;
+
+beforeAll(async () => {
+  client = await Client.connect(); // to ZKLOCK_HOSTS
+});
+
+// Ends the session, and frees what the tests left held.
+afterAll(() => client.close());
+
+test('one file at a time is inside', { timeout: 60_000 }, async () => {
+  await expect(contend(client, 'second', 'first')).resolves.toBe(10);
+});
