@@ -33,17 +33,15 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Blocking {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let number = object.extract::<i64>();
-        match (object.extract::<bool>(), number) {
-            (Ok(blocking), _) => Ok(Self(blocking)),
-            (_, Ok(number @ (0 | 1))) => Ok(Self(number == 1)),
-            _ => {
-                let given = object.repr()?;
-                let message =
-                    format!("blocking must be True or False, not {given}; is timeout={given} meant?");
-                Err(PyTypeError::new_err(message))
-            }
+        if let Ok(blocking) = object.extract::<bool>() {
+            return Ok(Self(blocking));
         }
+        if let Ok(number @ (0 | 1)) = object.extract::<i64>() {
+            return Ok(Self(number == 1));
+        }
+        let given = object.repr()?;
+        let message = format!("blocking must be True or False, not {given}; is timeout={given} meant?");
+        Err(PyTypeError::new_err(message))
     }
 }
 

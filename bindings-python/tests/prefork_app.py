@@ -14,11 +14,22 @@ HOSTS, PATH = os.environ["ZKLOCK_HOSTS"], os.environ["LOCK_PATH"]
 client = zklock.Client(HOSTS)
 by_client = zklock.Mutex(client, f"{PATH}/master")
 by_hosts = zklock.Mutex(HOSTS, f"{PATH}/worker")
+by_lazy = zklock.Mutex(zklock.Client(HOSTS, connect=False, label="lazy"), f"{PATH}/lazy")
 
 # The master keeps one lock, and has used the other.
 by_client.acquire()
 with by_hosts as lease:
     MASTER = lease.session_id
+with by_lazy as lease:
+    LAZY = lease.session_id
+
+
+@by_lazy.hold(timeout=5)
+def lazy_session() -> int:
+    """The session of the client that every process connects for itself."""
+    assert by_lazy.lease is not None
+    assert [contender.label for contender in by_lazy.contenders()[:1]] == ["lazy"]
+    return by_lazy.lease.session_id
 
 
 def application(environ: dict[str, str], start_response: Callable[..., object]) -> Iterable[bytes]:
@@ -31,6 +42,7 @@ def application(environ: dict[str, str], start_response: Callable[..., object]) 
     by_hosts.acquire()
     assert by_hosts.lease is not None
     answer = {"pid": os.getpid(), "inherited": inherited, "session": by_hosts.lease.session_id}
+    answer["lazy"] = lazy_session()
     if environ["PATH_INFO"] == "/die":
         # Free again soon, because the session is a short one.
         by_hosts.release()
@@ -39,4 +51,4 @@ def application(environ: dict[str, str], start_response: Callable[..., object]) 
     if environ["PATH_INFO"] != "/keep":
         by_hosts.release()
     start_response("200 OK", [("Content-Type", "application/json")])
-    return [json.dumps(answer | {"master": MASTER}).encode()]
+    return [json.dumps(answer | {"master": MASTER, "lazy_master": LAZY}).encode()]

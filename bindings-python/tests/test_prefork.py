@@ -87,6 +87,8 @@ def test_a_prefork_server_with_preload(gunicorn: Gunicorn, observer: Observer, p
         assert answer["inherited"] == "FORKED"
     sessions = {answer["session"] for answer in gunicorn.workers.values()}
     assert len({*sessions, master, *(answer["master"] for answer in gunicorn.workers.values())}) == 4
+    lazy = {answer[who] for answer in gunicorn.workers.values() for who in ("lazy", "lazy_master")}
+    assert len(lazy - sessions) == 3
 
     # A worker that is told to end frees what it held, at once.
     keeper = gunicorn.ask("keep")["pid"]

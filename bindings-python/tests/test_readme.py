@@ -11,6 +11,7 @@ from harness.server import Standalone
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 FROM_KAZOO = README.parent.parent / "docs" / "from-kazoo.md"
+IDIOMS = README.parent.parent / "docs" / "python.md"
 
 
 def printed(page: Path, server: Standalone, times: int) -> list[str]:
@@ -35,8 +36,22 @@ def test_the_snippets_run(server: Standalone) -> None:
         "writing, alone",
         "reading, with no other writer in between",
         "passed on",
+        "writing the report",
     ]
 
 
 def test_what_moving_from_kazoo_takes(server: Standalone) -> None:
     assert printed(FROM_KAZOO, server, 1) == ["['worker-N']"]
+
+
+def test_the_idioms(server: Standalone) -> None:
+    assert printed(IDIOMS, server, 5) == [
+        "idle",
+        "writing once with token N",
+        "writing again with token N",
+        "[N]",
+        "/locks/report",
+        "two of five",
+        "released",
+        "held",
+    ]
