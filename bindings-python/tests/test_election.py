@@ -57,6 +57,15 @@ def test_the_nodes_are_those_of_a_leader_latch(client: zklock.Client, observer: 
         assert observer.client.get(leadership.node)[0] == b"me"
 
 
+def test_a_candidate_is_not_asked_to_give_up(client: zklock.Client, observer: Observer, path: str) -> None:
+    leadership = zklock.Election(client, path, id="me").campaign()
+    with pytest.raises(zklock.BadArgument, match="is a candidate's in an election"):
+        client.revoke(leadership.node)
+    assert observer.client.get(leadership.node)[0] == b"me"
+    client.break_lock(leadership.node)
+    assert leadership.wait_lost(SOON)
+
+
 def test_an_election_object_is_one_candidate(client: zklock.Client, observer: Observer, path: str) -> None:
     election = zklock.Election(client, path)
     with election.lead() as outer, ThreadPoolExecutor(1) as pool:

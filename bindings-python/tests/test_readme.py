@@ -27,7 +27,7 @@ def printed(page: Path, server: Standalone, times: int) -> list[str]:
 
 
 def test_the_snippets_run(server: Standalone) -> None:
-    assert printed(README, server, 4) == [
+    assert printed(README, server, 6) == [
         "holding, with token N",
         "holding",
         "it was free",
@@ -36,6 +36,7 @@ def test_the_snippets_run(server: Standalone) -> None:
         "writing, alone",
         "reading, with no other writer in between",
         "passed on",
+        "leading, with token N",
         "writing the report",
     ]
 

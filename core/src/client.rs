@@ -199,8 +199,8 @@ impl Client {
     ///
     /// # Errors
     /// [`NotHeld`](crate::ErrorKind::NotHeld) if there is no such node; [`BadArgument`](crate::ErrorKind::BadArgument)
-    /// if it is not a contender's; [`AuthFailed`](crate::ErrorKind::AuthFailed) if it may not be written; and those of
-    /// [`ready`](Self::ready).
+    /// if it is not a contender's, or is a candidate's in an [`Election`](crate::Election);
+    /// [`AuthFailed`](crate::ErrorKind::AuthFailed) if it may not be written; and those of [`ready`](Self::ready).
     pub async fn revoke(&self, node: &str) -> Result<()> {
         self.touch(node, Touch::Revoke).await
     }
@@ -220,8 +220,16 @@ impl Client {
     async fn touch(&self, node: &str, touch: Touch) -> Result<()> {
         check_path("node", node)?;
         let (directory, name) = node.rsplit_once('/').unwrap_or_default();
-        if directory.is_empty() || NodeName::parse(name).is_none() {
+        let parsed = NodeName::parse(name).filter(|_| !directory.is_empty());
+        let Some(name) = parsed else {
             let problem = format!("{node:?} is not a contender's node: its name does not end in ten digits");
+            return Err(Error::bad_argument("node", problem));
+        };
+        // It would write over the id, and a LeaderLatch behind it would not see the node go any more.
+        if matches!(touch, Touch::Revoke) && name.is_candidate() {
+            let problem = format!(
+                "{node:?} is a candidate's in an election, which cannot be asked to give up; break it instead"
+            );
             return Err(Error::bad_argument("node", problem));
         }
         let node = format!("{}{node}", self.address().chroot).into();

@@ -122,3 +122,8 @@ pub use transaction::Transaction;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
+
+/// The page on elections, with its example compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/election.md")]
+pub struct Elections;

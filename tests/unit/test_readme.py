@@ -11,7 +11,8 @@ import pytest
 from harness.paths import NODE, PYTHON, TESTS
 from harness.server import Standalone
 
-PAGES = {page: (TESTS.parent / page).read_text() for page in ("README.md", "docs/observability.md")}
+SHOWN = ("README.md", "docs/observability.md", "docs/election.md")
+PAGES = {page: (TESTS.parent / page).read_text() for page in SHOWN}
 
 
 def snippets(language: str) -> list[str]:

@@ -130,6 +130,12 @@ impl NodeName {
         self.sequence > SEQUENCE_LIMIT
     }
 
+    /// Whether it is a candidate's in an election, ours or Curator's.
+    #[must_use]
+    pub fn is_candidate(&self) -> bool {
+        self.text.trim_end_matches(|c: char| c.is_ascii_digit()).ends_with("-latch-")
+    }
+
     /// What the node asks for.
     #[must_use]
     pub fn kind(&self) -> Kind {
