@@ -13,6 +13,7 @@ use crate::errors::{Failure, Result};
 use crate::greenlets::caller;
 use crate::level::Level;
 use crate::pending::{Operation, Pending};
+use crate::tasks;
 use crate::wait::block_on;
 
 /// What is acquired.
@@ -51,7 +52,17 @@ impl Acquirable {
     /// Acquires a level for the calling thread, perhaps as a scope.
     fn take(&self, py: Python<'_>, patience: zklock::Patience, scope: bool) -> Result<Py<PyAny>> {
         let owner = caller(py)?;
+        let in_event_loop = tasks::in_event_loop(py)?;
+        if in_event_loop
+            && self.target.owned_by(owner)?
+            && let Some(newest) = self.newest(py, owner)
+        {
+            tasks::warn_of_another(py, &newest)?;
+        }
         let lease = self.take_as(py, owner, patience)?;
+        if in_event_loop {
+            tasks::remember(py, &lease)?;
+        }
         let scope = scope.then(|| lease.clone_ref(py));
         let held = level(lease.bind(py))?.0.clone();
         self.levels.push(owner, held, lease.clone_ref(py), scope);

@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyString;
-use pyo3::{ffi, intern};
 use zklock::ErrorKind;
 use zklock::binding::{Origin, error};
 
 use crate::arguments::Owner;
 use crate::deliver::{self, Deliver};
 use crate::errors::Failure;
+use crate::modules::imported;
 use crate::{exit, log};
 
 /// What is needed of `zklock/_gevent.py`.
@@ -47,17 +47,6 @@ fn gevent(py: Python<'_>) -> PyResult<Option<&Gevent>> {
         in_greenlet: found("in_greenlet")?,
     };
     Ok(Some(GEVENT.get_or_init(py, || gevent)))
-}
-
-/// A module, if the program has imported it.
-fn imported<'py>(name: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let py = name.py();
-    // SAFETY: attached; a new reference or null is what it returns.
-    let module = unsafe { Bound::from_owned_ptr_or_opt(py, ffi::PyImport_GetModule(name.as_ptr())) };
-    match (module, PyErr::take(py)) {
-        (None, Some(error)) => Err(error),
-        (module, _) => Ok(module),
-    }
 }
 
 /// The owner that is calling: the thread, or its greenlet if that is not the thread's first one.

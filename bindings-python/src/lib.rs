@@ -19,6 +19,7 @@ mod leases;
 mod level;
 mod lock;
 mod log;
+mod modules;
 mod multi;
 mod mutex;
 mod node_data;
@@ -31,6 +32,7 @@ mod server_report;
 mod shutdown;
 mod source;
 mod stats;
+mod tasks;
 mod transaction;
 mod wait;
 

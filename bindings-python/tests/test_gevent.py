@@ -218,6 +218,20 @@ def test_native_threads_work_beside_greenlets(hosts: str, path: str) -> None:
     assert told(code, hosts, path) == ["[None, None, None, None]"]
 
 
+def test_a_wait_leaves_nothing_behind_in_the_hub(hosts: str, path: str) -> None:
+    """Otherwise whoever waits for the last greenlet, as `gevent.wait()` does, would wait for ever."""
+    code = """
+    lock = zklock.Mutex(hosts, path)
+    with lock:
+        gevent.spawn(lock.acquire, timeout=0.1).join()
+        waiting = gevent.spawn(lock.acquire)
+        gevent.sleep(0.05)
+        waiting.kill()
+        print(gevent.wait(timeout=10))
+    """
+    assert told(code, hosts, path) == ["True"]
+
+
 def test_callbacks_run_in_greenlets(hosts: str, path: str) -> None:
     """So they may do whatever greenlets may: set a patched event, wait for a lock."""
     code = """

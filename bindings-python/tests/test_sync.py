@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import textwrap
 import threading
 import time
 import weakref
@@ -349,3 +350,72 @@ def test_representations(client: zklock.Client, hosts: str, path: str) -> None:
 def test_naming(client: zklock.Client, path: str) -> None:
     with zklock.Mutex(client, path, naming="kazoo", label="reports") as lease:
         assert "__lock__" in lease.node
+
+
+SHARED = """
+import warnings
+warnings.simplefilter("always")
+client = zklock.Client(hosts)
+lock = zklock.Mutex(client, path)
+
+async def enter(seconds):
+    with lock:
+        await asyncio.sleep(seconds)
+"""
+
+
+def test_tasks_that_share_a_lock_for_threads_are_warned_of_once(hosts: str, path: str) -> None:
+    """Their owner is their thread, so all of them are let in."""
+    code = SHARED + textwrap.dedent(
+        """
+        async def main():
+            for _ in range(2):
+                await asyncio.gather(*(enter(0.05) for _ in range(3)))
+        asyncio.run(main())
+        """
+    )
+    done = scripts.run(code, hosts, path)
+    assert done.returncode == 0
+    assert done.stderr.count("RuntimeWarning") == 1
+    assert "two tasks of one event loop" in done.stderr
+    assert "zklock.aio" in done.stderr
+
+
+def test_what_is_no_mistake_is_not_warned_of(hosts: str, path: str) -> None:
+    """One task after another, re-entry by one task, permits for several, threads, one loop after another."""
+    code = SHARED + textwrap.dedent(
+        """
+        pool, both = zklock.Semaphore(client, path + "-pool", 3), zklock.MultiLock([lock])
+
+        async def enter_twice():
+            with lock, lock, both:
+                await asyncio.sleep(0)
+
+        async def use_pool():
+            with pool:
+                await asyncio.sleep(0.01)
+
+        async def take():
+            lock.acquire()
+
+        def in_a_thread():
+            with lock:
+                pass
+
+        async def main():
+            in_a_thread()
+            await enter(0)
+            await asyncio.create_task(enter_twice())
+            await asyncio.gather(*(use_pool() for _ in range(3)))
+            await asyncio.create_task(take())
+            lock.acquire()
+            lock.release()
+            lock.release()
+            await asyncio.gather(*(asyncio.to_thread(in_a_thread) for _ in range(3)))
+            lock.acquire()
+        asyncio.run(main())
+        asyncio.run(enter(0))
+        """
+    )
+    done = scripts.run(code, hosts, path)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,34 @@
+//! Tasks of asyncio that use these locks instead of those of `zklock.aio`: they are one owner, their thread.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use crate::modules::imported;
+
+/// Whether an event loop runs on this thread.
+pub(crate) fn in_event_loop(py: Python<'_>) -> PyResult<bool> {
+    static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let running = match RUNNING.get(py) {
+        Some(running) => running,
+        None => {
+            let Some(events) = imported(intern!(py, "asyncio.events"))? else { return Ok(false) };
+            // Not there while it is being imported.
+            let Some(running) = events.getattr_opt(intern!(py, "_get_running_loop"))? else {
+                return Ok(false);
+            };
+            RUNNING.get_or_init(py, || running.unbind())
+        }
+    };
+    Ok(!running.bind(py).call0()?.is_none())
+}
+
+/// Warns, once, if this task is about to re-enter a lock that another one has entered. `lease`: of the newest level.
+pub(crate) fn warn_of_another(py: Python<'_>, lease: &Py<PyAny>) -> PyResult<()> {
+    py.import("zklock._loops")?.call_method1("warn_of_another_task", (lease,)).map(drop)
+}
+
+/// Remembers which task acquired it.
+pub(crate) fn remember(py: Python<'_>, lease: &Py<PyAny>) -> PyResult<()> {
+    py.import("zklock._loops")?.call_method1("remember", (lease,)).map(drop)
+}
