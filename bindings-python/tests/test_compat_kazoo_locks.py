@@ -55,6 +55,7 @@ def test_readers_of_both_share_and_writers_wait(client: zklock.Client, kazoo: An
         assert not compat.WriteLock(client, path).acquire(blocking=False)
         assert not kazoo.WriteLock(path).acquire(blocking=False)
     with compat.ReadLock(client, path):
+        assert not kazoo.WriteLock(path).acquire(blocking=False)
         assert kazoo.ReadLock(path).acquire(timeout=10)
 
 

@@ -79,12 +79,12 @@ class _Recipe:
     An object holds the lock once, whichever thread acquired it, and one acquire of it is under way at a time.
     """
 
-    client: Client | str
+    client: Client | str | None
     path: str
     data: bytes
     cancelled: bool
 
-    def __init__(self, lock: zklock.Lock, client: Client | str, path: str, identifier: object) -> None:
+    def __init__(self, lock: zklock.Lock, client: Client | str | None, path: str, identifier: object) -> None:
         self.client = client
         self.path = path
         self.data = _text(identifier).encode()
@@ -221,10 +221,10 @@ class Lock(_Recipe):
     ...     report.is_acquired
     True
 
-    `client` is a `zklock.Client` or a hosts string, `path` the lock's directory, and `identifier`, of up to
-    1 KiB, what `contenders()` shows. `extra_lock_patterns` is accepted, and not needed: every contender
-    counts, whichever client its node is from. So, unlike kazoo's, this lock waits for a `ReadLock` too.
-    Creating one sends nothing.
+    `client` is a `zklock.Client` or a hosts string, as for `zklock.Mutex`, `path` the lock's directory, and
+    `identifier`, of up to 1 KiB, what `contenders()` shows. `extra_lock_patterns` is accepted, and not
+    needed: every contender counts, whichever client its node is from. So, unlike kazoo's, this lock waits
+    for a `ReadLock` too. Creating one sends nothing.
 
     One object holds the lock once, for all threads: any of them may release it, and the holder that acquires
     again waits for itself. What was acquired stays held until it is released or lost, or the client closed,
@@ -235,7 +235,7 @@ class Lock(_Recipe):
 
     def __init__(
         self,
-        client: Client | str,
+        client: Client | str | None,
         path: str,
         identifier: object = None,
         extra_lock_patterns: Iterable[str] = (),
@@ -245,7 +245,7 @@ class Lock(_Recipe):
         super().__init__(self._on(client, path, _text(identifier)), client, path, identifier)
 
     @staticmethod
-    def _on(client: Client | str, path: str, label: str) -> zklock.Lock:
+    def _on(client: Client | str | None, path: str, label: str) -> zklock.Lock:
         return Mutex(client, path, reentrant=False, label=label, naming="kazoo")
 
     @property
@@ -301,7 +301,7 @@ class WriteLock(Lock):
     """
 
     @staticmethod
-    def _on(client: Client | str, path: str, label: str) -> zklock.Lock:
+    def _on(client: Client | str | None, path: str, label: str) -> zklock.Lock:
         return ReadWriteLock(client, path, label=label, naming="kazoo").write_lock
 
 
@@ -316,7 +316,7 @@ class ReadLock(Lock):
     """
 
     @staticmethod
-    def _on(client: Client | str, path: str, label: str) -> zklock.Lock:
+    def _on(client: Client | str | None, path: str, label: str) -> zklock.Lock:
         return ReadWriteLock(client, path, label=label, naming="kazoo").read_lock
 
 
@@ -337,7 +337,7 @@ class Semaphore(_Recipe):
     """
 
     def __init__(
-        self, client: Client | str, path: str, identifier: object = None, max_leases: int = 1
+        self, client: Client | str | None, path: str, identifier: object = None, max_leases: int = 1
     ) -> None:
         lock = zklock.Semaphore(client, path, max_leases, label=_text(identifier))
         super().__init__(lock, client, path, identifier)
