@@ -61,6 +61,7 @@ def venv() -> None:
 def worker() -> None:
     """The Rust worker, copied away from cargo's other builds."""
     install(TARGET / "zklock-worker", BUILT / "zklock-worker")
+    install(TARGET / "ends", BUILT / "ends")
 
 
 def python() -> None:

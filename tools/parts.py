@@ -109,7 +109,7 @@ PARTS = {
         Part(
             "worker",
             (*WORKSPACE, *CORE, "tests/workers/rust"),
-            (BUILT / "zklock-worker",),
+            (BUILT / "zklock-worker", BUILT / "ends"),
             override="ZKLOCK_RUST_WORKER",
         ),
         # Installed for editing: Python sources are used where they are.

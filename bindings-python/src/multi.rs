@@ -62,7 +62,7 @@ impl MultiLock {
             members.push(lock?.cast_into::<Lock>().map_err(PyErr::from)?);
         }
         let locks = members.iter().map(|lock| lock.get().inner.clone());
-        let inner = Arc::new(zklock::MultiLock::new(locks.collect())?);
+        let inner = Arc::new(zklock::MultiLock::new(locks)?);
         let members = PyTuple::new(py, members)?.unbind();
         let base = PyClassInitializer::from(Acquirable::new(Arc::clone(&inner), true));
         Ok(base.add_subclass(Self { inner, members }))

@@ -33,6 +33,7 @@ use crate::semaphore::Semaphore;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum AnyLock {
     /// A mutex, or a half of a read/write lock.
     Lock(Arc<Lock>),
@@ -52,9 +53,39 @@ impl From<Arc<Lock>> for AnyLock {
     }
 }
 
+impl From<&Lock> for AnyLock {
+    fn from(lock: &Lock) -> Self {
+        lock.clone().into()
+    }
+}
+
 impl From<Mutex> for AnyLock {
     fn from(mutex: Mutex) -> Self {
         Lock::from(mutex).into()
+    }
+}
+
+impl From<&Mutex> for AnyLock {
+    fn from(mutex: &Mutex) -> Self {
+        Lock::from(mutex).into()
+    }
+}
+
+impl From<Arc<Mutex>> for AnyLock {
+    fn from(mutex: Arc<Mutex>) -> Self {
+        Lock::from(&*mutex).into()
+    }
+}
+
+impl From<&Arc<Mutex>> for AnyLock {
+    fn from(mutex: &Arc<Mutex>) -> Self {
+        Lock::from(&**mutex).into()
+    }
+}
+
+impl From<&Semaphore> for AnyLock {
+    fn from(semaphore: &Semaphore) -> Self {
+        semaphore.clone().into()
     }
 }
 
@@ -84,8 +115,8 @@ impl AnyLock {
     #[must_use]
     pub fn same_lock(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Lock(one), Self::Lock(other)) => Arc::ptr_eq(one, other),
-            (Self::Semaphore(one), Self::Semaphore(other)) => Arc::ptr_eq(one, other),
+            (Self::Lock(one), Self::Lock(other)) => one.is(other),
+            (Self::Semaphore(one), Self::Semaphore(other)) => one.leases().is(other.leases()),
             _ => false,
         }
     }
@@ -96,7 +127,7 @@ impl AnyLock {
     ///
     /// # Errors
     /// As [`Lock::acquire_as`] and [`Semaphore::acquire_with`].
-    pub async fn acquire_as(&self, owner: Owner, patience: Patience) -> Result<Lease> {
+    pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Patience>) -> Result<Lease> {
         match self {
             Self::Lock(lock) => lock.acquire_as(owner, patience).await,
             Self::Semaphore(semaphore) => semaphore.acquire_with(patience).await,

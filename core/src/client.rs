@@ -115,7 +115,26 @@ impl Client {
     /// # Errors
     /// As [`ready`](Self::ready), and [`BadArgument`](crate::ErrorKind::BadArgument) for malformed hosts.
     pub async fn connect(hosts: &str) -> Result<Self> {
-        let client = Self::new(ClientOptions::new(Some(hosts))?);
+        Self::connect_with(ClientOptions::new(Some(hosts))?).await
+    }
+
+    /// Connects with options; cancel safe as [`connect`](Self::connect).
+    ///
+    /// ```no_run
+    /// # async fn example() -> zklock::Result<()> {
+    /// use std::time::Duration;
+    /// use zklock::{Client, ClientOptions};
+    ///
+    /// let options = ClientOptions::new(Some("zk1,zk2,zk3"))?.session_timeout(Duration::from_secs(6))?;
+    /// let client = Client::connect_with(options).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ready`](Self::ready).
+    pub async fn connect_with(options: ClientOptions) -> Result<Self> {
+        let client = Self::new(options);
         client.ready().await?;
         Ok(client)
     }
@@ -334,8 +353,21 @@ impl Client {
     }
 }
 
-/// Closes every client of this process, and waits for the servers' acknowledgements for up to `limit`. For use at
-/// the end of a process: its locks are then free at once, not only after the session time-out.
+/// Closes every client of this process, and waits for the servers' acknowledgements for up to `limit`. Its locks are
+/// free then, not only after the session time-out. Blocks; not to be called where that must not be.
+///
+/// A program that returns from `main`, panics there, or calls `std::process::exit` does not need it: an exit hook does
+/// the same, with a limit of one second. It is for what ends a process without its exit hooks: before
+/// `std::process::abort` or an `exec`, in a program that is compiled with `panic = "abort"`, and in a signal handler's
+/// thread (see [`close_on_signals`](crate::close_on_signals)). What ends the process without any of its code running
+/// leaves its locks taken until the session time-out: SIGKILL, a lack of memory, the loss of the machine.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// zklock::shutdown(Duration::from_secs(2));
+/// std::process::abort();
+/// ```
 pub fn shutdown(limit: Duration) {
     if let Some(shared) = SHARED.get() {
         let clients = std::mem::take(&mut *locked(shared));

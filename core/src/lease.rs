@@ -95,6 +95,7 @@ impl Holds {
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "a lease that is dropped releases the lock at once: keep it for as long as the lock is needed"]
 pub struct Lease {
     hold: Arc<Hold>,
     level: Arc<Level>,

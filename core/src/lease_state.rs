@@ -80,6 +80,12 @@ pub enum LeaseState {
     Released,
 }
 
+impl fmt::Display for LeaseState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 impl LeaseState {
     /// The state's name, the same in all languages.
     #[must_use]

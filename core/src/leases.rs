@@ -35,6 +35,7 @@ use crate::patience::Patience;
 /// `L` is [`Lease`], or an [`Arc`] of it if each must live as long as it is in use (see
 /// [`into_arcs`](Self::into_arcs)).
 #[derive(Debug)]
+#[must_use = "leases that are dropped release their locks at once: keep them for as long as these are needed"]
 pub struct Leases<L = Lease>(Vec<L>);
 
 impl<L> Default for Leases<L> {
@@ -50,7 +51,6 @@ impl Leases {
     }
 
     /// The same leases, each of which others may hold too: it is released when the last of them drops it.
-    #[must_use]
     pub fn into_arcs(self) -> Leases<Arc<Lease>> {
         Leases(self.into_iter().map(Arc::new).collect())
     }

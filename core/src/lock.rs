@@ -53,6 +53,18 @@ impl From<&Client> for ClientSource {
     }
 }
 
+impl From<Client> for ClientSource {
+    fn from(client: Client) -> Self {
+        Self::Client(client)
+    }
+}
+
+impl From<ClientOptions> for ClientSource {
+    fn from(options: ClientOptions) -> Self {
+        Self::Shared(options)
+    }
+}
+
 impl ClientSource {
     /// Whether it is the same client as another one.
     pub(crate) fn is(&self, other: &Self) -> bool {
@@ -104,7 +116,7 @@ pub(crate) struct Manner {
 
 /// Something that can be acquired: a [`Mutex`](crate::Mutex), or a half of a [`ReadWriteLock`](crate::ReadWriteLock).
 ///
-/// Waiters are served in the order in which the server queued them. An [`Owner`] that holds the lock may
+/// Clones are the same lock. Waiters are served in the order in which the server queued them. An [`Owner`] that holds the lock may
 /// acquire it again, through this or any other lock object of the same client and path.
 ///
 /// ```no_run
@@ -121,8 +133,12 @@ pub(crate) struct Manner {
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Clone, Debug)]
+pub struct Lock(Arc<Inner>);
+
+/// What the handles of a lock share.
 #[derive(Debug)]
-pub struct Lock {
+struct Inner {
     source: ClientSource,
     place: Place,
     kind: Kind,
@@ -157,13 +173,13 @@ impl Lock {
             return Err(Error::bad_argument("max_hold", "must be more than zero"));
         }
         let manner = Manner { max_hold: manner.max_hold.map(|time| time.min(LONGEST)), ..manner };
-        Ok(Self { source, place, kind, manner, resolved: Mutex::new(None) })
+        Ok(Self(Arc::new(Inner { source, place, kind, manner, resolved: Mutex::new(None) })))
     }
 
     /// The lock path, as given.
     #[must_use]
     pub fn path(&self) -> &str {
-        self.place.path()
+        self.0.place.path()
     }
 
     /// Acquires the lock as a new owner, waiting as long as it takes.
@@ -184,8 +200,18 @@ impl Lock {
     ///
     /// # Errors
     /// [`LockTimeout`](ErrorKind::LockTimeout), and those of [`acquire`](Self::acquire).
-    pub async fn acquire_within(&self, time: std::time::Duration) -> Result<Lease> {
-        self.acquire_as(Owner::new(), Patience::For(time)).await
+    pub async fn acquire_within(&self, time: Duration) -> Result<Lease> {
+        self.acquire_as(Owner::new(), time).await
+    }
+
+    /// Like [`acquire_within`](Self::acquire_within), until this moment.
+    ///
+    /// Cancel safe as [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// As [`acquire_within`](Self::acquire_within).
+    pub async fn acquire_until(&self, moment: std::time::Instant) -> Result<Lease> {
+        self.acquire_as(Owner::new(), moment).await
     }
 
     /// Acquires the lock if it is free, without queueing. A lock that is seen to be taken costs one read.
@@ -206,13 +232,13 @@ impl Lock {
     ///
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
-    pub async fn acquire_as(&self, owner: Owner, patience: Patience) -> Result<Lease> {
-        self.request(owner, patience)?.granted().await
+    pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Patience>) -> Result<Lease> {
+        self.request(owner, patience.into())?.granted().await
     }
 
     /// Asks for the lock; await the returned value for the outcome.
     pub(crate) fn request(&self, owner: Owner, patience: Patience) -> Result<Request> {
-        self.request_as(owner, self.kind, patience, || Some(Wait::begin()))
+        self.request_as(owner, self.0.kind, patience, || Some(Wait::begin()))
     }
 
     /// Asks for the lock, as a contender of this kind, for a caller that has waited like that; `None` for a request
@@ -227,7 +253,7 @@ impl Lock {
         let resolved = self.resolve()?;
         let Resolved { client, holds } = &*resolved;
         // Without this option every acquire is by another owner, and waits.
-        let owner = if self.manner.reentrant { owner } else { Owner::new() };
+        let owner = if self.0.manner.reentrant { owner } else { Owner::new() };
         // What the owner holds now decides, not what it holds when the driver receives this: a writer that asks to read
         // and then releases keeps the lock.
         let intent = match holds.enter(owner, kind, patience.intent())? {
@@ -239,9 +265,9 @@ impl Lock {
         client.send(Command::Join(Attempt {
             join,
             holds: Arc::clone(holds),
-            claim: Claim { max_hold: self.manner.max_hold, ..Claim::new(owner, kind, wait()) },
+            claim: Claim { max_hold: self.0.manner.max_hold, ..Claim::new(owner, kind, wait()) },
             intent,
-            naming: self.manner.naming,
+            naming: self.0.manner.naming,
             data: self.node_data(client.options()),
             deadline: Deadline::after(patience).end(),
             reply,
@@ -251,8 +277,8 @@ impl Lock {
 
     /// The data of a new node.
     fn node_data(&self, options: &ClientOptions) -> Vec<u8> {
-        let Manner { label, stated_permits, .. } = &self.manner;
-        match (self.kind, label) {
+        let Manner { label, stated_permits, .. } = &self.0.manner;
+        match (self.0.kind, label) {
             // A candidate's is its id and nothing else: Curator shows it as such.
             (Kind::Lead, Some(id)) => id.clone().into(),
             (Kind::Lead, None) => About::candidate_id(options).into(),
@@ -263,27 +289,32 @@ impl Lock {
     /// The place of this lock in the order that is the same in all programs.
     pub(crate) fn order(&self) -> Order {
         Order {
-            path: self.place.absolute_path().to_owned(),
-            ensemble: self.source.hosts().ensemble(),
-            reads: self.kind == Kind::Read,
+            path: self.0.place.absolute_path().to_owned(),
+            ensemble: self.0.source.hosts().ensemble(),
+            reads: self.0.kind == Kind::Read,
         }
     }
 
     /// The path, from the root of the ensemble.
     pub(crate) fn absolute_path(&self) -> &str {
-        self.place.absolute_path()
+        self.0.place.absolute_path()
+    }
+
+    /// Whether two are handles of one lock.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     pub(crate) fn kind(&self) -> Kind {
-        self.kind
+        self.0.kind
     }
 
     pub(crate) fn source(&self) -> &ClientSource {
-        &self.source
+        &self.0.source
     }
 
     pub(crate) fn reentrant(&self) -> bool {
-        self.manner.reentrant
+        self.0.manner.reentrant
     }
 
     /// Whether `owner` holds the lock. Sends nothing.
@@ -291,7 +322,7 @@ impl Lock {
     /// # Errors
     /// [`Forked`](ErrorKind::Forked).
     pub fn owned_by(&self, owner: Owner) -> Result<bool> {
-        Ok(self.resolve()?.holds.owned_by(owner, self.kind))
+        Ok(self.resolve()?.holds.owned_by(owner, self.0.kind))
     }
 
     /// The contenders for the lock, in queue order: the first hundred thousand. Three round trips for up to a thousand, and
@@ -325,25 +356,25 @@ impl Lock {
     /// Asks the server something about the lock's directory, again if the connection is lost before it answers.
     pub(crate) async fn ask<T>(&self, inquiry: impl Fn(Place, Reply<T>) -> Inquiry) -> Result<T> {
         let resolved = self.resolve()?;
-        let ask = |reply| inquiry(self.place.clone(), reply);
+        let ask = |reply| inquiry(self.0.place.clone(), reply);
         resolved.client.ask_again(self.path(), ask).await
     }
 
     /// The client, and its holds in the lock's directory.
     pub(crate) fn resolve(&self) -> Result<Arc<Resolved>> {
         // If it is contended or poisoned, the cache is simply not used.
-        let resolved = self.resolved.try_lock().ok().and_then(|resolved| resolved.clone());
+        let resolved = self.0.resolved.try_lock().ok().and_then(|resolved| resolved.clone());
         if let Some(resolved) = resolved.filter(|resolved| resolved.client.mailbox().usable()) {
             return Ok(resolved);
         }
-        let client = match &self.source {
+        let client = match &self.0.source {
             ClientSource::Client(client) => client.clone(),
             ClientSource::Shared(options) => Client::shared(options),
             ClientSource::EachProcess(client) => client.here().clone(),
         };
-        let holds = client.holds(&self.place)?;
+        let holds = client.holds(&self.0.place)?;
         let new = Arc::new(Resolved { client, holds });
-        if let Ok(mut resolved) = self.resolved.try_lock() {
+        if let Ok(mut resolved) = self.0.resolved.try_lock() {
             *resolved = Some(Arc::clone(&new));
         }
         Ok(new)

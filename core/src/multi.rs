@@ -28,7 +28,7 @@ const LONG_SILENCE: Duration = Duration::from_secs(20);
 /// use zklock::{MultiLock, Mutex};
 ///
 /// let (from, to) = (Mutex::new(client, "/accounts/1")?, Mutex::new(client, "/accounts/2")?);
-/// let both = MultiLock::new(vec![from.into(), to.into()])?;
+/// let both = MultiLock::new([(&from).into(), (&to).into()])?;
 /// let leases = both.acquire().await?;
 /// leases.check()?;
 /// leases.release().await?;
@@ -48,7 +48,8 @@ impl MultiLock {
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for an empty list, for one path through two clients of one
     /// ensemble (they would wait for each other; if no server's name shows that it is one, the acquire is refused), for
     /// one path as locks of two kinds, or for a lock without re-entry that is named twice.
-    pub fn new(mut locks: Vec<AnyLock>) -> Result<Self> {
+    pub fn new(locks: impl IntoIterator<Item = AnyLock>) -> Result<Self> {
+        let mut locks: Vec<_> = locks.into_iter().collect();
         if locks.is_empty() {
             return Err(Error::bad_argument("locks", "must not be empty"));
         }
@@ -88,7 +89,17 @@ impl MultiLock {
     /// [`LockTimeout`](crate::ErrorKind::LockTimeout), which names the lock that was waited for, and those of
     /// [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, time: Duration) -> Result<Leases> {
-        self.acquire_as(Owner::new(), Patience::For(time)).await
+        self.acquire_as(Owner::new(), time).await
+    }
+
+    /// Like [`acquire_within`](Self::acquire_within), until this moment.
+    ///
+    /// Cancel safe as [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// As [`acquire_within`](Self::acquire_within).
+    pub async fn acquire_until(&self, moment: std::time::Instant) -> Result<Leases> {
+        self.acquire_as(Owner::new(), moment).await
     }
 
     /// Acquires all if all are free, without queueing for any. Some may be held for a moment before one turns out
@@ -113,7 +124,7 @@ impl MultiLock {
     /// that comes before it: taking that now would break the order; or if one path through two clients turns out to be
     /// one lock, because their hosts are different names of one ensemble; and those of
     /// [`Lock::acquire_as`](crate::Lock::acquire_as).
-    pub async fn acquire_as(&self, owner: Owner, patience: Patience) -> Result<Leases> {
+    pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Patience>) -> Result<Leases> {
         self.acquire_as_each(&vec![owner; self.locks.len()], patience).await
     }
 
@@ -125,14 +136,14 @@ impl MultiLock {
     /// # Errors
     /// As [`acquire_as`](Self::acquire_as), and [`BadArgument`](crate::ErrorKind::BadArgument) if the number of owners
     /// differs from that of locks.
-    pub async fn acquire_as_each(&self, owners: &[Owner], patience: Patience) -> Result<Leases> {
+    pub async fn acquire_as_each(&self, owners: &[Owner], patience: impl Into<Patience>) -> Result<Leases> {
         if owners.len() != self.locks.len() {
             let problem =
                 format!("are {}, but must be {}, one for each lock", owners.len(), self.locks.len());
             return Err(Error::bad_argument("owners", problem));
         }
         self.check_order(owners)?;
-        let deadline = Deadline::after(patience);
+        let deadline = Deadline::after(patience.into());
         loop {
             let leases = self.acquire_once(owners, deadline).await?;
             if let Some(leases) = leases.filter(Leases::is_held) {

@@ -9,7 +9,7 @@ use crate::queue::Kind;
 
 /// A fair, reentrant, exclusive lock, taken in the layout of Curator's `InterProcessMutex`.
 ///
-/// Two lock objects on one client and path are one lock. Creating one sends nothing.
+/// Two lock objects on one client and path are one lock. Creating one sends nothing. Clones are the same lock.
 ///
 /// ```no_run
 /// # async fn example() -> zklock::Result<()> {
@@ -20,7 +20,7 @@ use crate::queue::Kind;
 /// lease.release().await
 /// # }
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Mutex(Lock);
 
 impl Mutex {
@@ -48,6 +48,12 @@ impl Mutex {
 impl From<Mutex> for Lock {
     fn from(mutex: Mutex) -> Self {
         mutex.0
+    }
+}
+
+impl From<&Mutex> for Lock {
+    fn from(mutex: &Mutex) -> Self {
+        mutex.0.clone()
     }
 }
 

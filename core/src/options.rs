@@ -10,6 +10,9 @@ use crate::hosts::Hosts;
 use crate::limits;
 use crate::secret::Secret;
 
+/// The language of programs that no binding serves.
+pub(crate) const NATIVE: &str = "rust";
+
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// In bytes, as the least of it.
@@ -69,7 +72,7 @@ impl ClientOptions {
             tls: None,
             label: None,
             identify: true,
-            language: "rust",
+            language: NATIVE,
         })
     }
 

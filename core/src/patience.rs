@@ -34,6 +34,20 @@ pub enum Patience {
     Try,
 }
 
+/// At most this long, from now on.
+impl From<Duration> for Patience {
+    fn from(time: Duration) -> Self {
+        Self::For(time)
+    }
+}
+
+/// Until this moment; not at all beyond a last look if it has passed. To be made when the attempt begins.
+impl From<std::time::Instant> for Patience {
+    fn from(moment: std::time::Instant) -> Self {
+        Self::For(moment.saturating_duration_since(std::time::Instant::now()))
+    }
+}
+
 impl Patience {
     pub(crate) fn intent(self) -> Intent {
         match self {

@@ -1,7 +1,7 @@
 //! The drivers of this process, so that its end can close them all. A client without handles may still be
 //! closing.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -9,8 +9,9 @@ use tokio::task::JoinHandle;
 
 use crate::driver;
 use crate::error::Result;
+use crate::exit::close_at_exit;
 use crate::mailbox::{Inbox, Input, close};
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, NATIVE};
 use crate::process::PerProcess;
 use crate::runtime;
 
@@ -30,6 +31,9 @@ fn lock(drivers: &Mutex<Vec<Running>>) -> MutexGuard<'_, Vec<Running>> {
 /// Starts a driver for what is in its inbox and will come. If no thread can be started for it, the inbox stays.
 pub(crate) fn start(options: &ClientOptions, inbox: &mut Option<Inbox>) -> Result<()> {
     runtime::ready()?;
+    if options.language == NATIVE {
+        close_at_exit();
+    }
     let Some(inbox) = inbox.take() else { return Ok(()) };
     let mut drivers = lock(DRIVERS.get_or_init(Mutex::default));
     let input = inbox.sender.downgrade();
@@ -46,14 +50,18 @@ pub(crate) fn close_all(limit: Duration) {
     for driver in drivers.iter().filter_map(|driver| driver.input.upgrade()) {
         drop(close(&driver));
     }
-    let (done, finished) = std::sync::mpsc::channel();
+    // Not a channel of the standard library: those ask which thread waits, which the end of a process cannot answer.
+    let ended = Arc::new((Mutex::new(false), Condvar::new()));
+    let end = Arc::clone(&ended);
     let all_ended = runtime::spawn(async move {
         for driver in drivers {
             driver.task.await.ok();
         }
-        done.send(()).ok();
+        *end.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        end.1.notify_all();
     });
     if all_ended.is_ok() {
-        finished.recv_timeout(limit).ok();
+        let waiting = ended.0.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(ended.1.wait_timeout_while(waiting, limit, |ended| !*ended));
     }
 }

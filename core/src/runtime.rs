@@ -1,5 +1,6 @@
 //! The one runtime thread per process: started on first use, and started anew in a forked child.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -17,6 +18,16 @@ struct Runtime {
     handle: Handle,
     // Dropping it stops the thread; only the loser of a race to be first does.
     _stop: oneshot::Sender<()>,
+}
+
+thread_local! {
+    /// Whether this is the library's own thread. Constant and without a destructor: it can be read at any time.
+    static OURS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this is called on the library's own thread, where nothing may wait.
+pub(crate) fn is_current() -> bool {
+    OURS.try_with(Cell::get).unwrap_or(false)
 }
 
 static RUNTIME: PerProcess<Runtime> = PerProcess::new();
@@ -115,6 +126,7 @@ fn start() -> Result<Runtime> {
         .name("zklock".to_owned())
         .spawn(move || {
             block_signals();
+            OURS.set(true);
             let _scope = spawns_core::enter(&OnRuntime);
             // Ends with an error when the sender is dropped, which means that the thread is to stop.
             runtime.block_on(stopped).ok();

@@ -27,7 +27,7 @@ use crate::queue::Kind;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ReadWriteLock {
     /// Held together with other readers.
     pub read_lock: Lock,

@@ -66,7 +66,7 @@ impl From<u32> for Permits {
 /// Contenders take turns by a mutex, and the one whose turn it is waits for its permits. So smaller requests cannot
 /// overtake a larger one, and no two contenders can each keep a part of what both need. Every permit has its own
 /// [`Lease`], and can be released separately, by any owner. Not reentrant. Fencing tokens of permits that are held at
-/// the same time are not comparable.
+/// the same time are not comparable. Clones are the same semaphore.
 ///
 /// All contenders on a path must agree on the number of permits. One that finds a different number stated there, when
 /// it first uses the path or when it has to wait, is refused with [`PermitsMismatch`](ErrorKind::PermitsMismatch).
@@ -80,7 +80,7 @@ impl From<u32> for Permits {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Semaphore {
     turns: Lock,
     leases: Lock,
@@ -156,7 +156,17 @@ impl Semaphore {
     /// # Errors
     /// [`LockTimeout`](ErrorKind::LockTimeout), and those of [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, time: Duration) -> Result<Lease> {
-        self.acquire_with(Patience::For(time)).await
+        self.acquire_with(time).await
+    }
+
+    /// Like [`acquire_within`](Self::acquire_within), until this moment.
+    ///
+    /// Cancel safe as [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// As [`acquire_within`](Self::acquire_within).
+    pub async fn acquire_until(&self, moment: std::time::Instant) -> Result<Lease> {
+        self.acquire_with(moment).await
     }
 
     /// Acquires a permit if there is one, without waiting for it. One read if there is none, and one more where
@@ -177,7 +187,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
-    pub async fn acquire_with(&self, patience: Patience) -> Result<Lease> {
+    pub async fn acquire_with(&self, patience: impl Into<Patience>) -> Result<Lease> {
         let leases = self.acquire_many(1, patience).await?;
         leases.into_iter().next().ok_or_else(Error::client_closed)
     }
@@ -191,7 +201,8 @@ impl Semaphore {
     /// [`BadArgument`](ErrorKind::BadArgument) for no permits or more than a fixed number, and those of
     /// [`acquire_within`](Self::acquire_within); with [`Patience::Try`] too few are a
     /// [`LockTimeout`](ErrorKind::LockTimeout).
-    pub async fn acquire_many(&self, count: u32, patience: Patience) -> Result<Leases> {
+    pub async fn acquire_many(&self, count: u32, patience: impl Into<Patience>) -> Result<Leases> {
+        let patience = patience.into();
         match self.permits {
             _ if count == 0 => return Err(Error::bad_argument("count", "must be at least 1")),
             Permits::Fixed(permits) if count > permits => {

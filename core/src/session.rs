@@ -1,5 +1,6 @@
 //! One ZooKeeper session: how it is created, what is reported about it, how it ends.
 
+use std::sync::Once;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
@@ -67,7 +68,10 @@ pub(crate) async fn establish(
             connect(options, connector(options)).await
         };
         match caught(Box::pin(attempt)).await {
-            Ok(Ok(session)) => return Ok(session),
+            Ok(Ok(session)) => {
+                report_transport();
+                return Ok(session);
+            }
             Ok(Err(zk::Error::AuthFailed)) => return Err(Denial::Credentials),
             Ok(Err(error)) => rounds.failed(options, settings, &error),
             Err(panic) => tracing::error!(%panic, "a bug: connecting panicked; trying again"),
@@ -99,6 +103,20 @@ impl Rounds {
         } else {
             tracing::debug!(%error, %servers, "no session yet");
         }
+    }
+}
+
+/// Says once in a process that the connections are not ours. Only a session tells.
+fn report_transport() {
+    static REPORTED: Once = Once::new();
+    if !zklock_transport::used() {
+        REPORTED.call_once(|| {
+            tracing::warn!(
+                "this program lacks zklock's two lines in `[patch.crates-io]`: its connections are slower, cannot be \
+                encrypted, are not paced, do not work after fork, and are not guarded against servers that lie; the \
+                lines are in zklock's README, under Rust"
+            );
+        });
     }
 }
 

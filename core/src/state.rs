@@ -1,5 +1,6 @@
 //! Whether a client is connected to the ensemble, and the listeners for that.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,6 +38,12 @@ pub enum ClientState {
     Closed,
     /// Of another process, which this one was forked from: of no use here.
     Forked,
+}
+
+impl fmt::Display for ClientState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 impl ClientState {

@@ -1,6 +1,7 @@
 //! A client's statistics.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 /// What a client has done since it was created: a snapshot, of numbers that only grow.
@@ -111,9 +112,15 @@ pub enum RequestKind {
     Write,
 }
 
+impl fmt::Display for RequestKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 impl RequestKind {
     /// All of them, in this order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: &[Self] = &[
         Self::Create,
         Self::List,
         Self::Sync,
@@ -170,6 +177,12 @@ pub enum Transport {
     /// as safe, but take more round trips, and a forked child cannot use the library. Connections cannot be encrypted,
     /// what servers send is not checked, and they may be connected to at any rate.
     Stock,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 impl Transport {

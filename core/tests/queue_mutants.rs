@@ -31,7 +31,7 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
     let reads_too = Budget { joins: 2, reads_too: 1, ..NOTHING };
     let downgrade = Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 0, reads_too) };
     let left = Budget { joins: 1, leaves: 1, cuts: 1, ..NOTHING };
-    let wrap = i32::MAX.cast_unsigned();
+    let wrap = i32::MAX.unsigned_abs();
     match mutant {
         Mutant::Curator604 => (Scene::new(1, 1, replaced), UNOWNED),
         Mutant::UuidKept => (Scene::new(1, 1, replaced), BEHIND_ANOTHER),

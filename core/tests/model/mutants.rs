@@ -390,7 +390,7 @@ impl Planted {
                 Carried::Swallowed(Event::Deleted(ticket, Outcome::Done(())))
             }
             (Mutant::TokenFromSequence, Action::Grant(join, node, _)) => {
-                let token = node.sequence().cast_signed();
+                let token = i64::from_ne_bytes(node.sequence().to_ne_bytes());
                 Carried::Out(Action::Grant(join, node, token))
             }
             (Mutant::NoOwnNodeWatch, Action::Watch(ticket, node)) if queue.is_ours(&node) => done(ticket),

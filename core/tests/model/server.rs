@@ -143,7 +143,7 @@ impl Server {
         prefix: &str,
     ) -> Result<(String, Zxid), Failure> {
         // A signed number of 32 bits, whatever that means for the names.
-        let name = format!("{prefix}{:010}", self.next_sequence.cast_signed());
+        let name = format!("{prefix}{:010}", i32::from_ne_bytes(self.next_sequence.to_ne_bytes()));
         let made = self.create(name.clone(), Some(owner))?;
         self.next_sequence += 1;
         Ok((name, made))

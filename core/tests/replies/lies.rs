@@ -20,7 +20,7 @@ fn a_list_that_announces_more_than_it_has_ends_the_connection() {
         let mut waiting = pin!(hold(&client));
         assert!(super::waits(waiting.as_mut(), Duration::from_millis(500)).await);
         server.answer_truthfully();
-        waiting.await;
+        drop(waiting.await);
     });
 }
 
@@ -77,7 +77,7 @@ fn how_a_write_ended_is_not_known_if_its_answer_is_too_large() {
             _ => Answer::Truth,
         });
         // It looks for its node, and creates another one.
-        hold(&client).await;
+        drop(hold(&client).await);
         assert!(server.requests().iter().any(|request| request.op == Op::Sync));
     });
 }
@@ -94,7 +94,7 @@ fn challenged(token: Option<&'static str>) -> (ErrorKind, String) {
         // The thread on which all clients live is well.
         server.answer_truthfully();
         let other = ClientOptions::new(Some(&server.hosts)).expect("hosts");
-        mutex(&Client::new(other)).acquire().await.expect("the lock");
+        drop(mutex(&Client::new(other)).acquire().await.expect("the lock"));
         (refused.kind(), refused.to_string())
     })
 }

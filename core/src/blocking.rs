@@ -1,0 +1,375 @@
+//! The locks for programs without an async runtime: each call waits on its own thread.
+//!
+//! The same locks as those of the crate's root: what is acquired here excludes what is acquired there. Every type gives
+//! access to the one that it stands for, so that what does not wait is called on it: `client.state()`,
+//! `lease.fencing_token()`, `lease.check()`.
+//!
+//! Not for use in async code: a wait would stop the executor's thread, and with it what the wait may depend on. On the
+//! library's own thread, where it would wait for itself (a subscriber of `tracing` runs there), each call fails with
+//! [`BadArgument`](crate::ErrorKind::BadArgument).
+//!
+//! ```no_run
+//! # fn example() -> zklock::Result<()> {
+//! use std::time::Duration;
+//! use zklock::blocking::{Client, Mutex};
+//!
+//! let client = Client::connect("127.0.0.1:2181")?;
+//! let lock = Mutex::new(&client, "/locks/report")?;
+//! let lease = lock.acquire_within(Duration::from_secs(5))?;
+//! println!("holding, with token {}", lease.fencing_token());
+//! lease.release()?;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::future::Future;
+use std::ops::Deref;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use crate::contender::Contender;
+use crate::error::{Error, ErrorKind, Result};
+use crate::lock::ClientSource;
+use crate::lock_options::LockOptions;
+use crate::options::ClientOptions;
+use crate::owner::Owner;
+use crate::patience::Patience;
+use crate::runtime;
+use crate::semaphore::Permits;
+
+/// Wakes the thread that waits.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future of this crate, which need no executor: what they wait for happens on the library's thread.
+fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    if runtime::is_current() {
+        let problem =
+            "a blocking call on the library's own thread would wait for itself; make it on another thread";
+        return Err(Error::new(ErrorKind::BadArgument, problem));
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            // It may return early. Then nothing has changed.
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// A client: see [`zklock::Client`](crate::Client).
+#[derive(Clone, Debug)]
+pub struct Client(crate::Client);
+
+impl Client {
+    /// Connects to `hosts`, with default options.
+    ///
+    /// # Errors
+    /// As [`zklock::Client::connect`](crate::Client::connect).
+    pub fn connect(hosts: &str) -> Result<Self> {
+        Self::connect_with(ClientOptions::new(Some(hosts))?)
+    }
+
+    /// Connects with options.
+    ///
+    /// # Errors
+    /// As [`zklock::Client::connect_with`](crate::Client::connect_with).
+    pub fn connect_with(options: ClientOptions) -> Result<Self> {
+        wait(crate::Client::connect_with(options)).map(Self)
+    }
+
+    /// Closes the client: waits until the server has acknowledged it, or for two seconds.
+    ///
+    /// # Errors
+    /// As [`zklock::Client::close`](crate::Client::close).
+    pub fn close(&self) -> Result<()> {
+        wait(self.0.close())
+    }
+}
+
+/// One that was made elsewhere, or connects at first use.
+impl From<crate::Client> for Client {
+    fn from(client: crate::Client) -> Self {
+        Self(client)
+    }
+}
+
+impl From<&Client> for ClientSource {
+    fn from(client: &Client) -> Self {
+        Self::Client(client.0.clone())
+    }
+}
+
+impl Deref for Client {
+    type Target = crate::Client;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+/// Proof of holding: see [`zklock::Lease`](crate::Lease). Dropping it releases the lock in the background.
+#[derive(Debug)]
+#[must_use = "a lease that is dropped releases the lock at once: keep it for as long as the lock is needed"]
+pub struct Lease(crate::Lease);
+
+impl Lease {
+    /// Releases the lock, and waits for the acknowledgement, at most for half the session time-out.
+    ///
+    /// # Errors
+    /// As [`zklock::Lease::release`](crate::Lease::release).
+    pub fn release(&self) -> Result<()> {
+        wait(self.0.release())
+    }
+}
+
+impl Deref for Lease {
+    type Target = crate::Lease;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+/// Several leases: see [`zklock::Leases`](crate::Leases).
+#[derive(Debug)]
+#[must_use = "leases that are dropped release their locks at once: keep them for as long as these are needed"]
+pub struct Leases(crate::Leases);
+
+impl Leases {
+    /// Releases all, and waits for the acknowledgements.
+    ///
+    /// # Errors
+    /// As [`zklock::Leases::release`](crate::Leases::release).
+    pub fn release(&self) -> Result<()> {
+        wait(self.0.release())
+    }
+}
+
+impl Deref for Leases {
+    type Target = crate::Leases;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+/// A mutex, or a half of a read/write lock: see [`zklock::Lock`](crate::Lock).
+#[derive(Clone, Debug)]
+pub struct Lock(crate::Lock);
+
+impl Lock {
+    /// Acquires the lock as a new owner, waiting as long as it takes.
+    ///
+    /// # Errors
+    /// As [`zklock::Lock::acquire`](crate::Lock::acquire).
+    pub fn acquire(&self) -> Result<Lease> {
+        self.acquire_as(Owner::new(), Patience::Forever)
+    }
+
+    /// The same, within `time`.
+    ///
+    /// # Errors
+    /// As [`zklock::Lock::acquire_within`](crate::Lock::acquire_within).
+    pub fn acquire_within(&self, time: Duration) -> Result<Lease> {
+        self.acquire_as(Owner::new(), time)
+    }
+
+    /// Acquires the lock if it is free.
+    ///
+    /// # Errors
+    /// As [`zklock::Lock::try_acquire`](crate::Lock::try_acquire).
+    pub fn try_acquire(&self) -> Result<Option<Lease>> {
+        Ok(wait(self.0.try_acquire())?.map(Lease))
+    }
+
+    /// Acquires the lock for `owner`, which re-enters if it holds the lock.
+    ///
+    /// # Errors
+    /// As [`zklock::Lock::acquire_as`](crate::Lock::acquire_as).
+    pub fn acquire_as(&self, owner: Owner, patience: impl Into<Patience>) -> Result<Lease> {
+        wait(self.0.acquire_as(owner, patience)).map(Lease)
+    }
+
+    /// Whether any contender holds the lock or waits for it.
+    ///
+    /// # Errors
+    /// As [`zklock::Lock::locked`](crate::Lock::locked).
+    pub fn locked(&self) -> Result<bool> {
+        wait(self.0.locked())
+    }
+
+    /// The contenders, in queue order.
+    ///
+    /// # Errors
+    /// As [`zklock::Lock::contenders`](crate::Lock::contenders).
+    pub fn contenders(&self) -> Result<Vec<Contender>> {
+        wait(self.0.contenders())
+    }
+}
+
+impl From<crate::Lock> for Lock {
+    fn from(lock: crate::Lock) -> Self {
+        Self(lock)
+    }
+}
+
+/// A mutex: see [`zklock::Mutex`](crate::Mutex).
+#[derive(Clone, Debug)]
+pub struct Mutex(Lock);
+
+impl Mutex {
+    /// A lock at `path`. Sends nothing.
+    ///
+    /// # Errors
+    /// As [`zklock::Mutex::new`](crate::Mutex::new).
+    pub fn new(client: impl Into<ClientSource>, path: impl AsRef<str>) -> Result<Self> {
+        Self::with_options(client, path, LockOptions::default())
+    }
+
+    /// The same, with options.
+    ///
+    /// # Errors
+    /// As [`zklock::Mutex::with_options`](crate::Mutex::with_options).
+    pub fn with_options(
+        client: impl Into<ClientSource>,
+        path: impl AsRef<str>,
+        options: LockOptions,
+    ) -> Result<Self> {
+        crate::Mutex::with_options(client, path, options).map(|mutex| Self(Lock(mutex.into())))
+    }
+}
+
+impl Deref for Mutex {
+    type Target = Lock;
+
+    fn deref(&self) -> &Lock {
+        &self.0
+    }
+}
+
+/// A read/write lock: see [`zklock::ReadWriteLock`](crate::ReadWriteLock).
+#[derive(Clone, Debug)]
+pub struct ReadWriteLock {
+    /// Held together with other readers.
+    pub read_lock: Lock,
+    /// Held alone.
+    pub write_lock: Lock,
+}
+
+impl ReadWriteLock {
+    /// A lock at `path`. Sends nothing.
+    ///
+    /// # Errors
+    /// As [`zklock::ReadWriteLock::new`](crate::ReadWriteLock::new).
+    pub fn new(client: impl Into<ClientSource>, path: impl AsRef<str>) -> Result<Self> {
+        Self::with_options(client, path, LockOptions::default())
+    }
+
+    /// The same, with options.
+    ///
+    /// # Errors
+    /// As [`zklock::ReadWriteLock::with_options`](crate::ReadWriteLock::with_options).
+    pub fn with_options(
+        client: impl Into<ClientSource>,
+        path: impl AsRef<str>,
+        options: LockOptions,
+    ) -> Result<Self> {
+        let lock = crate::ReadWriteLock::with_options(client, path, options)?;
+        Ok(Self { read_lock: Lock(lock.read_lock), write_lock: Lock(lock.write_lock) })
+    }
+}
+
+/// A semaphore: see [`zklock::Semaphore`](crate::Semaphore).
+#[derive(Clone, Debug)]
+pub struct Semaphore(crate::Semaphore);
+
+impl Semaphore {
+    /// A semaphore at `path`, with a fixed number of permits. Sends nothing.
+    ///
+    /// # Errors
+    /// As [`zklock::Semaphore::new`](crate::Semaphore::new).
+    pub fn new(client: impl Into<ClientSource>, path: impl AsRef<str>, permits: u32) -> Result<Self> {
+        crate::Semaphore::new(client, path, permits).map(Self)
+    }
+
+    /// The same, with options.
+    ///
+    /// # Errors
+    /// As [`zklock::Semaphore::with_options`](crate::Semaphore::with_options).
+    pub fn with_options(
+        client: impl Into<ClientSource>,
+        path: impl AsRef<str>,
+        permits: impl Into<Permits>,
+        options: LockOptions,
+    ) -> Result<Self> {
+        crate::Semaphore::with_options(client, path, permits, options).map(Self)
+    }
+
+    /// Acquires a permit, waiting as long as it takes.
+    ///
+    /// # Errors
+    /// As [`zklock::Semaphore::acquire`](crate::Semaphore::acquire).
+    pub fn acquire(&self) -> Result<Lease> {
+        wait(self.0.acquire()).map(Lease)
+    }
+
+    /// The same, within `time`.
+    ///
+    /// # Errors
+    /// As [`zklock::Semaphore::acquire_within`](crate::Semaphore::acquire_within).
+    pub fn acquire_within(&self, time: Duration) -> Result<Lease> {
+        wait(self.0.acquire_within(time)).map(Lease)
+    }
+
+    /// Acquires a permit if one is free.
+    ///
+    /// # Errors
+    /// As [`zklock::Semaphore::try_acquire`](crate::Semaphore::try_acquire).
+    pub fn try_acquire(&self) -> Result<Option<Lease>> {
+        Ok(wait(self.0.try_acquire())?.map(Lease))
+    }
+
+    /// Acquires several permits, all or none.
+    ///
+    /// # Errors
+    /// As [`zklock::Semaphore::acquire_many`](crate::Semaphore::acquire_many).
+    pub fn acquire_many(&self, count: u32, patience: impl Into<Patience>) -> Result<Leases> {
+        wait(self.0.acquire_many(count, patience)).map(Leases)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn what_is_woken_by_another_thread_ends_the_wait() {
+        let (wake, awake) = tokio::sync::oneshot::channel();
+        let waker = thread::spawn(move || wake.send(7));
+        assert_eq!(wait(async { awake.await.map_err(|_| Error::client_closed()) }).unwrap(), 7);
+        waker.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn on_the_librarys_own_thread_it_is_refused() {
+        let (done, outcome) = mpsc::channel();
+        let call = async { wait(async { Ok(()) }) };
+        let _running = runtime::run(call, move |refused| done.send(refused).unwrap()).unwrap();
+        let refused = outcome.recv_timeout(Duration::from_secs(20)).unwrap().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::BadArgument);
+    }
+}

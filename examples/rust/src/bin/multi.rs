@@ -1,0 +1,25 @@
+//! Two accounts, both or none, without a deadlock: `multi [HOSTS]`.
+
+use std::time::Duration;
+
+use zklock::{Client, MultiLock, Mutex};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> zklock::Result<()> {
+    let hosts = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:2181".into());
+    let client = Client::connect(&hosts).await?;
+    let (from, to) =
+        (Mutex::new(&client, "/examples/accounts/2")?, Mutex::new(&client, "/examples/accounts/1")?);
+
+    // Whatever the order here, all programs take them in the same one.
+    let both = MultiLock::new([(&from).into(), (&to).into()])?;
+    let outcome = both.hold_within(Duration::from_secs(10), |leases| async move {
+        leases.check()?;
+        Ok::<_, zklock::Error>("moved")
+    });
+    println!("{}", outcome.await??);
+
+    // Each is a lock of its own, too.
+    from.acquire().await?.release().await?;
+    client.close().await
+}

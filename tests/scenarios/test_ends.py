@@ -1,0 +1,118 @@
+"""How programs in Rust end, and their scopes: what they hold is free at once."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from harness.built import require
+from harness.observer import Observer
+from harness.paths import RUST_ENDS
+from harness.proxy import Proxy
+from harness.server import Standalone
+
+# Every way in which `main` ends without a signal, and its exit status.
+ENDS = {
+    "return": 0,
+    "forget": 0,
+    "exit": 7,
+    "exit in a thread": 7,
+    "error": 1,
+    "panic": 101,
+    "panic in a task": 0,
+    "blocking": 0,
+}
+ROUNDS = 5
+
+
+@contextmanager
+def program(manner: str, hosts: str, path: str) -> Iterator[subprocess.Popen[str]]:
+    """A program that ends in this manner; it holds the lock."""
+    require("worker")
+    command = [str(RUST_ENDS), manner, hosts, path]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "holding\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_s390_every_end_of_main(surface: str, server: Standalone, observer: Observer, path: str) -> None:
+    left = []
+    for number in range(ROUNDS):
+        for manner, status in ENDS.items():
+            directory = f"{path}/{number}-{manner.replace(' ', '-')}"
+            with program(manner, server.hosts, directory) as process:
+                assert len(observer.queue(directory)) == 1
+                _, said = process.communicate("\n", timeout=20)
+                assert process.returncode == status, said
+                # What a hook that panics would say.
+                assert "local data" not in said, said
+            if observer.queue(directory):
+                left.append(directory)
+    assert left == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_s391_signals(
+    surface: str, number: signal.Signals, server: Standalone, observer: Observer, path: str
+) -> None:
+    with program("handled signal", server.hosts, path) as process:
+        process.send_signal(number)
+        assert process.wait(timeout=20) == -number
+        assert observer.queue(path) == []
+    # What the documentation says of a program that does not ask for it.
+    with program("signal", server.hosts, path) as process:
+        process.send_signal(number)
+        assert process.wait(timeout=20) == -number
+        (node,) = observer.queue(path)
+    observer.delete(f"{path}/{node}")
+
+
+def test_s392_a_silent_server_does_not_keep_a_program(surface: str, proxy: Proxy, path: str) -> None:
+    with program("return", proxy.hosts, path) as process:
+        proxy.black_hole()
+        began = time.monotonic()
+        process.communicate("\n", timeout=20)
+        took = time.monotonic() - began
+    # A second, and what the machine adds.
+    assert 0.5 < took < 3
+    assert process.returncode == 0
+
+
+def test_s393_a_child_that_ends(surface: str, server: Standalone, observer: Observer, path: str) -> None:
+    with program("fork", server.hosts, path) as process:
+        said, problem = process.communicate("\n", timeout=20)
+        assert (process.returncode, said) == (0, "1 contender\n"), problem
+    assert observer.queue(path) == []
+
+
+def test_s394_scopes_end_with_the_lock(
+    surface: str, server: Standalone, observer: Observer, path: str
+) -> None:
+    with program("scope that is lost", server.hosts, path) as process:
+        (node,) = observer.queue(path)
+        observer.delete(f"{path}/{node}")
+        said, problem = process.communicate(timeout=20)
+        assert (process.returncode, said) == (0, "dropped\nLOCK_LOST\n"), problem
+    # The others are free before the program ends: they wait for a line.
+    with program("scope that is dropped", server.hosts, path) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["dropped\n", "holding\n"]
+        observer.wait_queue(path, 0)
+        process.communicate("\n", timeout=20)
+    command = [str(RUST_ENDS), "scope that returns", server.hosts, path]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as returned:
+        assert returned.stdout is not None
+        assert [returned.stdout.readline() for _ in range(2)] == ["42\n", "holding\n"]
+        assert observer.queue(path) == []
+        returned.communicate("\n", timeout=20)

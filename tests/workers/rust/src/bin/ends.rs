@@ -1,0 +1,158 @@
+//! A small program that takes a lock, says `holding`, waits for a line, and ends while it holds the lock, in one of the
+//! ways in which programs end; or that leaves a scope in one of the ways in which scopes end.
+
+use std::future::pending;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use zklock::{Client, ClientOptions, Lease, Mutex, blocking};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn say(what: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{what}").and_then(|()| out.flush()).expect("somebody reads this");
+}
+
+fn holding() {
+    say("holding");
+    std::io::stdin().read_line(&mut String::new()).expect("somebody writes that");
+}
+
+fn options(hosts: &str) -> zklock::Result<ClientOptions> {
+    // Nobody waits for the session to expire: whether the node is gone is looked at long before that.
+    ClientOptions::new(Some(hosts))?.session_timeout(Duration::from_secs(30))
+}
+
+async fn lock(hosts: String, path: String) -> zklock::Result<(Client, Mutex)> {
+    let client = Client::connect_with(options(&hosts)?).await?;
+    let lock = Mutex::new(&client, path)?;
+    Ok((client, lock))
+}
+
+/// The lock and everything that keeps it.
+async fn hold(hosts: String, path: String) -> zklock::Result<(Client, Mutex, Lease)> {
+    let (client, lock) = lock(hosts, path).await?;
+    let lease = lock.acquire().await?;
+    holding();
+    Ok((client, lock, lease))
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    tokio::task::LocalSet::new().block_on(&runtime, future)
+}
+
+/// Says that it was dropped.
+struct Body;
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        say("dropped");
+    }
+}
+
+/// A scope that ends as `manner` says.
+async fn scope(manner: &str, hosts: String, path: String) -> Outcome<()> {
+    let (_client, lock) = lock(hosts, path).await?;
+    let begun = tokio::sync::Notify::new();
+    let endless = || {
+        lock.hold(|_| async {
+            let _body = Body;
+            say("holding");
+            begun.notify_one();
+            pending::<u32>().await
+        })
+    };
+    match manner {
+        "scope that is lost" => say(endless().await.expect_err("a loss").code()),
+        "scope that is dropped" => {
+            tokio::select! {
+                outcome = endless() => drop(outcome?),
+                () = begun.notified() => {}
+            }
+            holding();
+        }
+        _ => {
+            let number = lock.hold(|lease| async move {
+                lease.check()?;
+                Ok::<_, zklock::Error>(42)
+            });
+            say(&number.await??.to_string());
+            holding();
+        }
+    }
+    Ok(())
+}
+
+/// A child that ends does not end its parent's session.
+async fn fork(hosts: String, path: String) -> Outcome<()> {
+    let (_client, lock, lease) = hold(hosts, path).await?;
+    // SAFETY: the child does nothing but to exit.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        std::process::exit(0);
+    }
+    // SAFETY: a plain call.
+    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+    lease.check()?;
+    say(&format!("{} contender", lock.contenders().await?.len()));
+    Ok(())
+}
+
+fn main() -> Outcome<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(manner), Some(hosts), Some(path)) = (arguments.next(), arguments.next(), arguments.next())
+    else {
+        return Err("usage: ends MANNER HOSTS PATH".into());
+    };
+    match manner.as_str() {
+        "return" => {
+            let _held = block_on(hold(hosts, path))?;
+        }
+        // Nothing is dropped, as with what a static holds.
+        "forget" => std::mem::forget(block_on(hold(hosts, path))?),
+        "exit" => {
+            let _held = block_on(hold(hosts, path))?;
+            std::process::exit(7);
+        }
+        "exit in a thread" => {
+            let _held = block_on(hold(hosts, path))?;
+            std::thread::spawn(|| std::process::exit(7)).join().ok();
+        }
+        "error" => {
+            let _held = block_on(hold(hosts, path))?;
+            return Err("it fails".into());
+        }
+        "panic" => {
+            let _held = block_on(hold(hosts, path))?;
+            panic!("on purpose, in main");
+        }
+        "panic in a task" => block_on(async {
+            let task = tokio::task::spawn_local(async {
+                let _held = hold(hosts, path).await.expect("the lock");
+                panic!("on purpose, in a task");
+            });
+            task.await.expect_err("a panic");
+        }),
+        "blocking" => {
+            let client = blocking::Client::connect_with(options(&hosts)?)?;
+            let _lease = blocking::Mutex::new(&client, path)?.acquire()?;
+            holding();
+        }
+        "fork" => block_on(fork(hosts, path))?,
+        "handled signal" => {
+            zklock::close_on_signals()?;
+            let _held = block_on(hold(hosts, path))?;
+            std::thread::sleep(Duration::from_secs(60));
+        }
+        "signal" => {
+            let _held = block_on(hold(hosts, path))?;
+            std::thread::sleep(Duration::from_secs(60));
+        }
+        scoped if scoped.starts_with("scope") => block_on(scope(scoped, hosts, path))?,
+        other => return Err(format!("no such manner: {other}").into()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
