@@ -5,15 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyWeakrefReference};
 use zklock::binding::Origin;
 use zklock::{ErrorKind, Leaders, States};
 
 use crate::deliver::{self, Deliver};
-use crate::election::Candidate;
 use crate::errors::{Failure, Result};
+use crate::pending::IntoPython;
 use crate::{exit, greenlets, log};
 
 /// A callback registered with a method such as `Lease.on_lost` or `Client.on_state`.
@@ -103,12 +102,12 @@ impl Notice {
         Self::start(py, callable, |callback| async move {
             loop {
                 let leader = match leaders.next().await {
-                    Ok(leader) => leader.map(Candidate::from),
+                    Ok(leader) => leader,
                     // Closing the client is how it ends; anything else is for someone to see.
                     Err(error) if error.kind() == ErrorKind::ClientClosed => return true,
                     Err(error) => return callback.fail(error),
                 };
-                if !callback.call(|py| leader.into_bound_py_any(py).ok()) {
+                if !callback.call(|py| Some(leader.into_python(py).ok()?.into_bound(py))) {
                     return false;
                 }
             }
