@@ -4,6 +4,7 @@ import { Bridge, type Settled } from '../native';
 
 import { errorOf, native } from './errors';
 import { KeepAlive, type Pending } from './keep-alive';
+import { onAbort } from './signals';
 
 /** What awaits the end of an operation. */
 const waiting = new Map<number, (settled: Settled) => void>();
@@ -45,17 +46,17 @@ export const untilDone = new KeepAlive();
 export async function run<T>(start: Start, pending: Pending, signal?: AbortSignal): Promise<T> {
   signal?.throwIfAborted();
   const id = native(() => start(bridge));
-  let abort: (() => void) | undefined;
+  let stopWaiting: (() => void) | undefined;
   pending.begin();
   try {
     const { value, code, message, details } = await new Promise<Settled>((resolve, reject) => {
       waiting.set(id, resolve);
-      abort = () => {
+      if (signal === undefined) return;
+      stopWaiting = onAbort(signal, () => {
         giveUp(id);
         // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the caller chose the reason
-        reject(signal?.reason);
-      };
-      signal?.addEventListener('abort', abort, { once: true });
+        reject(signal.reason);
+      });
     });
     if (code !== undefined) {
       // Created here and not where the outcome arrives, so that the stack shows the caller.
@@ -63,9 +64,7 @@ export async function run<T>(start: Start, pending: Pending, signal?: AbortSigna
     }
     return value as T;
   } finally {
-    if (abort !== undefined) {
-      signal?.removeEventListener('abort', abort);
-    }
+    stopWaiting?.();
     pending.end();
   }
 }

@@ -1,4 +1,9 @@
-/** Checks of argument types, for callers without TypeScript. Core checks the ranges. */
+/** Checks of argument types and of the names of options, for callers without TypeScript. Core checks the ranges. */
+
+import { shown } from '../native';
+
+import { BadArgumentError } from './errors';
+import { nearest } from './nearest';
 
 /**
  * What constructors that are not for callers expect. The class of the native half would not do: it is another one after
@@ -46,10 +51,11 @@ interface Class {
   [Symbol.hasInstance](value: unknown): boolean;
 }
 
-export function checkInstance(name: string, value: unknown, of: Class): void {
+/** `className` as users know it: bundlers rename classes. */
+export function checkInstance(name: string, value: unknown, of: Class, className: string): void {
   if (value instanceof of) return;
   const copy = isObject(value) && 'constructor' in value && value.constructor.name === of.name;
-  fail(name, copy ? `a ${of.name} of this copy of zklock` : `a ${of.name}`, value);
+  fail(name, copy ? `a ${className} of this copy of zklock` : `a ${className}`, value);
 }
 
 /** Checks the shape, as Node does: the signal may come from another realm, or from a library. */
@@ -61,11 +67,26 @@ export function checkObject(name: string, value: unknown): void {
   if (!isObject(value)) fail(name, 'an object', value);
 }
 
-type Checks<Options> = Readonly<Record<keyof Options, (name: string, value: unknown) => void>>;
+/** A check for each option: the type forgets none, and what is not here is refused. */
+export type Checks<Options> = Readonly<Record<keyof Required<Options>, (name: string, value: unknown) => void>>;
+
+/** Every name of a record. */
+export type Names<Record> = Readonly<{ [Name in keyof Required<Record>]: unknown }>;
+
+/** Refuses names that are not known: a misspelt time-out would wait for ever. */
+export function checkNames<Given extends object>(where: string, given: Given, known: Names<Given>): void {
+  checkObject(where, given);
+  const unknown = Object.keys(given).find((name) => !Object.hasOwn(known, name));
+  if (unknown === undefined) return;
+  const names = Object.keys(known);
+  const meant = nearest(unknown, names);
+  const hint = meant === undefined ? `; there are ${names.join(', ')}` : `; did you mean '${meant}'?`;
+  throw new BadArgumentError(`${where}: there is no '${shown(unknown)}'${hint}`);
+}
 
 /** Checks the options that are given. Takes a check for each, so that none is forgotten. */
 export function checkOptions<Options extends object>(options: Options, checks: Checks<Options>): void {
-  checkObject('options', options);
+  checkNames('options', options, checks as Names<Options>);
   for (const name of Object.keys(checks) as (keyof Options & string)[]) {
     if (options[name] !== undefined) checks[name](name, options[name]);
   }

@@ -1,11 +1,19 @@
 import { NativeClient } from '../native';
 
 import { run, untilDone, watch, withBridge } from './bridge';
-import { checkNumber, checkObject, checkOptions, checkSignal, checkString } from './check';
-import { type ClientOptions, type ConnectOptions, nativeOptions, type ReadyOptions } from './connect';
+import { checkNumber, checkOptions, checkString } from './check';
+import {
+  type ClientOptions,
+  connectChecks,
+  type ConnectOptions,
+  nativeOptions,
+  readyChecks,
+  type ReadyOptions,
+} from './connect';
 import { ClientEvents, followStates } from './events';
 import { closeClientsAtExit } from './exit';
 import { KeepAlive } from './keep-alive';
+import { showAs } from './show';
 import type { ClientState } from './state';
 import type { Stats } from './stats';
 
@@ -82,13 +90,11 @@ export class Client extends ClientEvents {
    * await second.close();
    */
   static async connect(hosts?: string, options: ConnectOptions = {}): Promise<Client> {
-    checkObject('options', options);
+    checkOptions<ConnectOptions>(options, connectChecks);
     const { signal, ...rest } = options;
-    const waiting: ReadyOptions = { signal };
-    checkReady(waiting);
     const client = new Client(hosts, rest);
     try {
-      await client.ready(waiting);
+      await client.ready({ signal });
       return client;
     } catch (error) {
       // Not awaited, and it keeps no process alive: there may be no server to take leave of.
@@ -112,7 +118,7 @@ export class Client extends ClientEvents {
    * await client.close();
    */
   async ready(options: ReadyOptions = {}): Promise<void> {
-    checkReady(options);
+    checkOptions<ReadyOptions>(options, readyChecks);
     await run<undefined>((bridge) => this.#native.ready(bridge), untilDone, options.signal);
   }
 
@@ -154,7 +160,7 @@ export class Client extends ClientEvents {
    * Asks a contender to give up its lock, as Curator's `Revoker` does. A holder that listens, with `lease.onRevoke()`,
    * is notified, and may ignore it.
    *
-   * @param node the full path of the contender's node, below the client's chroot, as in `lease.node`.
+   * @param node the full path of the contender's node, below the client's chroot: `contender.node` or `lease.node`.
    * @throws {NotHeldError} if the node does not exist.
    * @throws {BadArgumentError} if it is not the node of a contender.
    * @throws {AuthFailedError}, {@link ConnectionFailedError}, {@link ClientClosedError}.
@@ -177,7 +183,7 @@ export class Client extends ClientEvents {
    *
    * @example
    * const [holder] = await mutex.contenders();
-   * if (holder !== undefined) await client.breakLock(`${mutex.path}/${holder.node}`);
+   * if (holder !== undefined) await client.breakLock(holder.node);
    */
   async breakLock(node: string): Promise<void> {
     checkString('node', node);
@@ -270,8 +276,6 @@ export class Client extends ClientEvents {
   }
 }
 
-function checkReady(options: ReadyOptions): void {
-  checkOptions<ReadyOptions>(options, { signal: checkSignal });
-}
+showAs(Client.prototype, 'Client', ({ state, sessionId }) => ({ state, sessionId }));
 
 export { internals as clientInternals };

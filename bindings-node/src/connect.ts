@@ -1,6 +1,18 @@
 import type { NativeConnectOptions } from '../native';
 
-import { bytesOf, checkBoolean, checkIterable, checkNumber, checkObject, checkOptions, checkString } from './check';
+import {
+  bytesOf,
+  checkBoolean,
+  checkIterable,
+  checkNames,
+  checkNumber,
+  checkObject,
+  checkOptions,
+  type Checks,
+  checkSignal,
+  checkString,
+  type Names,
+} from './check';
 
 /** How to connect. */
 export interface ConnectOptions {
@@ -82,7 +94,7 @@ export interface Credential {
   credential: string | Uint8Array;
 }
 
-const checks = {
+const checks: Checks<ClientOptions> = {
   sessionTimeout: checkNumber,
   connectTimeout: checkNumber,
   maxFrame: checkNumber,
@@ -95,6 +107,16 @@ const checks = {
   identify: checkBoolean,
 };
 
+/** What `Client.connect()` takes. */
+export const connectChecks: Checks<ConnectOptions> = { ...checks, signal: checkSignal };
+
+/** What `client.ready()` takes. */
+export const readyChecks: Checks<ReadyOptions> = { signal: checkSignal };
+
+const credentialNames: Names<Credential> = { scheme: true, credential: true };
+const loginNames: Names<Login> = { user: true, password: true };
+const tlsNames: Names<TlsOptions> = { ca: true, cert: true, key: true };
+
 /** The options as the native half takes them: parts in order, credentials as bytes, certificates as text. */
 export function nativeOptions(options: ClientOptions): NativeConnectOptions {
   checkOptions(options, checks);
@@ -103,18 +125,24 @@ export function nativeOptions(options: ClientOptions): NativeConnectOptions {
   return { ...rest, ...parts } as NativeConnectOptions;
 }
 
-function credentialOf({ scheme, credential }: Credential): [string, Uint8Array] {
+function credentialOf(given: Credential): [string, Uint8Array] {
+  checkNames('auth', given, credentialNames);
+  const { scheme, credential } = given;
   checkString('auth: scheme', scheme);
   return [scheme, bytesOf('auth: credential', credential)];
 }
 
-function loginOf({ user, password }: Login): [string, string] {
+function loginOf(login: Login): [string, string] {
+  checkNames('sasl', login, loginNames);
+  const { user, password } = login;
   checkString('sasl: user', user);
   checkString('sasl: password', password);
   return [user, password];
 }
 
-function tlsOf({ ca, cert, key }: TlsOptions): (string | undefined)[] {
+function tlsOf(tls: TlsOptions): (string | undefined)[] {
+  checkNames('tls', tls, tlsNames);
+  const { ca, cert, key } = tls;
   const text = (name: string, pem: string | Uint8Array) => new TextDecoder().decode(bytesOf(`tls: ${name}`, pem));
   return [text('ca', ca), cert && text('cert', cert), key && text('key', key)];
 }

@@ -22,7 +22,7 @@ export interface ContenderInfo {
 export interface Contender {
   /** Its place in the queue, from 0. The first one holds the lock; so do the readers or permits behind it that fit. */
   readonly position: number;
-  /** The name of its node, below the lock path. */
+  /** The full path of its node, below the client's chroot: `client.revoke()` and `client.breakLock()` take it. */
   readonly node: string;
   /** Whether it is a reader. */
   readonly reader: boolean;
@@ -55,9 +55,18 @@ const inspected = {
   },
 };
 
+// `JSON.stringify` refuses a bigint, and writes a buffer as a list of numbers.
+const json = {
+  value(this: Contender): object {
+    const { sessionId, fencingToken, data, ...rest } = this;
+    return { ...rest, sessionId: String(sessionId), fencingToken: String(fencingToken), data: data.toString('base64') };
+  },
+};
+
 export function contenderOf({ about, ...rest }: NativeContender): Contender {
   const contender = { ...rest, about: about && infoOf(about) };
   Object.defineProperty(contender, inspect.custom, inspected);
+  Object.defineProperty(contender, 'toJSON', json);
   return Object.freeze(contender);
 }
 

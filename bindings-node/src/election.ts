@@ -9,6 +9,7 @@ import { native } from './errors';
 import { trackLease } from './events';
 import { Lease, type ReleaseOptions } from './lease';
 import { clientFor, waitChecks, type WaitOptions } from './lock';
+import { showAs } from './show';
 import { type Body, using, type UsingArguments } from './using';
 
 /** Who a candidate is. */
@@ -32,7 +33,7 @@ export interface Candidate {
   readonly position: number;
   /** Its id; empty if it has none, or if it is longer than 4 KiB or may not be read. */
   readonly id: string;
-  /** The name of its node, below the path of the election. */
+  /** The full path of its node, below the client's chroot, as `lease.node` is. */
   readonly node: string;
   /** The ZooKeeper session that owns the node. */
   readonly sessionId: bigint;
@@ -223,6 +224,8 @@ export class Election {
   }
 }
 
+showAs(Election.prototype, 'Election', ({ path, id, isLeader }) => ({ path, id, isLeader }));
+
 // `console.log` would show what others wrote as it is, with everything that it does to a terminal.
 const inspected = {
   value(this: Candidate): object {
@@ -230,8 +233,16 @@ const inspected = {
   },
 };
 
+// `JSON.stringify` refuses a bigint.
+const json = {
+  value(this: Candidate): object {
+    return { ...this, sessionId: String(this.sessionId), fencingToken: String(this.fencingToken) };
+  },
+};
+
 function candidateOf(candidate: NativeCandidate): Candidate {
   const made = { ...candidate };
   Object.defineProperty(made, inspect.custom, inspected);
+  Object.defineProperty(made, 'toJSON', json);
   return Object.freeze(made);
 }

@@ -231,9 +231,26 @@ const kinds = {
   TRANSACTION_FAILED: TransactionFailedError,
 } as const satisfies Record<ErrorCode, new (message: string) => ZkLockError>;
 
-// On the prototypes, as with the built-in errors, so that the errors have no such property of their own.
-for (const kind of [ZkLockError, ...Object.values(kinds)]) {
-  Object.defineProperty(kind.prototype, 'name', { value: kind.name, writable: true, configurable: true });
+const classes = {
+  ZkLockError,
+  LockTimeoutError,
+  LockLostError,
+  NotHeldError,
+  UpgradeRefusedError,
+  ConnectionFailedError,
+  AuthFailedError,
+  BadArgumentError,
+  ClientClosedError,
+  ForkedError,
+  SequenceExhaustedError,
+  PermitsMismatchError,
+  TransactionFailedError,
+};
+
+// On the prototypes, as with the built-in errors, so that the errors have no such property of their own. Not the names
+// of the classes: bundlers rename those, but no properties.
+for (const [name, { prototype }] of Object.entries(classes)) {
+  Object.defineProperty(prototype, 'name', { value: name, writable: true, configurable: true });
 }
 
 function isCode(code: unknown): code is ErrorCode {

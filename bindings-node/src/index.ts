@@ -37,9 +37,9 @@ export {
 export type { LostListener, StateListener } from './events';
 export { Lease, type LeaseJson, type LeaseState, type ReleaseOptions } from './lease';
 export { Leases } from './leases';
-export { Lock, type AcquireOptions, type LockOptions, type MutexOptions, type WaitOptions } from './lock';
+export { Lock, type AcquireOptions, type LockOptions, type MutexOptions, type TryOptions, type WaitOptions } from './lock';
 export { off, on, type LogLevel, type LogListener, type LogOptions, type LogRecord } from './log';
-export { MultiLock, type AcquireAllOptions } from './multi';
+export { MultiLock, type AcquireAllOptions, type TryAllOptions } from './multi';
 export { Mutex } from './mutex';
 export { ReadWriteLock } from './rwlock';
 export { Semaphore, type SemaphoreOptions, type SharedCount } from './semaphore';

@@ -12,6 +12,7 @@ import {
   ours,
 } from './check';
 import { LockLostError, native, NotHeldError, nullIf, withReason } from './errors';
+import { showAs } from './show';
 import { createTransaction, type Transaction } from './transaction';
 
 /**
@@ -310,8 +311,13 @@ export class Lease {
   }
 }
 
+showAs(Lease.prototype, 'Lease', ({ path, node, fencingToken, sessionId, state, lossReason }) => {
+  const why = lossReason === undefined ? {} : { lossReason };
+  return { path, node, fencingToken, sessionId, state, ...why };
+});
+
 export function checkLease(name: string, value: unknown): void {
-  checkInstance(name, value, Lease);
+  checkInstance(name, value, Lease, 'Lease');
 }
 
 export function nativeLeases(leases: readonly (Lease | undefined)[]): NativeLease[] {

@@ -8,7 +8,8 @@ import { LockTimeoutError, nullIf } from './errors';
 import { trackLease } from './events';
 import { checkLease, createLease, type Lease, nativeLeases } from './lease';
 import { innermostLease } from './scope';
-import { type Body, using, type UsingArguments } from './using';
+import { showAs } from './show';
+import { type Body, tryUsing, using, type UsingArguments } from './using';
 
 /** How a lock behaves. */
 export interface LockOptions {
@@ -53,11 +54,16 @@ export interface AcquireOptions extends WaitOptions {
   within?: Lease | undefined;
 }
 
+/** As which owner to try, and until when: a try may still wait for a server. */
+export type TryOptions = Omit<AcquireOptions, 'timeout'>;
+
 /** How the options of every lock are checked. */
 export const lockChecks = { label: checkString, naming: checkString, maxHold: checkNumber };
 
 /** How the options of every wait are checked. */
 export const waitChecks = { timeout: checkNumber, signal: checkSignal };
+
+const tryChecks = { signal: checkSignal, within: checkLease };
 
 const acquireChecks = { ...waitChecks, within: checkLease };
 
@@ -71,7 +77,7 @@ export interface LockInternals {
 
 /** Checks what every lock is created on; returns the native client. */
 export function clientFor(client: Client, path: string): NativeClient {
-  checkInstance('client', client, Client);
+  checkInstance('client', client, Client, 'Client');
   checkString('path', path);
   return clientInternals(client).native;
 }
@@ -150,8 +156,9 @@ export class Lock {
    * await mutex.acquire();
    * console.log(await mutex.tryAcquire()); // null
    */
-  async tryAcquire(): Promise<Lease | null> {
-    return nullIf(LockTimeoutError, this.acquire({ timeout: 0 }));
+  async tryAcquire(options: TryOptions = {}): Promise<Lease | null> {
+    checkOptions<TryOptions>(options, tryChecks);
+    return nullIf(LockTimeoutError, this.acquire({ ...options, timeout: 0 }));
   }
 
   /**
@@ -171,6 +178,27 @@ export class Lock {
     return using(
       args,
       (options) => this.acquire(options),
+      () => this.#internals.reentrant,
+    );
+  }
+
+  /**
+   * As `using()`, if the lock is free; otherwise does not run `body`, and resolves with `null`. A body that may itself
+   * return `null` has to say otherwise whether it ran.
+   *
+   * @throws as `tryAcquire()`, before the body runs.
+   * @throws {LockLostError} as `using()`.
+   *
+   * @example
+   * await mutex.acquire();
+   * console.log(await mutex.tryUsing(() => 'done')); // null
+   */
+  async tryUsing<T>(body: Body<Lease, T>): Promise<T | null>;
+  async tryUsing<T>(options: TryOptions, body: Body<Lease, T>): Promise<T | null>;
+  async tryUsing<T>(...args: UsingArguments<TryOptions, Lease, T>): Promise<T | null> {
+    return tryUsing(
+      args,
+      (options) => this.tryAcquire(options),
       () => this.#internals.reentrant,
     );
   }
@@ -206,5 +234,7 @@ export class Lock {
     return run<boolean>((bridge) => native.locked(bridge), untilDone);
   }
 }
+
+showAs(Lock.prototype, 'Lock', ({ path }) => ({ path }));
 
 export { internals as lockInternals };

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use napi::bindgen_prelude::Function;
+use napi::bindgen_prelude::{Either3, Function};
 use napi_derive::napi;
-use zklock::binding::log::{Level, Listener};
+use zklock::binding::log::{Level, Listener, Value};
 
 use crate::wake::Wake;
 
@@ -16,7 +16,8 @@ pub struct NativeRecord {
     /// In ms since 1970.
     pub time: f64,
     pub message: String,
-    pub fields: Vec<(&'static str, String)>,
+    /// Times in ms.
+    pub fields: Vec<(&'static str, Either3<String, f64, bool>)>,
 }
 
 /// The events that have arrived.
@@ -61,11 +62,21 @@ impl NativeListener {
             target: record.target,
             time: record.time.as_secs_f64() * 1000.0,
             message: record.message.clone(),
-            fields: record.fields.clone(),
+            fields: record.fields.iter().map(|(name, value)| (*name, given(value))).collect(),
         });
         NativeBacklog {
             records: records.collect(),
             dropped: i64::try_from(backlog.dropped).unwrap_or(i64::MAX),
         }
+    }
+}
+
+/// What a field says, in JavaScript's types and units.
+fn given(value: &Value) -> Either3<String, f64, bool> {
+    match value {
+        Value::Text(text) => Either3::A(text.clone()),
+        Value::Number(number) => Either3::B(*number),
+        Value::Time(time) => Either3::B(time.as_secs_f64() * 1000.0),
+        Value::Flag(flag) => Either3::C(*flag),
     }
 }

@@ -2,7 +2,7 @@
 
 import { NativeListener } from '../native';
 
-import { checkFunction, checkObject } from './check';
+import { checkFunction, checkOptions, checkString } from './check';
 import { BadArgumentError } from './errors';
 import { call } from './listeners';
 
@@ -20,8 +20,8 @@ export interface LogRecord {
   readonly time: Date;
   /** What happened. */
   readonly message: string;
-  /** Details: `path`, `node`, `session`, `reason` and so on. */
-  readonly fields: Readonly<Record<string, string>>;
+  /** Details: `path`, `node`, `session`, `reason` and so on. Times (`waited`, `lasted`) are numbers, in ms. */
+  readonly fields: Readonly<Record<string, string | number | boolean>>;
 }
 
 /** What {@link on} calls. */
@@ -52,7 +52,7 @@ function handOn(): void {
   }
   if (dropped > 0) {
     const message = 'events came too fast, and some were dropped';
-    tell({ level: 'warn', target: 'zklock', time: new Date(), message, fields: { dropped: String(dropped) } });
+    tell({ level: 'warn', target: 'zklock', time: new Date(), message, fields: { dropped } });
   }
 }
 
@@ -77,7 +77,7 @@ function tell(record: LogRecord): void {
 export function on(event: 'log', listener: LogListener, options: LogOptions = {}): void {
   checkEvent(event);
   checkFunction('listener', listener);
-  checkObject('options', options);
+  checkOptions<LogOptions>(options, { level: checkString });
   const { level = 'info' } = options;
   const wanted = LEVELS.indexOf(level);
   if (wanted < 0) throw new BadArgumentError(`level: must be one of ${LEVELS.join(', ')}`);

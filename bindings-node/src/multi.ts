@@ -1,7 +1,7 @@
 import { type NativeLease, NativeMultiLock } from '../native';
 
 import { run } from './bridge';
-import { checkInstance, checkIterable, checkOptions } from './check';
+import { checkInstance, checkIterable, checkOptions, type Checks, checkSignal } from './check';
 import { clientInternals } from './client';
 import { LockTimeoutError, native, nullIf } from './errors';
 import { checkLease, type Lease, nativeLeases } from './lease';
@@ -9,13 +9,20 @@ import { createLeases, type Leases } from './leases';
 import { type Pending, together } from './keep-alive';
 import { leaseOf, Lock, lockInternals, type LockInternals, waitChecks, type WaitOptions } from './lock';
 import { innermostLease } from './scope';
-import { type Body, using, type UsingArguments } from './using';
+import { showAs } from './show';
+import { type Body, tryUsing, using, type UsingArguments } from './using';
 
 /** How long to wait, and as which owners. */
 export interface AcquireAllOptions extends WaitOptions {
   /** Acquires the locks of these leases as their owners, who already hold them. */
   within?: Iterable<Lease> | undefined;
 }
+
+/** As which owners to try, and until when: a try may still wait for a server. */
+export type TryAllOptions = Omit<AcquireAllOptions, 'timeout'>;
+
+const tryChecks: Checks<TryAllOptions> = { signal: checkSignal, within: checkIterable };
+const acquireChecks: Checks<AcquireAllOptions> = { ...waitChecks, within: checkIterable };
 
 /**
  * Several locks as one: all are acquired, or none, within one deadline.
@@ -49,7 +56,7 @@ export class MultiLock {
   constructor(locks: Iterable<Lock>) {
     checkIterable('locks', locks);
     const members = [...locks].map((lock) => {
-      checkInstance('locks', lock, Lock);
+      checkInstance('locks', lock, Lock, 'Lock');
       return lockInternals(lock);
     });
     this.#native = native(() => new NativeMultiLock(members.map((member) => member.native)));
@@ -79,7 +86,7 @@ export class MultiLock {
    * await leases.release();
    */
   async acquire(options: AcquireAllOptions = {}): Promise<Leases> {
-    checkOptions<AcquireAllOptions>(options, { ...waitChecks, within: checkIterable });
+    checkOptions<AcquireAllOptions>(options, acquireChecks);
     const { timeout, signal, within = [] } = options;
     const named = [...within];
     for (const lease of named) checkLease('within', lease);
@@ -104,8 +111,9 @@ export class MultiLock {
    * await mutex.acquire();
    * console.log(await new MultiLock([mutex]).tryAcquire()); // null
    */
-  async tryAcquire(): Promise<Leases | null> {
-    return nullIf(LockTimeoutError, this.acquire({ timeout: 0 }));
+  async tryAcquire(options: TryAllOptions = {}): Promise<Leases | null> {
+    checkOptions<TryAllOptions>(options, tryChecks);
+    return nullIf(LockTimeoutError, this.acquire({ ...options, timeout: 0 }));
   }
 
   /**
@@ -128,4 +136,26 @@ export class MultiLock {
       (_, index) => this.#locks[index]?.reentrant === true,
     );
   }
+
+  /**
+   * As `using()`, if all are free; otherwise does not run `body`, and resolves with `null`. See `Lock.tryUsing()`.
+   *
+   * @throws as `tryAcquire()`, before the body runs.
+   * @throws {LockLostError} as `using()`.
+   *
+   * @example
+   * await mutex.acquire();
+   * console.log(await new MultiLock([mutex]).tryUsing((leases) => leases.length)); // null
+   */
+  async tryUsing<T>(body: Body<Leases, T>): Promise<T | null>;
+  async tryUsing<T>(options: TryAllOptions, body: Body<Leases, T>): Promise<T | null>;
+  async tryUsing<T>(...args: UsingArguments<TryAllOptions, Leases, T>): Promise<T | null> {
+    return tryUsing(
+      args,
+      (options) => this.tryAcquire(options),
+      (_, index) => this.#locks[index]?.reentrant === true,
+    );
+  }
 }
+
+showAs(MultiLock.prototype, 'MultiLock', ({ paths }) => ({ paths }));

@@ -4,6 +4,7 @@ import { checkBoolean, checkOptions, ours } from './check';
 import type { Client } from './client';
 import { native } from './errors';
 import { clientFor, Lock, lockChecks, type MutexOptions } from './lock';
+import { showAs } from './show';
 
 /**
  * A fair, reentrant, exclusive lock in the node layout of Curator's `InterProcessMutex`.
@@ -33,3 +34,5 @@ export class Mutex extends Lock {
     super({ native: native(() => mutex(on, path, reentrant, label, naming, maxHold)), client, path, reentrant }, ours);
   }
 }
+
+showAs(Mutex.prototype, 'Mutex', ({ path }) => ({ path }));

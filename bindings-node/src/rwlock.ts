@@ -4,6 +4,7 @@ import { checkOptions, ours } from './check';
 import type { Client } from './client';
 import { native } from './errors';
 import { clientFor, Lock, lockChecks, type LockOptions } from './lock';
+import { showAs } from './show';
 
 /**
  * A fair read/write lock in the node layout of Curator's `InterProcessReadWriteLock`.
@@ -49,3 +50,5 @@ export class ReadWriteLock {
     return this.readLock.path;
   }
 }
+
+showAs(ReadWriteLock.prototype, 'ReadWriteLock', ({ path }) => ({ path }));

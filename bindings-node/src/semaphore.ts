@@ -1,11 +1,12 @@
 import { type NativeLease, NativeSemaphore } from '../native';
 
 import { run } from './bridge';
-import { checkNumber, checkOptions, checkString, checkType, ours } from './check';
+import { checkNames, checkNumber, checkOptions, checkString, checkType, type Names, ours } from './check';
 import { type Client, clientInternals } from './client';
 import { native } from './errors';
 import { createLeases, type Leases } from './leases';
 import { clientFor, leaseOf, Lock, lockInternals, waitChecks, type WaitOptions } from './lock';
+import { showAs } from './show';
 
 /** How a semaphore behaves. */
 export interface SemaphoreOptions {
@@ -99,10 +100,15 @@ export class Semaphore extends Lock {
   }
 }
 
+const sharedCountNames: Names<SharedCount> = { sharedCount: true };
+
 function checkPermits(permits: unknown): void {
   if (typeof permits === 'object' && permits !== null && 'sharedCount' in permits) {
+    checkNames('permits', permits, sharedCountNames);
     checkString('sharedCount', permits.sharedCount);
   } else {
     checkType('number', 'a number, or { sharedCount: path }')('permits', permits);
   }
 }
+
+showAs(Semaphore.prototype, 'Semaphore', ({ path, permits }) => ({ path, permits }));

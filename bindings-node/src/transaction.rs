@@ -3,7 +3,7 @@
 use napi::bindgen_prelude::Uint8Array;
 use napi_derive::napi;
 use zklock::Transaction;
-use zklock::binding::Draft;
+use zklock::binding::{Draft, parse_version};
 
 use crate::bridge::Bridge;
 use crate::error::Result;
@@ -36,21 +36,24 @@ impl NativeTransaction {
     /// # Errors
     /// `BAD_ARGUMENT`.
     #[napi]
-    pub fn set_data(&self, path: String, data: Uint8Array, version: Option<i32>) -> Result<()> {
+    pub fn set_data(&self, path: String, data: Uint8Array, version: Option<f64>) -> Result<()> {
+        let version = version.map(parse_version).transpose()?;
         self.add(|transaction| transaction.set_data(&path, &data, version))
     }
 
     /// # Errors
     /// `BAD_ARGUMENT`.
     #[napi]
-    pub fn delete(&self, path: String, version: Option<i32>) -> Result<()> {
+    pub fn delete(&self, path: String, version: Option<f64>) -> Result<()> {
+        let version = version.map(parse_version).transpose()?;
         self.add(|transaction| transaction.delete(&path, version))
     }
 
     /// # Errors
     /// `BAD_ARGUMENT`.
     #[napi]
-    pub fn check(&self, path: String, version: i32) -> Result<()> {
+    pub fn check(&self, path: String, version: f64) -> Result<()> {
+        let version = parse_version(version)?;
         self.add(|transaction| transaction.check(&path, version))
     }
 

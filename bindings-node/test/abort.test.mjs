@@ -116,3 +116,33 @@ scenario('an abort that races the grant leaks no lease', async (t) => {
   assert.notEqual(lease, null);
   await lease.release();
 }, 60_000);
+
+scenario('any number of waiters share one listener on a signal, and an abort ends them all', async (t) => {
+  const warnings = [];
+  const warned = (warning) => warnings.push(warning.name);
+  process.on('warning', warned);
+  t.after(() => process.off('warning', warned));
+  const client = await connected(t);
+  const mutex = new Mutex(client, freshPath());
+  const lease = await mutex.acquire();
+  const controller = new AbortController();
+  const { signal } = controller;
+  const reason = new Error('enough');
+  const waiting = Array.from({ length: 15 }, () => mutex.acquire({ signal }));
+  await untilContenders(mutex.path, 16);
+  assert.equal(listeners(signal), 1);
+  // Waits that end by themselves leave the others theirs.
+  await lease.release();
+  await (await waiting.shift()).release();
+  await (await waiting.shift()).release();
+  const next = await waiting.shift();
+  assert.equal(listeners(signal), 1);
+  controller.abort(reason);
+  for (const end of await Promise.allSettled(waiting)) assert.equal(end.reason, reason);
+  assert.equal(listeners(signal), 0);
+  await untilContenders(mutex.path, 1);
+  await next.release();
+  // Warnings come later.
+  await sleep(20);
+  assert.deepEqual(warnings, []);
+});

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 
 import { Client, Mutex, ReadWriteLock, Semaphore } from 'zklock';
 
-import { connected, createNode, freshPath, hosts, scenario, untilContenders } from './support.mjs';
+import { connected, createNode, freshPath, hosts, scenario, until, untilContenders } from './support.mjs';
 
 scenario('contenders are plain objects that do not change', async (t) => {
   const client = await connected(t);
@@ -19,7 +19,7 @@ scenario('contenders are plain objects that do not change', async (t) => {
   const { data, about, ...facts } = first;
   assert.deepEqual(facts, {
     position: 0,
-    node: lease.node.split('/').at(-1),
+    node: lease.node,
     reader: false,
     sessionId: client.sessionId,
     fencingToken: lease.fencingToken,
@@ -59,11 +59,41 @@ scenario('locked is true for what is taken, and for a semaphore without free per
       assert.equal(await semaphore.locked(), true);
       const contenders = await semaphore.contenders();
       assert.deepEqual(
-        contenders.map(({ node }) => node.split('/')[0]),
-        ['leases', 'leases'],
+        contenders.map(({ node }) => node.split('/').slice(0, -1).join('/')),
+        [`${semaphore.path}/leases`, `${semaphore.path}/leases`],
       );
     });
   });
+});
+
+scenario('contender.node and lease.node are both what breakLock and revoke take', async (t) => {
+  // Nothing else keeps the process alive while it waits for the request.
+  const client = (await connected(t)).ref();
+  for (const lock of [new Mutex(client, freshPath()), new Semaphore(client, freshPath(), 2)]) {
+    const lease = await lock.acquire();
+    const [holder] = await lock.contenders();
+    assert.equal(holder.node, lease.node);
+    const asked = new Promise((resolve) => lease.onRevoke(resolve));
+    await client.revoke(holder.node);
+    assert.equal(await asked, lease);
+    await client.breakLock(holder.node);
+    await until('the loss', () => lease.state === 'lost');
+    assert.deepEqual(await lock.contenders(), []);
+  }
+});
+
+scenario('below a chroot, nodes are seen from there', async (t) => {
+  const root = freshPath();
+  await createNode(root);
+  const client = await Client.connect(`${hosts}${root}`);
+  t.after(() => client.close());
+  const mutex = new Mutex(client, '/locks/report');
+  const lease = await mutex.acquire();
+  const [{ node }] = await mutex.contenders();
+  assert.equal(node, lease.node);
+  assert.ok(node.startsWith('/locks/report/'), node);
+  await client.breakLock(node);
+  await until('the loss', () => lease.state === 'lost');
 });
 
 scenario('a closed client cannot ask', async () => {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 
-import { BadArgumentError, Client, LockLostError, Lease, Mutex, NotHeldError } from 'zklock';
+import { BadArgumentError, Client, LockLostError, Lease, MultiLock, Mutex, NotHeldError } from 'zklock';
 
 import {
   connected,
@@ -183,4 +183,39 @@ scenario('what a release is given is checked before it begins', async (t) => {
   assert.equal(lease.state, 'held');
   await lease.release({ timeout: 5000, signal: AbortSignal.timeout(5000) });
   assert.deepEqual(await contenders(mutex.path), []);
+});
+
+scenario('tryUsing runs the body if the lock is free, and resolves with null if it is taken', async (t) => {
+  const client = await connected(t);
+  const mutex = new Mutex(client, freshPath());
+  const nodes = [];
+  const body = (lease) => (nodes.push(lease.node), lease.path);
+  assert.equal(await mutex.tryUsing(body), mutex.path);
+  assert.equal(await mutex.tryUsing({ signal: AbortSignal.timeout(5000) }, body), mutex.path);
+  assert.equal(nodes.length, 2);
+  const lease = await mutex.acquire();
+  assert.equal(await mutex.tryUsing(body), null);
+  assert.equal(nodes.length, 2);
+  // As its owner, it is not taken; and inside, it is entered again.
+  assert.equal(await mutex.tryUsing({ within: lease }, () => mutex.tryUsing(body)), mutex.path);
+  assert.equal(nodes[2], lease.node);
+  // What the body throws is not the lock's being taken.
+  const inner = mutex.tryUsing({ within: lease }, async () => new Mutex(client, lease.path, { reentrant: false }).acquire({ timeout: 0 }));
+  await assert.rejects(inner, { code: 'LOCK_TIMEOUT' });
+  lease.check();
+  await lease.release();
+  assert.equal(await mutex.locked(), false);
+  await assert.rejects(mutex.tryUsing({ signal: AbortSignal.abort() }, body), { name: 'AbortError' });
+  await assert.rejects(mutex.tryUsing('now'), TypeError);
+});
+
+scenario('tryUsing of several locks takes all or runs nothing', async (t) => {
+  const client = await connected(t);
+  const locks = [new Mutex(client, freshPath()), new Mutex(client, freshPath())];
+  const several = new MultiLock(locks);
+  assert.equal(await several.tryUsing((leases) => leases.length), 2);
+  const lease = await locks[1].acquire();
+  assert.equal(await several.tryUsing({ signal: AbortSignal.timeout(5000) }, (leases) => leases.length), null);
+  for (const lock of locks) assert.equal((await lock.contenders()).length, lock === locks[1] ? 1 : 0);
+  await lease.release();
 });

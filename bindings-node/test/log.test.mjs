@@ -164,3 +164,17 @@ scenario('what is no event, level or function is refused', () => {
   assert.throws(() => on('log', 'console'), TypeError);
   assert.throws(() => on('log', () => undefined, null), TypeError);
 });
+
+scenario('times are numbers, in ms, and other fields have their types', async (t) => {
+  const records = listen(t, { level: 'debug' });
+  const client = await connected(t);
+  const before = performance.now();
+  const lease = await new Mutex(client, freshPath()).acquire();
+  await sleep(50);
+  await lease.release();
+  const acquired = await told(records, lease.path, 'acquired');
+  assert.equal(acquired.fields.contended, false);
+  assert.ok(acquired.fields.waited > 0 && acquired.fields.waited < 10_000, String(acquired.fields.waited));
+  const { fields } = await told(records, lease.path, 'no longer held');
+  assert.ok(fields.lasted >= 49 && fields.lasted <= performance.now() - before + 1, String(fields.lasted));
+});

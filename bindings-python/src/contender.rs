@@ -16,7 +16,7 @@ use zklock::binding::Shown;
 pub(crate) struct Contender {
     /// Its place, from 0. The first holds; so do the readers or permits behind it that fit.
     position: usize,
-    /// Its node's name within the lock path.
+    /// The full path of its node, below the client's chroot, as `Lease.node` is.
     node: String,
     /// Whether it wants to hold together with other readers.
     reader: bool,

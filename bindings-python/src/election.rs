@@ -225,7 +225,7 @@ pub(crate) struct Candidate {
     position: usize,
     /// Its id; empty if it has none, or if it is longer than 4 KiB or may not be read.
     id: String,
-    /// Its node's name within the path of the election.
+    /// The full path of its node, below the client's chroot, as `Lease.node` is.
     node: String,
     /// The ZooKeeper session that owns the node.
     session_id: i64,

@@ -159,8 +159,9 @@ pub(crate) fn end(py: Python<'_>, limit: Duration) {
 type Told = (&'static str, &'static str, &'static str, u32, f64, String, Vec<(&'static str, String)>);
 
 fn told(record: &Record) -> Told {
-    let Record { level, target, file, line, fields, .. } = record;
-    (level.as_str(), target, file, *line, record.time.as_secs_f64(), record.to_string(), fields.clone())
+    let Record { level, target, file, line, .. } = record;
+    let fields = record.fields.iter().map(|(name, value)| (*name, value.to_string())).collect();
+    (level.as_str(), target, file, *line, record.time.as_secs_f64(), record.to_string(), fields)
 }
 
 /// Wait for events, with the logger's verbosity; None when there will be no more. Also how many were dropped.

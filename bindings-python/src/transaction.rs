@@ -1,7 +1,7 @@
 //! `zklock.Transaction`.
 
 use pyo3::prelude::*;
-use zklock::binding::Draft;
+use zklock::binding::{Draft, parse_version};
 
 use crate::errors::Result;
 use crate::pending::Pending;
@@ -54,8 +54,9 @@ impl Transaction {
         slf: PyRef<'py, Self>,
         path: &str,
         data: &[u8],
-        version: Option<i32>,
+        version: Option<i64>,
     ) -> Result<PyRef<'py, Self>> {
+        let version = version.map(parse_version).transpose()?;
         Self::add(slf, |transaction| transaction.set_data(path, data, version))
     }
 
@@ -64,7 +65,8 @@ impl Transaction {
     /// >>> with lock as lease:
     /// ...     lease.transaction().delete("/state").commit()
     #[pyo3(signature = (path, version=None))]
-    fn delete<'py>(slf: PyRef<'py, Self>, path: &str, version: Option<i32>) -> Result<PyRef<'py, Self>> {
+    fn delete<'py>(slf: PyRef<'py, Self>, path: &str, version: Option<i64>) -> Result<PyRef<'py, Self>> {
+        let version = version.map(parse_version).transpose()?;
         Self::add(slf, |transaction| transaction.delete(path, version))
     }
 
@@ -72,7 +74,8 @@ impl Transaction {
     ///
     /// >>> with lock as lease:
     /// ...     lease.transaction().check("/state", 0).create("/report").commit()
-    fn check<'py>(slf: PyRef<'py, Self>, path: &str, version: i32) -> Result<PyRef<'py, Self>> {
+    fn check<'py>(slf: PyRef<'py, Self>, path: &str, version: i64) -> Result<PyRef<'py, Self>> {
+        let version = parse_version(version)?;
         Self::add(slf, |transaction| transaction.check(path, version))
     }
 

@@ -183,3 +183,19 @@ def test_an_unreachable_server_fails_in_time() -> None:
     assert not zklock.Mutex(NOWHERE, "/a").acquire(timeout=0.3)
     with pytest.raises(zklock.LockTimeout), zklock.Mutex(NOWHERE, "/a").hold(timeout=0.3):
         pass
+
+
+def test_versions_out_of_range(client: zklock.Client, path: str) -> None:
+    with zklock.Mutex(client, path) as lease:
+        guards: list[Callable[[Any], Any]] = [
+            lambda version: lease.transaction().check("/a", version),
+            lambda version: lease.transaction().set_data("/a", b"", version),
+            lambda version: lease.transaction().delete("/a", version),
+        ]
+        for guard in guards:
+            for version in (-1, 1 << 31, 1 << 32):
+                with pytest.raises(zklock.BadArgument, match=r"^version: must be a whole number"):
+                    guard(version)
+            for wrong in (0.9, "0"):
+                with pytest.raises(TypeError):
+                    guard(wrong)

@@ -103,7 +103,7 @@ CALLS = {
     "read release": "both.read_lock.release()",
     "multi": "multi.acquire()",
     "multi release": "multi.release()",
-    "break_lock": "client.break_lock(other.path + '/' + other.contenders()[0].node)",
+    "break_lock": "client.break_lock(other.contenders()[0].node)",
     "close": "client.close()",
     "exit of a client": "away.__exit__(None, None, None)",
 }

@@ -151,7 +151,7 @@ def test_who_contends(client: zklock.Client, observer: Observer, path: str) -> N
         assert one.since is not None
         assert before - 1 <= one.since <= time.time() + 1
         assert one.session_id == client.session_id
-        assert one.data == observer.client.get(f"{path}/{one.node}")[0]
+        assert one.data == observer.client.get(one.node)[0]
         assert one == slots.contenders()[0]
         assert "workers" not in repr(one)
         assert one.node in repr(one)

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::contender::{About, Contender, Sighting, host_name};
 use crate::date::Date;
+use crate::path::Place;
 use crate::queue::NodeName;
 use crate::shown::{self, Shown};
 
@@ -26,15 +27,14 @@ pub(crate) struct Blocker {
 #[derive(Debug)]
 pub(crate) struct Blockers {
     seen: Vec<Blocker>,
-    /// What precedes the nodes' names: of a semaphore, the directory below its path.
-    part: String,
+    /// Where their nodes are.
+    place: Place,
     read: OnceLock<(Vec<Contender>, String)>,
 }
 
 impl Blockers {
-    /// `part`: as in `locks/`, which precedes the nodes' names; or nothing.
-    pub(crate) fn new(seen: Vec<Blocker>, part: &str) -> Self {
-        Self { seen, part: part.to_owned(), read: OnceLock::new() }
+    pub(crate) fn new(seen: Vec<Blocker>, place: &Place) -> Self {
+        Self { seen, place: place.clone(), read: OnceLock::new() }
     }
 
     /// In the order of the queue.
@@ -50,18 +50,17 @@ impl Blockers {
     fn read(&self) -> &(Vec<Contender>, String) {
         self.read.get_or_init(|| {
             let (mut contenders, mut text) = (Vec::with_capacity(self.seen.len()), String::new());
-            let holding = match self.part.as_str() {
+            let holding = match self.place.part().as_str() {
                 "locks/" => ", whose turn it is",
                 "leases/" => ", which has a permit",
                 _ => ", which holds it",
             };
             for Blocker { position, name, sighting, ours, holds } in &self.seen {
-                let mut contender = Contender::seen(*position, name, sighting);
+                let contender = Contender::seen(*position, name, sighting);
                 text += if contenders.is_empty() { ": " } else { "; " };
                 describe(&mut text, &contender, *ours);
                 text += if *holds { holding } else { "" };
-                contender.node.insert_str(0, &self.part);
-                contenders.push(contender);
+                contenders.push(contender.within(self.place.directory()));
             }
             (contenders, shown::message(text.into()).into_owned())
         })
@@ -108,7 +107,7 @@ mod tests {
     }
 
     fn text(seen: Vec<Blocker>) -> String {
-        Blockers::new(seen, "").text().to_owned()
+        Blockers::new(seen, &Place::new("/c", "/l", "").unwrap()).text().to_owned()
     }
 
     #[test]
@@ -140,9 +139,10 @@ mod tests {
 
     #[test]
     fn nodes_are_named_as_among_the_contenders_of_the_lock() {
-        let blockers = Blockers::new(vec![blocker(0, "x", false)], "locks/");
+        let place = Place::new("/c", "/l", "/locks").unwrap();
+        let blockers = Blockers::new(vec![blocker(0, "x", false)], &place);
         let [contender] = blockers.contenders() else { panic!("one") };
-        assert_eq!(contender.node, "locks/_c_x-lock-0000000000");
+        assert_eq!(contender.node, "/l/locks/_c_x-lock-0000000000");
         assert_eq!((contender.session_id, contender.fencing_token), (0x1f, 7));
         assert_eq!((contender.data.as_slice(), contender.data_length), (&b"x"[..], 1));
     }

@@ -210,8 +210,8 @@ impl Client {
     }
 
     /// Asks a contender to give up its lock, as Curator's `Revoker` does: writes `__REVOKE__` into its node. `node` is
-    /// a full path below the client's chroot, as [`Lease::node`](crate::Lease::node) gives it; a
-    /// [`Contender::node`](crate::Contender::node) is its last part. The holder is notified if it listens, and may
+    /// a full path below the client's chroot, as [`Contender::node`](crate::Contender::node) and
+    /// [`Lease::node`](crate::Lease::node) give it. The holder is notified if it listens, and may
     /// ignore it.
     ///
     /// Not cancel safe: the request may have been made.

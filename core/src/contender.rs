@@ -22,7 +22,8 @@ use crate::queue::{Kind, NodeName};
 pub struct Contender {
     /// Its place, from 0. The first holds; so do the readers behind it that no writer separates from it.
     pub position: usize,
-    /// Its node's name within the lock path.
+    /// The full path of its node, below the client's chroot, as in [`Lease::node`](crate::Lease::node):
+    /// [`Client::revoke`](crate::Client::revoke) and [`Client::break_lock`](crate::Client::break_lock) take it.
     pub node: String,
     /// Whether it wants to hold with other readers, or alone.
     pub reader: bool,
@@ -95,6 +96,12 @@ impl Contender {
             data: data.to_vec(),
             data_length: *data_length,
         }
+    }
+
+    /// With its node's full path in place of the name, for whoever is told of it. The driver knows nodes by their names.
+    pub(crate) fn within(mut self, directory: &str) -> Self {
+        self.node = format!("{directory}/{}", self.node);
+        self
     }
 }
 

@@ -148,7 +148,7 @@ impl Election {
     pub async fn leader(&self) -> Result<Option<Candidate>> {
         let First { contender, .. } =
             self.lock.ask(|place, reply| Inquiry::First { place, watch: false, reply }).await?;
-        Ok(contender.map(Candidate::from))
+        first(&self.lock, contender)
     }
 
     /// The candidates, in the order in which they lead. As many round trips as [`Lock::contenders`].
@@ -228,12 +228,18 @@ pub struct Candidate {
     /// Its id, whatever its client; empty if it has none, or if its data is longer than 4 KiB or may not be read. What is
     /// not UTF-8 in it is replaced.
     pub id: String,
-    /// Its node's name within the path of the election.
+    /// The full path of its node, below the client's chroot, as in [`Lease::node`](crate::Lease::node).
     pub node: String,
     /// The ZooKeeper session that owns the node.
     pub session_id: i64,
     /// The fencing token of its leadership, now or when it leads.
     pub fencing_token: i64,
+}
+
+/// The first contender as a candidate.
+fn first(lock: &Lock, contender: Option<Contender>) -> Result<Option<Candidate>> {
+    let contenders: Vec<_> = lock.with_paths(contender)?;
+    Ok(contenders.into_iter().next().map(Candidate::from))
 }
 
 impl From<Contender> for Candidate {
@@ -322,7 +328,7 @@ impl Observer {
             }
             let First { contender, changed } = self.look().await.inspect_err(|_| self.reported = false)?;
             self.changed = changed;
-            let leader = contender.map(Candidate::from);
+            let leader = first(&self.lock, contender)?;
             let known = std::mem::replace(&mut self.reported, true);
             if !known || self.leader != leader {
                 self.leader.clone_from(&leader);

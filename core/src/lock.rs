@@ -334,7 +334,18 @@ impl Lock {
     /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if there is no answer within the connect time-out,
     /// [`AuthFailed`](ErrorKind::AuthFailed), [`ClientClosed`](ErrorKind::ClientClosed), [`Forked`](ErrorKind::Forked).
     pub async fn contenders(&self) -> Result<Vec<Contender>> {
-        self.ask(|place, reply| Inquiry::Contenders { place, reply }).await
+        let contenders = self.ask(|place, reply| Inquiry::Contenders { place, reply }).await?;
+        self.with_paths(contenders)
+    }
+
+    /// The contenders with their nodes' full paths.
+    pub(crate) fn with_paths<C: FromIterator<Contender>>(
+        &self,
+        contenders: impl IntoIterator<Item = Contender>,
+    ) -> Result<C> {
+        let resolved = self.resolve()?;
+        let directory = resolved.holds.place.directory();
+        Ok(contenders.into_iter().map(|contender| contender.within(directory)).collect())
     }
 
     /// Whether any contender holds the lock or waits for it. One round trip; the answer may be out of date when it

@@ -22,6 +22,15 @@ impl Operation {
         }
     }
 
+    /// The version that it asks for.
+    pub(crate) fn version(&self) -> Option<i32> {
+        match self {
+            Self::Create { .. } => None,
+            Self::SetData { version, .. } | Self::Delete { version, .. } => *version,
+            Self::Check { version, .. } => Some(*version),
+        }
+    }
+
     /// What it writes.
     pub(crate) fn data(&self) -> &[u8] {
         match self {
@@ -35,7 +44,8 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self {
             Self::Create { .. } => "create",
-            Self::SetData { .. } => "set_data",
+            // No name of a method: those differ from language to language.
+            Self::SetData { .. } => "set the data of",
             Self::Delete { .. } => "delete",
             Self::Check { .. } => "check",
         };

@@ -435,11 +435,6 @@ impl Semaphore {
     /// As [`Lock::contenders`].
     pub async fn contenders(&self) -> Result<Vec<Contender>> {
         let (mut leases, mut turns) = tokio::try_join!(self.leases.contenders(), self.turns.contenders())?;
-        for (contenders, directory) in [(&mut leases, LEASES), (&mut turns, TURNS)] {
-            for contender in contenders {
-                contender.node = format!("{}/{}", &directory[1..], contender.node);
-            }
-        }
         leases.append(&mut turns);
         for (position, contender) in leases.iter_mut().enumerate() {
             contender.position = position;

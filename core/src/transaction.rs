@@ -1,5 +1,6 @@
 //! Writes to ZooKeeper that succeed only while a lock is held.
 
+use std::fmt;
 use std::sync::Weak;
 
 use tokio::sync::oneshot;
@@ -9,6 +10,15 @@ use crate::hold::{Hold, Notice};
 use crate::limits;
 use crate::operation::Operation;
 use crate::path::check_path;
+
+/// No node has this version. The server would take -1 for any, which is what a caller without a version leaves out.
+pub(crate) fn bad_version(version: impl fmt::Display) -> Error {
+    let problem = format_args!(
+        "must be a whole number from 0 to {}, but is {version}; a write or a delete without one takes any version",
+        i32::MAX
+    );
+    Error::bad_argument("version", problem)
+}
 
 /// Writes to ZooKeeper that are carried out together, and only if the lock's node exists at that moment. So they need
 /// no fencing token: a holder that was paused, and whose lock went to another client, changes nothing.
@@ -45,7 +55,7 @@ impl Transaction {
         self.with(Operation::Create { path: path.to_owned(), data: data.to_owned() })
     }
 
-    /// Writes a node's data if its version matches; `None` matches any.
+    /// Writes a node's data if its version matches; `None` matches any, and versions begin at 0.
     pub fn set_data(self, path: &str, data: &[u8], version: Option<i32>) -> Self {
         self.with(Operation::SetData { path: path.to_owned(), data: data.to_owned(), version })
     }
@@ -74,11 +84,14 @@ impl Transaction {
     /// [`TransactionFailed`](crate::ErrorKind::TransactionFailed) if one of the operations cannot be carried out, as
     /// the message says: nothing was written. [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if no answer
     /// came: the transaction may or may not have been applied. [`BadArgument`](crate::ErrorKind::BadArgument) for a
-    /// malformed path, and if all together is more than a server takes, which is a mebibyte; and those of [`Lease::check`](crate::Lease::check).
+    /// malformed path or a negative version, and if all together is more than a server takes, which is a mebibyte; and those of [`Lease::check`](crate::Lease::check).
     pub async fn commit(self) -> Result<()> {
         for operation in &self.operations {
             check_path("path", operation.path())?;
             limits::check("data", operation.data().len(), limits::REQUEST)?;
+            if let Some(version) = operation.version().filter(|version| *version < 0) {
+                return Err(bad_version(version));
+            }
         }
         let hold = self.hold.upgrade().ok_or_else(Error::released)?;
         hold.check(hold.state())?;

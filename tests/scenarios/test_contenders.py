@@ -40,7 +40,7 @@ def test_s110_ours(surface: str, server: Standalone, observer: Observer, path: s
     told = holder.hold(lock="labelled")
     (waiting,) = line_up(observer, path, [waiter])
     found = contenders(waiter)
-    assert [one["node"] for one in found] == observer.queue(path)
+    assert [one["node"] for one in found] == [f"{path}/{node}" for node in observer.queue(path)]
     assert [one["position"] for one in found] == [0, 1]
     assert [one["label"] for one in found] == ["the first", None]
     assert [int(one["session"]) for one in found] == [worker.sessions["c"] for worker in (holder, waiter)]
@@ -51,7 +51,7 @@ def test_s110_ours(surface: str, server: Standalone, observer: Observer, path: s
         assert one["language"] == LANGUAGES[surface]
         assert one["host"]
         assert before - 1000 <= one["since"] <= time.time() * 1000 + 1000
-        assert observer.client.get(f"{path}/{one['node']}")[0] == one["data"].encode("latin-1")
+        assert observer.client.get(one["node"])[0] == one["data"].encode("latin-1")
     holder.release()
     waiting.expect("acquired")
     assert len(contenders(holder)) == 1
@@ -70,12 +70,12 @@ def test_s111_readers_and_others(
     observer.client.create(f"{path}/raw-", bytes(range(256)), ephemeral=True, sequence=True)
     observer.client.create(f"{path}/not a contender", b"", ephemeral=True)
     found = contenders(ours, "w")
-    assert [one["node"] for one in found] == observer.queue(path)
+    assert [one["node"] for one in found] == [f"{path}/{node}" for node in observer.queue(path)]
     assert [one["reader"] for one in found] == [True, True, False, False]
     assert [one["host"] is None for one in found] == [False, True, True, True]
     for one in found[1:]:
         assert {one[field] for field in ("pid", "language", "label", "since")} == {None}
-        assert observer.client.get(f"{path}/{one['node']}")[0] == one["data"].encode("latin-1")
+        assert observer.client.get(one["node"])[0] == one["data"].encode("latin-1")
     for asked in pending[:2]:
         asked.expect("acquired")
     ours.release()
@@ -95,7 +95,7 @@ def test_s112_many(
         observer.client.create_async(f"{path}/_c_{number:08}-lock-", data, ephemeral=True, sequence=True)
         for number in range(many)
     ]
-    nodes = [one.get(timeout=30).rsplit("/", 1)[-1] for one in made]
+    nodes = [one.get(timeout=30) for one in made]
     proxy.delay = 0.02
     contenders(worker)
     proxy.reset()
@@ -106,7 +106,7 @@ def test_s112_many(
     assert [one["position"] for one in found] == list(range(many))
     assert {one["host"] for one in found} == {"h"}
     for node in nodes:
-        observer.client.delete_async(f"{path}/{node}")
+        observer.client.delete_async(node)
     observer.wait_queue(path, 0)
 
 
@@ -166,7 +166,8 @@ def test_s114_of_a_semaphore(
     found = contenders(worker)
     flights = [flight for flight in proxy.snapshot().flights if set(flight.requests) - {"ping"}]
     assert len(flights) <= 3, flights
-    nodes = [f"{where}/{node}" for where in ("leases", "locks") for node in observer.queue(f"{path}/{where}")]
+    parts = (f"{path}/leases", f"{path}/locks")
+    nodes = [f"{part}/{node}" for part in parts for node in observer.queue(part)]
     assert [one["node"] for one in found] == nodes
     assert [one["position"] for one in found] == list(range(6))
     assert [one["pid"] for one in found] == [holder.pid] * 3 + [waiter.pid] * 3

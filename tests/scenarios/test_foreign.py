@@ -35,7 +35,7 @@ def test_s320_large_data_is_not_read(
     for data in [large, OURS, OURS.ljust(LIMIT)]:
         observer.client.create(f"{path}/_c_x-lock-", data, ephemeral=True, sequence=True)
     found = worker.call("contenders", lock="m")["value"]
-    assert [one["node"] for one in found] == observer.queue(path)
+    assert [one["node"] for one in found] == [f"{path}/{node}" for node in observer.queue(path)]
     assert [one["data_length"] for one in found] == [len(large), len(OURS), LIMIT]
     assert [len(one["data"]) for one in found] == [0, len(OURS), LIMIT]
     assert [one["host"] for one in found] == [None, "h", "h"]
@@ -93,7 +93,7 @@ def test_s321_text_of_others_is_escaped(
     theirs = observer.client.create(
         f"{path}/{NASTY_NAME}-lock-", nasty_about(), ephemeral=True, sequence=True
     )
-    (name,) = [node for node in observer.queue(path) if node.endswith("0000000001")]
+    (name,) = [f"{path}/{node}" for node in observer.queue(path) if node.endswith("0000000001")]
 
     shown = worker.call("shown", lock="m")["value"]
     assert_printable(shown)

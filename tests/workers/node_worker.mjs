@@ -246,7 +246,7 @@ const commands = {
   },
 
   async log(command) {
-    const listener = ({ message, fields }) => emit('log', { text: message, fields: Object.values(fields) })
+    const listener = ({ message, fields }) => emit('log', { text: message, fields: Object.values(fields).map(String) })
     on('log', listener, { level: 'trace' })
     answer(command, 'listening')
   },

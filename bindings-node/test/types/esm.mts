@@ -127,7 +127,7 @@ const releasing: ReleaseOptions = { wait: true };
 
 const loud: LogOptions = { level: 'warn' };
 const listener: LogListener = (record: LogRecord) => {
-  const facts: [LogLevel, string, Date, string | undefined] = [
+  const facts: [LogLevel, string, Date, string | number | boolean | undefined] = [
     record.level,
     record.message,
     record.time,

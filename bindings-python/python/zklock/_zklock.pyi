@@ -206,9 +206,8 @@ class Client:
         >>> with lock as lease:
         ...     client.revoke(lease.node)
 
-        `node` is the full path of its node below the client's chroot: `Lease.node`, or
-        `f"{lock.path}/{contender.node}"`. A holder is notified if it listens, as with `Lease.on_revoke`,
-        and may ignore it.
+        `node` is the full path of its node below the client's chroot: `Contender.node` or `Lease.node`. A
+        holder is notified if it listens, as with `Lease.on_revoke`, and may ignore it.
 
         Raises `NotHeld` if there is no such node, `BadArgument` if it is not a contender's, `AuthFailed`,
         and `ConnectionFailed`.
@@ -219,7 +218,7 @@ class Client:
 
         >>> for contender in lock.contenders():
         ...     if contender.host == "retired.example.org":
-        ...         client.break_lock(f"{lock.path}/{contender.node}")
+        ...         client.break_lock(contender.node)
 
         A holder that is connected to the server learns of its loss within moments, but perhaps after the
         next one was granted the lock. Raises what `revoke` raises.
@@ -538,7 +537,7 @@ class Candidate:
 
     @property
     def node(self) -> str:
-        """Its node's name within the path of the election."""
+        """The full path of its node, below the client's chroot, as `Lease.node` is."""
 
     @property
     def session_id(self) -> int:
@@ -609,7 +608,7 @@ class Contender:
 
     @property
     def node(self) -> str:
-        """Its node's name within the lock path."""
+        """The full path of its node, below the client's chroot, as `Lease.node` is."""
 
     @property
     def reader(self) -> bool:

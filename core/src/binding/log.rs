@@ -79,7 +79,47 @@ pub struct Record {
     /// What happened, without the fields.
     pub message: String,
     /// The details, by name.
-    pub fields: Vec<(&'static str, String)>,
+    pub fields: Vec<(&'static str, Value)>,
+}
+
+/// What a field says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Text, escaped.
+    Text(String),
+    /// A count.
+    Number(f64),
+    /// Whether something is so.
+    Flag(bool),
+    /// How long something took, for the binding to give in its language's unit.
+    Time(Duration),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Number(number) => number.fmt(f),
+            Self::Flag(flag) => flag.fmt(f),
+            Self::Time(time) => fmt::Debug::fmt(time, f),
+        }
+    }
+}
+
+/// The fields that say how long something took. `tracing` has no such type, only the text of a `Duration`.
+const TIMES: [&str; 2] = ["waited", "lasted"];
+
+/// What the text of a `Duration` says, as `{:?}` writes it.
+fn parse_time(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.')?);
+    let unit = match unit {
+        "s" => 1.0,
+        "ms" => 1e-3,
+        "µs" => 1e-6,
+        "ns" => 1e-9,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number.parse::<f64>().ok()? * unit).ok()
 }
 
 impl fmt::Display for Record {
@@ -267,9 +307,36 @@ impl Subscriber for Emitter {
 /// Collects the fields of an event.
 struct Fields<'a>(&'a mut Record);
 
+impl Fields<'_> {
+    fn push(&mut self, field: &Field, value: Value) {
+        self.0.fields.push((field.name(), value));
+    }
+}
+
 impl Visit for Fields<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.fields.push((field.name(), shown::message(value.to_owned().into()).into_owned()));
+        self.push(field, Value::Text(shown::message(value.to_owned().into()).into_owned()));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.push(field, Value::Flag(value));
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.push(field, Value::Number(value));
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "counts are small; what must be exact, such as a session, is text"
+    )]
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.push(field, Value::Number(value as f64));
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "as above")]
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.push(field, Value::Number(value as f64));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
@@ -277,7 +344,10 @@ impl Visit for Fields<'_> {
         let text = shown::message(format!("{value:?}").into()).into_owned();
         match field.name() {
             "message" => self.0.message = text,
-            name => self.0.fields.push((name, text)),
+            name => {
+                let time = TIMES.contains(&name).then(|| parse_time(&text)).flatten();
+                self.push(field, time.map_or(Value::Text(text), Value::Time));
+            }
         }
     }
 }
@@ -287,6 +357,18 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
+
+    #[test]
+    fn times_are_read_from_their_text() {
+        for nanos in [0, 1, 999, 1_000, 1_500, 999_999, 12_345_678, 1_000_000_000, 61_500_000_000] {
+            let time = Duration::from_nanos(nanos);
+            let read = parse_time(&format!("{time:?}")).unwrap();
+            assert!(read.abs_diff(time) <= Duration::from_nanos(1), "{time:?} was read as {read:?}");
+        }
+        for other in ["", "5", "s", "1.2.3s", "5 s", "fives", "-1s"] {
+            assert_eq!(parse_time(other), None, "{other:?}");
+        }
+    }
 
     /// All in one test, because a process has only one subscriber.
     #[test]
@@ -301,16 +383,28 @@ mod tests {
         tracing::info!("not wanted");
         tracing::warn!(target: "somebody_else", "not ours");
         tracing::warn!(target: "zookeeper_client::session", "carried");
-        tracing::warn!(path = "/a", number = 5, "wanted");
+        let waited = Duration::from_micros(1_234_567);
+        tracing::warn!(path = "/a", number = 5, ?waited, contended = true, "wanted");
         tracing::warn!(target: "zookeeper_client::session", said = "a\nb", host = %"c\u{202e}d", "{}", "\u{1b}[31m");
         let Backlog { records, dropped } = listener.take();
         let told: Vec<_> = records.iter().map(ToString::to_string).collect();
         let escaped = r"\u{1b}[31m said=a\nb host=c\u{202e}d";
         assert_eq!(
             (told.as_slice(), dropped),
-            (["carried", "wanted path=/a number=5", escaped].map(str::to_owned).as_slice(), 0)
+            (
+                ["carried", "wanted path=/a number=5 waited=1.234567s contended=true", escaped]
+                    .map(str::to_owned)
+                    .as_slice(),
+                0
+            )
         );
-        assert_eq!(records[1].fields, [("path", "/a".to_owned()), ("number", "5".to_owned())]);
+        let fields = [
+            ("path", Value::Text("/a".to_owned())),
+            ("number", Value::Number(5.0)),
+            ("waited", Value::Time(waited)),
+            ("contended", Value::Flag(true)),
+        ];
+        assert_eq!(records[1].fields, fields);
         assert_eq!(woken.load(Ordering::Relaxed), 1);
         assert!(other.take().records.is_empty());
 

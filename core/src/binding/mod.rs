@@ -19,6 +19,7 @@ pub mod log;
 mod naming;
 mod permits;
 mod scope;
+mod versions;
 
 pub use acquired::Acquired;
 pub use closing::close_all;
@@ -32,6 +33,7 @@ pub use levels::{Levels, Saved};
 pub use naming::parse_naming;
 pub use permits::{Count, parse_count, parse_permits};
 pub use scope::{Raised, loss_to_raise};
+pub use versions::parse_version;
 
 pub use crate::process::{Origin, PerProcess};
 pub use crate::runtime::{Background, block_signals, run};

@@ -119,7 +119,7 @@ class Client:
 
         >>> for contender in await lock.contenders():
         ...     if contender.host == "retired.example.org":
-        ...         await client.break_lock(f"{lock.path}/{contender.node}")
+        ...         await client.break_lock(contender.node)
         """
         return outcome(_zklock.start_break_lock(self._client, node))
 

@@ -364,8 +364,8 @@ class Semaphore(_Recipe):
         ...     semaphore.lease_holders()
         ['my-identifier']
         """
-        contenders = self._lock.contenders()
-        return [_identifier(contender) for contender in contenders if contender.node.startswith("leases/")]
+        contenders, leases = self._lock.contenders(), f"{self._lock.path}/leases/"
+        return [_identifier(contender) for contender in contenders if contender.node.startswith(leases)]
 
     def _acquire_alone(self, blocking: bool, deadline: float | None) -> bool:
         if self.is_acquired:

@@ -1,0 +1,120 @@
+// Names of options that do not exist are refused: `{ timout: 5 }` would wait for ever.
+
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+import { Client, Election, MultiLock, Mutex, ReadWriteLock, Semaphore, off, on } from 'zklock';
+
+import { connected, freshPath, home, hosts, scenario } from './support.mjs';
+
+const ts = createRequire(import.meta.url)('typescript');
+
+/** The names of the options in each exported type of that name, from the declarations that users read. */
+function declared() {
+  const entry = join(home, 'dist', 'index.d.ts');
+  const program = ts.createProgram([entry], { module: ts.ModuleKind.Node16, target: ts.ScriptTarget.ES2022, types: ['node'] });
+  const checker = program.getTypeChecker();
+  const found = {};
+  for (const exported of checker.getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(entry)))) {
+    const symbol = exported.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(exported) : exported;
+    const isRecord = /Options$/.test(exported.name) || ['Credential', 'Login', 'TlsOptions', 'SharedCount'].includes(exported.name);
+    if (!isRecord) continue;
+    found[exported.name] = checker.getDeclaredTypeOfSymbol(symbol).getProperties().map(({ name }) => name).sort();
+  }
+  return found;
+}
+
+const listener = () => undefined;
+
+/** For each type of options, what takes them. */
+function takers(client) {
+  const mutex = new Mutex(client, freshPath());
+  const semaphore = new Semaphore(client, freshPath(), 1);
+  const several = new MultiLock([mutex]);
+  const election = new Election(client, freshPath());
+  return {
+    ClientOptions: (options) => new Client(hosts, options),
+    ConnectOptions: (options) => Client.connect(hosts, options),
+    ReadyOptions: (options) => client.ready(options),
+    Credential: (credential) => new Client(hosts, { auth: [credential] }),
+    Login: (sasl) => new Client(hosts, { sasl }),
+    TlsOptions: (tls) => new Client(hosts, { tls }),
+    MutexOptions: (options) => new Mutex(client, freshPath(), options),
+    LockOptions: (options) => new ReadWriteLock(client, freshPath(), options),
+    SemaphoreOptions: (options) => new Semaphore(client, freshPath(), 1, options),
+    SharedCount: (permits) => new Semaphore(client, freshPath(), { sharedCount: '/count', ...permits }),
+    AcquireOptions: (options) => mutex.acquire(options),
+    TryOptions: (options) => mutex.tryUsing(options, listener),
+    WaitOptions: (options) => semaphore.acquireMany(1, options),
+    AcquireAllOptions: (options) => several.using(options, listener),
+    TryAllOptions: (options) => several.tryAcquire(options),
+    ElectionOptions: (options) => new Election(client, freshPath(), options),
+    ObserveOptions: (options) => election.observe(options).next(),
+    ReleaseOptions: async (options) => {
+      const lease = await mutex.acquire();
+      try {
+        await lease.release(options);
+      } finally {
+        lease.check();
+        await lease.release();
+      }
+    },
+    LogOptions: (options) => {
+      on('log', listener, options);
+      off('log', listener);
+    },
+  };
+}
+
+/** What an attempt is refused with. */
+async function refusal(attempt) {
+  try {
+    await attempt();
+  } catch (error) {
+    return error;
+  }
+  return assert.fail('it was not refused');
+}
+
+scenario('each function refuses a name that is not in the type of its options, and knows all that are', async (t) => {
+  const types = declared();
+  const taking = takers(await connected(t));
+  // A new type of options belongs into the list of what takes them.
+  assert.deepEqual(Object.keys(taking).sort(), Object.keys(types).sort());
+  for (const [type, names] of Object.entries(types)) {
+    const error = await refusal(() => taking[type]({ 'no such\u202e name, and nothing like it': undefined }));
+    assert.equal(error.code, 'BAD_ARGUMENT', type);
+    const [, known] = error.message.match(/: there is no 'no such\\u\{202e\} name, and nothing like it'; there are (.*)$/);
+    assert.deepEqual(known.split(', ').sort(), names, type);
+  }
+});
+
+scenario('the name that was meant is told', async (t) => {
+  const client = await connected(t);
+  const mutex = new Mutex(client, freshPath());
+  const held = await mutex.acquire();
+  const told = async (attempt) => (await refusal(attempt)).message;
+  assert.equal(await told(() => mutex.acquire({ timout: 5 })), "options: there is no 'timout'; did you mean 'timeout'?");
+  assert.match(await told(() => mutex.using({ time_out: 5 }, listener)), /did you mean 'timeout'\?$/);
+  assert.match(await told(() => new Client(hosts, { session_timeout: 5000 })), /did you mean 'sessionTimeout'\?$/);
+  assert.match(await told(() => Client.connect(hosts, { Signal: undefined })), /did you mean 'signal'\?$/);
+  assert.match(await told(() => new Client(hosts, { tls: { caa: '' } })), /^tls: .*did you mean 'ca'\?$/);
+  assert.match(await told(() => mutex.tryAcquire({ timeout: 5 })), /^options: there is no 'timeout'; there are signal, within$/);
+  // An option of another function, or of a later version, is none of this one.
+  assert.match(await told(() => new Semaphore(client, freshPath(), 2, { reentrant: true })), /there is no 'reentrant'; there are /);
+  assert.match(await told(() => mutex.acquire({ ['x'.repeat(10_000)]: 1 })), /; there are /);
+  await held.release();
+});
+
+scenario('options may have a prototype, and an undefined option is none', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  class Mine {
+    timeout = 1000;
+    describe() {
+      return 'not an option';
+    }
+  }
+  await (await mutex.acquire(new Mine())).release();
+  await (await mutex.acquire(Object.assign(Object.create(null), { timeout: undefined }))).release();
+});
