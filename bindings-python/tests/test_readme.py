@@ -11,12 +11,17 @@ from harness.server import Standalone
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 FROM_KAZOO = README.parent.parent / "docs" / "from-kazoo.md"
+FRAMEWORKS = FROM_KAZOO.with_name("frameworks.md")
 IDIOMS = README.parent.parent / "docs" / "python.md"
 
 
 def printed(page: Path, server: Standalone, times: int) -> list[str]:
-    """What the snippets of a page print, which names the server so many times; numbers are N."""
-    code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    """What the snippets of a page print, which names the server so many times; numbers are N.
+
+    Those that begin with the name of a file are a framework's, and tested with it in tests/consumers.
+    """
+    snippets = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    code = "\n".join(snippet for snippet in snippets if not re.match(r"# \w+\.py:", snippet))
     assert code.count('"127.0.0.1:2181"') >= times
     code = code.replace("127.0.0.1:2181", server.hosts)
     done = subprocess.run(
@@ -56,3 +61,7 @@ def test_the_idioms(server: Standalone) -> None:
         "released",
         "held",
     ]
+
+
+def test_gevent(server: Standalone) -> None:
+    assert printed(FRAMEWORKS, server, 1) == ["a writes", "a has written", "b writes", "b has written"]

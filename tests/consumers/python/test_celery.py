@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import billiard
 import pytest
+import zklock
 
 from harness.observer import Observer
 from harness.processes import reap, spawn
@@ -25,7 +28,7 @@ class Station:
     """A broker, and the workers that were started on it."""
 
     def __init__(self, hosts: str, path: str, files: Path) -> None:
-        self.files = files
+        self.files, self.module, self.folder = files, "celery_app", HERE
         for name in ("queue", "control", "results"):
             (files / name).mkdir()
         self.environment = {
@@ -40,22 +43,22 @@ class Station:
     def start(self, pool: str, concurrency: int) -> subprocess.Popen[bytes]:
         """A worker that is ready for tasks."""
         log = self.files / f"log-{len(self.workers)}"
-        command = [sys.executable, "-m", "celery", "-A", "celery_app", "worker", "--pool", pool]
+        command = [sys.executable, "-m", "celery", "-A", self.module, "worker", "--pool", pool]
         command += ["--concurrency", str(concurrency), "--loglevel", "INFO", "--without-gossip"]
         command += ["--without-mingle", "--hostname", f"w{len(self.workers)}@test"]
         with log.open("wb") as output:
-            worker = spawn(command, env=self.environment, stdout=output, stderr=output, cwd=HERE)
+            worker = spawn(command, env=self.environment, stdout=output, stderr=output, cwd=self.folder)
         self.workers.append(worker)
         eventually(lambda: b" ready." in log.read_bytes(), f"a worker is ready: {log}", 40)
         return worker
 
-    def send(self, task: str, *arguments: Any) -> Callable[[], Any]:
+    def send(self, task: str, *arguments: Any, status: str = "SUCCESS") -> Callable[[], Any]:
         """Have a task done; returns what waits for its result."""
-        code = f"import celery_app; print(celery_app.{task}.delay(*{arguments!r}).id)"
+        code = f"import {self.module} as tasks; print(tasks.{task}.delay(*{arguments!r}).id)"
         done = subprocess.run(
             [sys.executable, "-c", code],
             env=self.environment,
-            cwd=HERE,
+            cwd=self.folder,
             capture_output=True,
             text=True,
             timeout=30,
@@ -67,7 +70,7 @@ class Station:
             file = self.files / "results" / f"celery-task-meta-{task_id}"
             eventually(file.exists, f"{task} is done: {self.notes()}", 40)
             told = json.loads(file.read_text())
-            assert told["status"] == "SUCCESS", told
+            assert told["status"] == status, told
             return told["result"]
 
         return result
@@ -146,3 +149,56 @@ def test_a_child_is_killed(station: Station, observer: Observer, path: str) -> N
     assert killed != int(dead)
     assert other()
     observer.wait_queue(path, 0, timeout=5)
+
+
+def test_eventlet_is_refused(station: Station) -> None:
+    """The task fails, with what to do instead."""
+    station.start("eventlet", 2)
+    failed = station.send("work", 0.1, status="FAILURE")()
+    assert failed["exc_type"] == "RuntimeError"
+    assert "does not support eventlet" in failed["exc_message"][0]
+
+
+def test_what_the_documentation_shows(station: Station) -> None:
+    """The module of docs/frameworks.md, with a configuration of its own."""
+    page = (HERE.parents[2] / "docs" / "frameworks.md").read_text()
+    (snippet,) = re.findall(r"```python\n(# tasks\.py.*?)```", page, re.DOTALL)
+    (station.files / "tasks.py").write_text(snippet)
+    transport = {"data_folder_in": "queue", "data_folder_out": "queue", "control_folder": "control"}
+    settings = {
+        "broker_url": "filesystem://",
+        "broker_transport_options": {key: str(station.files / name) for key, name in transport.items()},
+        "result_backend": f"file://{station.files / 'results'}",
+        "broker_connection_retry_on_startup": True,
+    }
+    config = "".join(f"{key} = {value!r}\n" for key, value in settings.items())
+    (station.files / "celeryconfig.py").write_text(config)
+    station.module, station.folder = "tasks", station.files
+    station.start("prefork", 2)
+    assert station.send("report")() < station.send("report")()
+
+
+kept: list[zklock.Mutex] = []
+
+
+def _keep(hosts: str, path: str) -> int:
+    """What a child does before it ends."""
+    kept.append(zklock.Mutex(hosts, path))
+    kept[0].acquire()
+    return os.getpid()
+
+
+def test_children_of_billiard_alone(server: Standalone, observer: Observer, path: str) -> None:
+    """Without Celery: a process, and a worker of a pool, whose end nobody else has asked to be told of."""
+    process = billiard.Process(target=_keep, args=(server.hosts, f"{path}-process"))
+    process.start()
+    process.join(20)
+    assert process.exitcode == 0
+    observer.wait_queue(f"{path}-process", 0, timeout=2)
+
+    pool = billiard.Pool(1)
+    assert pool.apply(_keep, (server.hosts, f"{path}-pool")) != os.getpid()
+    observer.wait_queue(f"{path}-pool", 1)
+    pool.close()
+    pool.join()
+    observer.wait_queue(f"{path}-pool", 0, timeout=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -115,3 +116,28 @@ def test_all_locks_are_free_when_it_stops(gunicorn: Gunicorn, observer: Observer
     log = gunicorn.log.read_text()
     assert "Traceback" not in log
     assert "panicked" not in log
+
+
+def test_what_the_documentation_shows(server: Standalone, observer: Observer, tmp_path: Path) -> None:
+    """The module of docs/frameworks.md."""
+    page = (HERE.parents[2] / "docs" / "frameworks.md").read_text()
+    (snippet,) = re.findall(r"```python\n(# wsgi\.py.*?)```", page, re.DOTALL)
+    (tmp_path / "wsgi.py").write_text(snippet)
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "gunicorn", "--worker-class=gevent", "--preload", f"--bind={address}"]
+    command += ["--no-control-socket", f"--worker-tmp-dir={tmp_path}", "wsgi:application"]
+    master = spawn(command, env={**os.environ, "ZKLOCK_HOSTS": server.hosts}, cwd=tmp_path)
+    answers = set()
+
+    def answered() -> bool:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://{address}/", timeout=20) as answer:
+            answers.add(answer.read())
+        return bool(answers)
+
+    try:
+        eventually(answered, "it answers", 20)
+    finally:
+        master.terminate()
+        reap(master, 10)
+    assert answers == {b"written"}
+    observer.wait_queue("/locks/report", 0)
