@@ -111,9 +111,9 @@ impl Lease {
     /// ...     notice = lease.on_lost(lambda lease: lost.set())
     ///
     /// It is called on the thread `zklock-deliver`, where all callbacks wait for one another: let it set an
-    /// event or the like, and return. What it raises goes to `sys.unraisablehook`. Nothing is called once
-    /// the lease is released. A callback that refers to the lease itself, and not to its argument, keeps
-    /// the lease held.
+    /// event or the like, and return. What it raises goes to `sys.unraisablehook`. Where gevent runs, it is
+    /// called in a greenlet of its own. Nothing is called once the lease is released. A callback that refers
+    /// to the lease itself, and not to its argument, keeps the lease held.
     fn on_lost(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> Result<Notice> {
         let ended = slf.get().0.ended();
         Notice::of_lease(slf.as_any(), async move { ended.await.is_some() }, callback)

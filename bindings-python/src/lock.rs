@@ -33,9 +33,9 @@ impl Target for AnyLock {
 /// >>> with lock as lease:
 /// ...     write_report(lease.fencing_token)
 ///
-/// The *owner* of a lock, which may acquire it again, is the thread. An owner that acquired a lock n
-/// times releases it n times. Threads may share the lock object. When the object goes, levels that were
-/// never released are released.
+/// The *owner* of a lock, which may acquire it again, is the thread, or the greenlet where gevent runs. An
+/// owner that acquired a lock n times releases it n times. Owners may share the lock object. When the
+/// object goes, levels that were never released are released.
 ///
 /// A lock is a decorator, too: each call of the function is in a scope of its own. `@lock.hold(timeout=5)`
 /// limits the wait.

@@ -365,9 +365,9 @@ class Lease(Level):
         ...     notice = lease.on_lost(lambda lease: lost.set())
 
         It is called on the thread `zklock-deliver`, where all callbacks wait for one another: let it set an
-        event or the like, and return. What it raises goes to `sys.unraisablehook`. Nothing is called once
-        the lease is released. A callback that refers to the lease itself, and not to its argument, keeps
-        the lease held.
+        event or the like, and return. What it raises goes to `sys.unraisablehook`. Where gevent runs, it is
+        called in a greenlet of its own. Nothing is called once the lease is released. A callback that refers
+        to the lease itself, and not to its argument, keeps the lease held.
         """
 
     def on_revoke(self, callback: Callable[[Lease], object]) -> Notice:
@@ -726,9 +726,9 @@ class Lock(Acquirable[Lease]):
     >>> with lock as lease:
     ...     write_report(lease.fencing_token)
 
-    The *owner* of a lock, which may acquire it again, is the thread. An owner that acquired a lock n
-    times releases it n times. Threads may share the lock object. When the object goes, levels that were
-    never released are released.
+    The *owner* of a lock, which may acquire it again, is the thread, or the greenlet where gevent runs. An
+    owner that acquired a lock n times releases it n times. Owners may share the lock object. When the
+    object goes, levels that were never released are released.
 
     A lock is a decorator, too: each call of the function is in a scope of its own. `@lock.hold(timeout=5)`
     limits the wait.
