@@ -9,16 +9,13 @@ use crate::modules::imported;
 /// Whether an event loop runs on this thread.
 pub(crate) fn in_event_loop(py: Python<'_>) -> PyResult<bool> {
     static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let running = match RUNNING.get(py) {
-        Some(running) => running,
-        None => {
-            let Some(events) = imported(intern!(py, "asyncio.events"))? else { return Ok(false) };
-            // Not there while it is being imported.
-            let Some(running) = events.getattr_opt(intern!(py, "_get_running_loop"))? else {
-                return Ok(false);
-            };
-            RUNNING.get_or_init(py, || running.unbind())
-        }
+    let running = if let Some(running) = RUNNING.get(py) {
+        running
+    } else {
+        let Some(events) = imported(intern!(py, "asyncio.events"))? else { return Ok(false) };
+        // Not there while it is being imported.
+        let Some(running) = events.getattr_opt(intern!(py, "_get_running_loop"))? else { return Ok(false) };
+        RUNNING.get_or_init(py, || running.unbind())
     };
     Ok(!running.bind(py).call0()?.is_none())
 }

@@ -179,6 +179,41 @@ def test_what_ends_a_wait_leaves_the_queue(
     assert (waiting.returncode, output, errors) == (0, "True\n", "")
 
 
+def test_a_storm(hosts: str, path: str) -> None:
+    """Many greenlets at once, whose waits are granted, time out, or are killed: one inside, and no node is left."""
+    code = """
+    import random
+    random.seed(7)
+    clients = [zklock.Client(hosts) for _ in range(2)]
+    inside, ended = set(), dict(held=0, late=0, timed_out=0)
+    def use():
+        for _ in range(4):
+            lock = zklock.Mutex(random.choice(clients), f"{path}/{random.randrange(3)}")
+            try:
+                ours, its = random.choice([0.01, 0.05, 2]), random.choice([0.02, 0.5, -1])
+                with gevent.Timeout(ours), lock.hold(its):
+                    assert lock.path not in inside
+                    inside.add(lock.path)
+                    try:
+                        gevent.sleep(random.choice([0, 0.001, 0.004]))
+                    finally:
+                        inside.remove(lock.path)
+                ended["held"] += 1
+            except gevent.Timeout:
+                ended["timed_out"] += 1
+            except zklock.LockTimeout:
+                ended["late"] += 1
+    users = [gevent.spawn(use) for _ in range(60)]
+    while not all(user.dead for user in users):
+        gevent.sleep(0.02)
+        random.choice(users).kill(block=False)
+    [user.get() for user in users]
+    locks = [zklock.Mutex(clients[0], f"{path}/{n}") for n in range(3)]
+    print(all(ended.values()), [lock.contenders() for lock in locks])
+    """
+    assert told(code, hosts, path) == ["True [[], [], []]"]
+
+
 def test_control_c_leaves_the_queue(hosts: str, path: str, client: zklock.Client, observer: Observer) -> None:
     code = """
     try:
