@@ -340,3 +340,22 @@ pub(crate) fn start_close(py: Python<'_>, client: &Client) -> Result<Pending> {
     let closed = client.inner.close();
     Pending::start(py, closed)
 }
+
+/// Begin to read a node.
+#[pyfunction]
+pub(crate) fn start_get(py: Python<'_>, client: &Client, path: String) -> Result<Pending> {
+    let client = client.inner.clone();
+    Pending::start(py, async move { client.get(&path).await })
+}
+
+/// Begin to set a shared count.
+#[pyfunction]
+pub(crate) fn start_set_shared_count(
+    py: Python<'_>,
+    client: &Client,
+    path: String,
+    count: i64,
+) -> Result<Pending> {
+    let (client, count) = (client.inner.clone(), parse_count("count", count)?);
+    Pending::start(py, async move { client.set_shared_count(&path, count).await })
+}

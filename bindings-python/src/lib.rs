@@ -61,7 +61,10 @@ mod _zklock {
             Acquirable, Hold, SavedLevels, leave, newest, owned_by, push, start_acquire, take_newest,
         },
         arguments::{Owner, Patience, ReleasePatience},
-        client::{Client, lazy_client, start_break_lock, start_close, start_connect, start_revoke},
+        client::{
+            Client, lazy_client, start_break_lock, start_close, start_connect, start_get, start_revoke,
+            start_set_shared_count,
+        },
         contender::Contender,
         election::{
             Candidate, Election, Lead, Leaders, Leadership, observe, start_campaign, start_candidates,
@@ -75,7 +78,7 @@ mod _zklock {
         log::next_events,
         multi::MultiLock,
         mutex::Mutex,
-        node_data::{NodeData, start_get, start_set_shared_count},
+        node_data::NodeData,
         notice::Notice,
         pending::Pending,
         rwlock::ReadWriteLock,

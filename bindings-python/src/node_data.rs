@@ -4,11 +4,9 @@ use std::borrow::Cow;
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use zklock::binding::{Shown, parse_count};
+use zklock::binding::Shown;
 
-use crate::client::Client;
-use crate::errors::Result;
-use crate::pending::{IntoPython, Pending};
+use crate::pending::IntoPython;
 
 /// The data of a node and its version, as `Client.get()` read them. Does not change.
 ///
@@ -43,23 +41,4 @@ impl IntoPython for Option<zklock::NodeData> {
     fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.map(NodeData::from).into_py_any(py)
     }
-}
-
-/// Begin to read a node.
-#[pyfunction]
-pub(crate) fn start_get(py: Python<'_>, client: &Client, path: String) -> Result<Pending> {
-    let client = client.inner.clone();
-    Pending::start(py, async move { client.get(&path).await })
-}
-
-/// Begin to set a shared count.
-#[pyfunction]
-pub(crate) fn start_set_shared_count(
-    py: Python<'_>,
-    client: &Client,
-    path: String,
-    count: i64,
-) -> Result<Pending> {
-    let (client, count) = (client.inner.clone(), parse_count("count", count)?);
-    Pending::start(py, async move { client.set_shared_count(&path, count).await })
 }
