@@ -13,6 +13,7 @@ use crate::node_data::NodeData;
 use crate::notice::Notice;
 use crate::pending::Pending;
 use crate::stats::Stats;
+use crate::text::{Hosts, Node, Path, Text};
 use crate::wait::block_on;
 
 /// A connection to a ZooKeeper ensemble, shared by the locks created on it.
@@ -73,7 +74,7 @@ impl Client {
     )]
     fn new(
         py: Python<'_>,
-        hosts: Option<&str>,
+        hosts: Option<Text<Hosts>>,
         session_timeout: f64,
         connect_timeout: f64,
         auth: Vec<(String, Secret)>,
@@ -174,8 +175,8 @@ impl Client {
     ///
     /// Raises `NotHeld` if there is no such node, `BadArgument` if it is not a contender's, `AuthFailed`,
     /// and `ConnectionFailed`.
-    fn revoke(&self, py: Python<'_>, node: &str) -> Result<()> {
-        Ok(block_on(py, self.inner.revoke(node))??)
+    fn revoke(&self, py: Python<'_>, node: Text<Node>) -> Result<()> {
+        Ok(block_on(py, self.inner.revoke(&node))??)
     }
 
     /// Take away a contender's lock, or its place in the queue, by deleting its node. For operators.
@@ -186,8 +187,8 @@ impl Client {
     ///
     /// A holder that is connected to the server learns of its loss within moments, but perhaps after the
     /// next one was granted the lock. Raises what `revoke` raises.
-    fn break_lock(&self, py: Python<'_>, node: &str) -> Result<()> {
-        Ok(block_on(py, self.inner.break_lock(node))??)
+    fn break_lock(&self, py: Python<'_>, node: Text<Node>) -> Result<()> {
+        Ok(block_on(py, self.inner.break_lock(&node))??)
     }
 
     /// The data of the node at `path` and its version, or None if there is no node.
@@ -204,8 +205,8 @@ impl Client {
     /// ...     lease.transaction().set_data("/report", found.data + b"2", found.version).commit()
     ///
     /// Raises `BadArgument` for a malformed path, `AuthFailed`, and `ConnectionFailed`.
-    fn get(&self, py: Python<'_>, path: &str) -> Result<Option<NodeData>> {
-        Ok(block_on(py, self.inner.get(path))??.map(NodeData::from))
+    fn get(&self, py: Python<'_>, path: Text<Path>) -> Result<Option<NodeData>> {
+        Ok(block_on(py, self.inner.get(&path))??.map(NodeData::from))
     }
 
     /// Set the number in the node at `path` that semaphores with this `shared_count` have as permits.
@@ -217,9 +218,9 @@ impl Client {
     /// of it; a smaller number takes no permit away from those that hold one. Raises `BadArgument` for a
     /// malformed path or a number out of range, `AuthFailed`, and `ConnectionFailed`: the number may or may
     /// not have been set then.
-    fn set_shared_count(&self, py: Python<'_>, path: &str, count: i64) -> Result<()> {
+    fn set_shared_count(&self, py: Python<'_>, path: Text<Path>, count: i64) -> Result<()> {
         let count = parse_count("count", count)?;
-        Ok(block_on(py, self.inner.set_shared_count(path, count))??)
+        Ok(block_on(py, self.inner.set_shared_count(&path, count))??)
     }
 
     /// Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
@@ -263,7 +264,7 @@ impl Client {
 #[expect(clippy::too_many_arguments, reason = "those of the class")]
 #[pyo3(signature = (hosts, session_timeout, connect_timeout, auth, acl, parent_acl, sasl, tls, label, identify, max_frame))]
 pub(crate) fn lazy_client(
-    hosts: Option<&str>,
+    hosts: Option<Text<Hosts>>,
     session_timeout: f64,
     connect_timeout: f64,
     auth: Vec<(String, Secret)>,
@@ -293,7 +294,7 @@ pub(crate) fn lazy_client(
 
 #[expect(clippy::too_many_arguments, reason = "those of the class")]
 fn client_options(
-    hosts: Option<&str>,
+    hosts: Option<Text<Hosts>>,
     session_timeout: f64,
     connect_timeout: f64,
     auth: Vec<(String, Secret)>,
@@ -309,7 +310,7 @@ fn client_options(
     let tls = tls.map(|Tls(files)| files.tls()).transpose()?;
     let (session_timeout, connect_timeout) = (Some(session_timeout), Some(connect_timeout));
     let who = Identity { auth, acl, parent_acl, sasl, tls, identify: Some(identify) };
-    Ok(PYTHON.client_options(hosts, session_timeout, connect_timeout, label, Some(max_frame), who)?)
+    Ok(PYTHON.client_options(hosts.as_deref(), session_timeout, connect_timeout, label, Some(max_frame), who)?)
 }
 
 /// Begin to connect.
@@ -322,14 +323,14 @@ pub(crate) fn start_connect(py: Python<'_>, client: &Client) -> Result<Pending> 
 
 /// Begin to ask a contender to give its lock up.
 #[pyfunction]
-pub(crate) fn start_revoke(py: Python<'_>, client: &Client, node: String) -> Result<Pending> {
+pub(crate) fn start_revoke(py: Python<'_>, client: &Client, node: Text<Node>) -> Result<Pending> {
     let client = client.inner.clone();
     Pending::start(py, async move { client.revoke(&node).await })
 }
 
 /// Begin to delete a contender's node.
 #[pyfunction]
-pub(crate) fn start_break_lock(py: Python<'_>, client: &Client, node: String) -> Result<Pending> {
+pub(crate) fn start_break_lock(py: Python<'_>, client: &Client, node: Text<Node>) -> Result<Pending> {
     let client = client.inner.clone();
     Pending::start(py, async move { client.break_lock(&node).await })
 }

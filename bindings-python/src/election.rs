@@ -15,6 +15,7 @@ use crate::level::Level;
 use crate::notice::Notice;
 use crate::pending::{IntoPython, Pending};
 use crate::source::Source;
+use crate::text::{Path, Text};
 use crate::wait::block_on;
 
 /// A candidate for the leadership at a path, or one who only wants to know who leads.
@@ -43,10 +44,10 @@ pub(crate) struct Election {
 impl Election {
     #[new]
     #[pyo3(signature = (client, path, *, id=None))]
-    fn new(client: Source, path: &str, id: Option<&str>) -> Result<Self> {
+    fn new(client: Source, path: Text<Path>, id: Option<&str>) -> Result<Self> {
         let inner = match id {
-            Some(id) => zklock::Election::with_id(client.inner, path, id)?,
-            None => zklock::Election::new(client.inner, path)?,
+            Some(id) => zklock::Election::with_id(client.inner, &path, id)?,
+            None => zklock::Election::new(client.inner, &path)?,
         };
         Ok(Self { inner })
     }

@@ -33,6 +33,7 @@ mod shutdown;
 mod source;
 mod stats;
 mod tasks;
+mod text;
 mod transaction;
 mod wait;
 

@@ -9,6 +9,7 @@ use crate::errors::Result;
 use crate::lock::Lock;
 use crate::recipe::Recipe;
 use crate::source::Source;
+use crate::text::{Path, Text};
 
 /// A fair, exclusive lock that queues as Curator's `InterProcessMutex` does.
 ///
@@ -56,7 +57,7 @@ impl Mutex {
     fn new(
         py: Python<'_>,
         client: Source,
-        path: &str,
+        path: Text<Path>,
         reentrant: bool,
         label: Option<String>,
         naming: &str,
@@ -67,10 +68,10 @@ impl Mutex {
         given.set_item("label", &label)?;
         given.set_item("naming", naming)?;
         given.set_item("max_hold", max_hold)?;
-        let recipe = Recipe::new(client.given, path, given);
+        let recipe = Recipe::new(client.given, &path, given);
         let options =
             PYTHON.lock_options(label, max_hold)?.reentrant(reentrant).naming(parse_naming(naming)?);
-        let inner = zklock::Mutex::with_options(client.inner, path, options)?;
+        let inner = zklock::Mutex::with_options(client.inner, &path, options)?;
         Ok(Lock::new(inner, "Mutex", reentrant, recipe).add_subclass(Self))
     }
 }

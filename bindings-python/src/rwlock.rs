@@ -9,6 +9,7 @@ use crate::errors::Result;
 use crate::lock::Lock;
 use crate::recipe::Recipe;
 use crate::source::Source;
+use crate::text::{Path, Text};
 
 /// A fair, reentrant read/write lock that queues as Curator's `InterProcessReadWriteLock` does.
 ///
@@ -50,7 +51,7 @@ impl ReadWriteLock {
     fn new(
         py: Python<'_>,
         client: Source,
-        path: &str,
+        path: Text<Path>,
         label: Option<String>,
         naming: &str,
         max_hold: Option<f64>,
@@ -59,9 +60,9 @@ impl ReadWriteLock {
         given.set_item("label", &label)?;
         given.set_item("naming", naming)?;
         given.set_item("max_hold", max_hold)?;
-        let recipe = Recipe::new(client.given, path, given);
+        let recipe = Recipe::new(client.given, &path, given);
         let options = PYTHON.lock_options(label, max_hold)?.naming(parse_naming(naming)?);
-        let inner = zklock::ReadWriteLock::with_options(client.inner, path, options)?;
+        let inner = zklock::ReadWriteLock::with_options(client.inner, &path, options)?;
         let read_lock = Lock::new(inner.read_lock, "ReadWriteLock.read_lock", true, recipe.clone());
         let write_lock = Lock::new(inner.write_lock, "ReadWriteLock.write_lock", true, recipe.clone());
         Ok(Self { read_lock: Py::new(py, read_lock)?, write_lock: Py::new(py, write_lock)?, recipe })

@@ -13,6 +13,7 @@ use crate::lock::Lock;
 use crate::pending::{IntoPython, Pending};
 use crate::recipe::Recipe;
 use crate::source::Source;
+use crate::text::{Path, SharedCount, Text};
 use crate::wait::block_on;
 
 /// A fair semaphore that queues as Curator's `InterProcessSemaphoreV2` does.
@@ -61,9 +62,9 @@ impl Semaphore {
     fn new(
         py: Python<'_>,
         client: Source,
-        path: &str,
+        path: Text<Path>,
         permits: Option<i64>,
-        shared_count: Option<String>,
+        shared_count: Option<Text<SharedCount>>,
         label: Option<String>,
         max_hold: Option<f64>,
     ) -> Result<PyClassInitializer<Self>> {
@@ -72,10 +73,10 @@ impl Semaphore {
         given.set_item("shared_count", &shared_count)?;
         given.set_item("label", &label)?;
         given.set_item("max_hold", max_hold)?;
-        let recipe = Recipe::new(client.given, path, given);
+        let recipe = Recipe::new(client.given, &path, given);
         let permits = parse_permits(permits, shared_count)?;
         let options = PYTHON.lock_options(label, max_hold)?;
-        let inner = Arc::new(zklock::Semaphore::with_options(client.inner, path, permits, options)?);
+        let inner = Arc::new(zklock::Semaphore::with_options(client.inner, &path, permits, options)?);
         Ok(Lock::new(Arc::clone(&inner), "Semaphore", false, recipe).add_subclass(Self(inner)))
     }
 

@@ -5,6 +5,7 @@ use zklock::binding::{Draft, parse_version};
 
 use crate::errors::Result;
 use crate::pending::Pending;
+use crate::text::{Path, Text};
 use crate::wait::block_on;
 
 /// Writes to ZooKeeper that are carried out together, and only while the lock's node exists.
@@ -41,8 +42,8 @@ impl Transaction {
     /// >>> with lock as lease:
     /// ...     lease.transaction().create("/report", b"draft").commit()
     #[pyo3(signature = (path, data=&[] as &[u8]), text_signature = "($self, path, data=b'')")]
-    fn create<'py>(slf: PyRef<'py, Self>, path: &str, data: &[u8]) -> Result<PyRef<'py, Self>> {
-        Self::add(slf, |transaction| transaction.create(path, data))
+    fn create<'py>(slf: PyRef<'py, Self>, path: Text<Path>, data: &[u8]) -> Result<PyRef<'py, Self>> {
+        Self::add(slf, |transaction| transaction.create(&path, data))
     }
 
     /// Write a node's data, if its version matches; None matches any.
@@ -52,12 +53,12 @@ impl Transaction {
     #[pyo3(signature = (path, data, version=None))]
     fn set_data<'py>(
         slf: PyRef<'py, Self>,
-        path: &str,
+        path: Text<Path>,
         data: &[u8],
         version: Option<i64>,
     ) -> Result<PyRef<'py, Self>> {
         let version = version.map(parse_version).transpose()?;
-        Self::add(slf, |transaction| transaction.set_data(path, data, version))
+        Self::add(slf, |transaction| transaction.set_data(&path, data, version))
     }
 
     /// Delete a node, if its version matches; None matches any.
@@ -65,18 +66,18 @@ impl Transaction {
     /// >>> with lock as lease:
     /// ...     lease.transaction().delete("/state").commit()
     #[pyo3(signature = (path, version=None))]
-    fn delete<'py>(slf: PyRef<'py, Self>, path: &str, version: Option<i64>) -> Result<PyRef<'py, Self>> {
+    fn delete<'py>(slf: PyRef<'py, Self>, path: Text<Path>, version: Option<i64>) -> Result<PyRef<'py, Self>> {
         let version = version.map(parse_version).transpose()?;
-        Self::add(slf, |transaction| transaction.delete(path, version))
+        Self::add(slf, |transaction| transaction.delete(&path, version))
     }
 
     /// Make the whole transaction fail unless a node has this version.
     ///
     /// >>> with lock as lease:
     /// ...     lease.transaction().check("/state", 0).create("/report").commit()
-    fn check<'py>(slf: PyRef<'py, Self>, path: &str, version: i64) -> Result<PyRef<'py, Self>> {
+    fn check<'py>(slf: PyRef<'py, Self>, path: Text<Path>, version: i64) -> Result<PyRef<'py, Self>> {
         let version = parse_version(version)?;
-        Self::add(slf, |transaction| transaction.check(path, version))
+        Self::add(slf, |transaction| transaction.check(&path, version))
     }
 
     /// Carry out all operations, or none. Waits for the answer for up to the client's `connect_timeout`.

@@ -80,11 +80,11 @@ impl ServerProblem {
         match outcome {
             Outcome::Unresolved | Outcome::UnknownHost(_) => Self::UnknownHost,
             Outcome::Refused(_) => Self::Refused,
-            Outcome::Silent | Outcome::Mute => Self::Silent,
+            Outcome::Silent | Outcome::HalfSecured | Outcome::Mute => Self::Silent,
             Outcome::Unsecured(Distrust::Name, _) => Self::CertificateName,
             Outcome::Unsecured(Distrust::Expired, _) => Self::CertificateExpired,
             Outcome::Unsecured(Distrust::Authority, _) => Self::CertificateAuthority,
-            Outcome::HalfSecured | Outcome::Unsecured(..) => Self::Tls,
+            Outcome::Unsecured(..) => Self::Tls,
             Outcome::Closed => Self::Closed,
             Outcome::NotServing => Self::NotServing,
             Outcome::ReadOnly => Self::ReadOnly,

@@ -22,6 +22,12 @@ class WorkerError(Exception):
         self.code: str | None = line.get("code")
         self.type: str = line.get("type", "")
         self.message: str = line.get("message", "")
+        # What it has for programs: pairs of a server and its problem, and what the cause says of them;
+        # who is in the way; why a lock was lost.
+        self.servers: list[list[str]] = line.get("servers", [])
+        self.cause: str = line.get("cause", "")
+        self.blockers: list[Line] = line.get("blockers", [])
+        self.reason: str | None = line.get("reason")
         self.t: int = line["t"]
 
 

@@ -24,8 +24,9 @@ T = TypeVar("T")
 class Proxy(Switchboard):
     """The proxy, on a thread of its own. Every public method may be called from any other thread."""
 
-    def __init__(self, upstream: str, *, delay: float = 0.0, opaque: bool = False) -> None:
+    def __init__(self, upstream: str, *, delay: float = 0.0, opaque: bool = False, host: str = "127.0.0.1") -> None:
         super().__init__(upstream, delay, opaque=opaque)
+        self._host = host
         self.port = free_port()
         self._listener: asyncio.Server | None = None
         self._thread = threading.Thread(target=self._main, name="proxy", daemon=True)
@@ -33,7 +34,7 @@ class Proxy(Switchboard):
     @property
     def hosts(self) -> str:
         """The connect string that leads through the proxy. `refuse` and `accept` do not change it."""
-        return f"127.0.0.1:{self.port}"
+        return f"[{self._host}]:{self.port}" if ":" in self._host else f"{self._host}:{self.port}"
 
     @property
     def upstream_hosts(self) -> str:
@@ -83,7 +84,7 @@ class Proxy(Switchboard):
             self.turning_away = False
             if self._listener is None:
                 self._listener = await self.loop.create_server(
-                    lambda: ClientEnd(self), "127.0.0.1", self.port, reuse_address=True
+                    lambda: ClientEnd(self), self._host, self.port, reuse_address=True
                 )
 
         self._run(listen())

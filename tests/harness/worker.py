@@ -135,6 +135,10 @@ class Worker(Process):
         """Enter a scope that holds the lock."""
         return self.call("enter", lock=lock, scope=scope, owner=owner)
 
+    def fail_to_enter(self, timeout: float, scope: str = "s", *, lock: str = "m", owner: str = "b") -> WorkerError:
+        """Try in vain to enter a scope that holds the lock, for so many seconds."""
+        return self.send("enter", lock=lock, scope=scope, owner=owner, timeout=timeout).error()
+
     def leave(self, scope: str = "s", *, owner: str = "a") -> Pending:
         """Leave it."""
         return self.send("leave", scope=scope, owner=owner)

@@ -212,7 +212,7 @@ def test_s302_why_no_server_was_trusted(surface: str, tmp_path: Path, start: Sta
     with ExitStack() as imposters:
         reasons = {imposters.enter_context(imposter(context)): why for why, context in contexts.items()}
         reasons[imposters.enter_context(imposter(None, b"HTTP/1.1 400 \r\n"))] = "does not speak TLS"
-        reasons["127.0.0.1:9"] = "could not be reached"
+        reasons["127.0.0.1:9"] = "refused the connection"
         reasons["no..name:1"] = "no name that a certificate can hold"
         tls = {"ca": str(tmp_path / "ca.pem")}
         asked = {"hosts": ",".join(reasons), "session_timeout": PATIENCE, "connect_timeout": 3 * PATIENCE}

@@ -211,12 +211,17 @@ class AioWorker:
         leave = asyncio.Event()
         task = asyncio.create_task(self._be_in(command, entered, leave))
         self._scopes[command["scope"]] = (task, leave)
+        await asyncio.wait((entered, task), return_when=asyncio.FIRST_COMPLETED)
+        if not entered.done():
+            # It was not acquired, and says why.
+            await task
         answer(command, "entered", **first_facts(await entered))
 
     async def _be_in(
         self, command: Command, entered: asyncio.Future[Any], leave: asyncio.Event
     ) -> dict[str, Any]:
-        async with self._locks[command["lock"]].hold() as held:
+        options = {"timeout": command["timeout"]} if "timeout" in command else {}
+        async with self._locks[command["lock"]].hold(**options) as held:
             entered.set_result(held)
             await leave.wait()
             remaining = longest(held)

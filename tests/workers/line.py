@@ -47,7 +47,30 @@ def fail(command: Command, error: BaseException) -> None:
     code = getattr(error, "code", None)
     if isinstance(code, str):
         fields["code"] = code
+    fields |= details(error)
     answer(command, "error", **fields)
+
+
+def details(error: BaseException) -> Answer:
+    """What an error has for programs."""
+    found: Answer = {}
+    if servers := getattr(error, "servers", ()):
+        found["servers"] = [[report.server, report.problem] for report in servers]
+        found["cause"] = str(error.__cause__)
+    if blockers := getattr(error, "blockers", ()):
+        found["blockers"] = [
+            {
+                "position": blocker.position,
+                "node": blocker.node,
+                "session": str(blocker.session_id),
+                "pid": blocker.pid,
+                "label": blocker.label,
+            }
+            for blocker in blockers
+        ]
+    if (reason := getattr(error, "reason", None)) is not None:
+        found["reason"] = reason
+    return found
 
 
 def timeout_of(command: Command) -> Any:

@@ -215,7 +215,8 @@ const commands = {
   async enter(command) {
     const { object } = locks.get(command.lock)
     const [leave, entered] = [resolvers(), resolvers()]
-    const left = object.using(async (held) => {
+    const options = 'timeout' in command ? { timeout: milliseconds(command.timeout) } : {}
+    const left = object.using(options, async (held) => {
       entered.resolve([held].flat())
       await leave.promise
       const remaining = Math.max(...[held].flat().map((lease) => lease.remaining)) / 1000
@@ -396,8 +397,25 @@ async function perform(command) {
     await run(command)
   } catch (error) {
     const code = typeof error?.code === 'string' ? { code: error.code } : {}
-    answer(command, 'error', { type: error?.constructor?.name ?? typeof error, message: String(error?.message), ...code })
+    const type = error?.constructor?.name ?? typeof error
+    answer(command, 'error', { type, message: String(error?.message), ...code, ...details(error) })
   }
+}
+
+/** What an error has for programs. */
+function details(error) {
+  const { servers = [], blockers = [], reason } = error ?? {}
+  const found = { ...(typeof reason === 'string' && { reason }) }
+  if (servers.length > 0) {
+    found.servers = servers.map(({ server, problem }) => [server, problem])
+    found.cause = String(error.cause)
+  }
+  if (blockers.length > 0) {
+    found.blockers = blockers.map(({ position, node, sessionId, about }) => {
+      return { position, node, session: String(sessionId), pid: about?.pid ?? null, label: about?.label ?? null }
+    })
+  }
+  return found
 }
 
 /** The names of this process's threads; one may end while we look. */

@@ -130,7 +130,8 @@ class PythonWorker(ThreadedWorker):
         answer(command, "released", t0=started)
 
     def do_enter(self, command: Command) -> None:
-        scope = self._locks[command["lock"]].hold()
+        options = {"timeout": command["timeout"]} if "timeout" in command else {}
+        scope = self._locks[command["lock"]].hold(**options)
         held = scope.__enter__()
         self._scopes[command["scope"]] = (scope, held)
         answer(command, "entered", **first_facts(held))

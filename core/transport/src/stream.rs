@@ -106,7 +106,12 @@ impl Guarded {
         self.guard.received(arrived);
         if let Some(malformed) = self.guard.failure() {
             let outcome = Outcome::Malformed(malformed.to_string());
-            tracing::warn!(target: "zklock::transport", server = %self.attempt, "{outcome}; the connection ends");
+            if *self.attempt.outcome() == Outcome::Answered {
+                tracing::warn!(target: "zklock::transport", server = %self.attempt, "{outcome}; the connection ends");
+            } else {
+                // It comes again with each attempt. Core tells of it, with what the others did.
+                tracing::debug!(target: "zklock::transport", server = %self.attempt, "{outcome}");
+            }
             self.attempt.is_now(outcome);
         }
     }

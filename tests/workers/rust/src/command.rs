@@ -42,6 +42,7 @@ pub(crate) enum Command {
         lock: String,
         scope: String,
         owner: String,
+        timeout: Option<f64>,
     },
     Leave {
         scope: String,

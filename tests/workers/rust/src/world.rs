@@ -16,8 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use zklock::binding::{Language, Spelling};
 use zklock::{
-    Acl, Client, ClientOptions, ClientSource, Election, Error, ErrorKind, Histogram, Lease, MultiLock,
-    NodeData, Owner, Patience, Stats, Tls, Transaction, Transport,
+    Acl, Client, ClientOptions, ClientSource, Contender, Election, Error, ErrorKind, Histogram, Lease, MultiLock,
+    NodeData, Owner, Patience, ServerReport, Stats, Tls, Transaction, Transport,
 };
 
 use crate::command::{self, Command, Contend, Identity, LockObject, Objects, OneLock, Operation};
@@ -61,12 +61,39 @@ fn unknown(what: &str, name: &str) -> Failure {
     Failure::Suite(format!("no {what} is called {name}"))
 }
 
+/// What an error says, to people and to programs.
+fn told(error: &Error) -> Value {
+    let mut line = json!({
+        "event": "error", "code": error.code(), "type": format!("{:?}", error.kind()), "message": error.to_string(),
+    });
+    let told = |report: &ServerReport| json!([report.server, report.problem.as_str()]);
+    if !error.servers().is_empty() {
+        line["servers"] = error.servers().iter().map(told).collect();
+        line["cause"] = std::error::Error::source(error).map(ToString::to_string).into();
+    }
+    let told = |blocker: &Contender| {
+        let about = blocker.about.as_ref();
+        json!({
+            "position": blocker.position,
+            "node": blocker.node,
+            "session": blocker.session_id.to_string(),
+            "pid": about.map(|about| about.pid),
+            "label": about.and_then(|about| about.label.as_deref()),
+        })
+    };
+    if !error.blockers().is_empty() {
+        line["blockers"] = error.blockers().iter().map(told).collect();
+    }
+    if let Some(reason) = error.loss_reason() {
+        line["reason"] = reason.as_str().into();
+    }
+    line
+}
+
 fn answer(id: &Value, answer: Answer) {
     let mut line = match answer {
         Ok(line) => line,
-        Err(Failure::Lock(error)) => json!({
-            "event": "error", "code": error.code(), "type": format!("{:?}", error.kind()), "message": error.to_string(),
-        }),
+        Err(Failure::Lock(error)) => told(&error),
         Err(Failure::Suite(message)) => json!({"event": "error", "type": "Worker", "message": message}),
     };
     line["id"] = id.clone();
@@ -178,9 +205,11 @@ impl World {
                 release(&leases, patience).await?;
                 Ok(json!({"event": "released", "t0": t0}))
             }
-            Command::Enter { lock, scope, owner } => {
+            Command::Enter { lock, scope, owner, timeout } => {
                 let lock = self.lock(&lock)?;
-                let leases = lock.acquire(self.owner(&owner).0, Patience::Forever, None).await?;
+                let patience = timeout.map(|timeout| RUST.patience(Some(timeout))).transpose()?;
+                let patience = patience.unwrap_or(Patience::Forever);
+                let leases = lock.acquire(self.owner(&owner).0, patience, None).await?;
                 let mut line = json!({"event": "entered"});
                 if let Some(first) = leases.first() {
                     tell(&mut line, first);

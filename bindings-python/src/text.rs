@@ -1,0 +1,83 @@
+//! Text that Python passes in. A `str` may hold lone surrogates, which are no characters: no server takes them, and they
+//! would raise a `UnicodeEncodeError` that does not say of what.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use pyo3::exceptions::PyUnicodeError;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use zklock::binding::bad_argument;
+
+use crate::errors::Failure;
+
+/// An argument that is text.
+pub(crate) struct Text<A>(String, PhantomData<A>);
+
+/// The name of an argument.
+pub(crate) trait Argument {
+    const NAME: &'static str;
+}
+
+/// `path`.
+pub(crate) struct Path;
+/// `node`.
+pub(crate) struct Node;
+/// `hosts`.
+pub(crate) struct Hosts;
+/// `label`.
+pub(crate) struct Label;
+/// `shared_count`.
+pub(crate) struct SharedCount;
+
+impl Argument for Path {
+    const NAME: &'static str = "path";
+}
+
+impl Argument for Node {
+    const NAME: &'static str = "node";
+}
+
+impl Argument for Hosts {
+    const NAME: &'static str = "hosts";
+}
+
+impl Argument for Label {
+    const NAME: &'static str = "label";
+}
+
+impl Argument for SharedCount {
+    const NAME: &'static str = "shared_count";
+}
+
+impl<A> Deref for Text<A> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<A> From<Text<A>> for String {
+    fn from(text: Text<A>) -> Self {
+        text.0
+    }
+}
+
+impl<'a, 'py, A: Argument> FromPyObject<'a, 'py> for Text<A> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let py = object.py();
+        let text = object.cast::<PyString>()?;
+        match text.to_cow() {
+            Ok(text) => Ok(Self(text.into_owned(), PhantomData)),
+            Err(error) if error.is_instance_of::<PyUnicodeError>(py) => {
+                let shown = py.import("builtins")?.call_method1("ascii", (text,))?;
+                let problem = format!("contains a lone surrogate, which is no character: {shown}");
+                Err(Failure::from(bad_argument(A::NAME, problem)).into())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
