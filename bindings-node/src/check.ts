@@ -5,6 +5,8 @@ import { shown } from '../native';
 import { BadArgumentError } from './errors';
 import { nearest } from './nearest';
 
+import { BadArgumentError } from './errors';
+
 /**
  * What constructors that are not for callers expect. The class of the native half would not do: it is another one after
  * the addon was loaded again, as happens in test runners that discard the modules they loaded.
@@ -26,7 +28,17 @@ export function checkType(type: string, wanted: string): (name: string, value: u
   };
 }
 
-export const checkString = checkType('string', 'a string');
+/**
+ * Of text: half of a surrogate pair is no character, and would become another one on its way to the native half. The
+ * message does not show the text, which may be a password.
+ */
+export function checkString(name: string, value: unknown): void {
+  if (typeof value !== 'string') fail(name, 'a string', value);
+  if (/\p{Surrogate}/u.test(value)) {
+    throw new BadArgumentError(`${name}: contains a lone surrogate, which is no character`);
+  }
+}
+
 export const checkNumber = checkType('number', 'a number');
 export const checkBoolean = checkType('boolean', 'a boolean');
 export const checkFunction = checkType('function', 'a function');

@@ -310,7 +310,14 @@ fn client_options(
     let tls = tls.map(|Tls(files)| files.tls()).transpose()?;
     let (session_timeout, connect_timeout) = (Some(session_timeout), Some(connect_timeout));
     let who = Identity { auth, acl, parent_acl, sasl, tls, identify: Some(identify) };
-    Ok(PYTHON.client_options(hosts.as_deref(), session_timeout, connect_timeout, label, Some(max_frame), who)?)
+    Ok(PYTHON.client_options(
+        hosts.as_deref(),
+        session_timeout,
+        connect_timeout,
+        label,
+        Some(max_frame),
+        who,
+    )?)
 }
 
 /// Begin to connect.

@@ -4,6 +4,11 @@
 //! Two rules hold throughout. The core's thread never waits for the interpreter, and drops no Python object: a busy
 //! interpreter would delay heartbeats. And no lock of ours is held while waiting for anything.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "what Python passes in is extracted into values of our own"
+)]
+
 mod acquirable;
 mod arguments;
 mod client;

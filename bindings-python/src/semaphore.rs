@@ -69,6 +69,7 @@ impl Semaphore {
         max_hold: Option<f64>,
     ) -> Result<PyClassInitializer<Self>> {
         let given = PyDict::new(py);
+        let shared_count = shared_count.map(String::from);
         given.set_item("permits", permits)?;
         given.set_item("shared_count", &shared_count)?;
         given.set_item("label", &label)?;

@@ -2,11 +2,13 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use zklock::ClientSource;
 
 use crate::arguments::PYTHON;
 use crate::client::Client;
 use crate::errors::Failure;
+use crate::text::{Hosts, Text};
 
 /// A client, a hosts string, or None for the default hosts.
 pub(crate) struct Source {
@@ -28,12 +30,13 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Source {
         if let Ok(client) = object.cast::<Client>() {
             return Ok(Self { inner: client.get().inner.source(), given: Given::Client });
         }
-        let Ok(hosts) = object.extract::<Option<&str>>() else {
+        if !object.is_none() && !object.is_instance_of::<PyString>() {
             let given = object.get_type().fully_qualified_name()?;
             let message = format!("must be a zklock.Client or a hosts string, not {given}");
             return Err(PyTypeError::new_err(message));
-        };
-        let inner = PYTHON.shared_client(hosts).map_err(Failure::from)?;
-        Ok(Self { inner, given: Given::Hosts(hosts.map(str::to_owned)) })
+        }
+        let hosts = object.extract::<Option<Text<Hosts>>>()?.map(String::from);
+        let inner = PYTHON.shared_client(hosts.as_deref()).map_err(Failure::from)?;
+        Ok(Self { inner, given: Given::Hosts(hosts) })
     }
 }

@@ -25,8 +25,6 @@ pub(crate) struct Path;
 pub(crate) struct Node;
 /// `hosts`.
 pub(crate) struct Hosts;
-/// `label`.
-pub(crate) struct Label;
 /// `shared_count`.
 pub(crate) struct SharedCount;
 
@@ -42,10 +40,6 @@ impl Argument for Hosts {
     const NAME: &'static str = "hosts";
 }
 
-impl Argument for Label {
-    const NAME: &'static str = "label";
-}
-
 impl Argument for SharedCount {
     const NAME: &'static str = "shared_count";
 }
@@ -55,6 +49,12 @@ impl<A> Deref for Text<A> {
 
     fn deref(&self) -> &str {
         &self.0
+    }
+}
+
+impl<A> AsRef<str> for Text<A> {
+    fn as_ref(&self) -> &str {
+        self
     }
 }
 

@@ -66,7 +66,7 @@ impl Transaction {
     /// >>> with lock as lease:
     /// ...     lease.transaction().delete("/state").commit()
     #[pyo3(signature = (path, version=None))]
-    fn delete<'py>(slf: PyRef<'py, Self>, path: Text<Path>, version: Option<i64>) -> Result<PyRef<'py, Self>> {
+    fn delete(slf: PyRef<'_, Self>, path: Text<Path>, version: Option<i64>) -> Result<PyRef<'_, Self>> {
         let version = version.map(parse_version).transpose()?;
         Self::add(slf, |transaction| transaction.delete(&path, version))
     }
@@ -75,7 +75,7 @@ impl Transaction {
     ///
     /// >>> with lock as lease:
     /// ...     lease.transaction().check("/state", 0).create("/report").commit()
-    fn check<'py>(slf: PyRef<'py, Self>, path: Text<Path>, version: i64) -> Result<PyRef<'py, Self>> {
+    fn check(slf: PyRef<'_, Self>, path: Text<Path>, version: i64) -> Result<PyRef<'_, Self>> {
         let version = parse_version(version)?;
         Self::add(slf, |transaction| transaction.check(&path, version))
     }

@@ -16,8 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use zklock::binding::{Language, Spelling};
 use zklock::{
-    Acl, Client, ClientOptions, ClientSource, Contender, Election, Error, ErrorKind, Histogram, Lease, MultiLock,
-    NodeData, Owner, Patience, ServerReport, Stats, Tls, Transaction, Transport,
+    Acl, Client, ClientOptions, ClientSource, Contender, Election, Error, ErrorKind, Histogram, Lease,
+    MultiLock, NodeData, Owner, Patience, ServerReport, Stats, Tls, Transaction, Transport,
 };
 
 use crate::command::{self, Command, Contend, Identity, LockObject, Objects, OneLock, Operation};

@@ -1,0 +1,126 @@
+// What errors have for programs beside their messages.
+
+import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+
+import {
+  BadArgumentError,
+  Client,
+  ConnectionFailedError,
+  LockLostError,
+  LockTimeoutError,
+  Mutex,
+  Semaphore,
+} from 'zklock';
+
+import { connected, freshPath, hosts, scenario } from './support.mjs';
+
+const SURROGATE = 'half \ud83d';
+
+async function failed(servers, connectTimeout = 1000) {
+  const [end] = await Promise.allSettled([Client.connect(servers, { connectTimeout })]);
+  assert.ok(end.reason instanceof ConnectionFailedError, String(end.reason ?? end.value));
+  return end.reason;
+}
+
+scenario('one server is the cause of a failed connection', async () => {
+  const error = await failed('127.0.0.1:1');
+  const [report] = error.servers;
+  assert.deepEqual([report.server, report.problem], ['127.0.0.1:1', 'refused']);
+  assert.match(report.detail, /^refused the connection: /);
+  assert.ok(error.cause instanceof Error);
+  assert.equal(error.cause.message, `${report.server} ${report.detail}`);
+  assert.equal(error.cause.code, 'ECONNREFUSED');
+  assert.ok(error.message.includes(error.cause.message));
+  assert.ok(!Object.keys(error).includes('cause'), 'as the constructor of Error has it');
+});
+
+scenario('several servers are an AggregateError', async (t) => {
+  const web = createServer((socket) => socket.on('error', () => {}).end('HTTP/1.1 400 Bad Request\r\n\r\n'));
+  web.listen(0, '127.0.0.1');
+  await once(web, 'listening');
+  t.after(() => web.close());
+  const address = `127.0.0.1:${web.address().port}`;
+  const error = await failed(`127.0.0.1:1,no-such-host.invalid:2181,${address}`);
+  assert.deepEqual(
+    error.servers.map(({ problem }) => problem),
+    ['refused', 'unknown host', 'not zookeeper'],
+  );
+  assert.ok(error.cause instanceof AggregateError);
+  assert.deepEqual(
+    error.cause.errors.map(({ code }) => code),
+    ['ECONNREFUSED', 'ENOTFOUND', undefined],
+  );
+  assert.match(error.message, /no-such-host\.invalid:2181 is no host that can be found/);
+  assert.match(error.message, new RegExp(`${address} misbehaved: .*web server`));
+});
+
+scenario('a time-out has the contenders in the way', async (t) => {
+  const client = await connected(t, { label: 'nightly' });
+  const mutex = new Mutex(client, freshPath());
+  const lease = await mutex.acquire();
+  const [end] = await Promise.allSettled([mutex.acquire({ timeout: 300 })]);
+  assert.ok(end.reason instanceof LockTimeoutError);
+  assert.match(end.reason.message, /this client itself, by another owner \(nightly\), since .*, which holds it/);
+  const [holder] = end.reason.blockers;
+  assert.deepEqual([holder.about.pid, holder.about.label, holder.position], [process.pid, 'nightly', 0]);
+  assert.equal(holder.sessionId, lease.sessionId);
+  assert.deepEqual(end.reason.servers, []);
+  await lease.release();
+});
+
+scenario('a loss has its reason, wherever it is told', async (t) => {
+  const client = await connected(t);
+  const mutex = new Mutex(client, freshPath());
+  const inScope = mutex.using(async (lease) => {
+    const { signal } = lease;
+    await client.close();
+    assert.equal(signal.reason?.reason ?? lease.lossReason, 'client closed');
+    assert.throws(() => lease.check(), { reason: 'client closed' });
+  });
+  const [end] = await Promise.allSettled([inScope]);
+  assert.ok(end.reason instanceof LockLostError, String(end.reason));
+  assert.equal(end.reason.reason, 'client closed');
+});
+
+scenario('what a client was granted', async (t) => {
+  const client = await connected(t, { sessionTimeout: 3_600_000 });
+  assert.ok(client.sessionTimeout > 0 && client.sessionTimeout < 3_600_000);
+  assert.equal(client.hosts, hosts);
+  const lease = await new Mutex(client, freshPath()).acquire();
+  assert.equal(lease.sessionTimeout, client.sessionTimeout);
+  const lazy = new Client('zk1, [::1]:7/app', { sessionTimeout: 7000 });
+  assert.deepEqual([lazy.hosts, lazy.sessionTimeout], ['zk1:2181,[::1]:7/app', 7000]);
+});
+
+scenario('half a character is refused by name, and a password is not shown', async (t) => {
+  const client = await connected(t);
+  const refused = (name, call) =>
+    assert.rejects(async () => call(), (error) => {
+      assert.ok(error instanceof BadArgumentError, String(error));
+      assert.equal(error.message, `${name}: contains a lone surrogate, which is no character`);
+      return true;
+    });
+  await refused('path', () => new Mutex(client, `/${SURROGATE}`));
+  await refused('path', () => client.get(`/${SURROGATE}`));
+  await refused('sharedCount', () => new Semaphore(client, '/s', { sharedCount: `/${SURROGATE}` }));
+  await refused('label', () => new Mutex(client, '/l', { label: SURROGATE }));
+  await refused('node', () => client.breakLock(`/${SURROGATE}`));
+  await refused('hosts', () => Client.connect(SURROGATE));
+  await refused('sasl: password', () => Client.connect(hosts, { sasl: { user: 'a', password: SURROGATE } }));
+});
+
+scenario('hosts of the environment are named', async () => {
+  const before = process.env.ZKLOCK_HOSTS;
+  process.env.ZKLOCK_HOSTS = 'zk1/app,zk2/app';
+  try {
+    await assert.rejects(Client.connect(), {
+      name: 'BadArgumentError',
+      message: /write "zk1,zk2\/app", in "zk1\/app,zk2\/app" \(from the environment variable ZKLOCK_HOSTS\)$/,
+    });
+  } finally {
+    if (before === undefined) delete process.env.ZKLOCK_HOSTS;
+    else process.env.ZKLOCK_HOSTS = before;
+  }
+});

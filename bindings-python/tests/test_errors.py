@@ -1,0 +1,162 @@
+"""What exceptions have for programs beside their messages, and how they travel."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trustme
+from harness.imposters import imposter
+
+import zklock
+from zklock import aio
+
+SURROGATE = "half \ud83d"
+
+
+def failed(hosts: str) -> zklock.ConnectionFailed:
+    """How a connection to these servers fails."""
+    with pytest.raises(zklock.ConnectionFailed) as caught:
+        zklock.Client(hosts, connect_timeout=1.0)
+    return caught.value
+
+
+def test_one_server_is_the_cause() -> None:
+    error = failed("127.0.0.1:1")
+    [report] = error.servers
+    assert (report.server, report.problem) == ("127.0.0.1:1", "refused")
+    assert report.detail.startswith("refused the connection: ")
+    assert isinstance(error.__cause__, ConnectionRefusedError)
+    assert str(error.__cause__) == str(report)
+    assert str(report) in str(error)
+
+
+def test_several_servers_are_a_group() -> None:
+    error = failed("127.0.0.1:1,no-such-host.invalid:2181")
+    assert [report.problem for report in error.servers] == ["refused", "unknown host"]
+    assert isinstance(error.__cause__, ExceptionGroup)
+    assert [type(cause) for cause in error.__cause__.exceptions] == [ConnectionRefusedError, OSError]
+
+
+def test_aio_has_the_same() -> None:
+    async def main() -> None:
+        with pytest.raises(zklock.ConnectionFailed) as caught:
+            await aio.Client("127.0.0.1:1", connect_timeout=0.5).connect()
+        assert caught.value.servers[0].problem == "refused"
+        assert isinstance(caught.value.__cause__, ConnectionRefusedError)
+
+    asyncio.run(main())
+
+
+def test_the_log_tells_once_why_no_server_can_be_used(caplog: pytest.LogCaptureFixture) -> None:
+    # Rounds follow each other within less than a second; what they find is the same.
+    with caplog.at_level(logging.WARNING, "zklock"), imposter(None, b"HTTP/1.1 400\r\n\r\n") as web:
+        with pytest.raises(zklock.ConnectionFailed):
+            zklock.Client(f"127.0.0.1:1,{web}", connect_timeout=2.5)
+        told = [record.getMessage() for record in caplog.records if record.name == "zklock"]
+    assert len(told) == 1, told
+    assert told[0].startswith("no server can be used; trying again")
+    assert "127.0.0.1:1 refused the connection" in told[0]
+    assert f"{web} misbehaved" in told[0]
+
+
+def test_errors_and_what_they_have_can_be_pickled(client: zklock.Client, other: zklock.Client, path: str) -> None:
+    error = pickle.loads(pickle.dumps(failed("127.0.0.1:1")))
+    assert [report.problem for report in error.servers] == ["refused"]
+    with zklock.Mutex(other, path, label="nightly"):
+        with pytest.raises(zklock.LockTimeout) as caught, zklock.Mutex(client, path).hold(timeout=0.3):
+            pass
+        again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert again.blockers == caught.value.blockers
+    assert again.blockers[0].label == "nightly"
+
+
+def test_a_loss_has_its_reason(client: zklock.Client, path: str) -> None:
+    lock = zklock.Mutex(client, path)
+    lock.acquire()
+    lease = lock.lease
+    client.close()
+    assert lease is not None
+    with pytest.raises(zklock.LockLost) as caught:
+        lease.check()
+    assert caught.value.reason == lease.loss_reason == "client closed"
+
+
+def test_errors_that_programs_make_have_nothing() -> None:
+    assert zklock.LockTimeout("late").blockers == ()
+    assert zklock.LockTimeout("late").servers == ()
+    assert zklock.ConnectionFailed("away").servers == ()
+    assert zklock.LockLost("lost").reason is None
+
+
+def test_what_a_client_was_granted(hosts: str, path: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "zklock"), zklock.Client(hosts, session_timeout=3600) as client:
+        assert 0 < client.session_timeout < 3600
+        assert client.hosts == hosts
+        with zklock.Mutex(client, path) as lease:
+            assert lease.session_timeout == client.session_timeout
+    told = [record.getMessage() for record in caplog.records]
+    assert any(text.startswith("the server shortened the session time-out") for text in told), told
+
+
+def test_hosts_are_complete(hosts: str) -> None:
+    lazy = aio.Client("zk1, [::1]:7/app", session_timeout=7)
+    assert lazy.hosts == "zk1:2181,[::1]:7/app"
+    assert lazy.session_timeout == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("path", lambda client, path: zklock.Mutex(client, f"{path}/{SURROGATE}")),
+        ("path", lambda client, path: zklock.ReadWriteLock(client, f"{path}/{SURROGATE}")),
+        ("path", lambda client, path: zklock.Semaphore(client, f"{path}/{SURROGATE}", 1)),
+        ("shared_count", lambda client, path: zklock.Semaphore(client, path, shared_count=f"/{SURROGATE}")),
+        ("node", lambda client, path: client.revoke(f"{path}/{SURROGATE}")),
+        ("node", lambda client, path: client.break_lock(f"{path}/{SURROGATE}")),
+        ("path", lambda client, path: client.get(f"/{SURROGATE}")),
+        ("hosts", lambda client, path: zklock.Client(SURROGATE)),
+        ("hosts", lambda client, path: zklock.Mutex(SURROGATE, path)),
+    ],
+)
+def test_half_a_character_is_refused_by_name(
+    client: zklock.Client, path: str, name: str, call: Callable[[zklock.Client, str], object]
+) -> None:
+    with pytest.raises(zklock.BadArgument) as caught:
+        call(client, path)
+    assert str(caught.value).startswith(f"{name}: contains a lone surrogate")
+    assert "\\ud83d" in str(caught.value)
+
+
+def test_half_a_character_in_a_transaction(client: zklock.Client, path: str) -> None:
+    with zklock.Mutex(client, path) as lease, pytest.raises(zklock.BadArgument, match="^path: contains a lone"):
+        lease.transaction().create(f"/{SURROGATE}")
+
+
+def test_hosts_of_the_environment_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZKLOCK_HOSTS", "zk1/app,zk2/app")
+    with pytest.raises(zklock.BadArgument) as caught:
+        zklock.Client()
+    assert str(caught.value).endswith('in "zk1/app,zk2/app" (from the environment variable ZKLOCK_HOSTS)')
+    assert 'write "zk1,zk2/app"' in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", ["ca", "cert", "key", "mismatch"])
+def test_bad_certificates_are_refused_before_any_connection(tmp_path: Path, bad: str) -> None:
+    authority = trustme.CA()
+    one, other = authority.issue_cert("a@example.org"), authority.issue_cert("b@example.org")
+    files = {name: tmp_path / f"{name}.pem" for name in ("ca", "cert", "key")}
+    authority.cert_pem.write_to_path(str(files["ca"]))
+    one.cert_chain_pems[0].write_to_path(str(files["cert"]))
+    (other if bad == "mismatch" else one).private_key_pem.write_to_path(str(files["key"]))
+    if bad != "mismatch":
+        files[bad].write_text("-----BEGIN nothing")
+    with pytest.raises(zklock.BadArgument) as caught:
+        # Nobody listens there: a connection would fail with another error.
+        zklock.Client("127.0.0.1:1", tls=zklock.Tls(**files))
+    assert str(caught.value).startswith(f"tls: {'key' if bad == 'mismatch' else bad}: ")
