@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -14,6 +16,8 @@ from harness.steps import Start, assert_within, eventually, user, watch_losses
 
 SESSION_TIMEOUT = 2.0
 CONNECT_TIMEOUT = 1.0
+DIAGNOSIS = 3.0
+"""Seconds within which a server that closes connections is asked why."""
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +36,25 @@ def read_only() -> Iterator[Server]:
         alone.launch()
         eventually(serves, "a server without a quorum serves read-only", STARTUP)
         yield alone
+    finally:
+        three.close()
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[Server]:
+    """The same, but it serves no one."""
+    three = Ensemble()
+    server = three.servers[0]
+
+    def listens() -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", server.port), timeout=1):
+            return True
+        return False
+
+    try:
+        server.launch()
+        eventually(listens, "a server without a quorum accepts connections", STARTUP)
+        yield server
     finally:
         three.close()
 
@@ -87,3 +110,17 @@ def test_s236_a_read_only_server(
     for lock in ("held", "awaited", "free"):
         observer.wait_queue(f"{path}/{lock}", 0)
     assert_clean(worker.holds() + peer.holds(), at_least=3)
+
+
+def test_s304_a_read_only_server_is_called_that(surface: str, read_only: Server, start: Start) -> None:
+    asked = start(surface).send("connect", client="c", hosts=read_only.hosts, connect_timeout=DIAGNOSIS)
+    error = asked.error()
+    assert error.servers == [[read_only.hosts, "read-only"]]
+    assert f"{read_only.hosts} can only be read: it has lost its quorum" in error.message
+
+
+def test_s304_a_server_without_a_quorum_is_called_that(surface: str, alone: Server, start: Start) -> None:
+    asked = start(surface).send("connect", client="c", hosts=alone.hosts, connect_timeout=DIAGNOSIS)
+    error = asked.error()
+    assert error.servers == [[alone.hosts, "not serving"]]
+    assert f"{alone.hosts} serves no requests: it has no quorum" in error.message
