@@ -5,8 +5,6 @@ import { shown } from '../native';
 import { BadArgumentError } from './errors';
 import { nearest } from './nearest';
 
-import { BadArgumentError } from './errors';
-
 /**
  * What constructors that are not for callers expect. The class of the native half would not do: it is another one after
  * the addon was loaded again, as happens in test runners that discard the modules they loaded.
