@@ -2,7 +2,7 @@
 
 import { Bridge, type Settled } from '../native';
 
-import { errorOf, native } from './errors';
+import { errorOf, native, raisedBelow } from './errors';
 import { KeepAlive, type Pending } from './keep-alive';
 import { onAbort } from './signals';
 
@@ -30,7 +30,7 @@ function tell({ id, value }: Settled): void {
 
 /** For what is not an operation, but needs to know the thread that it belongs to. */
 export function withBridge<T>(make: (bridge: Bridge) => T): T {
-  return native(() => make(bridge));
+  return native(() => make(bridge), withBridge);
 }
 
 /** Starts an operation and returns its id. */
@@ -45,7 +45,7 @@ export const untilDone = new KeepAlive();
  */
 export async function run<T>(start: Start, pending: Pending, signal?: AbortSignal): Promise<T> {
   signal?.throwIfAborted();
-  const id = native(() => start(bridge));
+  const id = native(() => start(bridge), run);
   let stopWaiting: (() => void) | undefined;
   pending.begin();
   try {
@@ -60,7 +60,7 @@ export async function run<T>(start: Start, pending: Pending, signal?: AbortSigna
     });
     if (code !== undefined) {
       // Created here and not where the outcome arrives, so that the stack shows the caller.
-      throw errorOf(code, message ?? '', details);
+      throw raisedBelow(errorOf(code, message ?? '', details), run);
     }
     return value as T;
   } finally {
@@ -74,7 +74,7 @@ export async function run<T>(start: Start, pending: Pending, signal?: AbortSigna
  * id.
  */
 export function watch(start: Start, then: (value: Settled['value']) => void): number {
-  const id = native(() => start(bridge));
+  const id = native(() => start(bridge), watch);
   watching.set(id, then);
   return id;
 }

@@ -2,7 +2,7 @@
 
 import { shown } from '../native';
 
-import { BadArgumentError } from './errors';
+import { BadArgumentError, raisedBelow } from './errors';
 import { nearest } from './nearest';
 
 /**
@@ -15,15 +15,18 @@ export function checkOurs(key: unknown, how: string): void {
   if (key !== ours) throw new TypeError(how);
 }
 
-function fail(name: string, wanted: string, value: unknown): never {
+type Check = (name: string, value: unknown) => void;
+
+function fail(name: string, wanted: string, value: unknown, below: (...given: never[]) => unknown): never {
   const got = value === null ? 'null' : typeof value;
-  throw new TypeError(`${name}: must be ${wanted}, but is ${got}`);
+  throw raisedBelow(new TypeError(`${name}: must be ${wanted}, but is ${got}`), below);
 }
 
-export function checkType(type: string, wanted: string): (name: string, value: unknown) => void {
-  return (name, value) => {
-    if (typeof value !== type) fail(name, wanted, value);
+export function checkType(type: string, wanted: string): Check {
+  const check: Check = (name, value) => {
+    if (typeof value !== type) fail(name, wanted, value, check);
   };
+  return check;
 }
 
 /**
@@ -53,7 +56,7 @@ export function bytesOf(name: string, value: string | Uint8Array): Uint8Array {
 }
 
 export function checkIterable(name: string, value: unknown): void {
-  if (!isObject(value) || !(Symbol.iterator in value)) fail(name, 'iterable', value);
+  if (!isObject(value) || !(Symbol.iterator in value)) fail(name, 'iterable', value, checkIterable);
 }
 
 interface Class {
@@ -65,20 +68,22 @@ interface Class {
 export function checkInstance(name: string, value: unknown, of: Class, className: string): void {
   if (value instanceof of) return;
   const copy = isObject(value) && 'constructor' in value && value.constructor.name === of.name;
-  fail(name, copy ? `a ${className} of this copy of zklock` : `a ${className}`, value);
+  fail(name, copy ? `a ${className} of this copy of zklock` : `a ${className}`, value, checkInstance);
 }
 
 /** Checks the shape, as Node does: the signal may come from another realm, or from a library. */
 export function checkSignal(name: string, value: unknown): void {
-  if (!isObject(value) || !('aborted' in value && 'addEventListener' in value)) fail(name, 'an AbortSignal', value);
+  if (!isObject(value) || !('aborted' in value && 'addEventListener' in value)) {
+    fail(name, 'an AbortSignal', value, checkSignal);
+  }
 }
 
 export function checkObject(name: string, value: unknown): void {
-  if (!isObject(value)) fail(name, 'an object', value);
+  if (!isObject(value)) fail(name, 'an object', value, checkObject);
 }
 
 /** A check for each option: the type forgets none, and what is not here is refused. */
-export type Checks<Options> = Readonly<Record<keyof Required<Options>, (name: string, value: unknown) => void>>;
+export type Checks<Options> = Readonly<Record<keyof Required<Options>, Check>>;
 
 /** Every name of a record. */
 export type Names<Record> = Readonly<{ [Name in keyof Required<Record>]: unknown }>;
@@ -91,13 +96,17 @@ export function checkNames<Given extends object>(where: string, given: Given, kn
   const names = Object.keys(known);
   const meant = nearest(unknown, names);
   const hint = meant === undefined ? `; there are ${names.join(', ')}` : `; did you mean '${meant}'?`;
-  throw new BadArgumentError(`${where}: there is no '${shown(unknown)}'${hint}`);
+  throw raisedBelow(new BadArgumentError(`${where}: there is no '${shown(unknown)}'${hint}`), checkNames);
 }
 
 /** Checks the options that are given. Takes a check for each, so that none is forgotten. */
 export function checkOptions<Options extends object>(options: Options, checks: Checks<Options>): void {
-  checkNames('options', options, checks as Names<Options>);
-  for (const name of Object.keys(checks) as (keyof Options & string)[]) {
-    if (options[name] !== undefined) checks[name](name, options[name]);
+  try {
+    checkNames('options', options, checks as Names<Options>);
+    for (const name of Object.keys(checks) as (keyof Options & string)[]) {
+      if (options[name] !== undefined) checks[name](name, options[name]);
+    }
+  } catch (error) {
+    throw raisedBelow(error, checkOptions);
   }
 }

@@ -276,6 +276,6 @@ export class Client extends ClientEvents {
   }
 }
 
-showAs(Client.prototype, 'Client', ({ state, sessionId }) => ({ state, sessionId }));
+showAs(Client.prototype, 'Client', ({ hosts, state, sessionId }) => ({ hosts, state, sessionId }));
 
 export { internals as clientInternals };

@@ -305,12 +305,18 @@ function isNativeError(error: unknown): error is { code: ErrorCode; message: str
   return 'code' in error && isCode(error.code) && 'message' in error && typeof error.message === 'string';
 }
 
+/** Has the stack of an error begin where `below` was called, so that it shows what the user called, not how it works. */
+export function raisedBelow<E>(error: E, below: (...given: never[]) => unknown): E {
+  if (error instanceof Error) Error.captureStackTrace(error, below);
+  return error;
+}
+
 /** Calls the native half; what it throws becomes an error of this package. */
-export function native<T>(call: () => T): T {
+export function native<T>(call: () => T, below: (...given: never[]) => unknown = native): T {
   try {
     return call();
   } catch (error) {
-    if (isNativeError(error)) throw errorOf(error.code, error.message);
+    if (isNativeError(error)) throw raisedBelow(errorOf(error.code, error.message), below);
     throw error;
   }
 }

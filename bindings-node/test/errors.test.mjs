@@ -41,6 +41,29 @@ scenario('each kind is a class with a name and its stable code', () => {
   assert.deepEqual(exported.sort(), Object.keys(CODES));
 });
 
+scenario('a stack begins with what was called, and then the caller', async (t) => {
+  const client = await connected(t);
+  const mutex = new Mutex(client, freshPath());
+  const lease = await mutex.acquire();
+  const cases = {
+    'Mutex.acquire': () => mutex.acquire({ timeout: 10 }),
+    'Lock.acquire': async () => mutex.acquire({ timeout: -1 }),
+    'Semaphore.acquireMany': async () => new zklock.Semaphore(client, freshPath(), 1).acquireMany('2'),
+    'Lease.release': async () => lease.release({ timout: 5 }),
+    'new Mutex': async () => new Mutex(client, 'not absolute'),
+    'Lease.check': async () => (await lease.release(), lease.check()),
+  };
+  for (const [called, attempt] of Object.entries(cases)) {
+    const whoAsked = async () => {
+      await attempt();
+    };
+    const { stack } = await whoAsked().then(assert.fail, (error) => error);
+    const [first, ...rest] = stack.split('\n').slice(stack.split('\n').findIndex((line) => /^ {4}at /.test(line)));
+    assert.match(first, new RegExp(`^    at (async )?(\\w+\\.)?${called.replace(/^\w+\./, '')} `), stack);
+    assert.match(rest.join('\n'), /errors\.test\.mjs/, stack);
+  }
+});
+
 scenario('an error names its caller in the stack', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   const lease = await mutex.acquire();

@@ -48,7 +48,7 @@ scenario('locks and clients show what they are', async (t) => {
   assert.match(seen, /^Client \{/);
   assert.ok(seen.includes(`sessionId: ${client.sessionId}n`) && !seen.includes('_events'), seen);
   const json = reread(client);
-  assert.deepEqual([json.state, json.sessionId], ['connected', String(client.sessionId)]);
+  assert.deepEqual(json, { hosts: client.hosts, state: 'connected', sessionId: String(client.sessionId) });
   assert.match(inspect(new Client(hosts)), /state: 'idle'/);
   for (const { prototype } of [Client, Lock, Mutex, MultiLock]) assert.doesNotThrow(() => inspect(prototype));
 });
