@@ -6,7 +6,7 @@ import { once } from 'node:events';
 
 import { Client, Mutex } from 'zklock';
 
-import { contenders, freshPath, hosts, proxy, run, scenario, until } from './support.mjs';
+import { contenders, freshPath, hosts, proxy, run, scenario, sleep, until } from './support.mjs';
 
 /** A client that is closed at the end of the test, and has not connected. */
 function lazy(t, where = hosts, options) {
@@ -18,7 +18,9 @@ function lazy(t, where = hosts, options) {
 /** A server that never answers. */
 async function silent(t) {
   const sockets = new Set();
+  const seen = { sockets, count: 0 };
   const server = createServer((socket) => {
+    seen.count += 1;
     sockets.add(socket);
     // Read, or it would not notice that the other side has closed.
     socket.on('error', () => undefined).on('close', () => sockets.delete(socket)).resume();
@@ -30,7 +32,7 @@ async function silent(t) {
     for (const socket of sockets) socket.destroy();
   });
   const close = () => new Promise((resolve) => server.close(resolve));
-  return { hosts: `127.0.0.1:${server.address().port}`, sockets, close };
+  return { hosts: `127.0.0.1:${server.address().port}`, seen, close };
 }
 
 scenario('a new client connects when it is first used', async (t) => {
@@ -89,10 +91,14 @@ scenario('a signal gives up connecting, with its reason, and leaves no client', 
   const controller = new AbortController();
   const reason = new Error('changed my mind');
   const connecting = Client.connect(server.hosts, { signal: controller.signal, connectTimeout: 60_000 });
-  await until('a connection', () => server.sockets.size > 0);
+  await until('a connection', () => server.seen.sockets.size > 0);
   controller.abort(reason);
+  const before = server.seen.count;
   await assert.rejects(connecting, (error) => error === reason);
-  await until('the connection is closed', () => server.sockets.size === 0);
+  // At once, not when the client tires of waiting, and then tries again.
+  await until('the connection is closed', () => server.seen.sockets.size === 0, 2000);
+  await sleep(2000);
+  assert.equal(server.seen.count, before);
   await assert.rejects(Client.connect(hosts, { signal: controller.signal }), (error) => error === reason);
   await assert.rejects(Client.connect(hosts, { signal: 'now' }), TypeError);
 });
@@ -116,7 +122,7 @@ scenario('an aborted ready leaves the client', async (t) => {
 scenario('connecting that fails leaves nothing that tries again', async (t) => {
   const server = await silent(t);
   await assert.rejects(Client.connect(server.hosts, { connectTimeout: 300 }), { code: 'CONNECTION_FAILED' });
-  await until('the connection is closed', () => server.sockets.size === 0);
+  await until('the connection is closed', () => server.seen.sockets.size === 0, 2000);
 });
 
 scenario('a new client does not keep the process alive, and its locks are free at its end', async () => {
