@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::binding::{Shown, shown_hosts};
@@ -71,6 +72,15 @@ impl MultiLock {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (Py<PyTuple>,)) {
         (slf.get_type(), (slf.get().members.clone_ref(slf.py()),))
     }
+
+    /// The locks have levels, which may lead back here.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.members)
+    }
+
+    /// What the base clears is enough to break every cycle.
+    #[expect(clippy::unused_self, reason = "the interpreter calls it with one")]
+    fn __clear__(&self) {}
 
     /// The locks' paths, in the order in which they are taken.
     #[getter]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import weakref
 
 import pytest
@@ -9,6 +11,7 @@ import scripts
 from harness.observer import Observer
 
 import zklock
+from zklock import aio
 
 
 def test_a_finalizer_of_a_lease_may_use_its_lock(client: zklock.Client, path: str) -> None:
@@ -162,3 +165,31 @@ def test_the_end_of_the_interpreter(observer: Observer, hosts: str, path: str, s
         assert "panicked" not in done.stderr, done
     else:
         assert done.stderr == "", done
+
+
+def test_a_scope_in_a_multi_lock_of_a_task_that_is_forgotten_is_collected(
+    hosts: str, observer: Observer, path: str
+) -> None:
+    """The lock has levels, whose scope has the task, whose frame has the multi-lock, which has the lock."""
+
+    async def main() -> None:
+        async with aio.Client(hosts) as client:
+            inside = asyncio.Event()
+
+            async def stand() -> None:
+                lock = aio.Mutex(client, path)
+                both = aio.MultiLock([lock])
+                async with both, lock:
+                    inside.set()
+                    # Nobody else knows of this future.
+                    await asyncio.get_running_loop().create_future()
+
+            task = asyncio.create_task(stand())
+            await inside.wait()
+            gone = weakref.ref(task)
+            del task
+            gc.collect()
+            assert gone() is None
+            await asyncio.to_thread(observer.wait_queue, path, 0)
+
+    asyncio.run(main())
