@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+
 import pytest
 import scripts
 from harness.security import secured_server
@@ -57,12 +60,21 @@ def test_the_first_use_connects_and_a_close_is_for_good(hosts: str, path: str) -
     assert zklock.Client(hosts, connect=False).connect().state == "connected"
 
 
-def test_a_client_that_nobody_uses_any_more_closes(hosts: str, path: str, client: zklock.Client) -> None:
-    """Its lock goes with it, long before the session would have expired."""
-    lock = zklock.Mutex(zklock.Client(hosts, session_timeout=60, connect=False), path)
-    lock.acquire()
+def test_a_client_that_nobody_uses_any_more_closes(hosts: str, path: str) -> None:
+    client = zklock.Client(hosts, connect=False)
+    closed = threading.Event()
+    client.on_state(lambda state: closed.set() if state == "closed" else None)
+    lock = zklock.Mutex(client, path)
+    with lock:
+        pass
+    # A lock keeps it.
+    del client
+    gc.collect()
+    assert not closed.wait(0.1)
+    with lock:
+        pass
     del lock
-    assert zklock.Mutex(client, path).acquire(timeout=10)
+    assert closed.wait(10)
 
 
 @pytest.mark.parametrize("used", [False, True], ids=["unused before", "used before"])
