@@ -167,6 +167,7 @@ def test_the_end_of_the_interpreter(observer: Observer, hosts: str, path: str, s
         assert done.stderr == "", done
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_scope_in_a_multi_lock_of_a_task_that_is_forgotten_is_collected(
     hosts: str, observer: Observer, path: str
 ) -> None:
