@@ -180,7 +180,7 @@ def test_what_ends_a_wait_leaves_the_queue(
 
 
 def test_a_storm(hosts: str, path: str) -> None:
-    """Many greenlets at once, whose waits are granted, time out, or are killed: one inside, and no node is left."""
+    """Many greenlets at once, whose waits are granted, time out or are killed; one inside, no node left."""
     code = """
     import random
     random.seed(7)
