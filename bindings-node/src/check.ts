@@ -34,9 +34,10 @@ export function checkType(type: string, wanted: string): Check {
  * message does not show the text, which may be a password.
  */
 export function checkString(name: string, value: unknown): void {
-  if (typeof value !== 'string') fail(name, 'a string', value);
+  if (typeof value !== 'string') fail(name, 'a string', value, checkString);
   if (/\p{Surrogate}/u.test(value)) {
-    throw new BadArgumentError(`${name}: contains a lone surrogate, which is no character`);
+    const problem = 'contains a lone surrogate, which is no character';
+    throw raisedBelow(new BadArgumentError(`${name}: ${problem}`), checkString);
   }
 }
 
