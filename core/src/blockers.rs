@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 
 use crate::contender::{About, Contender, Sighting, host_name};
 use crate::date::Date;
-use crate::path::Place;
 use crate::queue::NodeName;
 use crate::shown::{self, Shown};
 
@@ -27,14 +26,17 @@ pub(crate) struct Blocker {
 #[derive(Debug)]
 pub(crate) struct Blockers {
     seen: Vec<Blocker>,
-    /// Where their nodes are.
-    place: Place,
+    /// Where their nodes are, below the chroot.
+    directory: String,
+    /// What of that is the subdirectory of a semaphore.
+    part: String,
     read: OnceLock<(Vec<Contender>, String)>,
 }
 
 impl Blockers {
-    pub(crate) fn new(seen: Vec<Blocker>, place: &Place) -> Self {
-        Self { seen, place: place.clone(), read: OnceLock::new() }
+    /// `part`: what of the directory is the subdirectory of a semaphore, as in `locks/`; or nothing.
+    pub(crate) fn new(seen: Vec<Blocker>, directory: &str, part: &str) -> Self {
+        Self { seen, directory: directory.to_owned(), part: part.to_owned(), read: OnceLock::new() }
     }
 
     /// In the order of the queue.
@@ -50,7 +52,7 @@ impl Blockers {
     fn read(&self) -> &(Vec<Contender>, String) {
         self.read.get_or_init(|| {
             let (mut contenders, mut text) = (Vec::with_capacity(self.seen.len()), String::new());
-            let holding = match self.place.part().as_str() {
+            let holding = match self.part.as_str() {
                 "locks/" => ", whose turn it is",
                 "leases/" => ", which has a permit",
                 _ => ", which holds it",
@@ -60,7 +62,7 @@ impl Blockers {
                 text += if contenders.is_empty() { ": " } else { "; " };
                 describe(&mut text, &contender, *ours);
                 text += if *holds { holding } else { "" };
-                contenders.push(contender.within(self.place.directory()));
+                contenders.push(contender.within(&self.directory));
             }
             (contenders, shown::message(text.into()).into_owned())
         })
@@ -107,7 +109,7 @@ mod tests {
     }
 
     fn text(seen: Vec<Blocker>) -> String {
-        Blockers::new(seen, &Place::new("/c", "/l", "").unwrap()).text().to_owned()
+        Blockers::new(seen, "/l", "").text().to_owned()
     }
 
     #[test]
@@ -139,8 +141,7 @@ mod tests {
 
     #[test]
     fn nodes_are_named_as_among_the_contenders_of_the_lock() {
-        let place = Place::new("/c", "/l", "/locks").unwrap();
-        let blockers = Blockers::new(vec![blocker(0, "x", false)], &place);
+        let blockers = Blockers::new(vec![blocker(0, "x", false)], "/l/locks", "locks/");
         let [contender] = blockers.contenders() else { panic!("one") };
         assert_eq!(contender.node, "/l/locks/_c_x-lock-0000000000");
         assert_eq!((contender.session_id, contender.fencing_token), (0x1f, 7));

@@ -341,7 +341,7 @@ impl Slot {
         let error = timed_out(path, self.queue.awaits_permits(), self.queue.ahead_of(join));
         let blockers = self.queue.in_the_way(join).into_iter();
         let blockers = blockers.filter_map(|standing| self.blocker(standing, session));
-        error.blocked_by(Blockers::new(blockers.collect(), &holds.place))
+        error.blocked_by(Blockers::new(blockers.collect(), holds.place.directory(), &holds.place.part()))
     }
 
     /// What is known of one that stands in the way.
