@@ -20,6 +20,7 @@ import zklock
 from zklock.compat import kazoo as compat
 
 ROUNDS = 12
+RACES = 80
 
 
 @pytest.fixture
@@ -125,6 +126,49 @@ def test_a_cancelled_wait_leaves_the_queue_at_once(
     assert waiting.acquire(timeout=10)
 
 
+def test_a_cancel_at_the_moment_of_the_grant(client: zklock.Client, observer: Observer, path: str) -> None:
+    """Either it was cancelled, and nothing is left, or it has the lock."""
+    holder, waiting = compat.Lock(client, path), compat.Lock(client, path)
+    ended = {True: 0, False: 0}
+
+    def acquire() -> bool:
+        try:
+            return waiting.acquire(timeout=20)
+        except compat.CancelledError:
+            return False
+
+    with ThreadPoolExecutor(2) as pool:
+        for turn in range(RACES):
+            assert holder.acquire(timeout=20)
+            acquiring = pool.submit(acquire)
+            observer.wait_queue(path, 2)
+            releasing = pool.submit(holder.release)
+            threading.Event().wait(turn % 10 * 0.0005)
+            waiting.cancel()
+            releasing.result(20)
+            acquired = acquiring.result(20)
+            ended[acquired] += 1
+            assert waiting.release() is acquired
+            observer.wait_queue(path, 0)
+    assert min(ended.values()) > 0, ended
+
+
+def test_a_cancel_between_the_grant_and_the_return(
+    client: zklock.Client, observer: Observer, path: str
+) -> None:
+    class Cancelled(compat.Lock):
+        def _wait(self, pending: Any, timeout: float | None) -> bool:
+            waited = super()._wait(pending, timeout)
+            self.cancel()
+            return waited
+
+    lock = Cancelled(client, path)
+    with pytest.raises(compat.CancelledError):
+        lock.acquire()
+    assert not lock.is_acquired
+    observer.wait_queue(path, 0)
+
+
 def test_an_acquire_of_what_it_holds(client: zklock.Client, observer: Observer, path: str) -> None:
     lock = compat.Lock(client, path)
     assert lock.acquire()
@@ -205,6 +249,22 @@ def test_after_a_fork(hosts: str, path: str) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert lock.is_acquired
     assert lock.release()
+
+
+def test_a_path_that_kazoos_semaphore_has_used(
+    client: zklock.Client, kazoo: Any, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with compat.Semaphore(client, f"{path}-new"):
+        assert "kazoo" not in caplog.text
+    with kazoo.Semaphore(path, max_leases=1):
+        ours = compat.Semaphore(client, path)
+        # As documented: they do not exclude each other.
+        assert ours.acquire(timeout=10)
+        assert caplog.text.count("kazoo's Semaphore has used the path") == 1
+        assert path in caplog.text
+        ours.release()
+        assert ours.acquire(timeout=10)
+        assert caplog.text.count("kazoo's Semaphore has used the path") == 1
 
 
 def test_greenlets(hosts: str, path: str) -> None:

@@ -12,6 +12,7 @@ kazoo itself is not needed. `Lock`, `ReadLock` and `WriteLock` exclude those of 
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -188,9 +189,20 @@ class _Recipe:
             if blocking:
                 raise
             return False
-        # As in kazoo, it stays held if the program keeps no reference to this object: the callback has one.
-        lease.on_lost(self._lost)
+        except RuntimeError as problem:
+            if isinstance(problem, Error) or not self.cancelled:
+                raise
+            # Abandoned after it was granted, and so released.
+            raise self._cancelled() from None
         self._lease = lease
+        try:
+            # As in kazoo, it stays held if the program drops this object: the callback refers to it.
+            lease.on_lost(self._lost)
+            self._granted()
+        except BaseException:
+            # Ctrl-C: the caller does not learn that it was acquired.
+            self.release()
+            raise
         return True
 
     def _wait(self, pending: Pending[Any], timeout: float | None) -> bool:
@@ -204,12 +216,18 @@ class _Recipe:
             pending.abandon()
             raise
         if self.cancelled:
-            self.cancelled = False
             pending.abandon()
-            raise CancelledError(f"{self.path}: the acquire was ended by cancel()")
+            raise self._cancelled()
         return False
 
+    def _cancelled(self) -> CancelledError:
+        self.cancelled = False
+        return CancelledError(f"{self.path}: the acquire was ended by cancel()")
+
     def _lost(self, lease: Lease) -> None:
+        pass
+
+    def _granted(self) -> None:
         pass
 
 
@@ -329,6 +347,7 @@ class Semaphore(_Recipe):
 
     **Never use a path that a kazoo `Semaphore` uses**: the two do not see each other's leases. It shares them
     with other programs on this module, with `zklock.Semaphore` and with Curator's `InterProcessSemaphoreV2`.
+    If kazoo's has left its number there, a warning in the log says so, unless `client` is a hosts string.
 
     All holders and waiters must agree on `max_leases`; once there are none, the number is forgotten. An
     object takes one lease. As with `Lock`, it belongs to all threads, and stays held until it is released.
@@ -342,6 +361,7 @@ class Semaphore(_Recipe):
         lock = zklock.Semaphore(client, path, max_leases, label=_text(identifier))
         super().__init__(lock, client, path, identifier)
         self.max_leases = max_leases
+        self._looked = False
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
         """Acquire a lease, waiting up to `timeout` seconds; None waits as long as it takes.
@@ -374,6 +394,23 @@ class Semaphore(_Recipe):
             return super()._acquire_alone(blocking, deadline)
         except PermitsMismatch as mismatch:
             raise InconsistentLeases(str(mismatch)) from mismatch
+
+    def _granted(self) -> None:
+        """Warn if a semaphore of kazoo's has left its number in the node: it may still be in use."""
+        if self._looked or not isinstance(self.client, Client):
+            return
+        self._looked = True
+        try:
+            found = self.client.get(self.path)
+        except Error:
+            # What was acquired is acquired; what is wrong with the client will show.
+            return
+        if found is not None and found.data.isdigit():
+            logging.getLogger("zklock").warning(
+                "kazoo's Semaphore has used the path %r; it does not see the leases of this one, nor this one"
+                " its: give this one a path of its own",
+                self.path,
+            )
 
 
 def _text(identifier: object) -> str:
