@@ -45,10 +45,11 @@ impl Callback {
         let call = |py: Python<'_>| {
             if !self.cancelled.load(Ordering::Acquire)
                 && let Some(argument) = argument(py)
-                && name_this_thread(py)
-                && let Err(error) = self.callable.call1(py, (argument,))
             {
-                error.write_unraisable(py, Some(self.callable.bind(py)));
+                name_this_thread(py);
+                if let Err(error) = self.callable.call1(py, (argument,)) {
+                    error.write_unraisable(py, Some(self.callable.bind(py)));
+                }
             }
         };
         Python::try_attach(call).is_some()
@@ -64,11 +65,10 @@ impl Callback {
 }
 
 /// Gives the thread in Python the name that it has in the system. Each time: from Python 3.13 on a thread that the
-/// interpreter did not start is forgotten between its calls. Always true.
-fn name_this_thread(py: Python<'_>) -> bool {
+/// interpreter did not start is forgotten between its calls.
+fn name_this_thread(py: Python<'_>) {
     let thread = py.import("threading").and_then(|threading| threading.call_method0("current_thread"));
     thread.and_then(|thread| thread.setattr("name", deliver::NAME)).ok();
-    true
 }
 
 impl Notice {
