@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 use zklock::binding::Shown;
 
 use crate::acquirable::raised;
@@ -14,6 +14,7 @@ use crate::lease::Lease;
 use crate::level::Level;
 use crate::notice::Notice;
 use crate::pending::{IntoPython, Pending};
+use crate::recipe::Recipe;
 use crate::source::Source;
 use crate::text::{Path, Text};
 use crate::wait::block_on;
@@ -38,18 +39,26 @@ use crate::wait::block_on;
 #[pyclass(frozen, weakref, module = "zklock")]
 pub(crate) struct Election {
     inner: zklock::Election,
+    recipe: Recipe,
 }
 
 #[pymethods]
 impl Election {
     #[new]
     #[pyo3(signature = (client, path, *, id=None))]
-    fn new(client: Source, path: Text<Path>, id: Option<&str>) -> Result<Self> {
+    fn new(py: Python<'_>, client: Source, path: Text<Path>, id: Option<&str>) -> Result<Self> {
+        let given = PyDict::new(py);
+        given.set_item("id", id)?;
+        let recipe = Recipe::new(client.given, &path, given);
         let inner = match id {
             Some(id) => zklock::Election::with_id(client.inner, &path, id)?,
             None => zklock::Election::new(client.inner, &path)?,
         };
-        Ok(Self { inner })
+        Ok(Self { inner, recipe })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        slf.get().recipe.reduce(&slf.get_type())
     }
 
     /// The path of the election.

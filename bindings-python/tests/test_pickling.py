@@ -21,6 +21,7 @@ EVERYTHING: dict[str, Any] = {
     "max_hold": 60.0,
     "permits": 3,
     "shared_count": "/count",
+    "id": "scheduler-1",
 }
 
 
@@ -32,7 +33,16 @@ def arguments(kind: type) -> dict[str, Any]:
     return {name: EVERYTHING[name] for name in names - {"permits"}}
 
 
-LOCKS = [zklock.Mutex, zklock.ReadWriteLock, zklock.Semaphore, aio.Mutex, aio.ReadWriteLock, aio.Semaphore]
+LOCKS = [
+    zklock.Mutex,
+    zklock.ReadWriteLock,
+    zklock.Semaphore,
+    zklock.Election,
+    aio.Mutex,
+    aio.ReadWriteLock,
+    aio.Semaphore,
+    aio.Election,
+]
 
 
 @pytest.mark.parametrize("kind", LOCKS, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")

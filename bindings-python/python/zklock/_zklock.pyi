@@ -421,6 +421,7 @@ class Election:
     """
 
     def __new__(cls, client: Client | str | None, path: str, *, id: str | None = None) -> Self: ...  # noqa: A002
+    def __reduce__(self) -> tuple[Any, ...]: ...
     @property
     def path(self) -> str:
         """The path of the election."""

@@ -133,6 +133,10 @@ class Election:
         event_loop = get_running_loop()
         return self._inner.on_leader(lambda leader: call_soon(event_loop, callback, leader))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        function, (_, *how) = self._inner.__reduce__()
+        return function, (Election, *how)
+
     def __repr__(self) -> str:
         return represent(self._inner)
 
