@@ -2,6 +2,7 @@ import { NativeClient } from '../native';
 
 import { run, untilDone, watch, withBridge } from './bridge';
 import { checkNumber, checkOptions, checkString } from './check';
+import { closeOnSignals, type EndingSignal, forgetSignals } from './close-on-signals';
 import {
   type ClientOptions,
   connectChecks,
@@ -13,9 +14,11 @@ import {
 import { ClientEvents, followStates } from './events';
 import { closeClientsAtExit } from './exit';
 import { KeepAlive } from './keep-alive';
+import type { Lease } from './lease';
 import { showAs } from './show';
 import type { ClientState } from './state';
 import type { Stats } from './stats';
+import type { LockSnapshot, RequestOptions } from './web-locks';
 
 /** The data of a node, as `client.get()` read it. */
 export interface NodeData {
@@ -33,6 +36,19 @@ export interface ClientInternals {
 }
 
 let internals: (client: Client) => ClientInternals;
+
+/** What clients do with locks. */
+interface Requests {
+  request(client: Client, path: string, ...args: never): Promise<unknown>;
+  query(client: Client, path: string): Promise<LockSnapshot>;
+}
+
+let requests: Requests;
+
+/** For `request.ts`, which uses this file, and so cannot be used by it. */
+export function provideRequests(provided: Requests): void {
+  requests = provided;
+}
 
 /**
  * A client of one ensemble: one ZooKeeper session after another, shared by all locks created on it.
@@ -240,6 +256,81 @@ export class Client extends ClientEvents {
   async close(): Promise<void> {
     this.#keepAlive.always = undefined;
     await run<undefined>((bridge) => this.#native.close(bridge), untilDone);
+    forgetSignals(this);
+  }
+
+  /**
+   * Frees the client's locks when the process gets one of these signals, and then lets the signal end the process, as it
+   * would have without this. Node itself frees nothing on Ctrl-C (SIGINT) and SIGTERM: the locks would stay until the
+   * session times out. All clients of the process are closed, within a second, and nothing else runs meanwhile.
+   *
+   * If the program has handlers of its own for the signal, they decide whether and how the process ends: then this client
+   * is closed as by `close()`, and `lease.signal` aborts. Returns a function that undoes it, also at the end of a `using`
+   * block; so does `close()`.
+   *
+   * @param signals any of SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGBREAK. Default: SIGINT and SIGTERM.
+   * @throws {BadArgumentError} for any other signal, and in a worker thread, which no signal reaches.
+   *
+   * @example
+   * const undo = client.closeOnSignals();
+   * await mutex.using((lease) => console.log(lease.state)); // held
+   * undo();
+   */
+  closeOnSignals(signals: Iterable<EndingSignal> = ['SIGINT', 'SIGTERM']): (() => void) & Disposable {
+    return closeOnSignals(this, signals);
+  }
+
+  /**
+   * Acquires a lock, calls `callback` with its lease, and releases it when the promise that it returns is settled: in the
+   * manner of `navigator.locks.request()`, with a path in place of the name. Resolves or rejects as the callback does.
+   *
+   * It is a {@link ReadWriteLock}, whose read lock is the mode `shared`; a `Mutex` on the path excludes both modes. Unlike
+   * the Web Locks API, a request inside the callback of another one for the same path does not wait for it, but belongs
+   * to the same owner; and `callback` should stop when `lease.signal` aborts, as the lock can be lost.
+   *
+   * @throws the signal's reason if the signal aborts.
+   * @throws {LockLostError} when the callback has ended, if the lock was lost meanwhile; its cause is what it threw.
+   * @throws {UpgradeRefusedError} if an exclusive lock is requested inside the callback for a shared one.
+   * @throws {BadArgumentError} if the path or the mode is malformed, or `steal` is set.
+   * @throws {ClientClosedError}, {@link ConnectionFailedError}, {@link AuthFailedError},
+   *   {@link SequenceExhaustedError}.
+   *
+   * @example
+   * const path = await client.request('/locks/report', { mode: 'shared' }, (lease) => lease.path);
+   * console.log(path); // /locks/report
+   * await mutex.acquire();
+   * await client.request('/locks/report', { ifAvailable: true }, (lease) => console.log(lease)); // null
+   */
+  async request<T>(path: string, callback: (lease: Lease) => T | PromiseLike<T>): Promise<T>;
+  async request<T>(
+    path: string,
+    options: RequestOptions & { ifAvailable?: false | undefined },
+    callback: (lease: Lease) => T | PromiseLike<T>,
+  ): Promise<T>;
+  async request<T>(
+    path: string,
+    options: RequestOptions,
+    callback: (lease: Lease | null) => T | PromiseLike<T>,
+  ): Promise<T>;
+  async request(path: string, ...args: unknown[]): Promise<unknown> {
+    return requests.request(this, path, ...(args as never));
+  }
+
+  /**
+   * Who holds a lock and who waits for it, in the manner of `navigator.locks.query()`, but for one path. They may be of
+   * any program that uses the path. Takes two round trips. {@link Lock.contenders} tells more.
+   *
+   * @throws {BadArgumentError} if the path is malformed.
+   * @throws {AuthFailedError}, {@link ConnectionFailedError}, {@link ClientClosedError}.
+   *
+   * @example
+   * await client.request('/locks/report', async () => {
+   *   const { held, pending } = await client.query('/locks/report');
+   *   console.log(held[0].mode, held[0].clientId === String(client.sessionId), pending.length); // exclusive true 0
+   * });
+   */
+  async query(path: string): Promise<LockSnapshot> {
+    return requests.query(this, path);
   }
 
   /**

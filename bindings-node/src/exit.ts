@@ -8,6 +8,11 @@ const LIMIT = 1000;
 
 let hooked = false;
 
+/** Closes all clients of the process, within a second, while no JavaScript runs. None can be used afterwards. */
+export function closeClients(): void {
+  shutdown(LIMIT);
+}
+
 /**
  * Has all clients closed on the process's exit event, within a second, so that their locks are free at once.
  *
@@ -17,5 +22,5 @@ let hooked = false;
 export function closeClientsAtExit(): void {
   if (hooked || !isMainThread) return;
   hooked = true;
-  process.once('exit', () => shutdown(LIMIT));
+  process.once('exit', closeClients);
 }

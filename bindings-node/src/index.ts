@@ -11,8 +11,11 @@
 
 // First: it explains a native half that is missing, on which all the others would fail.
 import './addon';
+// What clients do with locks.
+import './request';
 
 export { Client, type NodeData } from './client';
+export type { EndingSignal } from './close-on-signals';
 export type { ClientOptions, ConnectOptions, Credential, Login, ReadyOptions, TlsOptions } from './connect';
 export type { Contender, ContenderInfo } from './contender';
 export { Election, Leadership, type Candidate, type ElectionOptions, type ObserveOptions } from './election';
@@ -46,3 +49,4 @@ export { Semaphore, type SemaphoreOptions, type SharedCount } from './semaphore'
 export type { ClientState } from './state';
 export type { Histogram, Stats } from './stats';
 export type { Transaction } from './transaction';
+export type { LockInfo, LockSnapshot, RequestOptions } from './web-locks';

@@ -49,6 +49,7 @@ function takers(client) {
     WaitOptions: (options) => semaphore.acquireMany(1, options),
     AcquireAllOptions: (options) => several.using(options, listener),
     TryAllOptions: (options) => several.tryAcquire(options),
+    RequestOptions: (options) => client.request(freshPath(), options, listener),
     ElectionOptions: (options) => new Election(client, freshPath(), options),
     ObserveOptions: (options) => election.observe(options).next(),
     ReleaseOptions: async (options) => {

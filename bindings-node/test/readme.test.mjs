@@ -1,4 +1,4 @@
-// The README's snippets are programs that work.
+// The snippets of the README and of docs/node.md are programs that work.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -6,14 +6,15 @@ import { join } from 'node:path';
 
 import { home, run, scenario } from './support.mjs';
 
-const snippets = [...readFileSync(join(home, 'README.md'), 'utf8').matchAll(/```js\n(.*?)```/gs)];
+const pages = ['README.md', '../docs/node.md'].map((page) => readFileSync(join(home, page), 'utf8'));
+const snippets = pages.flatMap((page) => [...page.matchAll(/```js\n(.*?)```/gs)]);
 
-scenario('the README has snippets', () => {
-  assert.ok(snippets.length >= 4);
+scenario('the pages have snippets', () => {
+  assert.ok(snippets.length >= 6);
 });
 
 for (const [index, [, snippet]] of snippets.entries()) {
-  scenario(`README snippet ${index + 1}`, async () => {
+  scenario(`snippet ${index + 1}`, async () => {
     const { code, stderr } = await run(snippet);
     assert.deepEqual([code, stderr], [0, '']);
   });

@@ -22,12 +22,15 @@ import {
   type Contender,
   type ContenderInfo,
   type ErrorCode,
+  type EndingSignal,
   type Histogram,
   type Lease,
   type LeaseJson,
   type LeaseState,
   type Leases,
   type LockOptions,
+  type LockInfo,
+  type LockSnapshot,
   type LogLevel,
   type LogListener,
   type LogOptions,
@@ -36,6 +39,7 @@ import {
   type MutexOptions,
   type ReadyOptions,
   type ReleaseOptions,
+  type RequestOptions,
   type SemaphoreOptions,
   type SharedCount,
   type StateListener,
@@ -119,6 +123,15 @@ const releasing: ReleaseOptions = { wait: true };
   ]);
   const taken: boolean = await semaphore.locked();
   void [facts, taken];
+  const requesting: RequestOptions = { mode: 'shared', ifAvailable: true, signal: AbortSignal.timeout(1000) };
+  const maybe: string | undefined = await client.request(path, requesting, (held) => held?.path);
+  const surely: string = await client.request(path, { mode: 'exclusive' }, async (held) => Promise.resolve(held.path));
+  const snapshot: LockSnapshot = await client.query(path);
+  const infos: LockInfo[] = [...snapshot.held, ...snapshot.pending];
+  const ending: EndingSignal[] = ['SIGTERM'];
+  const undo: (() => void) & Disposable = client.closeOnSignals(ending);
+  undo();
+  void [maybe, surely, infos.map(({ name, mode, clientId }) => `${name} ${mode} ${clientId}`)];
   const stats: Stats = client.stats();
   const waits: Histogram = stats.wait;
   const counts: number[] = [stats.acquisitions, waits.sum, ...waits.buckets.map(([bound, count]) => bound * count)];
@@ -155,6 +168,12 @@ export async function refusedByTheCompiler(): Promise<void> {
   await new Mutex(new Client(), path).acquire(5000);
   // @ts-expect-error Times are numbers.
   await Client.connect('a', { sessionTimeout: '10s' });
+  // @ts-expect-error A holder cannot be stopped.
+  await (undefined as unknown as Client).request(path, { steal: true }, () => undefined);
+  // @ts-expect-error With ifAvailable there may be no lease.
+  await (undefined as unknown as Client).request(path, { ifAvailable: true }, (held) => held.path);
+  // @ts-expect-error This signal cannot be handled.
+  (undefined as unknown as Client).closeOnSignals(['SIGKILL']);
   // @ts-expect-error There is no such event.
   on('lag', () => undefined);
   // @ts-expect-error There is no such naming.

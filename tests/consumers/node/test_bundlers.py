@@ -43,7 +43,7 @@ def check(bundle: Path, server: Standalone, observer: Observer, path: str) -> No
         assert first.line() == "free"
         assert (first.line() or "").startswith("holding, with token ")
         with Program(bundle, server.hosts, path) as second:
-            assert (second.line() or "").endswith(" LOCK_TIMEOUT")
+            assert second.line() == "taken: LockTimeoutError LOCK_TIMEOUT"
             observer.wait_queue(path, 2)
             assert second.silent()
             first.tell()

@@ -1,0 +1,28 @@
+/** What requests in the manner of the Web Locks API take and tell. */
+
+/** How to request a lock, as the options of `navigator.locks.request()`. */
+export interface RequestOptions {
+  /** Whether other `shared` requests may hold the lock at the same time. Default: `exclusive`. */
+  mode?: 'exclusive' | 'shared' | undefined;
+  /** Whether to call the callback with `null` at once if the lock is taken. Default: false. */
+  ifAvailable?: boolean | undefined;
+  /** Gives up the wait when it aborts. Has no effect once the lock is held. */
+  signal?: AbortSignal | undefined;
+  /** Not supported: a holder cannot be stopped. For operators, {@link Client.breakLock} takes a lock away. */
+  steal?: false | undefined;
+}
+
+/** A request that holds a lock or waits for it. */
+export interface LockInfo {
+  /** The lock path. */
+  readonly name: string;
+  readonly mode: 'exclusive' | 'shared';
+  /** The ZooKeeper session of its client, as a decimal string: `String(client.sessionId)`. */
+  readonly clientId: string;
+}
+
+/** Who holds a lock, and who waits for it, in the order of the queue. */
+export interface LockSnapshot {
+  readonly held: LockInfo[];
+  readonly pending: LockInfo[];
+}
