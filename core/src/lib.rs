@@ -132,3 +132,41 @@ pub struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/election.md")]
 pub struct Elections;
+
+/// docs/rust.md's examples, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/rust.md")]
+pub struct Rust;
+
+/// A lease that nobody keeps guards nothing, and the compiler says so…
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// async fn example(lock: &zklock::Mutex) -> zklock::Result<()> {
+///     lock.acquire().await?;
+///     Ok(())
+/// }
+/// ```
+///
+/// … of that, and of nothing else there:
+///
+/// ```
+/// #![deny(unused_must_use)]
+/// async fn example(lock: &zklock::Mutex, locks: &zklock::MultiLock) -> zklock::Result<()> {
+///     let _lease = lock.acquire().await?;
+///     let _leases = locks.acquire().await?;
+///     Ok(())
+/// }
+/// ```
+///
+/// Nor do several:
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// async fn example(locks: &zklock::MultiLock) -> zklock::Result<()> {
+///     locks.acquire().await?;
+///     Ok(())
+/// }
+/// ```
+#[cfg(doctest)]
+pub struct MustUse;

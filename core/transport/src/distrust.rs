@@ -32,7 +32,7 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "without TLS nothing goes wrong with it"))]
+#[cfg_attr(not(feature = "_tls"), expect(dead_code, reason = "without TLS nothing goes wrong with it"))]
 pub(crate) fn error(kind: ErrorKind, why: Distrust, text: impl Into<String>) -> Error {
     Error::new(kind, Problem { why, text: text.into() })
 }

@@ -16,7 +16,7 @@ mod settings;
 mod socket;
 mod stream;
 mod timer;
-#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+#[cfg_attr(not(feature = "_tls"), path = "no_tls.rs")]
 mod tls;
 
 pub use diary::{Entry, Outcome};

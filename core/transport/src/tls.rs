@@ -6,7 +6,11 @@ use std::io::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::CryptoProvider;
+#[cfg(feature = "tls")]
+use rustls::crypto::aws_lc_rs as named;
+#[cfg(not(feature = "tls"))]
+use rustls::crypto::ring as named;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
 use rustls::{CertificateError, ClientConfig, Error as TlsError, InconsistentKeys, RootCertStore};
@@ -59,7 +63,7 @@ impl Encryption {
     /// If one of them does not hold what it should, or certificate and key do not belong together.
     pub fn from_pem(ca: &str, identity: Option<(&str, &str)>) -> std::result::Result<Self, PemError> {
         // Named, and not the process's default: a program with two providers and no default would panic.
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = Arc::new(named::default_provider());
         let verifier = verifier(ca, &provider)?;
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
