@@ -17,7 +17,7 @@ use crate::path::check_path;
 /// let Some(state) = client.get("/report/state").await? else { return Ok(()) };
 /// let next = [&*state.data, b"."].concat();
 /// // Written only if the lock is still held, and nobody else wrote since.
-/// lease.transaction().set_data("/report/state", next, Some(state.version)).commit().await?;
+/// lease.transaction().set_data("/report/state", &next, Some(state.version)).commit().await?;
 /// # Ok(())
 /// # }
 /// ```
