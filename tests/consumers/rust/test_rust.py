@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+
 from harness.paths import REPOSITORY
 from harness.server import Standalone
 
