@@ -64,7 +64,9 @@ def test_the_log_tells_once_why_no_server_can_be_used(caplog: pytest.LogCaptureF
     assert f"{web} misbehaved" in told[0]
 
 
-def test_errors_and_what_they_have_can_be_pickled(client: zklock.Client, other: zklock.Client, path: str) -> None:
+def test_errors_and_what_they_have_can_be_pickled(
+    client: zklock.Client, other: zklock.Client, path: str
+) -> None:
     error = pickle.loads(pickle.dumps(failed("127.0.0.1:1")))
     assert [report.problem for report in error.servers] == ["refused"]
     with zklock.Mutex(other, path, label="nightly"):
@@ -119,9 +121,9 @@ def test_hosts_are_complete(hosts: str) -> None:
         ("shared_count", lambda client, path: zklock.Semaphore(client, path, shared_count=f"/{SURROGATE}")),
         ("node", lambda client, path: client.revoke(f"{path}/{SURROGATE}")),
         ("node", lambda client, path: client.break_lock(f"{path}/{SURROGATE}")),
-        ("path", lambda client, path: client.get(f"/{SURROGATE}")),
-        ("hosts", lambda client, path: zklock.Client(SURROGATE)),
-        ("hosts", lambda client, path: zklock.Mutex(SURROGATE, path)),
+        ("path", lambda client, _: client.get(f"/{SURROGATE}")),
+        ("hosts", lambda *_: zklock.Client(SURROGATE)),
+        ("hosts", lambda _, path: zklock.Mutex(SURROGATE, path)),
     ],
 )
 def test_half_a_character_is_refused_by_name(
@@ -134,7 +136,10 @@ def test_half_a_character_is_refused_by_name(
 
 
 def test_half_a_character_in_a_transaction(client: zklock.Client, path: str) -> None:
-    with zklock.Mutex(client, path) as lease, pytest.raises(zklock.BadArgument, match="^path: contains a lone"):
+    with (
+        zklock.Mutex(client, path) as lease,
+        pytest.raises(zklock.BadArgument, match=r"^path: contains a lone"),
+    ):
         lease.transaction().create(f"/{SURROGATE}")
 
 

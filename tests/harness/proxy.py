@@ -24,7 +24,9 @@ T = TypeVar("T")
 class Proxy(Switchboard):
     """The proxy, on a thread of its own. Every public method may be called from any other thread."""
 
-    def __init__(self, upstream: str, *, delay: float = 0.0, opaque: bool = False, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self, upstream: str, *, delay: float = 0.0, opaque: bool = False, host: str = "127.0.0.1"
+    ) -> None:
         super().__init__(upstream, delay, opaque=opaque)
         self._host = host
         self.port = free_port()

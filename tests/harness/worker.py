@@ -135,7 +135,9 @@ class Worker(Process):
         """Enter a scope that holds the lock."""
         return self.call("enter", lock=lock, scope=scope, owner=owner)
 
-    def fail_to_enter(self, timeout: float, scope: str = "s", *, lock: str = "m", owner: str = "b") -> WorkerError:
+    def fail_to_enter(
+        self, timeout: float, scope: str = "s", *, lock: str = "m", owner: str = "b"
+    ) -> WorkerError:
         """Try in vain to enter a scope that holds the lock, for so many seconds."""
         return self.send("enter", lock=lock, scope=scope, owner=owner, timeout=timeout).error()
 

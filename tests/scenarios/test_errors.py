@@ -49,7 +49,13 @@ def test_s303_what_happened_at_each_server(surface: str, silent: str, start: Sta
         hosts = ",".join(problems)
         error = (
             start(surface)
-            .send("connect", client="c", hosts=f"{hosts}/app", session_timeout=PATIENCE, connect_timeout=2 * PATIENCE)
+            .send(
+                "connect",
+                client="c",
+                hosts=f"{hosts}/app",
+                session_timeout=PATIENCE,
+                connect_timeout=2 * PATIENCE,
+            )
             .error()
         )
     assert error.code == "CONNECTION_FAILED"
@@ -81,13 +87,17 @@ def test_s303_why_no_server_was_trusted(surface: str, tmp_path: Path, start: Sta
         problems[imposters.enter_context(imposter(None, b"HTTP/1.1 400 \r\n"))] = "tls"
         hosts = ",".join(problems)
         tls = {"ca": str(tmp_path / "ca.pem")}
-        error = start(surface).send("connect", client="c", hosts=hosts, tls=tls, connect_timeout=PATIENCE).error()
+        error = (
+            start(surface).send("connect", client="c", hosts=hosts, tls=tls, connect_timeout=PATIENCE).error()
+        )
     assert error.code == "CONNECTION_FAILED"
     assert dict(map(tuple, error.servers)) == problems
     assert "elsewhere.example" in error.message
 
 
-def test_s340_who_holds_the_lock(worker: Worker, surface: str, server: Standalone, path: str, start: Start) -> None:
+def test_s340_who_holds_the_lock(
+    worker: Worker, surface: str, server: Standalone, path: str, start: Start
+) -> None:
     other = start(surface)
     other.connect(server.hosts, label="nightly")
     for one in (worker, other):
@@ -180,7 +190,9 @@ def test_s342_why_a_lease_was_lost(worker: Worker, observer: Observer, path: str
 
 
 @pytest.mark.parametrize(
-    "name", ["emoji 🔒", "private \ue000", "private \uf8ff", "replaced \ufffd"], ids=["emoji", "e000", "f8ff", "fffd"]
+    "name",
+    ["emoji 🔒", "private \ue000", "private \uf8ff", "replaced \ufffd"],
+    ids=["emoji", "e000", "f8ff", "fffd"],
 )
 def test_s343_characters_that_no_server_takes(worker: Worker, path: str, name: str) -> None:
     error = worker.send("lock", lock="m", client="c", path=f"{path}/{name}").error()
@@ -224,7 +236,9 @@ def test_s345_an_ipv6_address(surface: str, server: Standalone, path: str, start
         worker.release()
 
 
-def test_s346_paths_as_given(worker: Worker, surface: str, server: Standalone, observer: Observer, path: str, start: Start) -> None:
+def test_s346_paths_as_given(
+    worker: Worker, surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
     observer.create(path)
     below = start(surface)
     below.connect(f"{server.hosts}{path}")

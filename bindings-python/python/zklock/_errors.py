@@ -67,7 +67,8 @@ class LockTimeout(Error, TimeoutError):
     def blockers(self) -> tuple[Contender, ...]:
         """The contenders in the way that were known when the time was up, in the order of the queue.
 
-        Nobody was asked, so they are few: the nearest two, and whoever of this client holds or waits in front.
+        Nobody was asked, so they are few: the nearest two, and whoever of this client holds or waits in
+        front.
         """
         return self._blockers
 
