@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -59,7 +60,7 @@ def test_s303_what_happened_at_each_server(surface: str, silent: str, start: Sta
             .error()
         )
     assert error.code == "CONNECTION_FAILED"
-    assert dict(map(tuple, error.servers)) == problems
+    assert dict(error.servers) == problems
     assert "127.0.0.1:1, [::1]:1 refused the connection" in error.message
     assert "no-such-host.invalid:2181 is no host that can be found" in error.message
     assert f"{web} misbehaved" in error.message
@@ -91,7 +92,7 @@ def test_s303_why_no_server_was_trusted(surface: str, tmp_path: Path, start: Sta
             start(surface).send("connect", client="c", hosts=hosts, tls=tls, connect_timeout=PATIENCE).error()
         )
     assert error.code == "CONNECTION_FAILED"
-    assert dict(map(tuple, error.servers)) == problems
+    assert dict(error.servers) == problems
     assert "elsewhere.example" in error.message
 
 
@@ -243,7 +244,7 @@ def test_s346_paths_as_given(
     below = start(surface)
     below.connect(f"{server.hosts}{path}")
     for kind in ("mutex", "semaphore"):
-        options = {"permits": 1} if kind == "semaphore" else {}
+        options: dict[str, Any] = {"permits": 1} if kind == "semaphore" else {}
         below.lock(f"/{kind}", kind=kind, **options)
         below.hold()
         error = below.fail_to_enter(TIMEOUT)
