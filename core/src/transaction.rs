@@ -13,7 +13,7 @@ use crate::path::check_path;
 
 /// No node has this version. The server would take -1 for any, which is what a caller without a version leaves out.
 pub(crate) fn bad_version(version: impl fmt::Display) -> Error {
-    let problem = format_args!(
+    let problem = format!(
         "must be a whole number from 0 to {}, but is {version}; a write or a delete without one takes any version",
         i32::MAX
     );

@@ -99,9 +99,8 @@ impl Slots {
 
     /// A contender on kazoo has the same name whether it sees ours or not; so this is said once of a directory.
     fn warn_of_kazoo(&mut self, path: &Arc<str>, event: &Event) {
-        if !self.blind.contains(path)
-            && let Some(child) = self.all.get(path).and_then(|slot| slot.may_be_blind(event))
-        {
+        let slot = self.all.get(path).filter(|_| !self.blind.contains(path));
+        if let Some(child) = slot.and_then(|slot| slot.may_be_blind(event)) {
             self.blind.insert(Arc::clone(path));
             let (path, child) = (Shown(path), Shown(child));
             tracing::warn!(%path, %child, "a contender on kazoo does not see this client, and enters while it holds, unless its lock was created with extra_lock_patterns=['-lock-']; where that cannot be changed, use the naming 'kazoo' here");
