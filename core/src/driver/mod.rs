@@ -11,6 +11,7 @@
 
 mod contenders;
 mod heartbeat;
+mod holders;
 mod inquiries;
 mod link;
 mod metered;

@@ -1,18 +1,18 @@
 //! One lock directory in a driver: its queue, its waiters and its holders. Events come in here and actions go out: each
 //! of them changes at least two of the three, so they are kept together, in one file.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::holders::Holders;
 use super::link::Link;
 use super::pauses::Pauses;
 use super::refusals::{out_of_reach, refused, timed_out};
 use super::releases::Releases;
 use super::silence::{Due, Silence};
-use super::timers::{Alarm, AlarmKey, Timers};
+use super::timers::Timers;
 use super::waiters::{Waiter, Waiters};
 use super::watches::Watches;
 use crate::blockers::{Blocker, Blockers};
@@ -31,33 +31,10 @@ use crate::release::Release;
 use crate::servers::Servers;
 use crate::shown::Shown;
 
-/// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
-const LONG_HOLD: Duration = Duration::from_millis(200);
-
-/// A hold that the driver granted.
-struct Holder {
-    holds: Weak<Holds>,
-    /// Goes off when it has lasted for long.
-    long: AlarmKey,
-    /// Goes off when it has lasted for as long as it may.
-    limit: Option<AlarmKey>,
-    /// The data of its node.
-    data: Box<[u8]>,
-}
-
-impl Holder {
-    /// Short holds are many, and their alarms would be too.
-    fn cancel_alarms(&self, timers: &mut Timers) {
-        timers.cancel(&[self.long]);
-        timers.cancel(self.limit.as_slice());
-    }
-}
-
 pub(super) struct Slot {
     queue: Queue,
     waiters: Waiters,
-    /// By node.
-    holders: BTreeMap<NodeName, Holder>,
+    holders: Holders,
     releases: Releases,
     /// Nodes of waiters that were asked to give up the lock before they had it.
     revoked: BTreeSet<NodeName>,
@@ -91,7 +68,7 @@ impl Slot {
         Self {
             queue,
             waiters: Waiters::default(),
-            holders: BTreeMap::new(),
+            holders: Holders::default(),
             releases: Releases::default(),
             revoked: BTreeSet::new(),
             watches: Watches::new(Arc::clone(path)),
@@ -247,7 +224,7 @@ impl Slot {
 
     /// A hold has lasted for long, or its holder wants to be told at once when it is asked to give up the lock.
     pub(super) fn watch_hold(&mut self, node: &NodeName) {
-        if self.holders.contains_key(node) {
+        if self.holders.contains(node) {
             self.hear(Event::WatchHold(node.clone()));
         }
     }
@@ -261,7 +238,7 @@ impl Slot {
 
     /// The term is over: holds are lost, and their nodes are deleted as soon as the server can be told.
     pub(super) fn end_term(&mut self) {
-        let nodes: Vec<_> = self.holders.keys().cloned().collect();
+        let nodes = self.holders.nodes();
         for node in nodes {
             self.expire(&node, LossReason::TermEnded);
         }
@@ -278,7 +255,7 @@ impl Slot {
     /// The hold through a node is lost. Returns whether there was one.
     fn lose(&mut self, node: &NodeName, reason: LossReason) -> bool {
         let Some(holder) = self.holders.remove(node) else { return false };
-        let known = holder.holds.upgrade().is_some_and(|holds| holds.lose(node, reason));
+        let known = holder.lose(node, reason);
         if !known && reason == LossReason::NodeDeleted {
             self.releases.node_deleted(node);
         }
@@ -286,7 +263,7 @@ impl Slot {
     }
 
     pub(super) fn lose_all(&mut self, reason: LossReason) {
-        let nodes: Vec<_> = self.holders.keys().cloned().collect();
+        let nodes = self.holders.nodes();
         for node in nodes {
             self.lose(&node, reason);
         }
@@ -294,8 +271,7 @@ impl Slot {
 
     /// The owner of a node of ours is asked to give up the lock; if it is still waiting, it is told when it holds.
     pub(super) fn revoked(&mut self, node: NodeName) {
-        let holds = self.holders.get(&node).and_then(|holder| holder.holds.upgrade());
-        if holds.is_some_and(|holds| holds.revoke(&node)) {
+        if self.holders.revoke(&node) {
             return;
         }
         self.revoked.retain(|waiter| self.queue.is_ours(waiter));
@@ -306,11 +282,7 @@ impl Slot {
 
     /// The holders are disconnected from the server, or connected again.
     pub(super) fn suspend(&self, suspended: bool) {
-        for (node, holder) in &self.holders {
-            if let Some(holds) = holder.holds.upgrade() {
-                holds.suspend(node, suspended);
-            }
-        }
+        self.holders.suspend(suspended);
     }
 
     /// Whether a contender holds, or may soon: the term matters.
@@ -351,7 +323,7 @@ impl Slot {
             Known::Watched(ticket) => (self.watches.sighting(ticket)?, false),
             Known::Ours(join, czxid) => {
                 let waiting = self.waiters.get(join).map(|attempt| attempt.data.as_slice());
-                let data = waiting.or_else(|| self.holders.get(&name).map(|holder| &*holder.data))?;
+                let data = waiting.or_else(|| self.holders.data(&name))?;
                 let (data, data_length) = (data.into(), data.len());
                 (Arc::new(Sighting { owner: session, czxid, data, data_length }), true)
             }
@@ -401,9 +373,7 @@ impl Slot {
             Action::NodeLost(node) => {
                 let reason =
                     if link.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
-                if let Some(holder) = self.holders.get(&node) {
-                    holder.cancel_alarms(timers);
-                }
+                self.holders.cancel_alarms(&node, timers);
                 self.lose(&node, reason);
             }
             Action::Released(node) => self.releases.end(&node, timers),
@@ -484,14 +454,7 @@ impl Slot {
             // The queue grants only while the term of a session runs.
             term: link.term().map(Arc::clone).unwrap_or_default(),
         };
-        let long = Alarm::LongHold(Arc::clone(holds.place.full()), node.clone());
-        let long = timers.set(Instant::now() + LONG_HOLD, long);
-        let limit = claim.max_hold.map(|time| {
-            let alarm = Alarm::HeldTooLong(Arc::clone(holds.place.full()), node.clone());
-            timers.set(Instant::now() + time, alarm)
-        });
-        self.holders
-            .insert(node.clone(), Holder { holds: Arc::downgrade(&holds), long, limit, data: data.into() });
+        self.holders.add(node, &holds, claim, data, timers);
         let lease = holds.grant(claim, grant);
         if self.revoked.remove(node) {
             holds.revoke(node);

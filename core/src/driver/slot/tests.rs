@@ -1,8 +1,11 @@
 //! What a slot does with events, for a test that is its server.
 
+use std::time::Duration;
+
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
+use super::super::timers::Alarm;
 use super::*;
 use crate::hold::{Notice, Report};
 use crate::options::ClientOptions;
@@ -109,7 +112,7 @@ async fn what_is_held_too_long_is_lost_before_its_node_is_deleted() {
     assert_eq!(late, node);
     slot.expire(&late, LossReason::HeldTooLong);
     assert!(matches!(slot.next_action(), Some(Action::Delete(_, name)) if name == node));
-    assert!(!slot.holders.contains_key(&node));
+    assert!(!slot.holders.contains(&node));
 }
 
 #[tokio::test(flavor = "current_thread")]
