@@ -18,8 +18,8 @@ pub(crate) struct ServerReport {
     /// What happened, to act upon.
     ///
     /// `unknown host`, `refused`, `unreachable`, `silent`, `closed`, `not serving` (it has no quorum),
-    /// `read-only`, `not zookeeper`, `certificate name`, `certificate expired`, `certificate authority`, `tls`
-    /// (anything else about encryption), `answered` (but not in the end) or `not tried`.
+    /// `read-only`, `not zookeeper`, `certificate name`, `certificate expired`, `certificate authority`,
+    /// `tls` (anything else about encryption), `answered` (but not in the end) or `not tried`.
     problem: String,
     /// What happened, for people: what the system, TLS or the server said.
     detail: String,

@@ -4,25 +4,28 @@
 //! of the closing of clients whose last handle has just been dropped. Their nodes would stay for a session time-out.
 
 use std::panic::catch_unwind;
-use std::sync::Once;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::{registry, runtime};
+use crate::runtime;
 
 /// How long the end of the process may take because of it.
 pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 
-/// From now on the end of this process closes all clients, however it returns from `main` or calls `exit`. For programs
-/// in Rust: in the other languages an interpreter ends the library, and before its own end.
-pub(crate) fn close_at_exit() {
-    static REGISTERED: Once = Once::new();
+/// What closes all clients, within a time.
+static CLOSE_ALL: OnceLock<fn(Duration)> = OnceLock::new();
+
+/// From now on the end of this process closes all clients, by this function, however it returns from `main` or calls
+/// `exit`. For programs in Rust: in the other languages an interpreter ends the library, and before its own end.
+pub(crate) fn close_at_exit(close_all: fn(Duration)) {
     // A forked child inherits the registration.
-    REGISTERED.call_once(|| {
+    CLOSE_ALL.get_or_init(|| {
         // SAFETY: a function without arguments, which lives as long as this code. It does not unwind.
         let refused = unsafe { libc::atexit(at_exit) } != 0;
         if refused {
             tracing::warn!("the end of the process will not close its clients: call `shutdown` there");
         }
+        close_all
     });
 }
 
@@ -33,5 +36,7 @@ extern "C" fn at_exit() {
     }
     // In a forked child there are no clients but its own. The thread's local data is gone by now: nothing here, nor
     // below, may park the thread, or ask who it is, by the means of the standard library.
-    catch_unwind(|| registry::close_all(LIMIT)).ok();
+    if let Some(close_all) = CLOSE_ALL.get() {
+        catch_unwind(|| close_all(LIMIT)).ok();
+    }
 }

@@ -32,7 +32,7 @@ fn lock(drivers: &Mutex<Vec<Running>>) -> MutexGuard<'_, Vec<Running>> {
 pub(crate) fn start(options: &ClientOptions, inbox: &mut Option<Inbox>) -> Result<()> {
     runtime::ready()?;
     if options.language == NATIVE {
-        close_at_exit();
+        close_at_exit(close_all);
     }
     let Some(inbox) = inbox.take() else { return Ok(()) };
     let mut drivers = lock(DRIVERS.get_or_init(Mutex::default));

@@ -908,8 +908,8 @@ class ServerReport:
         """What happened, to act upon.
 
         `unknown host`, `refused`, `unreachable`, `silent`, `closed`, `not serving` (it has no quorum),
-        `read-only`, `not zookeeper`, `certificate name`, `certificate expired`, `certificate authority`, `tls`
-        (anything else about encryption), `answered` (but not in the end) or `not tried`.
+        `read-only`, `not zookeeper`, `certificate name`, `certificate expired`, `certificate authority`,
+        `tls` (anything else about encryption), `answered` (but not in the end) or `not tried`.
         """
 
     @property
