@@ -68,6 +68,11 @@ impl Outcome {
     fn is_wordless(&self) -> bool {
         matches!(self, Self::Closed)
     }
+
+    /// Whether the attempt was given up before the server did anything that tells why.
+    fn is_unfinished(&self) -> bool {
+        matches!(self, Self::Unresolved | Self::Silent | Self::HalfSecured | Self::Mute)
+    }
 }
 
 /// For use after the name of the server.
@@ -128,6 +133,8 @@ struct Page {
     last: Option<Outcome>,
     /// When the attempt began that goes on, and how far it has come.
     now: Option<(Instant, Outcome)>,
+    /// Whether an attempt since was given up too soon to tell more than that.
+    doubted: bool,
     /// Whether the server was asked why it closes connections without an answer, and what it said.
     asked: bool,
     said: Option<Outcome>,
@@ -151,10 +158,17 @@ impl Diary {
         self.on_page(server, |page| page.now = Some((began, outcome)));
     }
 
-    /// What became of an attempt that began then.
+    /// What became of an attempt that began then. One that was given up within moments says less than an earlier one
+    /// that came to an end: this machine may have been too busy. Two in a row say that the server has changed.
     pub(crate) fn conclude(&self, server: &Server, began: Instant, outcome: Outcome) {
         self.on_page(server, |page| {
             page.now.take_if(|(newer, _)| *newer <= began);
+            let cut_short = outcome.is_unfinished() && began.elapsed() < TELLING;
+            let known = page.last.as_ref().is_some_and(|last| !last.is_unfinished());
+            if cut_short && known && !std::mem::replace(&mut page.doubted, true) {
+                return;
+            }
+            page.doubted = false;
             if !outcome.is_wordless() {
                 (page.asked, page.said) = (false, None);
             }
@@ -184,7 +198,14 @@ impl Diary {
     fn on_page<T>(&self, server: &Server, change: impl FnOnce(&mut Page) -> T) -> T {
         let mut pages = self.pages();
         let at = pages.iter().position(|page| page.server == *server).unwrap_or_else(|| {
-            pages.push(Page { server: server.clone(), last: None, now: None, asked: false, said: None });
+            pages.push(Page {
+                server: server.clone(),
+                last: None,
+                now: None,
+                doubted: false,
+                asked: false,
+                said: None,
+            });
             pages.len() - 1
         });
         change(&mut pages[at])
@@ -229,6 +250,25 @@ mod tests {
         diary.note(&server(), Instant::now(), Outcome::Silent);
         assert_eq!(told(&diary), [Outcome::Refused("no".into())]);
         tokio::time::sleep(TELLING).await;
+        assert_eq!(told(&diary), [Outcome::Silent]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_attempt_that_is_given_up_at_once_does_not_hide_why_the_last_failed_but_two_do() {
+        let (diary, refused) = (Diary::default(), Outcome::Refused("no".into()));
+        diary.conclude(&server(), Instant::now(), refused.clone());
+        diary.conclude(&server(), Instant::now(), Outcome::Silent);
+        assert_eq!(told(&diary), [refused.clone()]);
+        diary.conclude(&server(), Instant::now(), refused.clone());
+        diary.conclude(&server(), Instant::now(), Outcome::Silent);
+        assert_eq!(told(&diary), [refused.clone()]);
+        diary.conclude(&server(), Instant::now(), Outcome::Silent);
+        assert_eq!(told(&diary), [Outcome::Silent]);
+        // One that had its time needs no second.
+        diary.conclude(&server(), Instant::now(), refused);
+        let began = Instant::now();
+        tokio::time::sleep(TELLING).await;
+        diary.conclude(&server(), began, Outcome::Silent);
         assert_eq!(told(&diary), [Outcome::Silent]);
     }
 
