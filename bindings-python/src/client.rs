@@ -13,7 +13,7 @@ use crate::node_data::NodeData;
 use crate::notice::Notice;
 use crate::pending::Pending;
 use crate::stats::Stats;
-use crate::text::{Hosts, Node, Path, Text};
+use crate::text::{Hosts, Label, Node, Path, Text};
 use crate::wait::block_on;
 
 /// A connection to a ZooKeeper ensemble, shared by the locks created on it.
@@ -82,7 +82,7 @@ impl Client {
         parent_acl: Option<String>,
         sasl: Option<(String, String)>,
         tls: Option<Tls>,
-        label: Option<String>,
+        label: Option<Text<Label>>,
         identify: bool,
         max_frame: i64,
         connect: bool,
@@ -272,7 +272,7 @@ pub(crate) fn lazy_client(
     parent_acl: Option<String>,
     sasl: Option<(String, String)>,
     tls: Option<Tls>,
-    label: Option<String>,
+    label: Option<Text<Label>>,
     identify: bool,
     max_frame: i64,
 ) -> Result<Client> {
@@ -302,7 +302,7 @@ fn client_options(
     parent_acl: Option<String>,
     sasl: Option<(String, String)>,
     tls: Option<Tls>,
-    label: Option<String>,
+    label: Option<Text<Label>>,
     identify: bool,
     max_frame: i64,
 ) -> Result<ClientOptions> {
@@ -314,7 +314,7 @@ fn client_options(
         hosts.as_deref(),
         session_timeout,
         connect_timeout,
-        label,
+        label.map(String::from),
         Some(max_frame),
         who,
     )?)

@@ -16,7 +16,7 @@ use crate::notice::Notice;
 use crate::pending::{IntoPython, Pending};
 use crate::recipe::Recipe;
 use crate::source::Source;
-use crate::text::{Path, Text};
+use crate::text::{Id, Path, Text};
 use crate::wait::block_on;
 
 /// A candidate for the leadership at a path, or one who only wants to know who leads.
@@ -46,9 +46,10 @@ pub(crate) struct Election {
 impl Election {
     #[new]
     #[pyo3(signature = (client, path, *, id=None))]
-    fn new(py: Python<'_>, client: Source, path: Text<Path>, id: Option<&str>) -> Result<Self> {
+    fn new(py: Python<'_>, client: Source, path: Text<Path>, id: Option<Text<Id>>) -> Result<Self> {
+        let id = id.map(String::from);
         let given = PyDict::new(py);
-        given.set_item("id", id)?;
+        given.set_item("id", &id)?;
         let recipe = Recipe::new(client.given, &path, given);
         let inner = match id {
             Some(id) => zklock::Election::with_id(client.inner, &path, id)?,

@@ -9,7 +9,7 @@ use crate::errors::Result;
 use crate::lock::Lock;
 use crate::recipe::Recipe;
 use crate::source::Source;
-use crate::text::{Path, Text};
+use crate::text::{Label, Path, Text};
 
 /// A fair, exclusive lock that queues as Curator's `InterProcessMutex` does.
 ///
@@ -59,10 +59,11 @@ impl Mutex {
         client: Source,
         path: Text<Path>,
         reentrant: bool,
-        label: Option<String>,
+        label: Option<Text<Label>>,
         naming: &str,
         max_hold: Option<f64>,
     ) -> Result<PyClassInitializer<Self>> {
+        let label = label.map(String::from);
         let given = PyDict::new(py);
         given.set_item("reentrant", reentrant)?;
         given.set_item("label", &label)?;

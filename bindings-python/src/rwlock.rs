@@ -9,7 +9,7 @@ use crate::errors::Result;
 use crate::lock::Lock;
 use crate::recipe::Recipe;
 use crate::source::Source;
-use crate::text::{Path, Text};
+use crate::text::{Label, Path, Text};
 
 /// A fair, reentrant read/write lock that queues as Curator's `InterProcessReadWriteLock` does.
 ///
@@ -52,10 +52,11 @@ impl ReadWriteLock {
         py: Python<'_>,
         client: Source,
         path: Text<Path>,
-        label: Option<String>,
+        label: Option<Text<Label>>,
         naming: &str,
         max_hold: Option<f64>,
     ) -> Result<Self> {
+        let label = label.map(String::from);
         let given = PyDict::new(py);
         given.set_item("label", &label)?;
         given.set_item("naming", naming)?;

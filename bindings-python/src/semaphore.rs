@@ -13,7 +13,7 @@ use crate::lock::Lock;
 use crate::pending::{IntoPython, Pending};
 use crate::recipe::Recipe;
 use crate::source::Source;
-use crate::text::{Path, SharedCount, Text};
+use crate::text::{Label, Path, SharedCount, Text};
 use crate::wait::block_on;
 
 /// A fair semaphore that queues as Curator's `InterProcessSemaphoreV2` does.
@@ -65,9 +65,10 @@ impl Semaphore {
         path: Text<Path>,
         permits: Option<i64>,
         shared_count: Option<Text<SharedCount>>,
-        label: Option<String>,
+        label: Option<Text<Label>>,
         max_hold: Option<f64>,
     ) -> Result<PyClassInitializer<Self>> {
+        let label = label.map(String::from);
         let given = PyDict::new(py);
         let shared_count = shared_count.map(String::from);
         given.set_item("permits", permits)?;

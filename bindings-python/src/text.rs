@@ -27,6 +27,10 @@ pub(crate) struct Node;
 pub(crate) struct Hosts;
 /// `shared_count`.
 pub(crate) struct SharedCount;
+/// `label`.
+pub(crate) struct Label;
+/// `id`.
+pub(crate) struct Id;
 
 impl Argument for Path {
     const NAME: &'static str = "path";
@@ -42,6 +46,14 @@ impl Argument for Hosts {
 
 impl Argument for SharedCount {
     const NAME: &'static str = "shared_count";
+}
+
+impl Argument for Label {
+    const NAME: &'static str = "label";
+}
+
+impl Argument for Id {
+    const NAME: &'static str = "id";
 }
 
 impl<A> Deref for Text<A> {
