@@ -258,10 +258,10 @@ mod tests {
         let (diary, refused) = (Diary::default(), Outcome::Refused("no".into()));
         diary.conclude(&server(), Instant::now(), refused.clone());
         diary.conclude(&server(), Instant::now(), Outcome::Silent);
-        assert_eq!(told(&diary), [refused.clone()]);
+        assert_eq!(told(&diary), std::slice::from_ref(&refused));
         diary.conclude(&server(), Instant::now(), refused.clone());
         diary.conclude(&server(), Instant::now(), Outcome::Silent);
-        assert_eq!(told(&diary), [refused.clone()]);
+        assert_eq!(told(&diary), std::slice::from_ref(&refused));
         diary.conclude(&server(), Instant::now(), Outcome::Silent);
         assert_eq!(told(&diary), [Outcome::Silent]);
         // One that had its time needs no second.
