@@ -1,0 +1,194 @@
+//! Who may do what: access control lists of the schemes `world`, `digest`, `ip` and `auth`.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::code::Code;
+use crate::jute::{BadRecord, Reader, Writer};
+
+pub(crate) const READ: i32 = 1;
+pub(crate) const WRITE: i32 = 2;
+pub(crate) const CREATE: i32 = 4;
+pub(crate) const DELETE: i32 = 8;
+pub(crate) const ADMIN: i32 = 16;
+pub(crate) const ALL: i32 = 31;
+
+/// Somebody, by a scheme.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) scheme: String,
+    pub(crate) id: String,
+}
+
+impl Identity {
+    pub(crate) fn new(scheme: &str, id: impl Into<String>) -> Self {
+        Identity { scheme: scheme.to_owned(), id: id.into() }
+    }
+
+    /// The user's name, as whoAmI tells it.
+    pub(crate) fn user(&self) -> &str {
+        if self.scheme == "digest" { self.id.split(':').next().unwrap_or_default() } else { &self.id }
+    }
+
+    fn is_anyone(&self) -> bool {
+        self.scheme == "world" && self.id == "anyone"
+    }
+
+    /// Whether an entry of an ACL for this identity means somebody who is `who`.
+    fn means(&self, who: &Identity) -> bool {
+        self.scheme == who.scheme
+            && match self.scheme.as_str() {
+                "ip" => network(&self.id).is_some_and(|network| within(network, &who.id)),
+                _ => self.id == who.id,
+            }
+    }
+}
+
+/// An entry of a list: what somebody may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub(crate) perms: i32,
+    pub(crate) who: Identity,
+}
+
+/// A node's list, shared by the nodes that have the same one from one request.
+pub(crate) type Acl = Arc<[Rule]>;
+
+pub(crate) fn open(perms: i32) -> Acl {
+    [Rule { perms, who: Identity::new("world", "anyone") }].into()
+}
+
+impl Rule {
+    pub(crate) fn read(reader: &mut Reader) -> Result<Self, BadRecord> {
+        Ok(Rule {
+            perms: reader.int()?,
+            who: Identity { scheme: reader.string()?, id: reader.nullable()?.unwrap_or_default() },
+        })
+    }
+
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        writer.int(self.perms);
+        writer.string(&self.who.scheme);
+        writer.string(&self.who.id);
+    }
+}
+
+/// Refuses somebody who is `identities` and has none of the permissions `perms`.
+pub(crate) fn check(acl: &[Rule], perms: i32, identities: &[Identity]) -> Result<(), Code> {
+    let allowed = acl.iter().filter(|rule| rule.perms & perms != 0);
+    for rule in allowed {
+        if rule.who.is_anyone() || identities.iter().any(|who| rule.who.means(who)) {
+            return Ok(());
+        }
+    }
+    Err(Code::NoAuth)
+}
+
+/// The list that a node gets when `identities` ask for `rules`: without duplicates, `auth` replaced by who they are.
+pub(crate) fn resolve(rules: &[Rule], identities: &[Identity]) -> Result<Acl, Code> {
+    let mut resolved = Vec::new();
+    let unique = rules.iter().enumerate().filter(|(i, rule)| !rules[..*i].contains(rule));
+    for (_, rule) in unique {
+        match rule.who.scheme.as_str() {
+            "auth" => {
+                let mut proven = identities.iter().filter(|who| who.scheme == "digest").peekable();
+                proven.peek().ok_or(Code::InvalidAcl)?;
+                resolved.extend(proven.map(|who| Rule { perms: rule.perms, who: who.clone() }));
+            }
+            _ if rule.who.is_anyone() || is_valid(&rule.who) => resolved.push(rule.clone()),
+            _ => return Err(Code::InvalidAcl),
+        }
+    }
+    if resolved.is_empty() { Err(Code::InvalidAcl) } else { Ok(resolved.into()) }
+}
+
+/// The list as somebody sees it who may not administer the node: without the digests of passwords.
+pub(crate) fn masked(acl: &[Rule]) -> Acl {
+    acl.iter()
+        .map(|rule| match rule.who.scheme.as_str() {
+            "digest" => {
+                Rule { perms: rule.perms, who: Identity::new("digest", format!("{}:x", rule.who.user())) }
+            }
+            _ => rule.clone(),
+        })
+        .collect()
+}
+
+fn is_valid(who: &Identity) -> bool {
+    match who.scheme.as_str() {
+        "digest" => who.id.split_once(':').is_some_and(|(_, hash)| !hash.is_empty() && !hash.contains(':')),
+        "ip" => network(&who.id).is_some(),
+        _ => false,
+    }
+}
+
+/// An address and how many of its leading bits count.
+fn network(text: &str) -> Option<(IpAddr, u32)> {
+    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+    let address: IpAddr = address.parse().ok()?;
+    let length = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.map_or(Some(length), |bits| bits.parse().ok())?;
+    (bits <= length).then_some((address, bits))
+}
+
+fn within((network, bits): (IpAddr, u32), who: &str) -> bool {
+    let differ = match (network, who.parse()) {
+        (IpAddr::V4(network), Ok(IpAddr::V4(who))) => {
+            u128::from((network.to_bits() ^ who.to_bits()).leading_zeros())
+        }
+        (IpAddr::V6(network), Ok(IpAddr::V6(who))) => {
+            u128::from((network.to_bits() ^ who.to_bits()).leading_zeros())
+        }
+        _ => return false,
+    };
+    differ >= u128::from(bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(perms: i32, scheme: &str, id: &str) -> Rule {
+        Rule { perms, who: Identity::new(scheme, id) }
+    }
+
+    #[test]
+    fn a_permission_is_had_by_those_whom_an_entry_means() {
+        let ann = [Identity::new("ip", "10.0.0.7"), Identity::new("digest", "ann:hash")];
+        let acl = [
+            rule(READ, "world", "anyone"),
+            rule(WRITE, "digest", "ann:hash"),
+            rule(CREATE, "ip", "10.0.0.0/24"),
+        ];
+        for perms in [READ, WRITE, CREATE, DELETE | READ] {
+            assert_eq!(check(&acl, perms, &ann), Ok(()));
+        }
+        assert_eq!(check(&acl, DELETE, &ann), Err(Code::NoAuth));
+        assert_eq!(check(&acl, WRITE, &[]), Err(Code::NoAuth));
+        assert_eq!(check(&acl, CREATE, &[Identity::new("ip", "10.0.1.7")]), Err(Code::NoAuth));
+    }
+
+    #[test]
+    fn auth_stands_for_who_asks() {
+        let ann = [Identity::new("ip", "10.0.0.7"), Identity::new("digest", "ann:hash")];
+        assert_eq!(*resolve(&[rule(ALL, "auth", "")], &ann).unwrap(), [rule(ALL, "digest", "ann:hash")]);
+        assert_eq!(resolve(&[rule(ALL, "auth", "")], &ann[..1]), Err(Code::InvalidAcl));
+    }
+
+    #[test]
+    fn lists_that_mean_nobody_are_refused() {
+        for (scheme, id) in
+            [("world", "someone"), ("digest", "ann"), ("digest", "a:b:c"), ("ip", "x"), ("foo", "bar")]
+        {
+            assert_eq!(resolve(&[rule(ALL, scheme, id)], &[]), Err(Code::InvalidAcl), "{scheme}:{id}");
+        }
+        assert_eq!(resolve(&[], &[]), Err(Code::InvalidAcl));
+        let twice = [rule(ALL, "world", "anyone"), rule(ALL, "world", "anyone")];
+        assert_eq!(resolve(&twice, &[]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn others_do_not_see_the_digests() {
+        assert_eq!(*masked(&[rule(ALL, "digest", "ann:hash")]), [rule(ALL, "digest", "ann:x")]);
+    }
+}

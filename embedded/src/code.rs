@@ -1,0 +1,32 @@
+//! The protocol's error codes.
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Code {
+    /// An operation of a transaction came after the one that failed.
+    RuntimeInconsistency = -2,
+    Marshalling = -5,
+    Unimplemented = -6,
+    BadArguments = -8,
+    NoNode = -101,
+    NoAuth = -102,
+    BadVersion = -103,
+    NoChildrenForEphemerals = -108,
+    NodeExists = -110,
+    NotEmpty = -111,
+    InvalidAcl = -114,
+    AuthFailed = -115,
+    NoWatcher = -121,
+    ReconfigDisabled = -123,
+}
+
+/// The code of success.
+pub(crate) const OK: i32 = 0;
+
+impl Code {
+    /// As it is sent.
+    pub(crate) fn number(self) -> i32 {
+        self as i32
+    }
+}

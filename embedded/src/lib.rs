@@ -1,0 +1,50 @@
+//! ZooKeeper's client protocol, served from memory by one process: **for development and tests only**.
+//!
+//! [`Server`] listens on a port, and ordinary ZooKeeper clients use it as they would use Apache ZooKeeper 3.9. Nothing
+//! is kept on disk, and there is no ensemble: what a test shows here says nothing about followers that lag, elections or
+//! partitions, so it is never evidence of safety on its own. Production is Apache ZooKeeper.
+//!
+//! ```no_run
+//! # async fn example() -> std::io::Result<()> {
+//! let server = zklock_embedded::Server::start("127.0.0.1:0").await?;
+//! println!("{}", server.hosts());
+//! server.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Layers
+//! [`Machine`] is the server without I/O, clock and randomness: [`Inbound`] messages and [`Time`] go in, [`Output`]s
+//! come out in the order in which they have to be sent. The same inputs give the same outputs. [`Decoder`] cuts a
+//! connection's bytes into messages; [`Server`] puts sockets around both.
+//!
+//! # What is different from Apache ZooKeeper
+//! No TLS, SASL, quotas, reconfiguration, snapshots or admin server; the schemes of an ACL are `world`, `digest`, `ip`
+//! and `auth`. Children are listed in order of their names. TTL nodes are on by default ([`Settings::ttl_nodes`]). The
+//! first zxid follows from the clock, so that zxids, and fencing tokens with them, grow over restarts.
+
+mod access;
+mod code;
+mod connection;
+mod digest;
+mod frames;
+mod jute;
+mod machine;
+mod net;
+mod path;
+mod reads;
+mod replies;
+mod requests;
+mod sessions;
+mod settings;
+mod tree;
+mod watches;
+mod words;
+mod writes;
+
+pub use connection::ConnectionId;
+pub use frames::{Decoder, Inbound, Malformed};
+pub use machine::Machine;
+pub use net::Server;
+pub use replies::{Message, Output};
+pub use settings::{Settings, Time};

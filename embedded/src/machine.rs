@@ -1,0 +1,349 @@
+//! The server without I/O: messages and the time go in, what to send comes out.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use crate::access::{self, Identity};
+use crate::code::{Code, OK};
+use crate::connection::ConnectionId;
+use crate::digest;
+use crate::frames::{Inbound, Said};
+use crate::reads::{self, Reader};
+use crate::replies::{Body, Content, Message, Output};
+use crate::requests::{Connect, Op, Request, Write};
+use crate::sessions::Sessions;
+use crate::settings::{Settings, Time};
+use crate::tree::{Change, Moment, Tree};
+use crate::watches::{Mode, Watches};
+use crate::words::{Facts, Word};
+use crate::writes::{self, Caller};
+
+/// Events that no transaction caused carry this number.
+const NO_ZXID: i64 = -1;
+
+#[derive(Debug)]
+struct Connection {
+    peer: IpAddr,
+    identities: Vec<Identity>,
+    /// The session and its time-out in milliseconds.
+    session: Option<(i64, u64)>,
+    received: u64,
+}
+
+/// A server of one node. It reads no clock, draws no random numbers and keeps everything in order: the same inputs give
+/// the same outputs.
+///
+/// Every event comes out before the reply to any request that could show its change, and replies come out in the order
+/// of their requests.
+#[derive(Debug)]
+pub struct Machine {
+    settings: Settings,
+    tree: Tree,
+    sessions: Sessions,
+    watches: Watches,
+    connections: BTreeMap<ConnectionId, Connection>,
+    /// Of the last transaction.
+    zxid: i64,
+    next_reap: u64,
+    received: u64,
+    sent: u64,
+    outputs: Vec<Output>,
+}
+
+impl Machine {
+    /// An empty server. Its zxids begin at the milliseconds of the time times 2^20, so those of a server that is started
+    /// later are greater.
+    #[must_use]
+    pub fn new(settings: Settings, now: Time) -> Self {
+        Machine {
+            tree: Tree::new(),
+            sessions: Sessions::new(&settings, now),
+            watches: Watches::default(),
+            connections: BTreeMap::new(),
+            zxid: now.wall << 20,
+            next_reap: now.elapsed + settings.reap_interval,
+            received: 0,
+            sent: 0,
+            outputs: Vec::new(),
+            settings,
+        }
+    }
+
+    /// A client connected from an address.
+    pub fn connect(&mut self, id: ConnectionId, peer: IpAddr) {
+        let identities = vec![Identity::new("ip", peer.to_string())];
+        self.connections.insert(id, Connection { peer, identities, session: None, received: 0 });
+    }
+
+    /// A connection ended, on the client's side or by itself. Its session lives on until it expires.
+    pub fn disconnect(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.remove(&id) {
+            self.watches.forget(id);
+            if let Some((session, _)) = connection.session {
+                self.sessions.detach(session, id);
+            }
+        }
+    }
+
+    /// A message came. One on a connection that is closed already is ignored.
+    pub fn receive(&mut self, id: ConnectionId, message: Inbound, now: Time) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.received += 1;
+        self.received += 1;
+        match message.0 {
+            Said::Word(word) => {
+                let text = self.facts(word).tell(word);
+                self.send(id, Content::Text(text));
+                self.close(id);
+            }
+            Said::Connect(connect) => self.establish(id, &connect, now),
+            Said::Request(request) => match connection.session {
+                Some((session, timeout)) => {
+                    self.sessions.touch(session, timeout, now);
+                    self.carry_out(id, session, request, now);
+                }
+                None => self.close(id),
+            },
+        }
+    }
+
+    /// Time passed. Ends the sessions whose time is over; removes empty containers and old TTL nodes.
+    pub fn tick(&mut self, now: Time) {
+        for session in self.sessions.expired(now) {
+            self.end_session(session, true);
+        }
+        if self.next_reap <= now.elapsed {
+            self.next_reap = now.elapsed + self.settings.reap_interval;
+            self.reap(now);
+        }
+    }
+
+    /// When something will happen by itself, on the clock of [`Time::elapsed`]: call [`tick`](Machine::tick) then.
+    #[must_use]
+    pub fn next_tick(&self) -> u64 {
+        self.sessions.next_deadline().map_or(self.next_reap, |deadline| deadline.min(self.next_reap))
+    }
+
+    /// Ends a session as if its time were over; tells whether there was one.
+    pub fn expire(&mut self, session: i64) -> bool {
+        self.end_session(session, true)
+    }
+
+    /// What has to be sent and closed since the last call, in this order.
+    pub fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.outputs)
+    }
+
+    fn send(&mut self, to: ConnectionId, content: Content) {
+        self.sent += 1;
+        self.outputs.push(Output::Send(to, Message(content)));
+    }
+
+    fn close(&mut self, id: ConnectionId) {
+        self.disconnect(id);
+        self.outputs.push(Output::Close(id));
+    }
+
+    fn establish(&mut self, id: ConnectionId, connect: &Connect, now: Time) {
+        if connect.last_zxid > self.zxid {
+            // It saw a future that this server does not know.
+            return self.close(id);
+        }
+        let asked = u64::try_from(connect.timeout).unwrap_or(0);
+        let timeout = asked.max(self.settings.min_timeout).min(self.settings.max_timeout);
+        let session = if connect.session == 0 {
+            self.zxid += 1;
+            Some(self.sessions.create(timeout, id, now))
+        } else {
+            if let Some(old) = self.sessions.connection(connect.session) {
+                self.close(old);
+            }
+            let resumed = self.sessions.resume(connect.session, &connect.password, timeout, id, now);
+            resumed.then_some(connect.session)
+        };
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.session = session.map(|session| (session, timeout));
+        }
+        let connected = Content::Connected {
+            timeout: session.map_or(0, |_| i32::try_from(timeout).unwrap_or(i32::MAX)),
+            session: session.unwrap_or(0),
+            password: session.map_or([0; 16], |session| self.sessions.password(session)),
+            read_only: connect.knows_read_only.then_some(false),
+        };
+        self.send(id, connected);
+        if session.is_none() {
+            self.close(id);
+        }
+    }
+
+    fn carry_out(&mut self, id: ConnectionId, session: i64, request: Request, now: Time) {
+        let Request { xid, op } = request;
+        let outcome = match op {
+            Op::Ping | Op::Sync { .. } => Ok(match op {
+                Op::Sync { path } => Body::Path(path),
+                _ => Body::Nothing,
+            }),
+            Op::CloseSession => {
+                self.end_session(session, false);
+                self.send(id, Content::Reply { xid, zxid: self.zxid, error: OK, body: Body::Nothing });
+                return self.close(id);
+            }
+            Op::Auth { scheme, proof } => return self.authenticate(id, xid, &scheme, &proof),
+            Op::Unknown => {
+                self.send(id, Content::refusal(xid, 0, Code::Unimplemented));
+                return self.close(id);
+            }
+            Op::Malformed => Err(Code::Marshalling),
+            Op::Reconfig => {
+                self.zxid += 1;
+                Err(Code::ReconfigDisabled)
+            }
+            Op::Write(write) => self.write(id, session, write, now),
+            Op::Multi(writes) => Ok(self.write_all(id, session, writes, now)),
+            Op::Read(read) => {
+                let who = Reader { connection: id, session, identities: identities(&self.connections, id) };
+                reads::answer(&self.tree, &mut self.watches, read, who)
+            }
+            Op::MultiRead(reads) => {
+                let who = Reader { connection: id, session, identities: identities(&self.connections, id) };
+                Ok(Body::Multi(reads::answer_all(&self.tree, &mut self.watches, reads, who)))
+            }
+            Op::SetWatches(set) => {
+                for (event, path) in reads::set_watches(&self.tree, &mut self.watches, &set, id) {
+                    self.send(id, Content::Event { zxid: NO_ZXID, event, path });
+                }
+                Ok(Body::Nothing)
+            }
+            Op::AddWatch { path, recursive } => {
+                let mode = if recursive { Mode::Recursive } else { Mode::Persistent };
+                self.watches.add_lasting(&path, id, mode);
+                Ok(Body::Number(OK))
+            }
+            Op::CheckWatches { path, kind } => found(self.watches.has(&path, kind, id)),
+            Op::RemoveWatches { path, kind } => found(self.watches.remove(&path, kind, id)),
+        };
+        let zxid = self.zxid;
+        self.send(
+            id,
+            match outcome {
+                Ok(body) => Content::Reply { xid, zxid, error: OK, body },
+                Err(code) => Content::refusal(xid, zxid, code),
+            },
+        );
+    }
+
+    /// Every attempt takes a number, whether it succeeds or not.
+    fn moment(&mut self, now: Time) -> Moment {
+        self.zxid += 1;
+        Moment { zxid: self.zxid, time: now.wall }
+    }
+
+    fn write(&mut self, id: ConnectionId, session: i64, write: Write, now: Time) -> Result<Body, Code> {
+        let at = self.moment(now);
+        let identities = identities(&self.connections, id);
+        let who = Caller { session, identities, ttl_nodes: self.settings.ttl_nodes };
+        let (change, body) = writes::apply(&mut self.tree, write, who, at)?;
+        self.announce(change);
+        Ok(body)
+    }
+
+    fn write_all(&mut self, id: ConnectionId, session: i64, writes: Vec<Write>, now: Time) -> Body {
+        let at = self.moment(now);
+        let identities = identities(&self.connections, id);
+        let who = Caller { session, identities, ttl_nodes: self.settings.ttl_nodes };
+        let (changes, parts) = writes::apply_all(&mut self.tree, writes, who, at);
+        self.announce(changes);
+        Body::Multi(parts)
+    }
+
+    /// Sends the events of changes to those who may read the nodes.
+    fn announce(&mut self, changes: impl IntoIterator<Item = Change>) {
+        for change in changes {
+            for notice in self.watches.trigger(&change) {
+                let readers = identities(&self.connections, notice.to);
+                if access::check(&notice.acl, access::READ, readers).is_ok() {
+                    let zxid = self.zxid;
+                    self.send(notice.to, Content::Event { zxid, event: notice.event, path: notice.path });
+                }
+            }
+        }
+    }
+
+    fn end_session(&mut self, session: i64, close: bool) -> bool {
+        let connection = self.sessions.connection(session);
+        if !self.sessions.remove(session) {
+            return false;
+        }
+        self.zxid += 1;
+        for path in self.tree.ephemerals(session) {
+            let change = self.tree.delete(&path, self.zxid);
+            self.announce(change);
+        }
+        if let (true, Some(connection)) = (close, connection) {
+            self.close(connection);
+        }
+        true
+    }
+
+    fn reap(&mut self, now: Time) {
+        for path in self.tree.to_reap(now.wall) {
+            let at = self.moment(now);
+            let who = Caller { session: 0, identities: &[], ttl_nodes: true };
+            if let Ok((change, _)) = writes::apply(&mut self.tree, Write::DeleteContainer { path }, who, at) {
+                self.announce(change);
+            }
+        }
+    }
+
+    fn authenticate(&mut self, id: ConnectionId, xid: i32, scheme: &str, proof: &[u8]) {
+        let proven = match scheme {
+            "digest" => Some(Identity::new("digest", digest::identity(&String::from_utf8_lossy(proof)))),
+            // The address was known from the beginning.
+            "ip" => {
+                self.connections.get(&id).map(|connection| Identity::new("ip", connection.peer.to_string()))
+            }
+            _ => None,
+        };
+        let Some(proven) = proven else {
+            self.send(id, Content::refusal(xid, 0, Code::AuthFailed));
+            return self.close(id);
+        };
+        if let Some(connection) = self.connections.get_mut(&id) {
+            if !connection.identities.contains(&proven) {
+                connection.identities.push(proven);
+            }
+        }
+        self.send(id, Content::Reply { xid, zxid: 0, error: OK, body: Body::Nothing });
+    }
+
+    fn facts(&self, word: Word) -> Facts {
+        let line = |connection: &Connection| {
+            let (session, timeout) = connection.session.unwrap_or_default();
+            format!("/{}(recved={},sid={session:#x},to={timeout})", connection.peer, connection.received)
+        };
+        Facts {
+            received: self.received,
+            sent: self.sent,
+            zxid: self.zxid,
+            nodes: self.tree.len(),
+            ephemerals: self.tree.ephemerals_count(),
+            data_size: if word == Word::Mntr { self.tree.data_size() } else { 0 },
+            sessions: self.sessions.len(),
+            watches: self.watches.summary(),
+            all_watches: self.watches.len(),
+            connections: self.connections.values().map(line).collect(),
+        }
+    }
+}
+
+/// Who is at the other end of a connection.
+fn identities(connections: &BTreeMap<ConnectionId, Connection>, id: ConnectionId) -> &[Identity] {
+    connections.get(&id).map_or(&[], |connection| &connection.identities)
+}
+
+fn found(found: bool) -> Result<Body, Code> {
+    if found { Ok(Body::Nothing) } else { Err(Code::NoWatcher) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! What the server says.
+
+use crate::access::{Acl, Identity};
+use crate::code::{Code, OK};
+use crate::connection::ConnectionId;
+use crate::jute::Writer;
+use crate::tree::Stat;
+use crate::watches::Event;
+
+/// What the state machine wants done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send this.
+    Send(ConnectionId, Message),
+    /// Close the connection after what was sent before. The machine has forgotten it already.
+    Close(ConnectionId),
+}
+
+/// Something to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message(pub(crate) Content);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// The answer to a client that asked for a session; without one, if all is 0.
+    Connected {
+        timeout: i32,
+        session: i64,
+        password: [u8; 16],
+        read_only: Option<bool>,
+    },
+    Reply {
+        xid: i32,
+        zxid: i64,
+        error: i32,
+        body: Body,
+    },
+    Event {
+        zxid: i64,
+        event: Event,
+        path: String,
+    },
+    /// The answer to a four-letter word, which has no frame.
+    Text(String),
+}
+
+/// What a reply holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    Nothing,
+    Path(String),
+    PathStat(String, Stat),
+    Stat(Stat),
+    DataStat(Option<Vec<u8>>, Stat),
+    Names(Vec<String>),
+    NamesStat(Vec<String>, Stat),
+    AclStat(Acl, Stat),
+    Number(i32),
+    Identities(Vec<Identity>),
+    Multi(Vec<Part>),
+}
+
+/// One operation's part of a transaction's reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The operation's number, and its reply.
+    Done(i32, Body),
+    Failed(i32),
+}
+
+const EVENT_XID: i32 = -1;
+const CONNECTED: i32 = 3;
+
+impl Content {
+    /// A refusal.
+    pub(crate) fn refusal(xid: i32, zxid: i64, code: Code) -> Self {
+        Content::Reply { xid, zxid, error: code.number(), body: Body::Nothing }
+    }
+}
+
+impl Message {
+    /// The bytes to send, with the frame's length in front.
+    #[must_use]
+    pub fn frame(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        // The frame's length, put in at the end.
+        writer.int(0);
+        match &self.0 {
+            Content::Text(text) => return text.clone().into_bytes(),
+            Content::Connected { timeout, session, password, read_only } => {
+                writer.int(0);
+                writer.int(*timeout);
+                writer.long(*session);
+                writer.buffer(password);
+                if let Some(read_only) = read_only {
+                    writer.boolean(*read_only);
+                }
+            }
+            Content::Reply { xid, zxid, error, body } => {
+                header(&mut writer, *xid, *zxid, *error);
+                if *error == OK {
+                    body.write(&mut writer);
+                }
+            }
+            Content::Event { zxid, event, path } => {
+                header(&mut writer, EVENT_XID, *zxid, OK);
+                writer.int(*event as i32);
+                writer.int(CONNECTED);
+                writer.string(path);
+            }
+        }
+        let mut bytes = writer.into_bytes();
+        let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
+        bytes[..4].copy_from_slice(&length.to_be_bytes());
+        bytes
+    }
+}
+
+fn header(writer: &mut Writer, xid: i32, zxid: i64, error: i32) {
+    writer.int(xid);
+    writer.long(zxid);
+    writer.int(error);
+}
+
+impl Body {
+    fn write(&self, writer: &mut Writer) {
+        let names =
+            |writer: &mut Writer, names: &[String]| writer.list(names, |writer, name| writer.string(name));
+        match self {
+            Body::Nothing => {}
+            Body::Path(path) => writer.string(path),
+            Body::PathStat(path, stat) => {
+                writer.string(path);
+                stat.write(writer);
+            }
+            Body::Stat(stat) => stat.write(writer),
+            Body::DataStat(data, stat) => {
+                writer.nullable(data.as_deref());
+                stat.write(writer);
+            }
+            Body::Names(list) => names(writer, list),
+            Body::NamesStat(list, stat) => {
+                names(writer, list);
+                stat.write(writer);
+            }
+            Body::AclStat(acl, stat) => {
+                writer.list(acl, |writer, rule| rule.write(writer));
+                stat.write(writer);
+            }
+            Body::Number(number) => writer.int(*number),
+            Body::Identities(list) => writer.list(list, |writer, identity| {
+                writer.string(&identity.scheme);
+                writer.string(identity.user());
+            }),
+            Body::Multi(parts) => {
+                for part in parts {
+                    part.write(writer);
+                }
+                part_header(writer, -1, true, -1);
+            }
+        }
+    }
+}
+
+impl Part {
+    fn write(&self, writer: &mut Writer) {
+        match self {
+            Part::Done(number, body) => {
+                part_header(writer, *number, false, OK);
+                body.write(writer);
+            }
+            Part::Failed(code) => {
+                part_header(writer, -1, false, *code);
+                writer.int(*code);
+            }
+        }
+    }
+}
+
+fn part_header(writer: &mut Writer, number: i32, done: bool, error: i32) {
+    writer.int(number);
+    writer.boolean(done);
+    writer.int(error);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_read_only_byte_is_for_those_who_sent_one() {
+        let connected = |read_only| {
+            Message(Content::Connected { timeout: 1, session: 2, password: [0; 16], read_only }).frame().len()
+        };
+        assert_eq!((connected(None), connected(Some(false))), (40, 41));
+    }
+
+    #[test]
+    fn a_refusal_has_no_body() {
+        let frame = Message(Content::refusal(7, 9, Code::NoNode)).frame();
+        assert_eq!(frame, [0, 0, 0, 16, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 9, 255, 255, 255, 155]);
+    }
+}

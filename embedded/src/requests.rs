@@ -1,0 +1,251 @@
+//! Requests, parsed.
+
+use crate::access::Rule;
+use crate::jute::{BadRecord, Reader};
+use crate::watches::Kind;
+
+/// A client asks for a session, or for its own again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Connect {
+    pub(crate) last_zxid: i64,
+    /// Milliseconds.
+    pub(crate) timeout: i32,
+    pub(crate) session: i64,
+    pub(crate) password: Vec<u8>,
+    /// Whether the client sent the byte that says if a read-only server will do; it gets one back only then.
+    pub(crate) knows_read_only: bool,
+}
+
+impl Connect {
+    pub(crate) fn read(record: &[u8]) -> Result<Self, BadRecord> {
+        let mut reader = Reader::new(record);
+        reader.int()?;
+        let connect = Connect {
+            last_zxid: reader.long()?,
+            timeout: reader.int()?,
+            session: reader.long()?,
+            password: reader.buffer()?.unwrap_or_default(),
+            knows_read_only: !reader.is_empty(),
+        };
+        Ok(connect)
+    }
+}
+
+/// Which request created a node, hence what its reply holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    Create,
+    Create2,
+    CreateContainer,
+    CreateTtl,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Create {
+    pub(crate) by: By,
+    pub(crate) path: String,
+    pub(crate) data: Option<Vec<u8>>,
+    pub(crate) acl: Vec<Rule>,
+    pub(crate) flags: i32,
+    /// Milliseconds, or -1.
+    pub(crate) ttl: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Write {
+    Create(Create),
+    Delete { path: String, version: i32 },
+    DeleteContainer { path: String },
+    SetData { path: String, data: Option<Vec<u8>>, version: i32 },
+    SetAcl { path: String, acl: Vec<Rule>, version: i32 },
+    Check { path: String, version: i32 },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    Exists { path: String, watch: bool },
+    GetData { path: String, watch: bool },
+    GetChildren { path: String, watch: bool },
+    GetChildren2 { path: String, watch: bool },
+    GetAcl { path: String },
+    CountDescendants { path: String },
+    GetEphemerals { prefix: String },
+    WhoAmI,
+}
+
+/// The watches that a client had on its last connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SetWatches {
+    /// What it saw last: a change after it is told at once.
+    pub(crate) seen: i64,
+    pub(crate) data: Vec<String>,
+    pub(crate) exist: Vec<String>,
+    pub(crate) children: Vec<String>,
+    pub(crate) persistent: Vec<String>,
+    pub(crate) recursive: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Ping,
+    CloseSession,
+    Sync {
+        path: String,
+    },
+    Auth {
+        scheme: String,
+        proof: Vec<u8>,
+    },
+    Write(Write),
+    Read(Read),
+    Multi(Vec<Write>),
+    MultiRead(Vec<Read>),
+    SetWatches(SetWatches),
+    AddWatch {
+        path: String,
+        recursive: bool,
+    },
+    CheckWatches {
+        path: String,
+        kind: Kind,
+    },
+    RemoveWatches {
+        path: String,
+        kind: Kind,
+    },
+    Reconfig,
+    /// No operation of the protocol, or none that is here.
+    Unknown,
+    /// An operation whose record makes no sense.
+    Malformed,
+}
+
+/// A request with the number that its reply carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) xid: i32,
+    pub(crate) op: Op,
+}
+
+impl Request {
+    /// Fails where no reply is possible: without a header, and for authentication as the real server does.
+    pub(crate) fn read(frame: &[u8]) -> Result<Self, BadRecord> {
+        let mut reader = Reader::new(frame);
+        let xid = reader.int()?;
+        let number = reader.int()?;
+        let op = match (operation(number, &mut reader), number) {
+            (Ok(op), _) => op,
+            (Err(bad), AUTH) => return Err(bad),
+            (Err(_), _) => Op::Malformed,
+        };
+        Ok(Request { xid, op })
+    }
+}
+
+const AUTH: i32 = 100;
+
+fn operation(number: i32, reader: &mut Reader) -> Result<Op, BadRecord> {
+    Ok(match number {
+        1 | 2 | 5 | 7 | 13 | 15 | 19 | 20 | 21 => Op::Write(write(number, reader)?),
+        3 | 4 | 6 | 8 | 12 | 103 | 104 | 107 => Op::Read(read(number, reader)?),
+        9 => Op::Sync { path: reader.string()? },
+        11 => Op::Ping,
+        14 => Op::Multi(several(reader, |number, reader| match number {
+            1 | 2 | 5 | 13 | 15 | 19 | 21 => write(number, reader).and_then(within_multi),
+            _ => Err(BadRecord),
+        })?),
+        16 => Op::Reconfig,
+        17 => Op::CheckWatches { path: reader.string()?, kind: kind(reader)? },
+        18 => Op::RemoveWatches { path: reader.string()?, kind: kind(reader)? },
+        22 => Op::MultiRead(several(reader, |number, reader| match number {
+            4 | 8 => read(number, reader),
+            _ => Err(BadRecord),
+        })?),
+        AUTH => {
+            reader.int()?;
+            Op::Auth { scheme: reader.string()?, proof: reader.buffer()?.unwrap_or_default() }
+        }
+        101 | 105 => Op::SetWatches(SetWatches {
+            seen: reader.long()?,
+            data: reader.list(Reader::string)?,
+            exist: reader.list(Reader::string)?,
+            children: reader.list(Reader::string)?,
+            persistent: if number == 105 { reader.list(Reader::string)? } else { Vec::new() },
+            recursive: if number == 105 { reader.list(Reader::string)? } else { Vec::new() },
+        }),
+        106 => Op::AddWatch {
+            path: reader.string()?,
+            recursive: match reader.int()? {
+                0 => false,
+                1 => true,
+                _ => return Err(BadRecord),
+            },
+        },
+        -11 => Op::CloseSession,
+        _ => Op::Unknown,
+    })
+}
+
+fn write(number: i32, reader: &mut Reader) -> Result<Write, BadRecord> {
+    let path = reader.string()?;
+    Ok(match number {
+        2 => Write::Delete { path, version: reader.int()? },
+        5 => Write::SetData { path, data: reader.buffer()?, version: reader.int()? },
+        7 => Write::SetAcl { path, acl: reader.list(Rule::read)?, version: reader.int()? },
+        13 => Write::Check { path, version: reader.int()? },
+        20 => Write::DeleteContainer { path },
+        _ => Write::Create(Create {
+            by: match number {
+                1 => By::Create,
+                15 => By::Create2,
+                19 => By::CreateContainer,
+                _ => By::CreateTtl,
+            },
+            path,
+            data: reader.buffer()?,
+            acl: reader.list(Rule::read)?,
+            flags: reader.int()?,
+            ttl: if number == 21 { reader.long()? } else { -1 },
+        }),
+    })
+}
+
+/// In a transaction a wrong create mode spoils the whole record; on its own it is a refusal.
+fn within_multi(write: Write) -> Result<Write, BadRecord> {
+    match &write {
+        Write::Create(create) if !(0..=6).contains(&create.flags) => Err(BadRecord),
+        _ => Ok(write),
+    }
+}
+
+fn read(number: i32, reader: &mut Reader) -> Result<Read, BadRecord> {
+    Ok(match number {
+        3 => Read::Exists { path: reader.string()?, watch: reader.boolean()? },
+        4 => Read::GetData { path: reader.string()?, watch: reader.boolean()? },
+        6 => Read::GetAcl { path: reader.string()? },
+        8 => Read::GetChildren { path: reader.string()?, watch: reader.boolean()? },
+        12 => Read::GetChildren2 { path: reader.string()?, watch: reader.boolean()? },
+        103 => Read::GetEphemerals { prefix: reader.nullable()?.unwrap_or_default() },
+        104 => Read::CountDescendants { path: reader.string()? },
+        _ => Read::WhoAmI,
+    })
+}
+
+fn kind(reader: &mut Reader) -> Result<Kind, BadRecord> {
+    Kind::from_number(reader.int()?).ok_or(BadRecord)
+}
+
+/// The operations of a transaction: each has a header, and the last header says that it is the last.
+fn several<T>(
+    reader: &mut Reader,
+    mut operation: impl FnMut(i32, &mut Reader) -> Result<T, BadRecord>,
+) -> Result<Vec<T>, BadRecord> {
+    let mut operations = Vec::new();
+    loop {
+        let (number, done, _error) = (reader.int()?, reader.boolean()?, reader.int()?);
+        if done {
+            return Ok(operations);
+        }
+        operations.push(operation(number, reader)?);
+    }
+}

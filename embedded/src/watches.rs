@@ -1,0 +1,311 @@
+//! Who is told of what.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::access::Acl;
+use crate::connection::ConnectionId;
+use crate::path;
+use crate::tree::Change;
+
+/// What happened, as it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Event {
+    Created = 1,
+    Deleted = 2,
+    DataChanged = 3,
+    ChildrenChanged = 4,
+}
+
+/// A kind of watch. A watcher may have several on one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Mode {
+    /// Gone after one event.
+    Once = 1,
+    Persistent = 2,
+    /// Of the path and all below it.
+    Recursive = 4,
+}
+
+/// Which watches a client asks about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Children,
+    Data,
+    Any,
+    Persistent,
+    Recursive,
+}
+
+impl Kind {
+    pub(crate) fn from_number(number: i32) -> Option<Self> {
+        Some(match number {
+            1 => Kind::Children,
+            2 => Kind::Data,
+            3 => Kind::Any,
+            4 => Kind::Persistent,
+            5 => Kind::Recursive,
+            _ => return None,
+        })
+    }
+}
+
+/// Somebody to tell, unless the list does not let them read the node.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Notice {
+    pub(crate) to: ConnectionId,
+    pub(crate) event: Event,
+    pub(crate) path: String,
+    pub(crate) acl: Acl,
+}
+
+/// Watches of one sort: each watcher's modes on a path, as bits.
+#[derive(Debug, Default)]
+struct Table {
+    by_path: BTreeMap<String, BTreeMap<ConnectionId, u8>>,
+    by_watcher: BTreeMap<ConnectionId, BTreeSet<String>>,
+}
+
+const EVERY_MODE: u8 = Mode::Once as u8 | Mode::Persistent as u8 | Mode::Recursive as u8;
+
+impl Table {
+    fn add(&mut self, path: &str, watcher: ConnectionId, mode: Mode) {
+        *self.by_path.entry(path.to_owned()).or_default().entry(watcher).or_default() |= mode as u8;
+        self.by_watcher.entry(watcher).or_default().insert(path.to_owned());
+    }
+
+    fn has(&self, path: &str, watcher: ConnectionId, modes: u8) -> bool {
+        self.by_path.get(path).and_then(|watchers| watchers.get(&watcher)).is_some_and(|has| has & modes != 0)
+    }
+
+    /// Removes modes; tells whether there was one.
+    fn remove(&mut self, path: &str, watcher: ConnectionId, modes: u8) -> bool {
+        let Some(watchers) = self.by_path.get_mut(path) else { return false };
+        let Some(has) = watchers.get_mut(&watcher) else { return false };
+        let had = *has & modes != 0;
+        *has &= !modes;
+        if *has == 0 {
+            watchers.remove(&watcher);
+            if watchers.is_empty() {
+                self.by_path.remove(path);
+            }
+            if let Some(paths) = self.by_watcher.get_mut(&watcher) {
+                paths.remove(path);
+                if paths.is_empty() {
+                    self.by_watcher.remove(&watcher);
+                }
+            }
+        }
+        had
+    }
+
+    fn forget(&mut self, watcher: ConnectionId) {
+        for path in self.by_watcher.get(&watcher).cloned().unwrap_or_default() {
+            self.remove(&path, watcher, EVERY_MODE);
+        }
+    }
+
+    /// Those whom an event at a path concerns. Their one-time watches on it are gone.
+    fn trigger(&mut self, path: &str) -> BTreeSet<ConnectionId> {
+        if self.by_path.is_empty() {
+            return BTreeSet::new();
+        }
+        let mut concerned: BTreeSet<ConnectionId> =
+            self.by_path.get(path).map(|watchers| watchers.keys().copied().collect()).unwrap_or_default();
+        for watcher in &concerned {
+            self.remove(path, *watcher, Mode::Once as u8);
+        }
+        for above in path::and_ancestors(path).skip(1) {
+            let watchers = self.by_path.get(above).into_iter().flatten();
+            concerned.extend(
+                watchers
+                    .filter(|(_, modes)| **modes & Mode::Recursive as u8 != 0)
+                    .map(|(watcher, _)| watcher),
+            );
+        }
+        concerned
+    }
+
+    fn len(&self) -> usize {
+        self.by_path.values().map(BTreeMap::len).sum()
+    }
+}
+
+/// All watches. A watch belongs to a connection and ends with it: clients set them again.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    /// Of data, of existence, and recursive ones.
+    data: Table,
+    children: Table,
+}
+
+impl Watches {
+    pub(crate) fn add_data(&mut self, path: &str, watcher: ConnectionId) {
+        self.data.add(path, watcher, Mode::Once);
+    }
+
+    pub(crate) fn add_children(&mut self, path: &str, watcher: ConnectionId) {
+        self.children.add(path, watcher, Mode::Once);
+    }
+
+    pub(crate) fn add_lasting(&mut self, path: &str, watcher: ConnectionId, mode: Mode) {
+        self.data.add(path, watcher, mode);
+        if mode != Mode::Recursive {
+            self.children.add(path, watcher, mode);
+        }
+    }
+
+    pub(crate) fn has(&self, path: &str, kind: Kind, watcher: ConnectionId) -> bool {
+        match kind {
+            Kind::Children => self.children.has(path, watcher, Mode::Once as u8),
+            Kind::Data => self.data.has(path, watcher, Mode::Once as u8),
+            Kind::Persistent => self.data.has(path, watcher, Mode::Persistent as u8),
+            Kind::Recursive => self.data.has(path, watcher, Mode::Recursive as u8),
+            Kind::Any => {
+                self.children.has(path, watcher, EVERY_MODE) || self.data.has(path, watcher, EVERY_MODE)
+            }
+        }
+    }
+
+    /// Removes watches; tells whether there was one.
+    pub(crate) fn remove(&mut self, path: &str, kind: Kind, watcher: ConnectionId) -> bool {
+        match kind {
+            Kind::Children => self.children.remove(path, watcher, Mode::Once as u8),
+            Kind::Data => self.data.remove(path, watcher, Mode::Once as u8),
+            Kind::Persistent => self.remove_both(path, watcher, Mode::Persistent as u8),
+            Kind::Recursive => self.data.remove(path, watcher, Mode::Recursive as u8),
+            Kind::Any => self.remove_both(path, watcher, EVERY_MODE),
+        }
+    }
+
+    fn remove_both(&mut self, path: &str, watcher: ConnectionId, modes: u8) -> bool {
+        let children = self.children.remove(path, watcher, modes);
+        self.data.remove(path, watcher, modes) || children
+    }
+
+    /// Drops all watches of a connection that ended.
+    pub(crate) fn forget(&mut self, watcher: ConnectionId) {
+        self.data.forget(watcher);
+        self.children.forget(watcher);
+    }
+
+    /// Whom a change concerns, in the order in which they are told.
+    pub(crate) fn trigger(&mut self, change: &Change) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        let mut tell = |to: BTreeSet<ConnectionId>, event, path: &str, acl: &Acl| {
+            notices.extend(to.into_iter().map(|to| Notice {
+                to,
+                event,
+                path: path.to_owned(),
+                acl: acl.clone(),
+            }));
+        };
+        match change {
+            Change::Created { path, acl, parent_acl, .. } => {
+                let above = path::parent(path).unwrap_or("/");
+                tell(self.data.trigger(path), Event::Created, path, acl);
+                tell(self.children.trigger(above), Event::ChildrenChanged, above, parent_acl);
+            }
+            Change::Deleted { path, node, parent_acl, .. } => {
+                let above = path::parent(path).unwrap_or("/");
+                let data = self.data.trigger(path);
+                let children = &self.children.trigger(path) - &data;
+                tell(data, Event::Deleted, path, &node.acl);
+                tell(children, Event::Deleted, path, &node.acl);
+                tell(self.children.trigger(above), Event::ChildrenChanged, above, parent_acl);
+            }
+            Change::DataSet { path, acl, .. } => {
+                tell(self.data.trigger(path), Event::DataChanged, path, acl);
+            }
+            Change::AclSet { .. } => {}
+        }
+        notices
+    }
+
+    /// The number of data watches' watchers, of their paths, and of all watches.
+    pub(crate) fn summary(&self) -> (usize, usize, usize) {
+        (self.data.by_watcher.len(), self.data.by_path.len(), self.data.len())
+    }
+
+    /// The number of watches of every sort.
+    pub(crate) fn len(&self) -> usize {
+        self.data.len() + self.children.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access;
+    use crate::tree::{Kept, Node};
+
+    const A: ConnectionId = ConnectionId(1);
+    const B: ConnectionId = ConnectionId(2);
+
+    fn created(path: &str) -> Change {
+        let acl = access::open(access::ALL);
+        Change::Created { path: path.to_owned(), acl: acl.clone(), parent: Kept::default(), parent_acl: acl }
+    }
+
+    fn deleted(path: &str) -> Change {
+        let acl = access::open(access::ALL);
+        let node = Node { data: None, acl: acl.clone(), kept: Kept::default(), children: BTreeSet::new() };
+        Change::Deleted { path: path.to_owned(), node, parent: Kept::default(), parent_acl: acl }
+    }
+
+    fn told(watches: &mut Watches, change: &Change) -> Vec<(u64, Event, String)> {
+        watches.trigger(change).into_iter().map(|notice| (notice.to.0, notice.event, notice.path)).collect()
+    }
+
+    #[test]
+    fn a_plain_watch_tells_once() {
+        let mut watches = Watches::default();
+        watches.add_data("/a", A);
+        watches.add_children("/", B);
+        let both = [(1, Event::Created, "/a".to_owned()), (2, Event::ChildrenChanged, "/".to_owned())];
+        assert_eq!(told(&mut watches, &created("/a")), both);
+        assert_eq!(told(&mut watches, &created("/a")), []);
+    }
+
+    #[test]
+    fn a_deletion_is_told_once_to_a_watcher_of_data_and_children() {
+        let mut watches = Watches::default();
+        watches.add_data("/a", A);
+        watches.add_children("/a", A);
+        assert_eq!(told(&mut watches, &deleted("/a")), [(1, Event::Deleted, "/a".to_owned())]);
+        assert_eq!(watches.len(), 0);
+    }
+
+    #[test]
+    fn lasting_watches_stay_and_recursive_ones_look_below() {
+        let mut watches = Watches::default();
+        watches.add_lasting("/a", A, Mode::Persistent);
+        watches.add_lasting("/a", B, Mode::Recursive);
+        for _ in 0..2 {
+            let both = [(2, Event::Created, "/a/b".to_owned()), (1, Event::ChildrenChanged, "/a".to_owned())];
+            assert_eq!(told(&mut watches, &created("/a/b")), both);
+        }
+    }
+
+    #[test]
+    fn watches_are_found_and_removed_by_kind() {
+        let mut watches = Watches::default();
+        watches.add_data("/a", A);
+        watches.add_lasting("/a", A, Mode::Persistent);
+        assert!(!watches.has("/a", Kind::Children, A));
+        assert!(watches.remove("/a", Kind::Data, A) && !watches.has("/a", Kind::Data, A));
+        assert!(watches.has("/a", Kind::Any, A) && watches.remove("/a", Kind::Any, A));
+        assert!(!watches.remove("/a", Kind::Any, A));
+    }
+
+    #[test]
+    fn a_connections_watches_end_with_it() {
+        let mut watches = Watches::default();
+        watches.add_lasting("/a", A, Mode::Recursive);
+        watches.add_children("/a", A);
+        watches.forget(A);
+        assert_eq!(watches.len(), 0);
+        assert_eq!(told(&mut watches, &created("/a/b")), []);
+    }
+}
