@@ -18,6 +18,7 @@ Read = Callable[[Path], Arrows]
 TREES: list[tuple[str, Read]] = [
     ("core/src", lambda source: Crate(source).arrows()),
     ("core/transport/src", lambda source: Crate(source).arrows()),
+    ("embedded/src", lambda source: Crate(source).arrows()),
     ("bindings-python/src", lambda source: Crate(source).arrows()),
     ("bindings-python/python/zklock", lambda source: Package(source).arrows()),
     ("bindings-node/src", lambda source: Crate(source).arrows()),
