@@ -20,8 +20,10 @@
 //!
 //! # What is different from Apache ZooKeeper
 //! No TLS, SASL, quotas, reconfiguration, snapshots or admin server; the schemes of an ACL are `world`, `digest`, `ip`
-//! and `auth`. Children are listed in order of their names. TTL nodes are on by default ([`Settings::ttl_nodes`]). The
-//! first zxid follows from the clock, so that zxids, and fencing tokens with them, grow over restarts.
+//! and `auth`. Children, ephemeral nodes, identities and the watchers of one event come in a fixed order, where the real
+//! server has none. A session's nodes are deleted in order of their paths. TTL nodes are on by default
+//! ([`Settings::ttl_nodes`]). The first zxid follows from the clock, so that zxids, and fencing tokens with them, grow
+//! over restarts.
 
 mod access;
 mod code;

@@ -18,7 +18,7 @@ use crate::watches::{Mode, Watches};
 use crate::words::{Facts, Word};
 use crate::writes::{self, Caller};
 
-/// Events that no transaction caused carry this number.
+/// Events that no transaction caused, and refusals of what is no operation, carry this number.
 const NO_ZXID: i64 = -1;
 
 #[derive(Debug)]
@@ -190,10 +190,14 @@ impl Machine {
             }
             Op::Auth { scheme, proof } => return self.authenticate(id, xid, &scheme, &proof),
             Op::Unknown => {
-                self.send(id, Content::refusal(xid, 0, Code::Unimplemented));
+                self.send(id, Content::refusal(xid, NO_ZXID, Code::Unimplemented));
                 return self.close(id);
             }
             Op::Malformed => Err(Code::Marshalling),
+            Op::MalformedMulti => {
+                self.zxid += 1;
+                Err(Code::Marshalling)
+            }
             Op::Reconfig => {
                 self.zxid += 1;
                 Err(Code::ReconfigDisabled)

@@ -118,6 +118,8 @@ pub(crate) enum Op {
     Unknown,
     /// An operation whose record makes no sense.
     Malformed,
+    /// The same of a transaction, which takes a number all the same.
+    MalformedMulti,
 }
 
 /// A request with the number that its reply carries.
@@ -134,6 +136,7 @@ impl Request {
         let xid = reader.int()?;
         let number = reader.int()?;
         let op = match (operation(number, &mut reader), number) {
+            (Err(_), MULTI) => Op::MalformedMulti,
             (Ok(op), _) => op,
             (Err(bad), AUTH) => return Err(bad),
             (Err(_), _) => Op::Malformed,
@@ -142,6 +145,7 @@ impl Request {
     }
 }
 
+const MULTI: i32 = 14;
 const AUTH: i32 = 100;
 
 fn operation(number: i32, reader: &mut Reader) -> Result<Op, BadRecord> {
@@ -150,11 +154,17 @@ fn operation(number: i32, reader: &mut Reader) -> Result<Op, BadRecord> {
         3 | 4 | 6 | 8 | 12 | 103 | 104 | 107 => Op::Read(read(number, reader)?),
         9 => Op::Sync { path: reader.string()? },
         11 => Op::Ping,
-        14 => Op::Multi(several(reader, |number, reader| match number {
+        MULTI => Op::Multi(several(reader, |number, reader| match number {
             1 | 2 | 5 | 13 | 15 | 19 | 21 => write(number, reader).and_then(within_multi),
             _ => Err(BadRecord),
         })?),
-        16 => Op::Reconfig,
+        16 => {
+            for _ in 0..3 {
+                reader.nullable()?;
+            }
+            reader.long()?;
+            Op::Reconfig
+        }
         17 => Op::CheckWatches { path: reader.string()?, kind: kind(reader)? },
         18 => Op::RemoveWatches { path: reader.string()?, kind: kind(reader)? },
         22 => Op::MultiRead(several(reader, |number, reader| match number {
@@ -210,11 +220,16 @@ fn write(number: i32, reader: &mut Reader) -> Result<Write, BadRecord> {
     })
 }
 
-/// In a transaction a wrong create mode spoils the whole record; on its own it is a refusal.
+/// In a transaction a wrong create mode spoils the whole record; on its own it is a refusal. A createTTL of a node that
+/// is none becomes what its mode says.
 fn within_multi(write: Write) -> Result<Write, BadRecord> {
-    match &write {
-        Write::Create(create) if !(0..=6).contains(&create.flags) => Err(BadRecord),
-        _ => Ok(write),
+    let Write::Create(create) = write else { return Ok(write) };
+    match (create.by, create.flags) {
+        (By::CreateTtl, 5 | 6) => Ok(Write::Create(create)),
+        (By::CreateTtl, 4) => Ok(Write::Create(Create { by: By::CreateContainer, ttl: -1, ..create })),
+        (By::CreateTtl, _) => Ok(Write::Create(Create { by: By::Create, ttl: -1, ..create })),
+        (_, 0..=4) => Ok(Write::Create(create)),
+        _ => Err(BadRecord),
     }
 }
 
@@ -247,5 +262,56 @@ fn several<T>(
             return Ok(operations);
         }
         operations.push(operation(number, reader)?);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jute::Writer;
+
+    /// A transaction of one createTTL.
+    fn multi(flags: i32) -> Vec<u8> {
+        let mut writer = Writer::default();
+        for number in [7, MULTI, 21] {
+            writer.int(number);
+        }
+        writer.boolean(false);
+        writer.int(-1);
+        writer.string("/a");
+        writer.nullable(None);
+        writer.int(0);
+        writer.int(flags);
+        writer.long(10);
+        writer.int(-1);
+        writer.boolean(true);
+        writer.int(-1);
+        writer.into_bytes()
+    }
+
+    #[test]
+    fn within_a_transaction_the_mode_decides_what_is_created() {
+        for (flags, by, ttl) in
+            [(5, By::CreateTtl, 10), (4, By::CreateContainer, -1), (3, By::Create, -1), (9, By::Create, -1)]
+        {
+            let Op::Multi(writes) = Request::read(&multi(flags)).unwrap().op else {
+                panic!("no transaction")
+            };
+            let [Write::Create(create)] = &writes[..] else { panic!("{writes:?}") };
+            assert_eq!((create.by, create.ttl), (by, ttl));
+        }
+    }
+
+    #[test]
+    fn a_transaction_that_does_not_end_makes_no_sense() {
+        let mut record = multi(5);
+        record.truncate(record.len() - 1);
+        assert_eq!(Request::read(&record).unwrap().op, Op::MalformedMulti);
+    }
+
+    #[test]
+    fn no_reply_is_possible_without_a_header_or_to_senseless_authentication() {
+        assert_eq!(Request::read(&[0; 7]), Err(BadRecord));
+        assert_eq!(Request::read(&[0, 0, 0, 1, 0, 0, 0, 100]), Err(BadRecord));
     }
 }

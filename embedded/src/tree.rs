@@ -72,6 +72,14 @@ impl Stat {
         self.kept.creates.wrapping_mul(2).wrapping_sub(self.children)
     }
 
+    /// The session that the node belongs to. How else a node ends is not told.
+    fn owner(&self) -> i64 {
+        match Lifetime::of(self.kept.owner) {
+            Lifetime::Ephemeral(session) => session,
+            _ => 0,
+        }
+    }
+
     pub(crate) fn write(&self, writer: &mut Writer) {
         writer.long(self.kept.czxid);
         writer.long(self.kept.mzxid);
@@ -80,7 +88,7 @@ impl Stat {
         writer.int(self.kept.version);
         writer.int(self.cversion());
         writer.int(self.kept.aversion);
-        writer.long(self.kept.owner);
+        writer.long(self.owner());
         writer.int(self.data_length);
         writer.int(self.children);
         writer.long(self.kept.pzxid);
@@ -162,7 +170,8 @@ impl Tree {
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<&Node> {
-        self.nodes.get(path)
+        // The root has two names.
+        self.nodes.get(if path.is_empty() { "/" } else { path })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -395,6 +404,27 @@ mod tests {
         assert_eq!(tree.to_reap(1051), ["/t"]);
         tree.delete("/c/x", 8).unwrap();
         assert_eq!(tree.to_reap(1050), ["/c"]);
+    }
+
+    #[test]
+    fn only_sessions_are_told_as_owners() {
+        for (lifetime, told) in [
+            (Lifetime::Persistent, 0),
+            (Lifetime::Container, 0),
+            (Lifetime::Ttl(9), 0),
+            (Lifetime::Ephemeral(77), 77),
+        ] {
+            let mut tree = Tree::new();
+            create(&mut tree, "/a", lifetime, AT);
+            let mut writer = Writer::default();
+            tree.get("/a").unwrap().stat().write(&mut writer);
+            assert_eq!(writer.into_bytes()[44..52], i64::to_be_bytes(told));
+        }
+    }
+
+    #[test]
+    fn the_root_has_two_names() {
+        assert_eq!(Tree::new().get("").unwrap().stat(), Tree::new().get("/").unwrap().stat());
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn create(tree: &mut Tree, request: Create, who: Caller, at: Moment) -> Result<D
         _ if !(0..=6).contains(&flags) => return Err(Code::BadArguments),
         _ if is_ttl && !who.ttl_nodes => return Err(Code::Unimplemented),
         _ if is_ttl && !(1..=MAX_TTL).contains(&ttl) => return Err(Code::BadArguments),
-        By::CreateTtl if !is_ttl => return Err(Code::BadArguments),
+        By::CreateTtl if !is_ttl && ttl >= 0 => return Err(Code::BadArguments),
         By::CreateTtl => Lifetime::Ttl(ttl),
         By::CreateContainer => Lifetime::Container,
         By::Create | By::Create2 if matches!(flags, 1 | 3) => Lifetime::Ephemeral(who.session),
@@ -137,6 +137,9 @@ fn create(tree: &mut Tree, request: Create, who: Caller, at: Moment) -> Result<D
     }
     if matches!(Lifetime::of(parent_owner), Lifetime::Ephemeral(_)) {
         return Err(Code::NoChildrenForEphemerals);
+    }
+    if by == By::CreateTtl && !is_ttl {
+        return Err(Code::BadArguments);
     }
     let change = tree.create(&path, data, acl, lifetime, at).ok_or(Code::NodeExists)?;
     let stat = node(tree, &path)?.stat();

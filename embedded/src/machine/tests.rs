@@ -199,6 +199,17 @@ fn who_may_not_read_is_not_told() {
 }
 
 #[test]
+fn a_transaction_without_sense_takes_a_number_and_another_request_does_not() {
+    let mut machine = machine();
+    session(&mut machine, A);
+    for (op, taken) in [(Op::MalformedMulti, 1), (Op::Malformed, 0)] {
+        let before = machine.zxid;
+        assert_eq!(reply(&say(&mut machine, A, op, at(0))), Err(Code::Marshalling.number()));
+        assert_eq!(machine.zxid, before + taken);
+    }
+}
+
+#[test]
 fn unknown_operations_are_unimplemented() {
     let mut machine = machine();
     session(&mut machine, A);
