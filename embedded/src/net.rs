@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::connection::ConnectionId;
 use crate::frames::{Decoder, Inbound};
@@ -20,6 +20,9 @@ use crate::settings::{Settings, Time};
 
 /// How many inputs may wait for the machine before connections are no longer read.
 const INPUTS: usize = 1024;
+/// How long a client may take nothing of what it is sent. Then its connection is closed: its session may be gone, and
+/// events would pile up for nobody.
+const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 /// The number of bytes read at once.
 const CHUNK: usize = 64 * 1024;
 
@@ -135,7 +138,7 @@ async fn serve(
                 while let Ok(more) = outputs.try_recv() {
                     bytes.extend(more);
                 }
-                if stream.write_all(&bytes).await.is_err() {
+                if write_all(&mut stream, &bytes).await.is_err() {
                     break;
                 }
             }
@@ -151,6 +154,18 @@ async fn serve(
     // Nobody is left to tell if the machine is gone.
     inputs.send(Input::Closed(id)).await.unwrap_or_default();
     stream.shutdown().await.unwrap_or_default();
+}
+
+/// Fails as soon as nothing was taken for a while.
+async fn write_all(stream: &mut TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let count = timeout(WRITE_PATIENCE, stream.write(bytes)).await??;
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        bytes = &bytes[count..];
+    }
+    Ok(())
 }
 
 /// Hands all complete messages over; false when the connection is of no more use.
