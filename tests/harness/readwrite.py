@@ -24,10 +24,10 @@ def readwriter(
     return worker
 
 
-def clean(*workers: Worker, at_least: int, restarts: bool = False) -> None:
+def clean(*workers: Worker, at_least: int) -> None:
     """The histories of all workers together are flawless."""
     holds = [hold for worker in workers for hold in worker.holds()]
-    assert_clean(holds, at_least=at_least, restarts=restarts)
+    assert_clean(holds, at_least=at_least)
 
 
 def quiet(proxy: Proxy) -> None:

@@ -55,7 +55,7 @@ def test_s33_the_holders_node_is_deleted(
     other.release()
     holder.hold("again")
     holder.release("again")
-    assert_clean(holder.holds() + other.holds(), at_least=3, restarts=True)
+    assert_clean(holder.holds() + other.holds(), at_least=3)
     assert observer.queue(path) == []
 
 
@@ -122,5 +122,5 @@ def test_s82_session_lost_with_holder_and_waiter(
     assert line["node"].endswith(node)
     assert int(line["session"]) != session
     worker.release("next", owner="b")
-    assert_clean(worker.holds(), at_least=2, restarts=True)
+    assert_clean(worker.holds(), at_least=2)
     assert observer.queue(path) == []

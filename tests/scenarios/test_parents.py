@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from harness.history import assert_clean
 from harness.observer import Observer
 from harness.proxy import Proxy
-from harness.server import Standalone
+from harness.server import SOON, Settings, Standalone
 from harness.steps import Start, line_up, user
+
+
+@pytest.fixture(scope="module")
+def reaping() -> Iterator[Standalone]:
+    """A server that soon reaps idle containers."""
+    with Standalone(Settings(container_check=SOON)) as standalone:
+        yield standalone
 
 
 def test_s15_missing_parents(
@@ -29,16 +38,15 @@ def test_s15_missing_parents(
     assert observer.queue(deep) == []
 
 
-def test_s16_a_reaped_parent(
-    surface: str, server: Standalone, observer: Observer, path: str, start: Start
-) -> None:
-    worker = user(start, surface, server.hosts, path)
-    for _ in range(2):
+def test_s16_a_reaped_parent(surface: str, reaping: Standalone, path: str, start: Start) -> None:
+    worker = user(start, surface, reaping.hosts, path)
+    with Observer(reaping.hosts) as observer:
+        for _ in range(2):
+            worker.hold()
+            worker.release()
+            observer.wait_gone(path)
         worker.hold()
-        worker.release()
-        observer.wait_gone(path)
-    worker.hold()
-    assert len(observer.queue(path)) == 1
+        assert len(observer.queue(path)) == 1
     worker.release()
     assert_clean(worker.holds(), at_least=3, restarts=True)
 

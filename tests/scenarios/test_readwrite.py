@@ -149,7 +149,7 @@ def test_s64_try_on_each_side(
     holder.release()
     waiting.expect("acquired")
     holder.release("waits", owner="b")
-    clean(holder, worker, at_least=6, restarts=True)
+    clean(holder, worker, at_least=6)
     assert observer.queue(path) == []
 
 

@@ -48,7 +48,7 @@ def left(
     behind.worker.release()
     leaver.hold("again", lock=half, owner="b")
     leaver.release("again", owner="b")
-    clean(holder, leaver, behind.worker, at_least=3, restarts=True)
+    clean(holder, leaver, behind.worker, at_least=3)
     assert observer.queue(path) == []
 
 

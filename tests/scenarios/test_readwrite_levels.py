@@ -67,7 +67,7 @@ def test_s61_upgrade_refused(surface: str, proxy: Proxy, observer: Observer, pat
     worker.release()
     worker.hold("again", lock="w")
     worker.release("again")
-    clean(worker, at_least=2, restarts=True)
+    clean(worker, at_least=2)
     assert observer.queue(path) == []
 
 

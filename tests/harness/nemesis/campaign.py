@@ -32,7 +32,7 @@ from harness.nemesis.station import Lock, Station
 from harness.nemesis.workload import HANG, WORKLOADS, Contender, Progress
 from harness.observer import Observer
 from harness.security import certificates
-from harness.server import Ensemble, Server, Settings
+from harness.server import SOON, Ensemble, Server, Settings
 from harness.steps import eventually
 from harness.surfaces import PEERS
 from harness.worker import Worker
@@ -120,7 +120,13 @@ class Campaign:
             # A server that is cut off keeps answering for half again as long as its clients' sessions last.
             lines, tls = stack.enter_context(certificates())
             settings = Settings(
-                tick=tick, sync_limit=TICKS * 3 // 2, init_limit=TICKS * 3, secure=True, config=lines
+                tick=tick,
+                sync_limit=TICKS * 3 // 2,
+                init_limit=TICKS * 3,
+                # The spare lock's directory is a container: that it is reaped between two uses is part of it.
+                container_check=SOON,
+                secure=True,
+                config=lines,
             )
             ensemble = stack.enter_context(Ensemble(settings=settings, links=links))
             observer = stack.enter_context(Observer(ensemble.hosts))
