@@ -67,7 +67,9 @@ def rust() -> Tally:
                 tally.failures.append(name)
                 print(f"FAILED {name}\n{text}", flush=True)
     code, text = run(
-        ["cargo", "test", "--locked", "--doc", "-p", "zklock"], limit=RUST_TEST_LIMIT, quiet=True
+        ["cargo", "test", "--locked", "--doc", "-p", "zklock", "-p", "zklock-embedded"],
+        limit=RUST_TEST_LIMIT,
+        quiet=True,
     )
     if code == 0:
         tally.passed += 1

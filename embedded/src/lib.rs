@@ -1,16 +1,22 @@
 //! ZooKeeper's client protocol, served from memory by one process: **for development and tests only**.
 //!
-//! [`Server`] listens on a port, and ordinary ZooKeeper clients use it as they would use Apache ZooKeeper 3.9. Nothing
-//! is kept on disk, and there is no ensemble: what a test shows here says nothing about followers that lag, elections or
+//! [`TestServer`] runs on a thread of its own, for tests in any program; [`Server`] on the caller's tokio runtime. Ordinary
+//! ZooKeeper clients use them as they would use Apache ZooKeeper 3.9. A test can expire a client's session, cut its
+//! connection, let the server fall silent or answer late, and look at its nodes. Nothing is kept on disk, and there is no ensemble: what a test shows here says nothing about followers that lag, elections or
 //! partitions, so it is never evidence of safety on its own. Production is Apache ZooKeeper.
 //!
-//! ```no_run
-//! # async fn example() -> std::io::Result<()> {
+//! ```
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = zklock_embedded::Server::start("127.0.0.1:0").await?;
-//! println!("{}", server.hosts());
+//! let client = zklock::Client::connect(&server.hosts()).await?;
+//! let lease = zklock::Mutex::new(&client, "/locks/report")?.acquire().await?;
+//! server.expire(lease.session_id()).await;
+//! lease.lost().await;
 //! server.stop().await;
 //! # Ok(())
 //! # }
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(example())?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Layers
@@ -30,6 +36,8 @@ mod code;
 mod connection;
 mod digest;
 mod frames;
+mod host;
+mod hosted;
 mod jute;
 mod machine;
 mod net;
@@ -39,6 +47,8 @@ mod replies;
 mod requests;
 mod sessions;
 mod settings;
+mod signals;
+mod talk;
 mod tree;
 mod watches;
 mod words;
@@ -46,6 +56,7 @@ mod writes;
 
 pub use connection::ConnectionId;
 pub use frames::{Decoder, Inbound, Malformed};
+pub use hosted::TestServer;
 pub use machine::Machine;
 pub use net::Server;
 pub use replies::{Message, Output};

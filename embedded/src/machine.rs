@@ -129,6 +129,18 @@ impl Machine {
         self.end_session(session, true)
     }
 
+    /// The connection that a session is on, if it has one.
+    #[must_use]
+    pub fn connection(&self, session: i64) -> Option<ConnectionId> {
+        self.sessions.connection(session)
+    }
+
+    /// The data of all nodes but ZooKeeper's own, by their paths.
+    #[must_use]
+    pub fn tree(&self) -> BTreeMap<String, Vec<u8>> {
+        self.tree.contents().map(|(path, data)| (path.to_owned(), data.to_owned())).collect()
+    }
+
     /// What has to be sent and closed since the last call, in this order.
     pub fn take_outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.outputs)

@@ -1,44 +1,33 @@
-//! Sockets around the state machine: one task for it, one for each connection, one that accepts.
+//! The server on a tokio runtime: one task for the state machine, one for each connection, one that accepts.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::net::{Shutdown, SocketAddr};
+use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
-use tokio::sync::{mpsc, oneshot};
+use socket2::SockRef;
+use tokio::net::{TcpListener, ToSocketAddrs};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::connection::ConnectionId;
-use crate::frames::{Decoder, Inbound};
-use crate::machine::Machine;
-use crate::replies::Output;
-use crate::settings::{Settings, Time};
+use crate::host::{Control, Host};
+use crate::settings::Settings;
+use crate::talk::{Line, serve};
 
 /// How many inputs may wait for the machine before connections are no longer read.
 const INPUTS: usize = 1024;
-/// How long a client may take nothing of what it is sent. Then its connection is closed: its session may be gone, and
-/// events would pile up for nobody.
-const WRITE_PATIENCE: Duration = Duration::from_secs(10);
-/// The number of bytes read at once.
-const CHUNK: usize = 64 * 1024;
-
-enum Input {
-    Opened(ConnectionId, IpAddr, mpsc::UnboundedSender<Vec<u8>>),
-    Message(ConnectionId, Inbound),
-    Closed(ConnectionId),
-    Expire(i64, oneshot::Sender<bool>),
-}
 
 /// A server that listens on a port, for development and tests only. It runs on the tokio runtime that it was started on,
 /// until it is stopped or dropped; its nodes end with it.
+///
+/// What it can do to its clients, such as [`expire`](Server::expire), is done when the future is ready. Dropping the
+/// future earlier may leave it done or not.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
-    inputs: mpsc::Sender<Input>,
+    controls: mpsc::UnboundedSender<Control>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -57,12 +46,25 @@ impl Server {
     /// # Errors
     /// The address cannot be resolved or is taken.
     pub async fn start_with(address: impl ToSocketAddrs, settings: Settings) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
+        Self::start_on(TcpListener::bind(address).await?, settings)
+    }
+
+    /// On a socket that listens already.
+    pub(crate) fn start_on(listener: TcpListener, settings: Settings) -> io::Result<Self> {
         let address = listener.local_addr()?;
+        let (gate, open) = watch::channel(true);
         let (inputs, received) = mpsc::channel(INPUTS);
-        let accepting = accept(listener, settings.max_frame, inputs.clone());
-        let tasks = [tokio::spawn(run(settings, received)), tokio::spawn(accepting)];
-        Ok(Server { address, inputs, tasks })
+        let (controls, asked) = mpsc::unbounded_channel();
+        let line = Line {
+            inputs,
+            gate: open,
+            limit: settings.max_frame,
+            patience: Duration::from_millis(settings.patience),
+        };
+        let tick = Duration::from_millis(settings.tick.max(1));
+        let host = Host::new(settings, gate).run(tick, received, asked);
+        let tasks = [tokio::spawn(host), tokio::spawn(accept(Listener(listener), line))];
+        Ok(Server { address, controls, tasks })
     }
 
     /// Where it listens, as a client wants it: `127.0.0.1:40000`.
@@ -72,10 +74,39 @@ impl Server {
     }
 
     /// Ends a session now, as if its client had been silent for its time-out; tells whether there was one. Its nodes are
-    /// gone when it returns. Dropping the future may leave it done or not.
+    /// gone when it returns, and its connection is closed.
     pub async fn expire(&self, session: i64) -> bool {
-        let (done, answer) = oneshot::channel();
-        self.inputs.send(Input::Expire(session, done)).await.is_ok() && answer.await.unwrap_or(false)
+        self.ask(move |host| host.expire(session)).await
+    }
+
+    /// Cuts the connection of a session; tells whether it had one. What was on its way to the client is lost. The
+    /// session lives on, and its client may connect again at once.
+    pub async fn disconnect(&self, session: i64) -> bool {
+        self.ask(move |host| host.disconnect(session)).await
+    }
+
+    /// Falls silent until [`resume`](Server::resume), as a server that hangs: connections stay open, but nothing is
+    /// read, answered or sent; new connections are accepted and hear nothing. The time of the sessions stands still,
+    /// so that none expires meanwhile. The other methods of the server go on working; the clients of sessions that
+    /// are expired hear of it after the pause.
+    pub async fn pause(&self) {
+        self.ask(Host::pause).await;
+    }
+
+    /// Ends a pause; does nothing without one. What was received meanwhile is read, and what was to be sent is sent.
+    pub async fn resume(&self) {
+        self.ask(Host::resume).await;
+    }
+
+    /// Sends every reply and event this much later, up to a day, and in order: a round trip takes at least that long.
+    /// Zero ends it. What is on its way already keeps its delay.
+    pub async fn latency(&self, delay: Duration) {
+        self.ask(move |host| host.set_latency(delay)).await;
+    }
+
+    /// The data of all nodes but ZooKeeper's own, by their paths.
+    pub async fn tree(&self) -> BTreeMap<String, Vec<u8>> {
+        self.ask(|host| host.tree()).await
     }
 
     /// Closes the port and all connections. Clients see a server that went away.
@@ -85,6 +116,24 @@ impl Server {
             // An aborted task ends with an error that says so.
             task.await.unwrap_or_default();
         }
+    }
+
+    /// Who may ask for things from other threads, as long as the server runs.
+    pub(crate) fn controls(&self) -> mpsc::UnboundedSender<Control> {
+        self.controls.clone()
+    }
+
+    async fn ask<T: Default + Send + 'static>(
+        &self,
+        control: impl FnOnce(&mut Host) -> T + Send + 'static,
+    ) -> T {
+        let (done, answer) = oneshot::channel();
+        // Who asked may have gone.
+        let control: Control = Box::new(move |host| drop(done.send(control(host))));
+        if self.controls.send(control).is_err() {
+            return T::default();
+        }
+        answer.await.unwrap_or_default()
     }
 }
 
@@ -96,16 +145,25 @@ impl Drop for Server {
     }
 }
 
-async fn accept(listener: TcpListener, limit: usize, inputs: mpsc::Sender<Input>) {
+struct Listener(TcpListener);
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // A forked child has a copy of the socket, which would go on listening.
+        SockRef::from(&self.0).shutdown(Shutdown::Both).unwrap_or_default();
+    }
+}
+
+async fn accept(listener: Listener, line: Line) {
     // Ends the connections with itself.
     let mut connections = JoinSet::new();
     let mut next = 0;
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
+            accepted = listener.0.accept() => match accepted {
                 Ok((stream, peer)) => {
                     next += 1;
-                    connections.spawn(serve(ConnectionId(next), stream, peer.ip(), limit, inputs.clone()));
+                    connections.spawn(serve(ConnectionId(next), stream, peer.ip(), line.clone()));
                 }
                 // Out of file descriptors, most likely: leave others the time to close theirs.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -113,126 +171,4 @@ async fn accept(listener: TcpListener, limit: usize, inputs: mpsc::Sender<Input>
             Some(_) = connections.join_next() => {}
         }
     }
-}
-
-/// One connection. Reads nothing while something is to be written, so that a client that does not read cannot pile up
-/// replies.
-async fn serve(
-    id: ConnectionId,
-    mut stream: TcpStream,
-    peer: IpAddr,
-    limit: usize,
-    inputs: mpsc::Sender<Input>,
-) {
-    let (output, mut outputs) = mpsc::unbounded_channel();
-    if stream.set_nodelay(true).is_err() || inputs.send(Input::Opened(id, peer, output)).await.is_err() {
-        return;
-    }
-    let mut decoder = Decoder::new(limit);
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        tokio::select! {
-            biased;
-            bytes = outputs.recv() => {
-                let Some(mut bytes) = bytes else { break };
-                while let Ok(more) = outputs.try_recv() {
-                    bytes.extend(more);
-                }
-                if write_all(&mut stream, &bytes).await.is_err() {
-                    break;
-                }
-            }
-            read = stream.read(&mut chunk) => {
-                let Ok(count @ 1..) = read else { break };
-                decoder.extend(&chunk[..count]);
-                if !pass_on(id, &mut decoder, &inputs).await {
-                    break;
-                }
-            }
-        }
-    }
-    // Nobody is left to tell if the machine is gone.
-    inputs.send(Input::Closed(id)).await.unwrap_or_default();
-    stream.shutdown().await.unwrap_or_default();
-}
-
-/// Fails as soon as nothing was taken for a while.
-async fn write_all(stream: &mut TcpStream, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let count = timeout(WRITE_PATIENCE, stream.write(bytes)).await??;
-        if count == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        bytes = &bytes[count..];
-    }
-    Ok(())
-}
-
-/// Hands all complete messages over; false when the connection is of no more use.
-async fn pass_on(id: ConnectionId, decoder: &mut Decoder, inputs: &mpsc::Sender<Input>) -> bool {
-    loop {
-        match decoder.next_message() {
-            Ok(Some(message)) => {
-                if inputs.send(Input::Message(id, message)).await.is_err() {
-                    return false;
-                }
-            }
-            Ok(None) => return true,
-            Err(_) => return false,
-        }
-    }
-}
-
-/// The machine's task.
-async fn run(settings: Settings, mut inputs: mpsc::Receiver<Input>) {
-    let begun = Instant::now();
-    let now = || Time {
-        wall: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)),
-        elapsed: milliseconds(begun.elapsed()),
-    };
-    let mut ticks = interval(Duration::from_millis(settings.tick.max(1)));
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut machine = Machine::new(settings, now());
-    let mut connections: BTreeMap<ConnectionId, mpsc::UnboundedSender<Vec<u8>>> = BTreeMap::new();
-    loop {
-        tokio::select! {
-            _ = ticks.tick() => machine.tick(now()),
-            input = inputs.recv() => match input {
-                None => return,
-                Some(Input::Opened(id, peer, output)) => {
-                    machine.connect(id, peer);
-                    connections.insert(id, output);
-                }
-                Some(Input::Message(id, message)) => machine.receive(id, message, now()),
-                Some(Input::Closed(id)) => {
-                    machine.disconnect(id);
-                    connections.remove(&id);
-                }
-                Some(Input::Expire(session, done)) => {
-                    // Who asked may have gone.
-                    done.send(machine.expire(session)).unwrap_or_default();
-                }
-            },
-        }
-        for output in machine.take_outputs() {
-            match output {
-                Output::Send(id, message) => {
-                    if let Some(connection) = connections.get(&id) {
-                        // A connection that has just ended tells so with its next input.
-                        connection.send(message.frame()).unwrap_or_default();
-                    }
-                }
-                // Without a sender the connection's task writes what is left and ends.
-                Output::Close(id) => {
-                    connections.remove(&id);
-                }
-            }
-        }
-    }
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -26,6 +26,9 @@ pub struct Settings {
     /// Whether TTL nodes can be created, as `zookeeper.extendedTypesEnabled`. The default is true; Apache ZooKeeper's is
     /// false.
     pub ttl_nodes: bool,
+    /// How long a client may take nothing of what it is sent before its connection is closed, in milliseconds: its session
+    /// may be gone, and events would pile up for nobody. The default is 10,000.
+    pub patience: u64,
     /// Session passwords follow from it: a random number, or a fixed one for a simulation. The default is 0.
     pub seed: u64,
 }
@@ -39,6 +42,7 @@ impl Default for Settings {
             max_frame: 0xf_ffff,
             reap_interval: 60_000,
             ttl_nodes: true,
+            patience: 10_000,
             seed: 0,
         }
     }

@@ -178,6 +178,13 @@ impl Tree {
         self.nodes.len()
     }
 
+    /// The paths and data of all nodes but the root and what is below `/zookeeper`.
+    pub(crate) fn contents(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let own = |path: &str| path == "/" || path == "/zookeeper" || path.starts_with("/zookeeper/");
+        let others = self.nodes.iter().filter(move |(path, _)| !own(path));
+        others.map(|(path, node)| (path.as_str(), node.data.as_deref().unwrap_or_default()))
+    }
+
     /// The number of nodes below a path.
     pub(crate) fn descendants(&self, path: &str) -> usize {
         if path == "/" {

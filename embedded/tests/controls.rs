@@ -1,0 +1,284 @@
+//! What a test can do to a server's clients, seen by `zklock` as a client and by a bare socket.
+
+#![expect(clippy::unwrap_used, reason = "a test ends with a panic, also in its helpers")]
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+use zklock::{Client, ClientOptions, ClientState, LeaseState, Mutex};
+use zklock_embedded::{Server, Settings};
+
+/// Long enough for anything that happens at all.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Long enough to see that nothing happens.
+const SILENCE: Duration = Duration::from_millis(300);
+
+fn run<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { timeout(LIMIT, test).await.expect("the test hangs") })
+}
+
+async fn server() -> Server {
+    Server::start("127.0.0.1:0").await.expect("a free port")
+}
+
+async fn client(server: &Server) -> Client {
+    Client::connect(&server.hosts()).await.expect("a server that answers")
+}
+
+async fn word(stream: &mut TcpStream) -> String {
+    stream.write_all(b"ruok").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[test]
+fn a_client_that_is_cut_off_keeps_its_session_and_its_lock() {
+    run(async {
+        let server = server().await;
+        let client = client(&server).await;
+        let mut states = client.states();
+        let lease = Mutex::new(&client, "/locks/x").unwrap().acquire().await.unwrap();
+        assert!(server.disconnect(lease.session_id()).await);
+        while states.next().await != Some(ClientState::Suspended) {}
+        while states.next().await != Some(ClientState::Connected) {}
+        assert_eq!(client.session_id(), lease.session_id());
+        while lease.state() != LeaseState::Held {
+            sleep(Duration::from_millis(1)).await;
+        }
+        lease.release().await.unwrap();
+        assert!(!server.disconnect(1).await);
+    });
+}
+
+#[test]
+fn what_is_on_its_way_to_a_client_that_is_cut_off_is_lost() {
+    run(async {
+        let server = server().await;
+        let client = client(&server).await;
+        let lock = Mutex::new(&client, "/locks/x").unwrap();
+        lock.acquire().await.unwrap().release().await.unwrap();
+        server.latency(LIMIT).await;
+        let acquiring = tokio::spawn(async move { lock.acquire().await });
+        // It is done, and its reply is late.
+        while server.tree().await.len() < 3 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        server.latency(Duration::ZERO).await;
+        assert!(server.disconnect(client.session_id()).await);
+        let lease = acquiring.await.unwrap().unwrap();
+        let nodes: Vec<String> =
+            server.tree().await.into_keys().filter(|path| path.contains("-lock-")).collect();
+        assert_eq!(nodes, [lease.node()]);
+    });
+}
+
+#[test]
+fn a_paused_server_says_nothing_to_anybody() {
+    run(async {
+        let server = server().await;
+        let client = client(&server).await;
+        let lock = Mutex::new(&client, "/locks/x").unwrap();
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let before = server.tree().await;
+        let mut old = TcpStream::connect(server.hosts()).await.unwrap();
+        server.pause().await;
+        server.pause().await;
+        let mut new = TcpStream::connect(server.hosts()).await.unwrap();
+        let acquiring = tokio::spawn(async move { lock.acquire().await });
+        for stream in [&mut old, &mut new] {
+            timeout(SILENCE, word(stream)).await.unwrap_err();
+        }
+        assert!(!acquiring.is_finished());
+        // Nothing was read either, but a test may look.
+        assert_eq!(server.tree().await, before);
+        server.resume().await;
+        server.resume().await;
+        for stream in [&mut old, &mut new] {
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert_eq!(answer, "imok");
+        }
+        acquiring.await.unwrap().unwrap().release().await.unwrap();
+    });
+}
+
+#[test]
+fn no_session_expires_while_the_server_is_paused() {
+    run(async {
+        let server = server().await;
+        let short = ClientOptions::new(Some(&server.hosts())).unwrap();
+        let client =
+            Client::connect_with(short.session_timeout(Duration::from_millis(500)).unwrap()).await.unwrap();
+        let lease = Mutex::new(&client, "/locks/x").unwrap().acquire().await.unwrap();
+        server.pause().await;
+        // The holder cannot know that its session does not end.
+        lease.lost().await;
+        sleep(Duration::from_secs(2)).await;
+        assert!(server.tree().await.contains_key(&lease.node()));
+        // Also not right after it.
+        server.resume().await;
+        sleep(Duration::from_millis(1)).await;
+        assert!(server.disconnect(lease.session_id()).await || server.expire(lease.session_id()).await);
+    });
+}
+
+#[test]
+fn a_session_that_expires_during_a_pause_is_heard_of_after_it() {
+    run(async {
+        let server = server().await;
+        let client = client(&server).await;
+        let lease = Mutex::new(&client, "/locks/x").unwrap().acquire().await.unwrap();
+        server.pause().await;
+        assert!(server.expire(lease.session_id()).await);
+        assert!(!server.tree().await.contains_key(&lease.node()));
+        sleep(SILENCE).await;
+        assert_eq!(lease.state(), LeaseState::Held);
+        server.resume().await;
+        lease.lost().await;
+    });
+}
+
+#[test]
+fn latency_delays_each_reply_and_not_the_next_request() {
+    run(async {
+        let server = server().await;
+        let client = client(&server).await;
+        let delay = Duration::from_millis(200);
+        let locks: Vec<Mutex> =
+            (0..50).map(|n| Mutex::new(&client, format!("/locks/{n}")).unwrap()).collect();
+        // The directories are there.
+        for lock in &locks {
+            lock.acquire().await.unwrap().release().await.unwrap();
+        }
+        server.latency(delay).await;
+        let begun = Instant::now();
+        let acquiring: Vec<_> = locks
+            .into_iter()
+            .map(|lock| tokio::spawn(async move { lock.acquire().await.unwrap() }))
+            .collect();
+        for acquired in acquiring {
+            let lease = acquired.await.unwrap();
+            assert!(begun.elapsed() >= delay);
+            lease.release_in_background().unwrap();
+        }
+        // One after another they take ten seconds.
+        assert!(begun.elapsed() < 10 * delay, "{:?}", begun.elapsed());
+        server.latency(Duration::ZERO).await;
+        // Words are answered on connections of their own, with nothing on its way.
+        let begun = Instant::now();
+        assert_eq!(word(&mut TcpStream::connect(server.hosts()).await.unwrap()).await, "imok");
+        assert!(begun.elapsed() < delay, "{:?}", begun.elapsed());
+    });
+}
+
+#[test]
+fn replies_keep_their_order_when_the_latency_ends() {
+    run(async {
+        let server = server().await;
+        let mut stream = session(&server).await;
+        server.latency(SILENCE).await;
+        let begun = Instant::now();
+        stream.write_all(&ping(1)).await.unwrap();
+        // Until the server has it.
+        sleep(SILENCE / 3).await;
+        server.latency(Duration::ZERO).await;
+        stream.write_all(&ping(2)).await.unwrap();
+        for xid in [1, 2] {
+            assert_eq!(reply(&mut stream).await, xid);
+            assert!(begun.elapsed() >= SILENCE);
+        }
+    });
+}
+
+#[test]
+fn replies_that_are_late_stay_unsaid_during_a_pause() {
+    run(async {
+        let server = server().await;
+        let mut stream = session(&server).await;
+        server.latency(SILENCE).await;
+        stream.write_all(&ping(1)).await.unwrap();
+        sleep(SILENCE / 3).await;
+        server.pause().await;
+        timeout(2 * SILENCE, reply(&mut stream)).await.unwrap_err();
+        server.resume().await;
+        assert_eq!(reply(&mut stream).await, 1);
+    });
+}
+
+#[test]
+fn the_tree_has_all_nodes_but_the_servers_own() {
+    run(async {
+        let server = server().await;
+        assert!(server.tree().await.is_empty());
+        let client = client(&server).await;
+        let lease = Mutex::new(&client, "/locks/x").unwrap().acquire().await.unwrap();
+        let tree = server.tree().await;
+        let paths: Vec<&str> = tree.keys().map(String::as_str).collect();
+        assert_eq!(paths, ["/locks", "/locks/x", &lease.node()]);
+        assert!(String::from_utf8_lossy(&tree[&lease.node()]).contains("\"pid\":"));
+    });
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_left() {
+    run(async {
+        let settings = Settings { patience: 500, max_timeout: 3_600_000, ..Settings::default() };
+        let server = Server::start_with("127.0.0.1:0", settings).await.unwrap();
+        let mut stream = session(&server).await;
+        let begun = Instant::now();
+        // Replies pile up in the sockets' buffers. When these are full the server reads no more, and gives up.
+        let pings = ping(1).repeat(10_000);
+        while stream.write_all(&pings).await.is_ok() {}
+        assert!(begun.elapsed() >= Duration::from_millis(500));
+        // Another one is served.
+        assert_eq!(word(&mut TcpStream::connect(server.hosts()).await.unwrap()).await, "imok");
+    });
+}
+
+#[test]
+fn a_stop_ends_a_pause_and_what_is_on_its_way() {
+    run(async {
+        let server = server().await;
+        let mut late = session(&server).await;
+        server.latency(LIMIT).await;
+        late.write_all(&ping(1)).await.unwrap();
+        sleep(SILENCE / 3).await;
+        server.pause().await;
+        let mut silent = TcpStream::connect(server.hosts()).await.unwrap();
+        server.stop().await;
+        for stream in [&mut late, &mut silent] {
+            assert_eq!(stream.read(&mut [0; 8]).await.unwrap_or(0), 0);
+        }
+    });
+}
+
+/// A bare connection with a session.
+async fn session(server: &Server) -> TcpStream {
+    let mut stream = TcpStream::connect(server.hosts()).await.unwrap();
+    let mut connect = 44_i32.to_be_bytes().to_vec();
+    connect.extend([0; 12]);
+    connect.extend(60_000_i32.to_be_bytes());
+    connect.extend([0; 8]);
+    connect.extend(16_i32.to_be_bytes());
+    connect.extend([0; 16]);
+    stream.write_all(&connect).await.unwrap();
+    let length = stream.read_i32().await.unwrap();
+    stream.read_exact(&mut vec![0; usize::try_from(length).unwrap()]).await.unwrap();
+    stream
+}
+
+fn ping(xid: i32) -> Vec<u8> {
+    [8, xid, 11].into_iter().flat_map(i32::to_be_bytes).collect()
+}
+
+/// The number of the request that is answered.
+async fn reply(stream: &mut TcpStream) -> i32 {
+    let length = stream.read_i32().await.unwrap();
+    let xid = stream.read_i32().await.unwrap();
+    stream.read_exact(&mut vec![0; usize::try_from(length - 4).unwrap()]).await.unwrap();
+    xid
+}

@@ -1,0 +1,178 @@
+//! The server on a thread of its own.
+
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zklock::blocking::{Client, Mutex};
+use zklock_embedded::{Settings, TestServer};
+
+/// Long enough for anything that happens at all.
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn server() -> TestServer {
+    TestServer::start().expect("a free port")
+}
+
+fn wait(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < LIMIT, "{what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn every_control_reaches_it() {
+    let server = server();
+    let client = Client::connect(&server.hosts()).unwrap();
+    let mutex = Mutex::new(&client, "/locks/x").unwrap();
+    let lease = mutex.acquire().unwrap();
+    let session = lease.session_id();
+    assert!(server.tree().unwrap().contains_key(&lease.node()));
+    assert!(server.disconnect(session).unwrap());
+    wait("the client does not come back", || server.disconnect(session).unwrap());
+    server.latency(Duration::from_millis(20)).unwrap();
+    let begun = Instant::now();
+    mutex.contenders().unwrap();
+    assert!(begun.elapsed() >= Duration::from_millis(20));
+    server.pause().unwrap();
+    let (done, asked) = mpsc::channel();
+    let asking = mutex.clone();
+    let waiting = thread::spawn(move || done.send(asking.contenders().map(|all| all.len())).unwrap());
+    asked.recv_timeout(Duration::from_millis(300)).unwrap_err();
+    server.resume().unwrap();
+    assert_eq!(asked.recv_timeout(LIMIT).unwrap().unwrap(), 1);
+    waiting.join().unwrap();
+    assert!(server.expire(session).unwrap());
+    assert!(!server.expire(session).unwrap());
+    wait("the lease is not lost", || lease.check().is_err());
+}
+
+#[test]
+fn it_can_be_used_within_asynchronous_code() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let server = server();
+        let client = zklock::Client::connect(&server.hosts()).await.unwrap();
+        let lease = zklock::Mutex::new(&client, "/locks/x").unwrap().acquire().await.unwrap();
+        assert!(server.expire(lease.session_id()).unwrap());
+        lease.lost().await;
+        server.stop().unwrap();
+    });
+}
+
+#[test]
+fn after_a_stop_everything_says_so() {
+    let server = server();
+    let hosts = server.hosts();
+    server.pause().unwrap();
+    let mut open = TcpStream::connect(&hosts).unwrap();
+    server.stop().unwrap();
+    server.stop().unwrap();
+    assert_eq!(open.read(&mut [0; 8]).unwrap_or(0), 0);
+    assert_eq!(TcpStream::connect(&hosts).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    let error = server.tree().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string().as_str()),
+        (ErrorKind::NotConnected, "the server was stopped")
+    );
+    for outcome in [server.expire(1), server.disconnect(1)] {
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NotConnected);
+    }
+    for outcome in [server.pause(), server.resume(), server.latency(LIMIT)] {
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NotConnected);
+    }
+    assert_eq!(server.hosts(), hosts);
+}
+
+#[test]
+fn its_port_can_be_taken_again() {
+    let first = server();
+    let address = first.hosts();
+    let taken = TestServer::start_on(&address, Settings::default()).unwrap_err();
+    assert_eq!(taken.kind(), ErrorKind::AddrInUse);
+    // With a client connected, whose end of the connection lingers.
+    let client = Client::connect(&address).unwrap();
+    let session = client.session_id();
+    drop(first);
+    let second = TestServer::start_on(&address, Settings::default()).unwrap();
+    assert_eq!(second.hosts(), address);
+    wait("the client does not come back", || client.session_id() != session);
+    Mutex::new(&client, "/locks/x").unwrap().acquire().unwrap().release().unwrap();
+}
+
+#[cfg(target_os = "linux")]
+fn count(of: &str) -> usize {
+    std::fs::read_dir(of).expect("what Linux tells of processes").count()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hundred_of_them_leave_nothing_behind() {
+    let figures = || (count("/proc/self/fd"), count("/proc/self/task"));
+    drop(server());
+    let before = figures();
+    for stop in [true, false].repeat(50) {
+        let server = server();
+        let _open = TcpStream::connect(server.hosts()).unwrap();
+        if stop {
+            server.stop().unwrap();
+        }
+    }
+    // Other tests may run in this process.
+    let after = figures();
+    assert!(after.0 < before.0 + 50 && after.1 < before.1 + 50, "{before:?} {after:?}");
+}
+
+#[test]
+fn it_starts_at_once() {
+    let mut fastest = LIMIT;
+    for _ in 0..10 {
+        let begun = Instant::now();
+        let server = server();
+        fastest = fastest.min(begun.elapsed());
+        drop(server);
+    }
+    assert!(fastest < Duration::from_millis(50), "{fastest:?}");
+}
+
+/// A child that is forked without another program, as Python's `multiprocessing` does.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_forked_child_neither_uses_nor_harms_it() {
+    let server = server();
+    let hosts = server.hosts();
+    let mut open = TcpStream::connect(&hosts).unwrap();
+    let (mut told, mut tell) = std::io::pipe().unwrap();
+    // SAFETY: the child calls nothing that takes a lock of another thread: errors made of text allocate, which glibc
+    // allows after a fork.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let refused = server.tree().is_err() && server.stop().is_err();
+        drop(server);
+        std::io::Write::write_all(&mut tell, &[u8::from(refused)]).unwrap_or_default();
+        // Lives on with its copies of the sockets, until it is killed.
+        loop {
+            thread::sleep(LIMIT);
+        }
+    }
+    drop(tell);
+    let mut refused = [0];
+    told.read_exact(&mut refused).unwrap();
+    assert_eq!(refused, [1]);
+    assert!(server.tree().unwrap().is_empty());
+    server.stop().unwrap();
+    let ended = (open.read(&mut [0; 8]).unwrap_or(0), TcpStream::connect(&hosts).unwrap_err().kind());
+    // Its port too.
+    let again = TestServer::start_on(&hosts, Settings::default()).map(drop);
+    // SAFETY: plain calls on our own child.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    assert_eq!(ended, (0, ErrorKind::ConnectionRefused));
+    again.unwrap();
+}
