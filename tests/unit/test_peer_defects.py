@@ -26,7 +26,7 @@ from harness.observer import Observer, sequence, watched_by
 from harness.permits import counting, leases_of, turns_of
 from harness.proxy import Proxy
 from harness.readwrite import readwriter
-from harness.server import Standalone
+from harness.server import SOON, Settings, Standalone
 from harness.steps import Start, eventually, line_up, queue_up, user
 from harness.worker import Pending, Unanswered, Worker
 
@@ -264,14 +264,15 @@ def test_peers_do_not_keep_time_outs(
 # Sequence numbers restart when the parent is created anew: they are no tokens. Ours: S16.
 
 
-def test_sequence_numbers_begin_anew(server: Standalone, observer: Observer, path: str, start: Start) -> None:
-    worker = user(start, "curator", server.hosts, path)
+def test_sequence_numbers_begin_anew(path: str, start: Start) -> None:
     numbers, czxids = [], []
-    for lease in ("first", "second"):
-        held = worker.hold(lease)
-        numbers.append(sequence(held["node"]))
-        czxids.append(int(held["token"]))
-        worker.release(lease)
-        observer.wait_gone(path)
+    with Standalone(Settings(container_check=SOON)) as reaping, Observer(reaping.hosts) as observer:
+        worker = user(start, "curator", reaping.hosts, path)
+        for lease in ("first", "second"):
+            held = worker.hold(lease)
+            numbers.append(sequence(held["node"]))
+            czxids.append(int(held["token"]))
+            worker.release(lease)
+            observer.wait_gone(path)
     assert numbers == [0, 0]
     assert czxids[0] < czxids[1]
