@@ -20,6 +20,8 @@ use crate::writes::{self, Caller};
 
 /// Events that no transaction caused, and refusals of what is no operation, carry this number.
 const NO_ZXID: i64 = -1;
+/// The length of a buffer that is null: how a server without SASL answers who wants to log in.
+const NO_TOKEN: i32 = -1;
 
 #[derive(Debug)]
 struct Connection {
@@ -201,6 +203,10 @@ impl Machine {
                 return self.close(id);
             }
             Op::Auth { scheme, proof } => return self.authenticate(id, xid, &scheme, &proof),
+            Op::Login => {
+                return self
+                    .send(id, Content::Reply { xid, zxid: 0, error: OK, body: Body::Number(NO_TOKEN) });
+            }
             Op::Unknown => {
                 self.send(id, Content::refusal(xid, NO_ZXID, Code::Unimplemented));
                 return self.close(id);
@@ -337,6 +343,13 @@ impl Machine {
             let (session, timeout) = connection.session.unwrap_or_default();
             format!("/{}(recved={},sid={session:#x},to={timeout})", connection.peer, connection.received)
         };
+        let session = |id| self.connections.get(&id)?.session.map(|(session, _)| session);
+        let mut watched = Vec::new();
+        if word == Word::Wchp {
+            for (path, watchers) in self.watches.watched() {
+                watched.push((path.to_owned(), watchers.filter_map(session).collect()));
+            }
+        }
         Facts {
             received: self.received,
             sent: self.sent,
@@ -347,6 +360,7 @@ impl Machine {
             sessions: self.sessions.len(),
             watches: self.watches.summary(),
             all_watches: self.watches.len(),
+            watched,
             connections: self.connections.values().map(line).collect(),
         }
     }

@@ -96,6 +96,8 @@ pub(crate) enum Op {
         scheme: String,
         proof: Vec<u8>,
     },
+    /// A token of SASL, which is not here.
+    Login,
     Write(Write),
     Read(Read),
     Multi(Vec<Write>),
@@ -138,7 +140,7 @@ impl Request {
         let op = match (operation(number, &mut reader), number) {
             (Err(_), MULTI) => Op::MalformedMulti,
             (Ok(op), _) => op,
-            (Err(bad), AUTH) => return Err(bad),
+            (Err(bad), AUTH | LOGIN) => return Err(bad),
             (Err(_), _) => Op::Malformed,
         };
         Ok(Request { xid, op })
@@ -147,6 +149,7 @@ impl Request {
 
 const MULTI: i32 = 14;
 const AUTH: i32 = 100;
+const LOGIN: i32 = 102;
 
 fn operation(number: i32, reader: &mut Reader) -> Result<Op, BadRecord> {
     Ok(match number {
@@ -174,6 +177,10 @@ fn operation(number: i32, reader: &mut Reader) -> Result<Op, BadRecord> {
         AUTH => {
             reader.int()?;
             Op::Auth { scheme: reader.string()?, proof: reader.buffer()?.unwrap_or_default() }
+        }
+        LOGIN => {
+            reader.buffer()?.ok_or(BadRecord)?;
+            Op::Login
         }
         101 | 105 => Op::SetWatches(SetWatches {
             seen: reader.long()?,

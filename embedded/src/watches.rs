@@ -228,6 +228,11 @@ impl Watches {
         (self.data.by_watcher.len(), self.data.by_path.len(), self.data.len())
     }
 
+    /// Each path with a data watch, and who watches it.
+    pub(crate) fn watched(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = ConnectionId>)> {
+        self.data.by_path.iter().map(|(path, watchers)| (path.as_str(), watchers.keys().copied()))
+    }
+
     /// The number of watches of every sort.
     pub(crate) fn len(&self) -> usize {
         self.data.len() + self.children.len()

@@ -13,6 +13,7 @@ pub(crate) enum Word {
     Mntr,
     Cons,
     Wchs,
+    Wchp,
     Envi,
 }
 
@@ -25,6 +26,7 @@ impl Word {
             b"mntr" => Word::Mntr,
             b"cons" => Word::Cons,
             b"wchs" => Word::Wchs,
+            b"wchp" => Word::Wchp,
             b"envi" => Word::Envi,
             _ => return None,
         })
@@ -43,6 +45,8 @@ pub(crate) struct Facts {
     /// Watchers, watched paths and watches of data.
     pub(crate) watches: (usize, usize, usize),
     pub(crate) all_watches: usize,
+    /// Each path with a data watch, and the sessions that watch it.
+    pub(crate) watched: Vec<(String, Vec<i64>)>,
     /// One line for each connection.
     pub(crate) connections: Vec<String>,
 }
@@ -62,12 +66,25 @@ impl Facts {
                 let (watchers, paths, total) = self.watches;
                 format!("{watchers} connections watching {paths} paths\nTotal watches:{total}\n")
             }
+            Word::Wchp => self.watchers(),
             Word::Envi => format!("Environment:\nzookeeper.version={VERSION}\n"),
         }
     }
 
     fn clients(&self) -> String {
         self.connections.iter().flat_map(|line| [" ", line, "\n"]).collect()
+    }
+
+    fn watchers(&self) -> String {
+        let mut text = String::new();
+        for (path, sessions) in &self.watched {
+            // Writing to a string cannot fail.
+            writeln!(text, "{path}").unwrap_or_default();
+            for session in sessions {
+                writeln!(text, "\t{session:#x}").unwrap_or_default();
+            }
+        }
+        text
     }
 
     fn summary(&self) -> String {

@@ -249,6 +249,28 @@ fn empty_containers_are_reaped() {
 }
 
 #[test]
+fn a_login_is_answered_without_a_token() {
+    let mut machine = machine();
+    session(&mut machine, A);
+    let outputs = say(&mut machine, A, Op::Login, at(0));
+    let body = Body::Number(NO_TOKEN);
+    assert_eq!(outputs, [Output::Send(A, Message(Content::Reply { xid: 9, zxid: 0, error: OK, body }))]);
+    assert!(reply(&say(&mut machine, A, exists("/", false), at(0))).is_ok());
+}
+
+#[test]
+fn a_word_tells_which_session_watches_what() {
+    let mut machine = machine();
+    let watcher = session(&mut machine, A);
+    say(&mut machine, A, exists("/watched", true), at(0));
+    machine.connect(B, [127, 0, 0, 1].into());
+    machine.receive(B, Inbound(Said::Word(Word::Wchp)), at(0));
+    let outputs = machine.take_outputs();
+    let Output::Send(_, Message(Content::Text(text))) = &outputs[0] else { panic!("{outputs:?}") };
+    assert_eq!(*text, format!("/watched\n\t{:#x}\n", watcher.0));
+}
+
+#[test]
 fn words_are_answered_and_end_the_connection() {
     for (word, begin) in [
         (Word::Ruok, "imok"),
