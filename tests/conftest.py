@@ -6,12 +6,15 @@ import itertools
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from harness import contract
-from harness.built import NotBuilt
+from harness.built import NotBuilt, forgo
+from harness.embedded import SERVERS, ZOOKEEPER, NewServer, at_hand
+from harness.embedded import new_server as make_server
 from harness.observer import Observer
 from harness.paths import NODE_PACKAGE
 from harness.processes import reap_all, survivors
@@ -19,24 +22,55 @@ from harness.proxy import Proxy
 from harness.server import Ensemble, Standalone
 from harness.surfaces import ALL, SURFACES
 from harness.worker import Worker
-from parts import problem
+from parts import everything, problem
 
 Start = Callable[..., Worker]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--surface", help="run the scenarios on these surfaces only (comma separated)")
+    parser.addoption(
+        "--one-surface", action="store_true", help="run each scenario on the first of its surfaces"
+    )
+    parser.addoption("--scenario", help="run these numbers only: S20, or S20,S31, or S20-S29")
+    parser.addoption(
+        "--server", choices=SERVERS, help="what scenarios run on; the default is Apache ZooKeeper"
+    )
     parser.addoption("--soak", action="store_true", help="run the long variants too")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """On the embedded server, leave out what asks for more than it has."""
+    if config.getoption("--server") not in (None, ZOOKEEPER):
+        forgo("jars")
+
+
+def server_kind(config: pytest.Config) -> str:
+    """What tests of this run get as a server."""
+    return config.getoption("--server") or at_hand()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the long variants, unless they were asked for."""
-    if config.getoption("--soak"):
-        return
-    long = [item for item in items if item.get_closest_marker("soak")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if not item.get_closest_marker("soak")]
+    """Leave out what was not asked for."""
+    wanted = numbers_of(config)
+
+    def is_asked_for(item: pytest.Item) -> bool:
+        if item.get_closest_marker("soak") and not config.getoption("--soak"):
+            return False
+        return wanted is None or contract.number_of(item.name) in wanted
+
+    if left := [item for item in items if not is_asked_for(item)]:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if is_asked_for(item)]
+
+
+def numbers_of(config: pytest.Config) -> set[int] | None:
+    """The scenarios that were asked for, if only some were."""
+    option: str | None = config.getoption("--scenario")
+    try:
+        return None if option is None else contract.chosen(option)
+    except ValueError as error:
+        raise pytest.UsageError(f"--scenario: {error}") from None
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -45,8 +79,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     used = {item.callspec.params.get("surface") for item in session.items if hasattr(item, "callspec")}
     parts = {SURFACES[name].part for name in used if isinstance(name, str)}
-    if any({"server", "ensemble"} & set(getattr(item, "fixturenames", ())) for item in session.items):
-        parts.add("jars")
+    asked = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    if {"server", "new_server", "ensemble"} & asked:
+        parts.add("jars" if server_kind(session.config) == ZOOKEEPER else "embedded")
     if found := [what for part in sorted(parts) if (what := problem(part)) is not None]:
         raise pytest.UsageError("\n".join(found))
 
@@ -58,20 +93,37 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     number = contract.number_of(metafunc.function.__name__)
     scenario = contract.scenarios().get(number) if number is not None else None
     exempt = scenario.exempt if scenario is not None else {}
-    metafunc.parametrize("surface", [name for name in surfaces_of(metafunc.config) if name not in exempt])
+    names = [name for name in surfaces_of(metafunc.config) if name not in exempt]
+    metafunc.parametrize("surface", names[:1] if metafunc.config.getoption("--one-surface") else names)
 
 
-def pytest_report_header() -> list[str]:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     """Report what is not built: tests that need it are left out."""
-    return [f"not built: {what}" for surface in ALL.values() if (what := surface.missing()) is not None]
+    kind = server_kind(config)
+    lines = [] if kind == ZOOKEEPER else [f"server: {kind}, which is no evidence of safety on its own"]
+    return lines + [
+        f"not built: {what}" for surface in ALL.values() if (what := surface.missing()) is not None
+    ]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None]:
+    """Leave out tests that need a server that is not built."""
+    return (yield from left_out_if_not_built())
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None]:
     """Leave out tests that need a peer that is not built."""
+    return (yield from left_out_if_not_built())
+
+
+def left_out_if_not_built() -> Generator[None]:
     try:
-        yield
+        return (yield)
     except NotBuilt as missing:
+        if everything():
+            raise
         pytest.skip(str(missing))
 
 
@@ -98,9 +150,15 @@ def chosen(request: pytest.FixtureRequest) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Standalone]:
+def new_server(request: pytest.FixtureRequest) -> NewServer:
+    """Makes a server of the test's own, of the kind that this run is on. It is not started yet."""
+    return partial(make_server, kind=server_kind(request.config))
+
+
+@pytest.fixture(scope="session")
+def server(new_server: NewServer) -> Iterator[Standalone]:
     """The one server that most scenarios share. Do not stop it."""
-    with Standalone() as standalone:
+    with new_server() as standalone:
         yield standalone
 
 

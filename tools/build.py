@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from parts import BUILT, PACKAGE, PARTS, ROOT, VENV
+from parts import BUILT, EVERYTHING, PACKAGE, PARTS, ROOT, VENV, everything
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
 TYPES = TARGET / "napi"
-CARGO_BUILDS = ("node", "worker", "python")
+CARGO_BUILDS = ("node", "worker", "embedded", "python")
 
 # Pinned, because Maven's own default depends on the version of Maven that happens to be installed.
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
@@ -62,6 +62,11 @@ def worker() -> None:
     """The Rust worker, copied away from cargo's other builds."""
     install(TARGET / "zklock-worker", BUILT / "zklock-worker")
     install(TARGET / "ends", BUILT / "ends")
+
+
+def embedded() -> None:
+    """The embedded server as a process."""
+    install(TARGET / "zklock-test-server", BUILT / "zklock-test-server")
 
 
 def python() -> None:
@@ -120,9 +125,9 @@ def bundlers() -> None:
 
 
 BUILDERS: dict[str, Callable[[], None]] = {
-    builder.__name__: builder for builder in (venv, npm, worker, python, node, jars, java, go, bundlers)
+    builder.__name__: builder
+    for builder in (venv, npm, worker, embedded, python, node, jars, java, go, bundlers)
 }
-NEEDS = {"python": ["venv"], "node": ["npm"], "java": ["jars"]}
 
 
 def compile_workspace(stale: list[str]) -> None:
@@ -140,13 +145,24 @@ def compile_workspace(stale: list[str]) -> None:
 
 def ordered(names: list[str]) -> list[str]:
     """The parts and their prerequisites, each before the parts that need it."""
-    wanted = set(names) | {need for name in names for need in NEEDS.get(name, [])}
+    wanted = set(names) | {need for name in names for need in PARTS[name].needs}
     return [name for name in BUILDERS if name in wanted]
+
+
+def within_reach() -> list[str]:
+    """All parts that `make test` needs; without those that this machine has not the programs for, by name."""
+    names = [name for name, part in PARTS.items() if not part.apart]
+    lacking = {name: what for name in names if (what := PARTS[name].lacking()) is not None}
+    if lacking and everything():
+        raise SystemExit("\n".join([*lacking.values(), f"{EVERYTHING} is set: nothing may be left out"]))
+    for what in lacking.values():
+        print(f"left out: {what}", flush=True)
+    return [name for name in names if name not in lacking]
 
 
 def main() -> int:
     """Builds the parts that are not up to date."""
-    names = sys.argv[1:] or [name for name, part in PARTS.items() if not part.apart]
+    names = sys.argv[1:] or within_reach()
     if unknown := set(names) - set(PARTS):
         print(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}", file=sys.stderr)
         return 2

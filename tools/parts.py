@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ ROOT = Path(__file__).resolve().parent.parent
 STAMPS = ROOT / ".make"
 VENV = ROOT / ".venv"
 BUILT = ROOT / "tests" / "target"
+
+EVERYTHING = "ZKLOCK_TEST_ALL"
+"""The environment variable under which nothing may be left out: continuous integration sets it."""
 
 SHOWN = 3
 """How many changed files a message names."""
@@ -32,10 +36,18 @@ class Part:
     sources: tuple[str, ...]
     """Files and patterns below the repository; a directory stands for everything in it."""
     products: tuple[Path, ...]
+    shown: str = ""
+    """What people know it by, if tests can do without it."""
     override: str | None = None
     """The environment variable that replaces it with something else."""
     apart: bool = False
     """Whether only a suite apart from `make test` needs it."""
+    needs: tuple[str, ...] = ()
+    """Parts that have to be there before it."""
+    built_by: tuple[str, ...] = ()
+    run_by: tuple[str, ...] = ()
+    """Programs without which it cannot be built, or run, and the tests do without it. A machine need not have
+    them."""
 
     @property
     def stamp(self) -> Path:
@@ -97,10 +109,24 @@ class Part:
             return None
         return self.missing() or self.stale()
 
+    def absent(self) -> list[str]:
+        """The programs that it needs as it is now, and that this machine has not."""
+        programs = [program for need in self.needs for program in PARTS[need].absent()]
+        if self.override is None or self.override not in os.environ:
+            wanted = self.run_by if self.problem() is None else (*self.built_by, *self.run_by)
+            programs += [program for program in wanted if shutil.which(program) is None]
+        return list(dict.fromkeys(programs))
+
+    def lacking(self) -> str | None:
+        """Why this machine has to do without it, if so."""
+        absent = self.absent()
+        return f"{self.shown} (needs {', '.join(absent)} on the PATH)" if absent else None
+
 
 WORKSPACE = ("Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo")
 CORE = ("core/Cargo.toml", "core/src", "core/shims", "core/transport")
 PACKAGE = ROOT / "bindings-node"
+JAVA = os.environ.get("ZKLOCK_JAVA", "java")
 
 PARTS = {
     part.name: part
@@ -112,11 +138,17 @@ PARTS = {
             (BUILT / "zklock-worker", BUILT / "ends"),
             override="ZKLOCK_RUST_WORKER",
         ),
+        Part(
+            "embedded",
+            (*WORKSPACE, "embedded/Cargo.toml", "embedded/src", "tests/servers/embedded"),
+            (BUILT / "zklock-test-server",),
+        ),
         # Installed for editing: Python sources are used where they are.
         Part(
             "python",
             (*WORKSPACE, *CORE, "bindings-python/Cargo.toml", "bindings-python/src"),
             (ROOT / "bindings-python" / "python" / "zklock" / "_zklock.abi3.so",),
+            needs=("venv",),
         ),
         Part("npm", ("bindings-node/package-lock.json",), (PACKAGE / "node_modules" / ".bin" / "napi",)),
         Part(
@@ -131,13 +163,25 @@ PARTS = {
             ),
             (PACKAGE / "native" / "index.js", PACKAGE / "dist" / "index.js"),
             override="ZKLOCK_NODE_PACKAGE",
+            needs=("npm",),
         ),
-        Part("jars", ("tests/pom.xml",), (BUILT / "lib",)),
+        Part(
+            "jars",
+            ("tests/pom.xml",),
+            (BUILT / "lib",),
+            shown="Apache ZooKeeper",
+            built_by=("mvn",),
+            run_by=(JAVA,),
+        ),
         Part(
             "java",
             ("tests/pom.xml", "tests/peers/java"),
             (BUILT / "classes" / "zklock" / "CuratorWorker.class",),
+            shown="Curator",
             override="ZKLOCK_JAVA_CLASSES",
+            needs=("jars",),
+            built_by=("javac",),
+            run_by=(JAVA,),
         ),
         Part(
             "bundlers",
@@ -145,7 +189,14 @@ PARTS = {
             (ROOT / "tests" / "consumers" / "node" / "node_modules" / ".bin" / "esbuild",),
             apart=True,
         ),
-        Part("go", ("tests/peers/go",), (BUILT / "go-worker",), override="ZKLOCK_GO_WORKER"),
+        Part(
+            "go",
+            ("tests/peers/go",),
+            (BUILT / "go-worker",),
+            shown="go-zookeeper",
+            override="ZKLOCK_GO_WORKER",
+            built_by=("go",),
+        ),
     )
 }
 
@@ -154,6 +205,17 @@ PARTS = {
 def problem(name: str) -> str | None:
     """Why a part must not be used as it is, if so. Checked once: no part is built while tests run."""
     return PARTS[name].problem()
+
+
+@cache
+def lacking(name: str) -> str | None:
+    """Why this machine has to do without a part, if so."""
+    return PARTS[name].lacking()
+
+
+def everything() -> bool:
+    """Whether nothing may be left out, whatever this machine lacks."""
+    return bool(os.environ.get(EVERYTHING))
 
 
 def main() -> int:

@@ -44,6 +44,23 @@ def _exempt(cell: str, number: int) -> dict[str, str]:
     return found
 
 
+_CHOICE = re.compile(r"[Ss](\d+)(?:-[Ss](\d+))?")
+
+
+def chosen(text: str) -> set[int]:
+    """The numbers that `S20`, `S20,S31` or `S20-S29` names; a range may have gaps."""
+    found: set[int] = set()
+    for part in (piece.strip() for piece in text.split(",")):
+        if (match := _CHOICE.fullmatch(part)) is None:
+            raise ValueError(f"`{part}` is neither a scenario, such as S20, nor a range, such as S20-S29")
+        first, last = int(match[1]), int(match[2] or match[1])
+        within = {number for number in scenarios() if first <= number <= last}
+        if not within:
+            raise ValueError(f"scenarios.md has no {part}")
+        found |= within
+    return found
+
+
 @cache
 def scenarios() -> dict[int, Scenario]:
     """All rows by number."""

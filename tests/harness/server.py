@@ -55,11 +55,23 @@ class Settings:
     sync_limit: int = 10
     # How many ticks the servers have to agree on the outcome of an election before the next one.
     init_limit: int = 50
+    # The longest request, in bytes; none says the server's own limit.
+    max_frame: int | None = None
+    # Whether a test relies on nodes and sessions that survive a restart, as those of the real one do.
+    durable: bool = False
     # Whether it has a port for TLS too; how that works is told by the configuration.
     secure: bool = False
     # Additional lines of the configuration, and of the command.
     config: tuple[str, ...] = ()
     jvm: tuple[str, ...] = ()
+
+    def needs_the_real_one(self) -> str:
+        """What of this only Apache ZooKeeper has; empty if nothing."""
+        if self.secure or any("sasl" in line.lower() for line in (*self.config, *self.jvm)):
+            return "TLS and SASL"
+        if self.config or self.jvm:
+            return "a configuration"
+        return "data that survives a restart" if self.durable else ""
 
 
 class NotServing(Exception):
@@ -68,6 +80,9 @@ class NotServing(Exception):
 
 class Server:
     """One server process on a fixed port with its data in a directory that survives restarts."""
+
+    # What must be built before it can start, by its name in tools/parts.py.
+    part = "jars"
 
     def __init__(
         self,
@@ -78,8 +93,8 @@ class Server:
         peers: str = "",
         port: int | None = None,
     ) -> None:
-        require("jars")
         self.settings = settings or Settings()
+        require(self.part, self._what_for())
         self.port = port or free_port()
         self._secure_port = free_port() if self.settings.secure else None
         self.directory = directory
@@ -87,6 +102,9 @@ class Server:
         self._peers = peers
         self._process: subprocess.Popen[bytes] | None = None
         self._write_config()
+
+    def _what_for(self) -> str:
+        return self.settings.needs_the_real_one()
 
     def _write_config(self) -> None:
         data = self.directory / "data"
@@ -141,16 +159,15 @@ class Server:
         """Start the process without waiting for it."""
         if self._process is not None:
             raise RuntimeError("the server is already running")
-        command = [JAVA, *JVM, f"-Dznode.container.checkIntervalMs={self.settings.container_check}"]
-        command += [
-            *self.settings.jvm,
-            "-cp",
-            f"{JARS}/*",
-            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-            str(self._config),
-        ]
         with (self.directory / "server.log").open("ab") as log:
-            self._process = spawn(command, stdout=log, stderr=log)
+            self._process = spawn(self._command(), stdout=log, stderr=log)
+
+    def _command(self) -> list[str]:
+        command = [JAVA, *JVM, f"-Dznode.container.checkIntervalMs={self.settings.container_check}"]
+        if self.settings.max_frame is not None:
+            command.append(f"-Djute.maxbuffer={self.settings.max_frame}")
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        return [*command, *self.settings.jvm, "-cp", f"{JARS}/*", main, str(self._config)]
 
     def start(self) -> None:
         """Start the process and return once it serves."""
@@ -352,6 +369,9 @@ class _Member(Server):
 
     Its client address is part of the ensemble's configuration, so the file must not name it again.
     """
+
+    def _what_for(self) -> str:
+        return "an ensemble"
 
     def _write_config(self) -> None:
         super()._write_config()

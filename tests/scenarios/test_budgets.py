@@ -9,6 +9,7 @@ import subprocess
 from collections import Counter
 from functools import partial
 
+from harness.embedded import NewServer
 from harness.observer import Observer, watched_by
 from harness.paths import NODE, NODE_PACKAGE, PYTHON
 from harness.permits import counting
@@ -225,9 +226,9 @@ def watches(server: Server) -> int:
     return int(server.four_letter("wchs").rsplit("Total watches:", 1)[1])
 
 
-def test_s168_the_servers_watches(surface: str, path: str, start: Start) -> None:
+def test_s168_the_servers_watches(surface: str, new_server: NewServer, path: str, start: Start) -> None:
     # A server of its own, on which no other client watches anything.
-    with Standalone() as server:
+    with new_server() as server:
         holder, asker = (user(start, surface, server.hosts, path) for _ in range(2))
         holder.hold()
         # A holder watches its own node, but not at once.

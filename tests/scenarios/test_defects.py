@@ -16,18 +16,19 @@ from harness.defects import (
     replace_session,
     revoked_before_the_watch,
 )
+from harness.embedded import NewServer
 from harness.history import assert_clean
 from harness.observer import Observer
 from harness.permits import leases_of
 from harness.proxy import Proxy
-from harness.server import Standalone
+from harness.server import Settings, Standalone
 from harness.steps import Start, await_loss, eventually, user
 
 
 @pytest.fixture(scope="module")
-def fragile() -> Iterator[Standalone]:
+def fragile(new_server: NewServer) -> Iterator[Standalone]:
     """A server that may be killed."""
-    with Standalone() as standalone:
+    with new_server(Settings(durable=True)) as standalone:
         yield standalone
 
 

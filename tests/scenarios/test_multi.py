@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.embedded import NewServer
 from harness.history import assert_clean
 from harness.observer import Observer
 from harness.proxy import Proxy
@@ -296,9 +297,9 @@ def test_s281_one_lock_by_two_names(
 
 
 def test_s282_one_path_on_two_ensembles(
-    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+    surface: str, server: Standalone, new_server: NewServer, observer: Observer, path: str, start: Start
 ) -> None:
-    with Standalone() as another, Observer(another.hosts) as elsewhere:
+    with new_server() as another, Observer(another.hosts) as elsewhere:
         workers = []
         for order in (("here", "there"), ("there", "here")):
             worker = start(surface)

@@ -6,17 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.embedded import NewServer
 from harness.history import assert_clean
 from harness.observer import Observer
 from harness.proxy import Proxy
-from harness.server import Ensemble, NotServing, Standalone
+from harness.server import Ensemble, NotServing, Settings, Standalone
 from harness.steps import Start, assert_within, line_up, user
 
 
 @pytest.fixture(scope="module")
-def fragile() -> Iterator[Standalone]:
+def fragile(new_server: NewServer) -> Iterator[Standalone]:
     """A server that may be killed."""
-    with Standalone() as standalone:
+    with new_server(Settings(durable=True)) as standalone:
         yield standalone
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.embedded import NewServer
 from harness.history import assert_clean
 from harness.observer import Observer
 from harness.proxy import Proxy
@@ -14,9 +15,9 @@ from harness.steps import Start, line_up, user
 
 
 @pytest.fixture(scope="module")
-def reaping() -> Iterator[Standalone]:
+def reaping(new_server: NewServer) -> Iterator[Standalone]:
     """A server that soon reaps idle containers."""
-    with Standalone(Settings(container_check=SOON)) as standalone:
+    with new_server(Settings(container_check=SOON)) as standalone:
         yield standalone
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from harness.embedded import NewServer
 from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.server import Settings, Standalone
@@ -61,10 +62,12 @@ def test_s311_a_server_without_sasl(surface: str, server: Standalone, start: Sta
     assert "SASL" in error.message, error
 
 
-def test_s312_a_create_that_no_server_takes(surface: str, path: str, start: Start) -> None:
+def test_s312_a_create_that_no_server_takes(
+    surface: str, new_server: NewServer, path: str, start: Start
+) -> None:
     # A server that takes requests of a kibibyte closes the connection at larger ones.
     with (
-        Standalone(Settings(jvm=("-Djute.maxbuffer=1024",))) as small,
+        new_server(Settings(max_frame=1024)) as small,
         Proxy(small.hosts) as proxy,
     ):
         worker = user(start, surface, proxy.hosts, path)
