@@ -125,6 +125,7 @@ class Part:
 
 WORKSPACE = ("Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo")
 CORE = ("core/Cargo.toml", "core/src", "core/shims", "core/transport")
+EMBEDDED = ("embedded/Cargo.toml", "embedded/src")
 PACKAGE = ROOT / "bindings-node"
 JAVA = os.environ.get("ZKLOCK_JAVA", "java")
 
@@ -156,6 +157,7 @@ PARTS = {
             (
                 *WORKSPACE,
                 *CORE,
+                *EMBEDDED,
                 *(
                     f"bindings-node/{name}"
                     for name in ("*.toml", "*.json", "build.rs", "describe.mjs", "src")

@@ -72,6 +72,12 @@ export function checkInstance(name: string, value: unknown, of: Class, className
   fail(name, copy ? `a ${className} of this copy of zklock` : `a ${className}`, value, checkInstance);
 }
 
+/** What has a session: by its shape, as a test may have loaded the package more than once. */
+export function checkSession(name: string, value: unknown): void {
+  const id = isObject(value) && 'sessionId' in value ? value.sessionId : value;
+  if (typeof id !== 'bigint') fail(name, 'a client, a lease or the id of a session, a bigint', value, checkSession);
+}
+
 /** Checks the shape, as Node does: the signal may come from another realm, or from a library. */
 export function checkSignal(name: string, value: unknown): void {
   if (!isObject(value) || !('aborted' in value && 'addEventListener' in value)) {

@@ -19,5 +19,6 @@ mod node_data;
 mod semaphore;
 mod state;
 mod stats;
+mod testing;
 mod transaction;
 mod wake;

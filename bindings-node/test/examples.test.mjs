@@ -7,14 +7,16 @@ import { runInThisContext } from 'node:vm';
 
 import * as zklock from 'zklock';
 import { Client, Election, Mutex } from 'zklock';
+import { Server } from 'zklock/testing';
 
 import { freshPath, home, hosts, scenario } from './support.mjs';
 
 const ts = createRequire(import.meta.url)('typescript');
-const entry = join(home, 'dist', 'index.d.ts');
+const TESTING = 'testing.d.ts';
 
-/** Name and examples of each class, method and function, from the declarations that users of the package read. */
-function documented() {
+/** Name and examples of each class, method and function, from the declarations that users of an entry read. */
+function documented(file) {
+  const entry = join(home, 'dist', file);
   const program = ts.createProgram([entry], { module: ts.ModuleKind.Node16, target: ts.ScriptTarget.ES2022, types: ['node'] });
   const checker = program.getTypeChecker();
   const found = new Map();
@@ -38,11 +40,11 @@ function documented() {
   return [...found.values()];
 }
 
-const all = documented();
+const all = ['index.d.ts', TESTING].flatMap((file) => documented(file).map((found) => ({ ...found, file })));
 
 scenario('every public class, method and function has an example', () => {
   const names = all.map(({ name }) => name);
-  for (const name of ['Client', 'Client.connect', 'Lock.using', 'Leases.release', 'Lease.asyncDispose', 'Transaction.check', 'on']) {
+  for (const name of ['Client', 'Client.connect', 'Lock.using', 'Leases.release', 'Lease.asyncDispose', 'Transaction.check', 'on', 'Server.start']) {
     assert.ok(names.includes(name), `${name} was not found`);
   }
   assert.deepEqual(
@@ -51,14 +53,14 @@ scenario('every public class, method and function has an example', () => {
   );
 });
 
-/** Runs an example, with the names that the documentation of the package promises; returns what it prints. */
-async function run(example) {
+/** Runs an example, with the names that the documentation of its entry promises; returns what it prints. */
+async function run(example, more) {
   const printed = [];
   const print = (...values) => printed.push(values.map(String).join(' '));
   const client = await Client.connect();
   const mutex = new Mutex(client, '/locks/report');
   const election = new Election(client, '/elections/scheduler', { id: 'scheduler-1' });
-  const names = { ...zklock, election, console: { log: print, error: print, warn: print }, client, mutex };
+  const names = { ...zklock, ...more, election, console: { log: print, error: print, warn: print }, client, mutex };
   names.lease = await new Mutex(client, '/locks/held').acquire();
   // Compiled, because not every version of Node has `await using`.
   const { outputText } = ts.transpileModule(`(async ({ ${Object.keys(names).join(', ')} }) => { { ${example}\n } })`, {
@@ -72,12 +74,16 @@ async function run(example) {
   return printed;
 }
 
-for (const { name, examples } of all) {
+for (const { name, examples, file } of all) {
   for (const example of examples) {
     scenario(`example of ${name}`, async (t) => {
-      process.env.ZKLOCK_HOSTS = `${hosts}${freshPath()}`;
-      t.after(() => delete process.env.ZKLOCK_HOSTS);
-      const printed = await run(example);
+      const server = file === TESTING ? await Server.start() : undefined;
+      process.env.ZKLOCK_HOSTS = server?.hosts ?? `${hosts}${freshPath()}`;
+      t.after(async () => {
+        delete process.env.ZKLOCK_HOSTS;
+        await server?.stop();
+      });
+      const printed = await run(example, server && { Server, server });
       const promised = [...example.matchAll(/console\.\w+\(.*\/\/ (.*)$/gm)].map(([, output]) => output);
       if (promised.length > 0) assert.deepEqual(printed, promised);
     });

@@ -17,13 +17,14 @@ scenario('the package contains what is needed, and nothing else', () => {
   // An array, or in newer versions of npm an object by package name.
   const [pack] = Object.values(report);
   const files = pack.files.map(({ path }) => path);
-  for (const needed of ['package.json', 'README.md', 'index.mjs', 'index.d.mts', 'dist/index.js', 'dist/index.d.ts']) {
+  for (const needed of ['package.json', 'README.md', 'index.mjs', 'index.d.mts', 'dist/index.js', 'dist/index.d.ts',
+    'testing.mjs', 'testing.d.mts', 'dist/testing.js', 'dist/testing.d.ts']) {
     assert.ok(files.includes(needed), `${needed} is missing`);
   }
   assert.ok(files.includes('native/index.js') && files.includes('native/index.d.ts'));
   assert.equal(files.filter((file) => file.endsWith('.node')).length, 1);
   for (const file of files) {
-    assert.match(file, /^(dist|native)\/|^(package\.json|README\.md|LICENSE|THIRD-PARTY-NOTICES\.txt|index\.d?\.?mt?[js]s?)$/);
+    assert.match(file, /^(dist|native)\/|^(package\.json|README\.md|LICENSE|THIRD-PARTY-NOTICES\.txt|(index|testing)\.d?\.?mt?[js]s?)$/);
   }
 });
 

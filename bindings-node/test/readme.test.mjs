@@ -1,4 +1,4 @@
-// The snippets of the README and of docs/node.md are programs that work.
+// The snippets of the README and of the pages for Node are programs that work.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -15,7 +15,10 @@ scenario('the pages have snippets', () => {
 
 for (const [index, [, snippet]] of snippets.entries()) {
   scenario(`snippet ${index + 1}`, async () => {
-    const { code, stderr } = await run(snippet);
-    assert.deepEqual([code, stderr], [0, '']);
+    const { code, stdout, stderr } = await run(snippet);
+    assert.deepEqual([code, stderr], [0, ''], stdout);
+    // Those that are tests have been run.
+    const tests = snippet.match(/^test\(/gm)?.length;
+    if (tests !== undefined) assert.match(stdout, new RegExp(`^# pass ${tests}$`, 'm'));
   });
 }

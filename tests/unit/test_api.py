@@ -58,6 +58,7 @@ def test_the_languages_are_as_the_table_says() -> None:
         ("python", "Lease", "wait_lost"),
         ("rust", "Lease", "loss_reason"),
         ("node", "Stats", "busy"),
+        ("node", "Server", "expire"),
     ],
 )
 def test_a_missing_member_is_found(language: str, type_: str, name: str) -> None:

@@ -1,6 +1,7 @@
 // A consumer with CommonJS.
 
 import zklock = require('zklock');
+import testing = require('zklock/testing');
 
 async function main(): Promise<void> {
   await using client: zklock.Client = await zklock.Client.connect();
@@ -12,6 +13,11 @@ async function main(): Promise<void> {
   const lease = await mutex.tryAcquire();
   console.log(lease?.state === 'held' ? 'released' : 'taken');
   await lease?.release();
+}
+
+export async function tested(): Promise<string> {
+  await using server: testing.Server = await testing.Server.start();
+  return server.hosts;
 }
 
 void main();

@@ -46,6 +46,7 @@ import {
   type Stats,
   type WaitOptions,
 } from 'zklock';
+import { Server, type ServerOptions } from 'zklock/testing';
 
 const path = process.env['LOCK_PATH'] ?? '/types';
 const made: ClientOptions = { sessionTimeout: 10_000, connectTimeout: 5_000, label: 'types' };
@@ -136,6 +137,29 @@ const releasing: ReleaseOptions = { wait: true };
   const waits: Histogram = stats.wait;
   const counts: number[] = [stats.acquisitions, waits.sum, ...waits.buckets.map(([bound, count]) => bound * count)];
   void [counts, stats.requests['create']];
+}
+
+export async function tested(): Promise<void> {
+  const anywhere: ServerOptions = { port: 0 };
+  await using server: Server = await Server.start(anywhere);
+  const client: Client = await Client.connect(server.hosts);
+  const lease: Lease = await new Mutex(client, path).acquire();
+  const [contender] = await new Mutex(client, path).contenders();
+  const ended: boolean[] = [await server.expire(client), await server.expire(lease), await server.disconnect(lease.sessionId)];
+  if (contender !== undefined) ended.push(await server.expire(contender));
+  await server.pause();
+  await server.resume();
+  await server.latency(5);
+  const tree: Record<string, Buffer> = await server.tree();
+  const same: Server = server.unref().ref();
+  await same.stop();
+  void [ended, tree[path]?.length];
+  // @ts-expect-error A path is no session.
+  await server.expire(path);
+  // @ts-expect-error Start one with Server.start().
+  new Server();
+  // @ts-expect-error There is no such option.
+  await Server.start({ prot: 1 });
 }
 
 const loud: LogOptions = { level: 'warn' };

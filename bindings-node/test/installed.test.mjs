@@ -1,0 +1,28 @@
+// The package as users get it: packed, and installed into an empty project, where a test of a lost lock runs.
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { home, scenario } from './support.mjs';
+
+const LOST = new URL('./installed/lost.test.mjs', import.meta.url);
+
+scenario('a test of a lost lock runs with the installed package', (t) => {
+  const project = mkdtempSync(join(tmpdir(), 'zklock-installed-'));
+  t.after(() => rmSync(project, { recursive: true }));
+  const npm = (directory, ...words) => execFileSync('npm', words, { cwd: directory, stdio: ['ignore', 'pipe', 'inherit'] });
+  npm(home, 'pack', '--silent', '--pack-destination', project);
+  const [tarball] = readdirSync(project);
+  writeFileSync(join(project, 'package.json'), '{ "private": true }\n');
+  npm(project, 'install', '--offline', '--no-audit', '--no-fund', '--silent', `./${tarball}`);
+  cpSync(LOST, join(project, 'lost.test.mjs'));
+  // A run of its own, not one within this one; and no server but the test's.
+  const env = { ...process.env, NODE_TEST_CONTEXT: undefined, ZKLOCK_HOSTS: undefined };
+  const options = { cwd: project, env, encoding: 'utf8', timeout: 30_000 };
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['--test', '--test-reporter=tap', 'lost.test.mjs'], options);
+  assert.equal(status, 0, `${stdout}${stderr}`);
+  assert.match(stdout, /^# pass 1$/m);
+}, 60_000);
