@@ -1,0 +1,217 @@
+package zklock.recipes;
+
+import static zklock.recipes.World.MOMENT;
+import static zklock.recipes.World.PATIENCE;
+import static zklock.recipes.World.bytes;
+import static zklock.recipes.World.end;
+import static zklock.recipes.World.eventually;
+import static zklock.recipes.World.require;
+import static zklock.recipes.World.same;
+import static zklock.recipes.World.text;
+
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.framework.recipes.shared.SharedCount;
+
+/** Curator's locks: who excludes whom, and in what order. */
+final class Locks {
+    private Locks() {}
+
+    static void add(Map<String, Main.Check> checks) {
+        checks.put("InterProcessMutex", Locks::exclusion);
+        checks.put("InterProcessMutex-order", Locks::order);
+        checks.put("InterProcessMutex-revoked", Locks::revocation);
+        checks.put("InterProcessReadWriteLock", Locks::readersAndWriters);
+        checks.put("InterProcessSemaphoreV2", Locks::permits);
+        checks.put("InterProcessSemaphoreV2-count", Locks::permitsOfACount);
+        checks.put("InterProcessMultiLock", Locks::several);
+    }
+
+    /** No increment is lost of a number that the contenders read and write without looking at its version. */
+    private static void exclusion(World world) throws Exception {
+        int threads = 4;
+        int rounds = 8;
+        String number = world.path() + "/number";
+        List<CuratorFramework> clients = world.clients(2);
+        clients.get(0).create().creatingParentsIfNeeded().forPath(number, bytes("0"));
+        List<Future<Void>> working = new ArrayList<>();
+        for (int thread = 0; thread < threads; thread++) {
+            CuratorFramework client = clients.get(thread % clients.size());
+            InterProcessMutex mutex = new InterProcessMutex(client, world.path() + "/lock");
+            working.add(world.begin(() -> {
+                for (int round = 0; round < rounds; round++) {
+                    mutex.acquire();
+                    require(mutex.acquire(0, TimeUnit.SECONDS), "the mutex is not reentrant");
+                    int before = Integer.parseInt(text(client.getData().forPath(number)));
+                    client.setData().forPath(number, bytes(String.valueOf(before + 1)));
+                    mutex.release();
+                    require(mutex.isOwnedByCurrentThread(), "the inner release has released it");
+                    mutex.release();
+                }
+                return null;
+            }));
+        }
+        for (Future<Void> one : working) {
+            end(one);
+        }
+        same(threads * rounds, Integer.parseInt(text(clients.get(0).getData().forPath(number))), "increments");
+        same(List.of(), clients.get(0).getChildren().forPath(world.path() + "/lock"), "contenders left");
+    }
+
+    /** Those who wait are served in the order in which they came; one whose time is up has left. */
+    private static void order(World world) throws Exception {
+        String lock = world.path();
+        InterProcessMutex first = new InterProcessMutex(world.client(), lock);
+        first.acquire();
+        require(
+                !new InterProcessMutex(world.client(), lock).acquire(MOMENT, TimeUnit.MILLISECONDS),
+                "two have the mutex");
+        same(1, first.getParticipantNodes().size(), "contenders after a time-out");
+        Collection<Integer> served = new ConcurrentLinkedQueue<>();
+        List<Future<Void>> waiting = new ArrayList<>();
+        for (int i = 0; i < 4; i++) {
+            int number = i;
+            InterProcessMutex mutex = new InterProcessMutex(world.client(), lock);
+            waiting.add(world.begin(() -> {
+                mutex.acquire();
+                served.add(number);
+                mutex.release();
+                return null;
+            }));
+            eventually("contender " + i, () -> first.getParticipantNodes().size() == number + 2);
+        }
+        same(List.of(), List.copyOf(served), "served while the mutex is held");
+        first.release();
+        for (Future<Void> one : waiting) {
+            end(one);
+        }
+        same(List.of(0, 1, 2, 3), List.copyOf(served), "the order");
+    }
+
+    /** A holder hears that another wants the lock. */
+    private static void revocation(World world) throws Exception {
+        List<CuratorFramework> clients = world.clients(2);
+        InterProcessMutex held = new InterProcessMutex(clients.get(0), world.path());
+        CountDownLatch asked = new CountDownLatch(1);
+        held.makeRevocable(lock -> asked.countDown());
+        held.acquire();
+        Revoker.attemptRevoke(clients.get(1), held.getParticipantNodes().iterator().next());
+        require(asked.await(PATIENCE, TimeUnit.MILLISECONDS), "the holder was not asked to release");
+        held.release();
+    }
+
+    /** Readers share, a writer is alone, and a reader does not overtake a writer that waits. */
+    private static void readersAndWriters(World world) throws Exception {
+        InterProcessReadWriteLock one = new InterProcessReadWriteLock(world.client(), world.path());
+        InterProcessReadWriteLock two = new InterProcessReadWriteLock(world.client(), world.path());
+        InterProcessReadWriteLock three = new InterProcessReadWriteLock(world.client(), world.path());
+        one.readLock().acquire();
+        require(two.readLock().acquire(PATIENCE, TimeUnit.MILLISECONDS), "readers exclude each other");
+        two.readLock().release();
+        require(!two.writeLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a writer beside a reader");
+        CountDownLatch release = new CountDownLatch(1);
+        CountDownLatch written = new CountDownLatch(1);
+        Future<Void> writing = world.begin(() -> {
+            two.writeLock().acquire();
+            written.countDown();
+            require(release.await(PATIENCE, TimeUnit.MILLISECONDS), "the check itself hangs");
+            two.readLock().acquire();
+            two.writeLock().release();
+            return null;
+        });
+        eventually("a writer that waits", () -> two.writeLock().getParticipantNodes().size() == 1);
+        require(!three.readLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a reader has overtaken a writer");
+        one.readLock().release();
+        require(written.await(PATIENCE, TimeUnit.MILLISECONDS), "the writer was not let in");
+        require(!three.readLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a reader beside a writer");
+        release.countDown();
+        end(writing);
+        // The writer has become a reader: others may read, and none may write.
+        require(three.readLock().acquire(PATIENCE, TimeUnit.MILLISECONDS), "a downgraded lock keeps readers out");
+        require(!one.writeLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a writer beside readers");
+    }
+
+    /** Never more permits are out than there are, and all of them can be. */
+    private static void permits(World world) throws Exception {
+        int permits = 3;
+        AtomicInteger out = new AtomicInteger();
+        AtomicInteger most = new AtomicInteger();
+        List<CuratorFramework> clients = world.clients(2);
+        List<Future<Void>> working = new ArrayList<>();
+        for (int thread = 0; thread < 8; thread++) {
+            InterProcessSemaphoreV2 semaphore =
+                    new InterProcessSemaphoreV2(clients.get(thread % 2), world.path(), permits);
+            working.add(world.begin(() -> {
+                for (int round = 0; round < 3; round++) {
+                    Lease lease = semaphore.acquire();
+                    most.accumulateAndGet(out.incrementAndGet(), Math::max);
+                    Thread.sleep(10);
+                    out.decrementAndGet();
+                    semaphore.returnLease(lease);
+                }
+                return null;
+            }));
+        }
+        for (Future<Void> one : working) {
+            end(one);
+        }
+        require(most.get() <= permits, most.get() + " permits of " + permits + " were out");
+        InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(clients.get(0), world.path(), permits);
+        Collection<Lease> all = semaphore.acquire(permits, PATIENCE, TimeUnit.MILLISECONDS);
+        require(all != null && all.size() == permits, "not all permits came back");
+        same(null, semaphore.acquire(MOMENT, TimeUnit.MILLISECONDS), "one permit more");
+        semaphore.returnAll(all);
+        same(0, semaphore.getParticipantNodes().size(), "permits left");
+    }
+
+    /** A shared count says how many permits there are, and one more is given out as soon as it does. */
+    private static void permitsOfACount(World world) throws Exception {
+        List<CuratorFramework> clients = world.clients(2);
+        try (SharedCount ours = new SharedCount(clients.get(0), world.path() + "/count", 1);
+                SharedCount theirs = new SharedCount(clients.get(1), world.path() + "/count", 1)) {
+            ours.start();
+            theirs.start();
+            InterProcessSemaphoreV2 semaphore =
+                    new InterProcessSemaphoreV2(clients.get(0), world.path() + "/permits", ours);
+            require(semaphore.acquire(PATIENCE, TimeUnit.MILLISECONDS) != null, "the first permit");
+            same(null, semaphore.acquire(MOMENT, TimeUnit.MILLISECONDS), "a second permit of one");
+            Future<Lease> waiting = world.begin(semaphore::acquire);
+            eventually("a contender that waits", () -> semaphore.getParticipantNodes().size() == 2);
+            theirs.setCount(2);
+            require(end(waiting) != null, "the permit that was added");
+        }
+    }
+
+    /** All locks or none. */
+    private static void several(World world) throws Exception {
+        List<CuratorFramework> clients = world.clients(2);
+        List<String> paths = List.of(world.path() + "/a", world.path() + "/b");
+        InterProcessMultiLock both = new InterProcessMultiLock(clients.get(0), paths);
+        InterProcessMutex second = new InterProcessMutex(clients.get(1), paths.get(1));
+        second.acquire();
+        require(!both.acquire(MOMENT, TimeUnit.MILLISECONDS), "a lock that another has");
+        require(!both.isAcquiredInThisProcess(), "it says that it has the locks");
+        InterProcessMutex first = new InterProcessMutex(clients.get(1), paths.get(0));
+        require(first.acquire(PATIENCE, TimeUnit.MILLISECONDS), "the first lock was kept without the second");
+        first.release();
+        second.release();
+        require(both.acquire(PATIENCE, TimeUnit.MILLISECONDS), "free locks");
+        require(!first.acquire(MOMENT, TimeUnit.MILLISECONDS), "the first lock is not held");
+        require(!second.acquire(MOMENT, TimeUnit.MILLISECONDS), "the second lock is not held");
+        both.release();
+    }
+}

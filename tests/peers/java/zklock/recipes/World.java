@@ -1,0 +1,124 @@
+package zklock.recipes;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+import org.apache.zookeeper.Watcher;
+import org.apache.zookeeper.ZooKeeper;
+
+/** What one check has: clients and threads that end with it, a path of its own, and ways to say what must hold. */
+final class World implements AutoCloseable {
+    /** Milliseconds within which what must happen has to happen. */
+    static final long PATIENCE = 10_000;
+    /** Milliseconds after which what has not happened is taken not to happen. */
+    static final int MOMENT = 150;
+
+    private static final int SESSION = 10_000;
+
+    private final String hosts;
+    private final String path;
+    private final Collection<CuratorFramework> clients = new ConcurrentLinkedQueue<>();
+    private final ExecutorService threads = Executors.newCachedThreadPool();
+
+    World(String hosts, String path) {
+        this.hosts = hosts;
+        this.path = path;
+    }
+
+    /** A path that no other check uses. */
+    String path() {
+        return path;
+    }
+
+    /** A client of its own, connected. */
+    CuratorFramework client() throws Exception {
+        CuratorFramework client =
+                CuratorFrameworkFactory.newClient(hosts, SESSION, SESSION, new ExponentialBackoffRetry(50, 5));
+        clients.add(client);
+        client.start();
+        require(client.blockUntilConnected((int) PATIENCE, TimeUnit.MILLISECONDS), "a client cannot connect");
+        return client;
+    }
+
+    List<CuratorFramework> clients(int count) throws Exception {
+        List<CuratorFramework> made = new ArrayList<>();
+        for (int i = 0; i < count; i++) {
+            made.add(client());
+        }
+        return made;
+    }
+
+    <T> Future<T> begin(Callable<T> work) {
+        return threads.submit(work);
+    }
+
+    static <T> T end(Future<T> work) throws Exception {
+        return work.get(PATIENCE, TimeUnit.MILLISECONDS);
+    }
+
+    /** Ends a client's session as ZooKeeper knows it: its own close, sent by a second connection. */
+    void expire(CuratorFramework client) throws Exception {
+        ZooKeeper session = client.getZookeeperClient().getZooKeeper();
+        CountDownLatch connected = new CountDownLatch(1);
+        Watcher told = event -> {
+            if (event.getState() == Watcher.Event.KeeperState.SyncConnected) {
+                connected.countDown();
+            }
+        };
+        ZooKeeper second = new ZooKeeper(hosts, SESSION, told, session.getSessionId(), session.getSessionPasswd());
+        try {
+            require(connected.await(PATIENCE, TimeUnit.MILLISECONDS), "the second connection is refused");
+        } finally {
+            second.close();
+        }
+    }
+
+    /** A claim about a moment that may have to be waited for. */
+    interface Condition {
+        boolean holds() throws Exception;
+    }
+
+    static void eventually(String what, Condition condition) throws Exception {
+        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PATIENCE);
+        while (!condition.holds()) {
+            require(System.nanoTime() < deadline, "has not happened: " + what);
+            Thread.sleep(5);
+        }
+    }
+
+    static void require(boolean holds, String otherwise) {
+        if (!holds) {
+            throw new IllegalStateException(otherwise);
+        }
+    }
+
+    static void same(Object expected, Object actual, String what) {
+        require(Objects.equals(expected, actual), what + ": expected " + expected + ", not " + actual);
+    }
+
+    static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    static String text(byte[] bytes) {
+        return new String(bytes, StandardCharsets.UTF_8);
+    }
+
+    @Override
+    public void close() {
+        threads.shutdownNow();
+        clients.forEach(CuratorFramework::close);
+    }
+}
