@@ -119,6 +119,8 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "python": lambda: pytest("tests", cwd="bindings-python"),
     "coverage": coverage,
     "node": node,
+    # Six at a time, for its tests sleep most of the time.
+    "clients": lambda: pytest("clients", "-n", "6", "--dist", "worksteal", cwd="tests"),
     # What a file sets up for all its tests is set up once. The files stay in their order: xdist would begin
     # with those that have the most tests, and end with one that has few and takes long, on one processor.
     "scenarios": lambda: pytest(
@@ -137,7 +139,7 @@ APART: dict[str, Callable[[], Tally]] = {
 }
 
 # Suites that run beside each other, for they mostly wait. The others use every processor by themselves.
-TOGETHER = ["harness", "python", "coverage", "node"]
+TOGETHER = ["harness", "python", "coverage", "node", "clients"]
 
 
 def stages(names: list[str]) -> Iterator[list[str]]:

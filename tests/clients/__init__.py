@@ -1,0 +1,1 @@
+"""Other projects' clients, and their own tests, against the embedded server."""
