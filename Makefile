@@ -20,7 +20,7 @@ demo: build ## Python, Node and Java contend for one lock, and one is killed whi
 	@$(PYTHON) tests/demo.py
 
 .PHONY: test
-test: build lint ## Set everything up and run every test
+test: build lint ## Set everything up, run every test, and tell what this machine could not show
 	@$(PYTHON) tools/test.py
 
 .PHONY: consumers

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,10 +29,13 @@ class Tally:
 
     passed: int = 0
     failures: list[str] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    """How many tests were skipped for each reason."""
 
     def add(self, other: Tally) -> None:
         self.passed += other.passed
         self.failures += other.failures
+        self.left_out += other.left_out
 
 
 def run(
@@ -66,6 +70,7 @@ def run(
 def recorded(record: Path, code: int, suite: str) -> Tally:
     """Sums up what a suite wrote down. One that failed without a failed test counts as one failure."""
     outcomes: dict[str, str] = {}
+    left_out: Counter[str] = Counter()
     # Tests that have not ended, and whether they began.
     awaited: dict[str, bool] = {}
     for line in record.read_text().splitlines() if record.exists() else ():
@@ -75,6 +80,9 @@ def recorded(record: Path, code: int, suite: str) -> Tally:
             # The last line of one that was killed.
             continue
         for event, what in entries.items():
+            if event == "reason":
+                left_out.update([what] if isinstance(what, str) else what)
+                continue
             for test in [what] if isinstance(what, str) else what:
                 if event == "collected":
                     awaited.setdefault(test, False)
@@ -85,7 +93,7 @@ def recorded(record: Path, code: int, suite: str) -> Tally:
                 # What sets a test up or clears up behind it can only make it worse.
                 elif outcomes.get(test) != "failed":
                     outcomes[test] = event
-    tally = Tally(passed=sum(outcome == "passed" for outcome in outcomes.values()))
+    tally = Tally(passed=sum(outcome == "passed" for outcome in outcomes.values()), left_out=left_out)
     tally.failures += [test for test, outcome in outcomes.items() if outcome == "failed"]
     if code == KILLED:
         tally.failures += [

@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msrv
-from parts import PARTS
+from parts import EVERYTHING, PARTS, everything, lacking
 from suites import PYTHON, ROOT, Tally, node, pytest, run
 
 RUST_TEST_LIMIT = 300.0
@@ -21,6 +22,9 @@ RUST_TEST_LIMIT = 300.0
 
 AT_A_TIME = 2
 """How many tests or suites run at the same time: bounds on time must hold on two processors."""
+
+SCENARIOS_AT_A_TIME = 3
+"""The same for the scenarios, which wait more than they work: they take turns on half a processor each."""
 
 STRAY_LIMIT = 5.0
 """Seconds within which processes must end after the suite that started them."""
@@ -88,6 +92,34 @@ def coverage() -> Tally:
     return Tally(passed=1) if code == 0 else Tally(failures=["scenario coverage"])
 
 
+def on_the_embedded_server() -> Tally:
+    """The scenarios once more, each on one surface: all of them have run on the real server."""
+    options = (
+        "--server",
+        "embedded",
+        "--one-surface",
+        "-n",
+        f"{SCENARIOS_AT_A_TIME + 1}",
+        "--dist",
+        "worksteal",
+    )
+    tally = pytest("scenarios", *options, cwd="tests", quiet=False)
+    # What asks for more than that server has, has been run on the real one.
+    tally.left_out.clear()
+    return tally
+
+
+def unshown(left_out: Counter[str]) -> Iterator[str]:
+    """What this run did not show, because this machine lacks something, or for other reasons."""
+    for name, part in PARTS.items():
+        if not part.apart and (what := lacking(name)) is not None:
+            yield what
+    if lacking("jars") is not None:
+        yield "safety: all tests ran on the embedded server, which is for development and tests"
+    for reason, count in sorted(left_out.items()):
+        yield f"{count} tests left out: {reason}"
+
+
 def strays() -> list[str]:
     """Processes that a suite left behind. Helpers of multiprocessing end a moment after their parent."""
     deadline = time.monotonic() + STRAY_LIMIT
@@ -125,10 +157,11 @@ SUITES: dict[str, Callable[[], Tally]] = {
     # with those that have the most tests, and end with one that has few and takes long, on one processor.
     "scenarios": lambda: pytest(
         "scenarios",
-        *("-n", f"{AT_A_TIME}", "--dist", "loadfile", "--no-loadscope-reorder"),
+        *("-n", f"{SCENARIOS_AT_A_TIME}", "--dist", "loadfile", "--no-loadscope-reorder"),
         cwd="tests",
         quiet=False,
     ),
+    "embedded": lambda: on_the_embedded_server(),
 }
 
 # Suites that `make test` leaves to commands of their own.
@@ -163,12 +196,18 @@ def timed(name: str) -> Tally:
 
 def main() -> int:
     """Runs the suites named, or all."""
-    names = sys.argv[1:] or list(SUITES)
+    # Without a real server, the scenarios run on the embedded one anyway.
+    names = sys.argv[1:] or [name for name in SUITES if name != "embedded" or lacking("jars") is None]
     if unknown := set(names) - set(SUITES) - set(APART):
         known = ", ".join(SUITES | APART)
         print(f"no such suite: {', '.join(sorted(unknown))}; there are {known}", file=sys.stderr)
         return 2
     parts = [part for part in PARTS.values() if not part.apart or set(names) & set(APART)]
+    missing = [what for part in parts if (what := lacking(part.name)) is not None]
+    if missing and everything():
+        print(f"{EVERYTHING} is set: nothing may be left out\n" + "\n".join(missing), file=sys.stderr)
+        return 2
+    parts = [part for part in parts if lacking(part.name) is None]
     if names != ["rust"] and (problems := [what for part in parts if (what := part.problem())]):
         print("\n".join(problems), file=sys.stderr)
         return 2
@@ -186,6 +225,8 @@ def main() -> int:
         for stray in strays():
             total.failures.append(f"{', '.join(stage)} left a process behind: {stray}")
             os.kill(int(stray.split()[0]), signal.SIGKILL)
+    for what in unshown(total.left_out):
+        print(f"not shown: {what}")
     for failure in total.failures:
         print(f"FAILED {failure}")
     print(f"{total.passed} passed, {len(total.failures)} failed", flush=True)

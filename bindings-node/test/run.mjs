@@ -1,4 +1,4 @@
-// Starts one real ZooKeeper for all test files, runs them, and ends it.
+// Starts one server for all test files, runs them, and ends it: real ZooKeeper, or the embedded one without Java.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,14 +13,14 @@ const python = process.env.ZKLOCK_PYTHON ?? 'python3';
 // Ends when its standard input does, and so together with us, however we end.
 const SERVER = `
 import sys
-from harness.server import Standalone
-with Standalone() as server:
+from harness.embedded import new_server
+with new_server() as server:
     print(server.hosts, flush=True)
     sys.stdin.read()
 `;
 
 // Reports it, and fails, if the package or the server was not built from the current sources.
-const current = spawnSync(python, ['../tools/parts.py', 'node', 'jars'], { cwd: harness, stdio: 'inherit' });
+const current = spawnSync(python, ['../tools/parts.py', 'node', 'server'], { cwd: harness, stdio: 'inherit' });
 if (current.status !== 0) process.exit(1);
 
 const server = spawn(python, ['-c', SERVER], { cwd: harness, stdio: ['pipe', 'pipe', 'inherit'] });

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from harness.built import NotBuilt, OutOfDate
+from harness.embedded import new_server
 from harness.observer import Observer
 from harness.server import Standalone
 from harness.surfaces import SURFACES
@@ -26,7 +27,7 @@ from zklock import aio
 @pytest.fixture(scope="session")
 def server() -> Iterator[Standalone]:
     """The one server that most tests share. Do not stop it."""
-    with Standalone() as standalone:
+    with new_server() as standalone:
         yield standalone
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from harness.paths import EMBEDDED
 from harness.server import Settings, Standalone
-from parts import everything, lacking
+from parts import server_part
 
 NewServer = Callable[..., Standalone]
 """Makes a server of the run's kind, which is not started yet: `new_server`, with its kind chosen."""
@@ -43,7 +43,7 @@ class EmbeddedServer(Standalone):
 
 def at_hand() -> str:
     """The kind of server that tests get where none is asked for: the real one, if this machine has Java."""
-    return ZOOKEEPER if everything() or lacking("jars") is None else "embedded"
+    return ZOOKEEPER if server_part() == Standalone.part else "embedded"
 
 
 def new_server(settings: Settings | None = None, *, kind: str | None = None) -> Standalone:

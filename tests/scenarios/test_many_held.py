@@ -26,6 +26,8 @@ FEW, MANY = 10, 2_000
 # them several times slower; when every reader looked at all others it took hundreds of times as long.
 # core/tests/queue_costs.rs counts the instructions that it takes.
 MOST = 24
+# What counts as the time beside a few, if a quick server needs less: then the listing is nearly all of both.
+FEW_TAKE = 0.003
 PAIRS = 15
 
 
@@ -84,4 +86,4 @@ def test_s241_a_reader_beside_many_held_readers(
     # One listing each, and no more of anything beside many.
     assert asked_for[MANY] == asked_for[FEW]
     assert asked_for[MANY].total() == 3 * PAIRS, asked_for
-    assert took[MANY] <= MOST * took[FEW], took
+    assert took[MANY] <= MOST * max(took[FEW], FEW_TAKE), took

@@ -10,6 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
 
+from harness.embedded import NewServer
 from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.server import NotServing, Standalone
@@ -131,8 +132,8 @@ def test_a_killed_session_is_gone(server: Standalone, proxy: Proxy, observer: Ob
         assert not observer.exists(path)
 
 
-def test_a_server_that_is_down_does_not_serve() -> None:
-    server = Standalone()
+def test_a_server_that_is_down_does_not_serve(new_server: NewServer) -> None:
+    server = new_server()
     try:
         with pytest.raises(NotServing):
             server.mode()

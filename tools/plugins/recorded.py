@@ -1,7 +1,7 @@
 """A pytest plugin: writes down each test when it begins and when it ends, for a run that may be killed.
 
 With `--record=FILE`, one JSON object a line: `collected` with all tests, then `began`, `failed`, `passed`,
-`skipped` and `ended` with one.
+`skipped` and `ended` with one, and `reason` with why one was skipped.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class Record:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if not report.passed or report.when == "call":
             self._write(report.outcome, report.nodeid)
+        if report.skipped and isinstance(report.longrepr, tuple):
+            self._write("reason", report.longrepr[2].removeprefix("Skipped: "))
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         self._write("ended", nodeid)
