@@ -147,7 +147,7 @@ PARTS = {
         # Installed for editing: Python sources are used where they are.
         Part(
             "python",
-            (*WORKSPACE, *CORE, "bindings-python/Cargo.toml", "bindings-python/src"),
+            (*WORKSPACE, *CORE, *EMBEDDED, "bindings-python/Cargo.toml", "bindings-python/src"),
             (ROOT / "bindings-python" / "python" / "zklock" / "_zklock.abi3.so",),
             needs=("venv",),
         ),

@@ -38,6 +38,7 @@ mod shutdown;
 mod source;
 mod stats;
 mod tasks;
+mod testing;
 mod text;
 mod transaction;
 mod wait;
@@ -92,6 +93,7 @@ mod _zklock {
         server_report::ServerReport,
         shutdown::shutdown,
         stats::{Histogram, Stats},
+        testing::Server,
         transaction::{Transaction, start_commit},
     };
 

@@ -38,6 +38,9 @@ def _documented(module: ast.Module) -> list[tuple[Documented, str]]:
     """The module, its classes, and their members except special ones, in the order of the stub."""
     found: list[tuple[Documented, str]] = [(module, _doc(_zklock))]
     for kind in (node for node in module.body if isinstance(node, ast.ClassDef)):
+        if kind.name.startswith("_"):
+            # A protocol for type checkers, which is not there at run time.
+            continue
         found.append((kind, _doc(getattr(_zklock, kind.name))))
         for member in (node for node in kind.body if isinstance(node, ast.FunctionDef)):
             if not member.name.startswith("_"):

@@ -21,7 +21,7 @@ from harness.observer import Observer
 from harness.security import Secured, secured_server
 
 import zklock
-from zklock import aio
+from zklock import aio, testing
 from zklock.compat import kazoo
 
 Documented = tuple[str, Any]
@@ -38,7 +38,7 @@ def members(kind: type) -> Iterator[Documented]:
 
 def public() -> Iterator[Documented]:
     """Everything public: modules, classes and their attributes."""
-    for module in (zklock, aio, kazoo):
+    for module in (zklock, aio, kazoo, testing):
         yield module.__name__, module
         for name in module.__all__:
             kind = getattr(module, name)
@@ -173,6 +173,12 @@ def test_the_example_works(
         "threading": threading,
         "zklock": zklock,
     }
+
+    if name.startswith("zklock.testing"):
+        with testing.Server() as server, zklock.Client(server.hosts) as client:
+            names |= {"server": server, "client": client, "lock": zklock.Mutex(client, "/locks/report")}
+            asyncio.run(check(doc, names))
+        return
 
     async def in_a_loop() -> None:
         async with aio.Client(own_hosts) as client:

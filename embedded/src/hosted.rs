@@ -1,7 +1,6 @@
 //! The server on a thread of its own, for tests in programs of any kind.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -75,11 +74,10 @@ impl TestServer {
     /// # Errors
     /// The operating system has no port or thread left.
     pub fn start() -> io::Result<Self> {
-        let seed = RandomState::new().hash_one(0);
-        Self::start_on("127.0.0.1:0", Settings { seed, ..Settings::default() })
+        Self::start_on("127.0.0.1:0", Settings::random())
     }
 
-    /// Starts on an address, with settings. [`Settings::seed`] should be random.
+    /// Starts on an address, with settings. Those of [`Settings::random`] are a good beginning.
     ///
     /// # Errors
     /// The address cannot be resolved or is taken, or the operating system has no thread left.

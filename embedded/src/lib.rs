@@ -61,3 +61,8 @@ pub use machine::Machine;
 pub use net::Server;
 pub use replies::{Message, Output};
 pub use settings::{Settings, Time};
+
+/// The page's examples for Rust are tested with those of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/testing.md")]
+mod page {}

@@ -1,7 +1,6 @@
 //! The server on a tokio runtime: one task for the state machine, one for each connection, one that accepts.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
@@ -37,11 +36,10 @@ impl Server {
     /// # Errors
     /// The address cannot be resolved or is taken.
     pub async fn start(address: impl ToSocketAddrs) -> io::Result<Self> {
-        let seed = RandomState::new().hash_one(0);
-        Self::start_with(address, Settings { seed, ..Settings::default() }).await
+        Self::start_with(address, Settings::random()).await
     }
 
-    /// The same with settings. [`Settings::seed`] should be random.
+    /// The same with settings. Those of [`Settings::random`] are a good beginning.
     ///
     /// # Errors
     /// The address cannot be resolved or is taken.

@@ -1,5 +1,7 @@
 //! What is handed to the state machine from outside.
 
+use std::hash::{BuildHasher, RandomState};
+
 /// An instant, handed in with every input: the state machine reads no clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time {
@@ -31,6 +33,14 @@ pub struct Settings {
     pub patience: u64,
     /// Session passwords follow from it: a random number, or a fixed one for a simulation. The default is 0.
     pub seed: u64,
+}
+
+impl Settings {
+    /// The defaults, with a random seed.
+    #[must_use]
+    pub fn random() -> Self {
+        Settings { seed: RandomState::new().hash_one(0), ..Settings::default() }
+    }
 }
 
 impl Default for Settings {

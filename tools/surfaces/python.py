@@ -77,10 +77,11 @@ def _public(file: Path) -> set[str]:
 
 
 def blocking(root: Path) -> tuple[Types, set[str]]:
-    """All types of `zklock`, and which are public."""
+    """All types of `zklock` and `zklock.testing`, and which are public."""
     package = root / PACKAGE
     types = _classes([package / "_zklock.pyi"])
-    return types, _public(package / "__init__.py") & set(types)
+    public = _public(package / "__init__.py") | _public(package / "testing" / "__init__.py")
+    return types, public & set(types)
 
 
 def asynchronous(root: Path) -> tuple[Types, set[str]]:

@@ -6,7 +6,7 @@
 
 `Client` keeps a session with an ensemble; `Mutex`, `ReadWriteLock` and `Semaphore` are locks at a path;
 `MultiLock` takes several of them as one; an acquire gives a `Lease`. `Election` elects a leader. `zklock.aio`
-has the same classes for asyncio.
+has the same classes for asyncio. `zklock.testing` has a server for tests.
 """
 
 import atexit as _atexit
@@ -56,6 +56,7 @@ from zklock._zklock import (
 
 if _TYPE_CHECKING:
     from zklock import aio as aio
+    from zklock import testing as testing
 
 __all__ = [
     "Acquirable",
@@ -100,9 +101,12 @@ _atexit.register(_zklock.shutdown)
 
 
 def __getattr__(name: str) -> object:
-    """`zklock.aio`, imported when it is first used: asyncio takes longer to import than everything here."""
-    if name == "aio":
+    """`zklock.aio` and `zklock.testing`, imported when they are first used.
+
+    asyncio takes longer to import than everything here, and no service needs a server of its own.
+    """
+    if name in {"aio", "testing"}:
         import importlib
 
-        return importlib.import_module("zklock.aio")
+        return importlib.import_module(f"zklock.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

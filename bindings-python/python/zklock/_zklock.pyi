@@ -3,7 +3,18 @@
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from os import PathLike
 from types import GenericAlias, TracebackType
-from typing import Any, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, final
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    final,
+    type_check_only,
+)
 
 from typing_extensions import disjoint_base
 
@@ -38,6 +49,7 @@ __all__ = [
     "ReleasePatience",
     "SavedLevels",
     "Semaphore",
+    "Server",
     "ServerReport",
     "Stats",
     "Tls",
@@ -885,6 +897,112 @@ class ReadWriteLock:
     @property
     def write_lock(self) -> Lock:
         """The half that is held alone."""
+
+@type_check_only
+class _HasSession(Protocol):
+    @property
+    def session_id(self) -> int: ...
+
+@final
+class Server:
+    """A ZooKeeper server in this process, for tests and development only. Production is Apache ZooKeeper.
+
+    >>> with zklock.testing.Server() as server:
+    ...     with zklock.Mutex(server.hosts, "/locks/report") as lease:
+    ...         lease.state
+    'held'
+
+    It runs on a thread of its own, `zklock-server`, keeps its nodes in memory, and listens on
+    127.0.0.1, on a free port unless one is given. What it does not have is in `docs/testing.md`, above
+    all an ensemble: a test with it is no evidence of what happens when servers fail.
+
+    Methods may be called from any thread, greenlet or coroutine: none waits for a client. After `stop`
+    they raise `RuntimeError`. A child process that inherits the server through fork cannot use it
+    (`Forked`), nor harm it; its clients can connect to it.
+
+    Raises `OSError` if the port is taken, and `BadArgument` for what is no port.
+    """
+
+    def __new__(cls, port: int = 0) -> Self: ...
+    @property
+    def hosts(self) -> str:
+        """Where it listens, as a client wants it: `127.0.0.1:` and the port, also after `stop`."""
+    def expire(self, client: _HasSession | int) -> bool:
+        """End a session now, as if its client had been silent for too long; False if there is none.
+
+        >>> lock.acquire()
+        True
+        >>> lease = lock.lease
+        >>> server.expire(lease)
+        True
+        >>> lease.wait_lost(timeout=5)
+        True
+
+        Its locks are free and its nodes are gone when this returns; its client hears of it a moment later,
+        and goes on in a new session. `client` is a `Client` or a `Lease`, of `zklock` or `zklock.aio`, or
+        the id of a session. Raises `BadArgument` for a client that has not connected yet.
+        """
+    def disconnect(self, client: _HasSession | int) -> bool:
+        """Cut a client's connection; False if it had none. Its session lives on, with its locks.
+
+        >>> server.disconnect(client)
+        True
+
+        What was on its way to the client is lost. It may connect again at once, and does. `client` is what
+        `expire` takes.
+        """
+    def pause(self) -> None:
+        """Fall silent until `resume`, as a server that hangs or is cut off by the network.
+
+        >>> server.pause()
+        >>> lock.acquire(timeout=0.1)
+        False
+        >>> server.resume()
+
+        Connections stay open, but nothing is read, answered or sent; new ones are accepted, and hear
+        nothing. The sessions' time stands still, so that none expires meanwhile; leases end on their own
+        side, when their `remaining` time is over. `expire`, `tree` and the others work; a client whose
+        session is expired hears of it after the pause.
+        """
+    def resume(self) -> None:
+        """End a pause. What was received meanwhile is done, and what was to be sent is sent.
+
+        >>> server.pause()
+        >>> server.resume()
+
+        Does nothing without a pause.
+        """
+    def latency(self, seconds: float) -> None:
+        """Send every reply and event this many seconds later, and in order; 0 ends it.
+
+        >>> server.latency(0.05)
+
+        A round trip then takes at least that long. What is on its way already keeps its delay. A day is the
+        longest. Raises `BadArgument` below zero.
+        """
+    def tree(self) -> dict[str, bytes]:
+        """Return all nodes but ZooKeeper's own: their data, by their paths.
+
+        >>> with lock as lease:
+        ...     lease.node in server.tree()
+        True
+        """
+    def stop(self) -> None:
+        """End it: the port and all connections are closed, the nodes are gone. Does nothing the second time.
+
+        >>> server.stop()
+
+        Clients see a server that went away, and look for it until they are closed. Leaving a `with` block
+        stops it too, and so does the end of the last reference to it.
+        """
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
 
 @final
 class ServerReport:
