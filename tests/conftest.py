@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness import contract
-from harness.built import NotBuilt, forgo
+from harness.built import forgo
 from harness.embedded import SERVERS, ZOOKEEPER, NewServer, at_hand
 from harness.embedded import new_server as make_server
 from harness.observer import Observer
@@ -20,9 +20,11 @@ from harness.paths import NODE_PACKAGE
 from harness.processes import reap_all, survivors
 from harness.proxy import Proxy
 from harness.server import Ensemble, Standalone
+from harness.skipping import pytest_runtest_call as pytest_runtest_call
+from harness.skipping import pytest_runtest_setup as pytest_runtest_setup
 from harness.surfaces import ALL, SURFACES
 from harness.worker import Worker
-from parts import everything, problem
+from parts import problem
 
 Start = Callable[..., Worker]
 
@@ -104,27 +106,6 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return lines + [
         f"not built: {what}" for surface in ALL.values() if (what := surface.missing()) is not None
     ]
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup() -> Generator[None]:
-    """Leave out tests that need a server that is not built."""
-    return (yield from left_out_if_not_built())
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> Generator[None]:
-    """Leave out tests that need a peer that is not built."""
-    return (yield from left_out_if_not_built())
-
-
-def left_out_if_not_built() -> Generator[None]:
-    try:
-        return (yield)
-    except NotBuilt as missing:
-        if everything():
-            raise
-        pytest.skip(str(missing))
 
 
 def surfaces_of(config: pytest.Config) -> list[str]:

@@ -12,6 +12,8 @@ from harness.built import NotBuilt, OutOfDate
 from harness.embedded import new_server
 from harness.observer import Observer
 from harness.server import Standalone
+from harness.skipping import pytest_runtest_call as pytest_runtest_call
+from harness.skipping import pytest_runtest_setup as pytest_runtest_setup
 from harness.surfaces import SURFACES
 
 # Before the import: an error about a missing or stale extension must say so.
