@@ -228,19 +228,22 @@ def test_greenlets_use_it() -> None:
         """
         from gevent import monkey
         monkey.patch_all()
-        import gevent, zklock.testing
+        import gevent, gevent.event, zklock.testing
 
         with zklock.testing.Server() as server, zklock.Client(server.hosts) as client:
+            held = gevent.event.Event()
+
             def job():
                 try:
                     with zklock.Mutex(client, path) as lease:
+                        held.set()
                         lease.wait_lost()
                 except zklock.LockLost:
                     print("lost")
 
             greenlet = gevent.spawn(job)
-            while not any("-lock-" in node for node in server.tree()):
-                gevent.sleep(0.01)
+            # A node alone is not enough: a waiter whose session ends joins again.
+            held.wait()
             server.latency(0.01)
             print(server.expire(client))
             greenlet.join()
