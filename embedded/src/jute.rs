@@ -5,6 +5,7 @@
 pub(crate) struct BadRecord;
 
 /// Takes values off the front of a record. Never allocates more than what the record itself is long.
+#[derive(Clone)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -115,8 +116,24 @@ impl Writer {
         }
     }
 
+    /// Text. A character beyond 16 bits is written as the real server writes it, which is not UTF-8: three bytes for
+    /// each of its two surrogates. No path of a node has one, but a user's name may.
     pub(crate) fn string(&mut self, text: &str) {
-        self.buffer(text.as_bytes());
+        if text.bytes().all(|byte| byte < 0xf0) {
+            return self.buffer(text.as_bytes());
+        }
+        let mut bytes = Vec::new();
+        for unit in text.encode_utf16() {
+            match char::from_u32(u32::from(unit)) {
+                Some(c) => bytes.extend(c.encode_utf8(&mut [0; 3]).bytes()),
+                None => bytes.extend([
+                    0xe0 | (unit >> 12) as u8,
+                    0x80 | (unit >> 6 & 0x3f) as u8,
+                    0x80 | (unit & 0x3f) as u8,
+                ]),
+            }
+        }
+        self.buffer(&bytes);
     }
 
     pub(crate) fn list<T>(&mut self, elements: &[T], mut element: impl FnMut(&mut Self, &T)) {
@@ -153,6 +170,13 @@ mod tests {
         assert_eq!(reader.buffer(), Ok(None));
         assert_eq!(reader.list(Reader::string), Ok(vec!["a".to_owned(), "b".to_owned()]));
         assert!(reader.is_empty());
+    }
+
+    #[test]
+    fn characters_beyond_16_bits_are_two_of_three_bytes() {
+        let mut writer = Writer::default();
+        writer.string("é\u{1f600}");
+        assert_eq!(writer.into_bytes(), [0, 0, 0, 8, 0xc3, 0xa9, 0xed, 0xa0, 0xbd, 0xed, 0xb8, 0x80],);
     }
 
     #[test]

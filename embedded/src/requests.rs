@@ -153,14 +153,12 @@ const LOGIN: i32 = 102;
 
 fn operation(number: i32, reader: &mut Reader) -> Result<Op, BadRecord> {
     Ok(match number {
-        1 | 2 | 5 | 7 | 13 | 15 | 19 | 20 | 21 => Op::Write(write(number, reader)?),
+        // A check (13) is an operation of transactions only.
+        1 | 2 | 5 | 7 | 15 | 19 | 20 | 21 => Op::Write(write(number, reader)?),
         3 | 4 | 6 | 8 | 12 | 103 | 104 | 107 => Op::Read(read(number, reader)?),
         9 => Op::Sync { path: reader.string()? },
         11 => Op::Ping,
-        MULTI => Op::Multi(several(reader, |number, reader| match number {
-            1 | 2 | 5 | 13 | 15 | 19 | 21 => write(number, reader).and_then(within_multi),
-            _ => Err(BadRecord),
-        })?),
+        MULTI => multi(reader)?,
         16 => {
             for _ in 0..3 {
                 reader.nullable()?;
@@ -170,8 +168,10 @@ fn operation(number: i32, reader: &mut Reader) -> Result<Op, BadRecord> {
         }
         17 => Op::CheckWatches { path: reader.string()?, kind: kind(reader)? },
         18 => Op::RemoveWatches { path: reader.string()?, kind: kind(reader)? },
-        22 => Op::MultiRead(several(reader, |number, reader| match number {
-            4 | 8 => read(number, reader),
+        // It leaves no watches, whatever its parts ask for.
+        22 => Op::MultiRead(several(reader, |number, reader| match (number, read(number, reader)?) {
+            (4, Read::GetData { path, .. }) => Ok(Read::GetData { path, watch: false }),
+            (8, Read::GetChildren { path, .. }) => Ok(Read::GetChildren { path, watch: false }),
             _ => Err(BadRecord),
         })?),
         AUTH => {
@@ -201,6 +201,26 @@ fn operation(number: i32, reader: &mut Reader) -> Result<Op, BadRecord> {
         -11 => Op::CloseSession,
         _ => Op::Unknown,
     })
+}
+
+/// A transaction. One that creates a node with a null list, which is not an empty one, is refused before it takes a
+/// number.
+fn multi(reader: &mut Reader) -> Result<Op, BadRecord> {
+    let mut null_list = false;
+    let writes = several(reader, |number, reader| match number {
+        1 | 2 | 5 | 13 | 15 | 19 | 21 => {
+            let null = matches!(number, 1 | 15 | 19) && has_null_list(reader.clone());
+            let write = write(number, reader)?;
+            null_list = null && matches!(write, Write::Create(Create { flags: 0..=6, .. }));
+            if null_list { Err(BadRecord) } else { within_multi(write) }
+        }
+        _ => Err(BadRecord),
+    });
+    if null_list { Ok(Op::Malformed) } else { Ok(Op::Multi(writes?)) }
+}
+
+fn has_null_list(mut create: Reader) -> bool {
+    create.nullable().is_ok() && create.buffer().is_ok() && create.int() == Ok(-1)
 }
 
 fn write(number: i32, reader: &mut Reader) -> Result<Write, BadRecord> {
@@ -235,6 +255,7 @@ fn within_multi(write: Write) -> Result<Write, BadRecord> {
         (By::CreateTtl, 5 | 6) => Ok(Write::Create(create)),
         (By::CreateTtl, 4) => Ok(Write::Create(Create { by: By::CreateContainer, ttl: -1, ..create })),
         (By::CreateTtl, _) => Ok(Write::Create(Create { by: By::Create, ttl: -1, ..create })),
+        (By::Create | By::Create2, 4) => Ok(Write::Create(Create { by: By::CreateContainer, ..create })),
         (_, 0..=4) => Ok(Write::Create(create)),
         _ => Err(BadRecord),
     }
@@ -307,6 +328,54 @@ mod tests {
             let [Write::Create(create)] = &writes[..] else { panic!("{writes:?}") };
             assert_eq!((create.by, create.ttl), (by, ttl));
         }
+    }
+
+    #[test]
+    fn a_transaction_with_a_null_list_takes_no_number() {
+        // Up to the flags: header, operation, path, data.
+        let mut writer = Writer::default();
+        for number in [7, MULTI, 1] {
+            writer.int(number);
+        }
+        writer.boolean(false);
+        writer.int(-1);
+        writer.string("/a");
+        writer.nullable(None);
+        let begun = writer.into_bytes();
+        for (list, flags, op) in [(-1_i32, 0_i32, Op::Malformed), (-1, 9, Op::MalformedMulti)] {
+            let mut bytes = begun.clone();
+            bytes.extend(list.to_be_bytes());
+            bytes.extend(flags.to_be_bytes());
+            assert_eq!(Request::read(&bytes).unwrap().op, op);
+        }
+    }
+
+    #[test]
+    fn several_reads_leave_no_watches() {
+        let mut writer = Writer::default();
+        for number in [7, 22, 4] {
+            writer.int(number);
+        }
+        writer.boolean(false);
+        writer.int(-1);
+        writer.string("/a");
+        writer.boolean(true);
+        writer.int(-1);
+        writer.boolean(true);
+        writer.int(-1);
+        let reads = vec![Read::GetData { path: "/a".to_owned(), watch: false }];
+        assert_eq!(Request::read(&writer.into_bytes()).unwrap().op, Op::MultiRead(reads));
+    }
+
+    #[test]
+    fn a_check_on_its_own_is_no_operation() {
+        let mut writer = Writer::default();
+        for number in [7, 13] {
+            writer.int(number);
+        }
+        writer.string("/a");
+        writer.int(-1);
+        assert_eq!(Request::read(&writer.into_bytes()).unwrap().op, Op::Unknown);
     }
 
     #[test]

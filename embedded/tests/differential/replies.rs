@@ -1,0 +1,169 @@
+//! What a server said, as text that is the same for both servers when they said the same.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+use crate::wire::{BadReply, Fields};
+
+/// What one server's numbers mean.
+#[derive(Default)]
+pub(crate) struct Lens {
+    /// Of the last transaction before the sequence.
+    pub(crate) zxid: i64,
+    /// The sessions' ids, in the order in which they began.
+    pub(crate) sessions: BTreeMap<i64, usize>,
+}
+
+/// What the record of a reply holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Nothing,
+    Path,
+    PathStat,
+    Stat,
+    DataStat,
+    Names,
+    NamesStat,
+    AclStat,
+    Number,
+    Identities,
+    Parts,
+}
+
+/// One message, as text. The times of Stats are apart: no two clocks show the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) text: String,
+    pub(crate) times: Vec<i64>,
+    pub(crate) zxid: i64,
+    pub(crate) error: i32,
+    pub(crate) is_event: bool,
+}
+
+impl Said {
+    fn add(&mut self, text: fmt::Arguments) {
+        // Writing to a string cannot fail.
+        self.text.write_fmt(text).unwrap_or_default();
+    }
+}
+
+impl Lens {
+    fn zxid(&self, zxid: i64) -> String {
+        // The root was made by no transaction, an event of setWatches belongs to none.
+        if zxid <= 0 { format!("{zxid}") } else { format!("{:+}", zxid - self.zxid) }
+    }
+
+    pub(crate) fn session(&self, id: i64) -> String {
+        match self.sessions.get(&id) {
+            Some(number) => format!("session {number}"),
+            None => format!("{id}"),
+        }
+    }
+
+    /// A reply to a request whose record has this shape, or an event.
+    pub(crate) fn read(&self, frame: &[u8], shape: Shape) -> Said {
+        let mut said = Said::default();
+        let mut fields = Fields(frame);
+        if let Err(BadReply(why)) = self.message(&mut fields, shape, &mut said) {
+            said.add(format_args!(" MALFORMED: {why} in {frame:?}"));
+        }
+        said
+    }
+
+    fn message(&self, fields: &mut Fields, shape: Shape, said: &mut Said) -> Result<(), BadReply> {
+        let xid = fields.int()?;
+        said.zxid = fields.long()?;
+        said.error = fields.int()?;
+        said.is_event = xid == -1;
+        if said.is_event {
+            let (kind, state) = (fields.int()?, fields.int()?);
+            let (zxid, path) = (self.zxid(said.zxid), fields.text()?);
+            said.text = format!("event {kind} at {path}, zxid {zxid}, error {}, state {state}", said.error);
+            return fields.end();
+        }
+        said.text = format!("reply {xid}, zxid {}, error {}", self.zxid(said.zxid), said.error);
+        if said.error == 0 {
+            self.body(fields, shape, said)?;
+        }
+        fields.end()
+    }
+
+    fn body(&self, fields: &mut Fields, shape: Shape, said: &mut Said) -> Result<(), BadReply> {
+        match shape {
+            Shape::Nothing => {}
+            Shape::Path => said.add(format_args!(", {}", fields.text()?)),
+            Shape::PathStat => {
+                said.add(format_args!(", {}", fields.text()?));
+                self.stat(fields, said)?;
+            }
+            Shape::Stat => self.stat(fields, said)?,
+            Shape::DataStat => {
+                said.add(format_args!(", {:?}", fields.bytes()?));
+                self.stat(fields, said)?;
+            }
+            Shape::Names => said.add(format_args!(", {}", sorted(fields.list(Fields::text)?))),
+            Shape::NamesStat => {
+                said.add(format_args!(", {}", sorted(fields.list(Fields::text)?)));
+                self.stat(fields, said)?;
+            }
+            Shape::AclStat => {
+                let mut rules = fields
+                    .list(|rule| Ok(format!("{} of {} {}", rule.int()?, rule.text()?, rule.text()?)))?;
+                // `auth` stands for all of somebody's identities.
+                let digests = |a: &String, b: &String| [a, b].iter().all(|rule| rule.contains("\"digest\""));
+                rules.chunk_by_mut(digests).for_each(<[String]>::sort_unstable);
+                said.add(format_args!(", {}", rules.join(", ")));
+                self.stat(fields, said)?;
+            }
+            Shape::Number => said.add(format_args!(", {}", fields.int()?)),
+            Shape::Identities => {
+                let identities = fields.list(|who| Ok(format!("{} {}", who.text()?, who.text()?)))?;
+                said.add(format_args!(", {}", sorted(identities)));
+            }
+            Shape::Parts => self.parts(fields, said)?,
+        }
+        Ok(())
+    }
+
+    fn parts(&self, fields: &mut Fields, said: &mut Said) -> Result<(), BadReply> {
+        loop {
+            let (number, done, error) = (fields.int()?, fields.byte()?, fields.int()?);
+            said.add(format_args!("; part {number} {done} {error}"));
+            if done != 0 {
+                return Ok(());
+            }
+            let shape = match number {
+                -1 => Shape::Number,
+                1 => Shape::Path,
+                15 => Shape::PathStat,
+                2 | 13 => Shape::Nothing,
+                4 => Shape::DataStat,
+                5 => Shape::Stat,
+                8 => Shape::Names,
+                _ => return Err(BadReply(format!("a part {number}"))),
+            };
+            self.body(fields, shape, said)?;
+        }
+    }
+
+    fn stat(&self, fields: &mut Fields, said: &mut Said) -> Result<(), BadReply> {
+        let (czxid, mzxid) = (fields.long()?, fields.long()?);
+        said.times.extend([fields.long()?, fields.long()?]);
+        let (version, cversion, aversion) = (fields.int()?, fields.int()?, fields.int()?);
+        let (owner, length, children, pzxid) = (fields.long()?, fields.int()?, fields.int()?, fields.long()?);
+        said.add(format_args!(
+            ", Stat czxid {} mzxid {} pzxid {} version {version} cversion {cversion} aversion {aversion} \
+             owner {} length {length} children {children}",
+            self.zxid(czxid),
+            self.zxid(mzxid),
+            self.zxid(pzxid),
+            self.session(owner),
+        ));
+        Ok(())
+    }
+}
+
+fn sorted(mut elements: Vec<String>) -> String {
+    elements.sort_unstable();
+    format!("[{}]", elements.join(", "))
+}

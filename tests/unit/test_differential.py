@@ -1,0 +1,66 @@
+"""The embedded server says what Apache ZooKeeper says: random sequences of requests are sent to both.
+
+What they are, and what is compared: `embedded/tests/differential/main.rs`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from harness.paths import REPOSITORY
+from harness.server import Settings, Standalone
+
+# Long enough that neither server removes containers while the test runs: when it looks is no part of the contract.
+NEVER = 1_000_000_000
+SETTINGS = Settings(
+    tick=20,
+    min_session_timeout=40,
+    container_check=NEVER,
+    jvm=("-Dzookeeper.extendedTypesEnabled=true",),
+)
+LIMIT = 280
+"""Seconds, of which most are for the compiler if the test is not built yet."""
+
+
+@pytest.fixture
+def real() -> Iterator[Standalone]:
+    """A server of the test's own: what the root tells depends on all that happened before."""
+    with Standalone(SETTINGS) as server:
+        yield server
+
+
+def compare(real: Standalone, sequences: int, limit: float, seed: str | None = None) -> None:
+    """Run the comparison. A difference is printed with the sequence, and with what runs it again."""
+    command = ["cargo", "test", "--locked", "--quiet", "--workspace", "--test", "differential"]
+    variables = {"ZKLOCK_REAL_ZOOKEEPER": real.hosts, "ZKLOCK_SEQUENCES": str(sequences), "RUST_BACKTRACE": "0"}
+    if seed is not None:
+        variables.setdefault("ZKLOCK_SEED", os.environ.get("ZKLOCK_SEED", seed))
+    done = subprocess.run(
+        [*command, "--", "--ignored", "--nocapture"],
+        cwd=REPOSITORY,
+        env=os.environ | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=limit,
+        check=False,
+    )
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout
+    assert f"{sequences} sequences" in done.stdout or "ZKLOCK_REPLAY" in os.environ, done.stdout
+
+
+@pytest.mark.timeout(LIMIT + 20)
+def test_both_servers_say_the_same(real: Standalone) -> None:
+    # The same sequences each time: what is new is for the long variant to find.
+    compare(real, 300, LIMIT, seed="1")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1820)
+def test_both_servers_say_the_same_for_long(real: Standalone) -> None:
+    compare(real, 10_000, 1800)
