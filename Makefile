@@ -32,6 +32,7 @@ consumers: build ## Programs as users have them: servers, task queues, test runn
 soak: build ## The long versions: every order of events in larger worlds, a thousand downgrades, half an hour of faults
 	cargo test --locked --release -p zklock --lib --test queue_explorer --test queue_costs -- --ignored --nocapture
 	cd tests && ../$(PYTHON) -m pytest clients --soak -m soak -n 4 --dist worksteal
+	cd tests && ../$(PYTHON) -m pytest unit -s --soak -m soak
 	cd tests && ../$(PYTHON) -m pytest scenarios -s --soak -m soak
 
 .PHONY: lint

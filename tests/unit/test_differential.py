@@ -14,7 +14,7 @@ import pytest
 from harness.paths import REPOSITORY
 from harness.server import Settings, Standalone
 
-# Long enough that neither server removes containers while the test runs: when it looks is no part of the contract.
+# Neither server removes containers while the test runs: when it looks is no part of the contract.
 NEVER = 1_000_000_000
 SETTINGS = Settings(
     tick=20,
@@ -36,7 +36,11 @@ def real() -> Iterator[Standalone]:
 def compare(real: Standalone, sequences: int, limit: float, seed: str | None = None) -> None:
     """Run the comparison. A difference is printed with the sequence, and with what runs it again."""
     command = ["cargo", "test", "--locked", "--quiet", "--workspace", "--test", "differential"]
-    variables = {"ZKLOCK_REAL_ZOOKEEPER": real.hosts, "ZKLOCK_SEQUENCES": str(sequences), "RUST_BACKTRACE": "0"}
+    variables = {
+        "ZKLOCK_REAL_ZOOKEEPER": real.hosts,
+        "ZKLOCK_SEQUENCES": str(sequences),
+        "RUST_BACKTRACE": "0",
+    }
     if seed is not None:
         variables.setdefault("ZKLOCK_SEED", os.environ.get("ZKLOCK_SEED", seed))
     done = subprocess.run(
