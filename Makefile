@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 
 PYTHON := .venv/bin/python
 # What is built, in what order, and when it is out of date: tools/parts.py and tools/build.py.
-PARTS := venv npm worker embedded python node jars java go bundlers
+PARTS := venv npm worker embedded stage python node jars java go bundlers
 
 .PHONY: help
 help: ## Show what can be made
@@ -16,8 +16,12 @@ help: ## Show what can be made
 	@echo "  make PART     Build one part: $(PARTS)"
 
 .PHONY: demo
-demo: build ## Python, Node and Java contend for one lock, and one is killed while it holds
-	@$(PYTHON) tests/demo.py
+demo: ## Processes in Python, Node and Rust contend for one lock; one is killed while it holds
+	@tools/check_toolchains.sh demo
+	@python3 tools/build.py stage python node
+	@# A process on Curator joins in where there is Java; nothing is missing where there is none.
+	@if command -v javac >/dev/null && command -v mvn >/dev/null; then python3 tools/build.py jars || true; fi
+	@cd tests && ../.make/stage/bin/python -m demo --picture ../demo.svg
 
 .PHONY: test
 test: build lint ## Set everything up, run every test, and tell what this machine could not show
@@ -55,6 +59,9 @@ build: ## Build the bindings, the workers and the peers, for tests
 .PHONY: $(PARTS)
 $(PARTS):
 	@python3 tools/build.py $@
+
+# Who builds the Python binding alone means to test it; the demo does without the environment of the tests.
+python: venv
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed

@@ -15,11 +15,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from parts import BUILT, EVERYTHING, PACKAGE, PARTS, ROOT, VENV, everything
+from parts import BUILT, EVERYTHING, PACKAGE, PARTS, ROOT, STAGE, VENV, everything
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
 TYPES = TARGET / "napi"
-CARGO_BUILDS = ("node", "worker", "embedded", "python")
+CARGO_BUILDS = ("node", "worker", "embedded", "stage", "python")
+
+PACKAGE_SOURCES = ROOT / "bindings-python" / "python"
 
 # Pinned, because Maven's own default depends on the version of Maven that happens to be installed.
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
@@ -49,13 +51,24 @@ def library(name: str) -> Path:
     return next((path for path in found if path.exists()), found[0])
 
 
+def environment(directory: Path, requirements: Path) -> None:
+    """A virtual environment with these packages, which finds the Python binding in its source directory."""
+    run("python3", "-m", "venv", directory)
+    pip = (directory / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    run(*pip, "-r", requirements)
+    for packages in (directory / "lib").glob("python3*/site-packages"):
+        (packages / "pyzklock.pth").write_text(f"{PACKAGE_SOURCES}\n")
+
+
 def venv() -> None:
     """The virtual environment in which tests and lints run."""
-    run("python3", "-m", "venv", VENV)
-    pip = (VENV / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    run(*pip, "-r", ROOT / "tests" / "requirements.txt")
-    # It may be new, with nothing installed.
-    PARTS["python"].stamp.unlink(missing_ok=True)
+    environment(VENV, ROOT / "tests" / "requirements.txt")
+
+
+def stage() -> None:
+    """What only the demo needs: a small environment, and the program in Rust."""
+    environment(STAGE, ROOT / "tests" / "demo" / "requirements.txt")
+    install(TARGET / "zklock-demo-job", BUILT / "zklock-demo-job")
 
 
 def worker() -> None:
@@ -70,13 +83,13 @@ def embedded() -> None:
 
 
 def python() -> None:
-    """The Python binding, installed for editing: the package is found in its source directory."""
+    """The Python binding, installed for editing."""
     (product,) = PARTS["python"].products
     install(library("_zklock"), product)
     for packages in (VENV / "lib").glob("python3*/site-packages"):
+        # A copy would hide the sources.
         if (packages / "zklock").exists():
             run(VENV / "bin" / "python", "-m", "pip", "uninstall", "--quiet", "--yes", "pyzklock")
-        (packages / "pyzklock.pth").write_text(f"{product.parent.parent}\n")
 
 
 def npm() -> None:
@@ -126,7 +139,7 @@ def bundlers() -> None:
 
 BUILDERS: dict[str, Callable[[], None]] = {
     builder.__name__: builder
-    for builder in (venv, npm, worker, embedded, python, node, jars, java, go, bundlers)
+    for builder in (venv, npm, worker, embedded, stage, python, node, jars, java, go, bundlers)
 }
 
 

@@ -4,6 +4,7 @@
 # ZKLOCK_TEST_ALL set nothing may be left out.
 set -u
 
+what=${1:-tests} # or demo
 missing=""
 wanted=""
 need() { # command, what it is, Debian packages or empty
@@ -32,9 +33,11 @@ need cc "a C compiler and linker" "gcc libc6-dev"
 need python3 "Python 3.11 or later" "python3 python3-venv"
 need node "Node 20.9 or later" ""
 need npm "npm" ""
-want javac "JDK 17 or later" "openjdk-17-jdk-headless"
-want mvn "Maven 3.8 or later" "maven"
-want go "Go 1.21 or later" "golang-go"
+if [ "$what" != demo ]; then
+    want javac "JDK 17 or later" "openjdk-17-jdk-headless"
+    want mvn "Maven 3.8 or later" "maven"
+    want go "Go 1.21 or later" "golang-go"
+fi
 
 if command -v python3 >/dev/null 2>&1; then
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || missing="$missing
@@ -53,7 +56,7 @@ if command -v node >/dev/null 2>&1; then
   Node 20.9 or later; this is $(node --version)"
 fi
 
-if command -v javac >/dev/null 2>&1; then
+if [ "$what" != demo ] && command -v javac >/dev/null 2>&1; then
     version=$(javac -version 2>&1) # javac 17.0.15, and before JDK 9 javac 1.8.0
     [ "$(echo "$version" | sed 's/[^0-9]*\([0-9]*\).*/\1/')" -ge 17 ] || missing="$missing
   JDK 17 or later; this is $version"

@@ -19,6 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 STAMPS = ROOT / ".make"
 VENV = ROOT / ".venv"
+STAGE = STAMPS / "stage"
+"""The environment of the demo, which is built without those of the tests."""
+
 BUILT = ROOT / "tests" / "target"
 
 EVERYTHING = "ZKLOCK_TEST_ALL"
@@ -144,12 +147,17 @@ PARTS = {
             (*WORKSPACE, "embedded/Cargo.toml", "embedded/src", "tests/servers/embedded"),
             (BUILT / "zklock-test-server",),
         ),
+        # The demo's environment, and its program in Rust.
+        Part(
+            "stage",
+            (*WORKSPACE, *CORE, "tests/demo/requirements.txt", "tests/demo/programs/rust"),
+            (STAGE / "bin" / "python", BUILT / "zklock-demo-job"),
+        ),
         # Installed for editing: Python sources are used where they are.
         Part(
             "python",
             (*WORKSPACE, *CORE, *EMBEDDED, "bindings-python/Cargo.toml", "bindings-python/src"),
             (ROOT / "bindings-python" / "python" / "zklock" / "_zklock.abi3.so",),
-            needs=("venv",),
         ),
         Part("npm", ("bindings-node/package-lock.json",), (PACKAGE / "node_modules" / ".bin" / "napi",)),
         Part(

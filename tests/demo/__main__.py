@@ -1,0 +1,108 @@
+"""Lets the processes contend, shows it, judges it, and draws it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import zklock
+from rich.console import Console
+from zklock import testing
+
+from demo import record
+from demo.cast import Role, cast, without_curator
+from demo.figures import SECOND, figures, sentence
+from demo.picture import picture
+from demo.play import Play
+from demo.screen import Screen, summary
+from demo.timeline import Timeline, layout
+from harness import history
+
+PATH = "/demo/lock"
+SESSION_TIMEOUT = 2
+"""Seconds, as the programs ask for it."""
+
+TYPICAL_HOLD = 0.38
+CURTAIN = 20.0
+"""Seconds within which every process should have asked for the lock."""
+
+REFRESH = 0.1
+TITLE = "One lock, {processes} processes, one of them killed while it holds"
+
+
+def perform(roles: Sequence[Role], rounds: int, console: Console, scratch: Path, drawing: Path) -> int:
+    """The whole run; returns what the process exits with: 0 if the lock did all that it promises."""
+    expected = len(roles) * rounds * TYPICAL_HOLD + SESSION_TIMEOUT
+    limit = 3 * expected + 30
+    with testing.Server() as server:
+        # Nobody is granted the lock before everyone waits for it.
+        with zklock.Client(server.hosts) as client, zklock.Mutex(client, PATH):
+            play = Play(roles, server.hosts, PATH, rounds, scratch)
+            play.wait_queued(CURTAIN)
+            start = time.monotonic_ns()
+
+        def now() -> Timeline:
+            return layout(play.record.events(), play.titles, start, time.monotonic_ns())
+
+        screen = Screen(console, int(expected * SECOND))
+        try:
+            while play.tick() and time.monotonic_ns() - start < limit * SECOND:
+                screen.show(now())
+                time.sleep(REFRESH)
+        finally:
+            play.stop()
+            screen.close(now())
+        left = sorted(node for node in server.tree() if node.startswith(PATH + "/"))
+    return conclude(play, start, left, console, drawing)
+
+
+def conclude(play: Play, start: int, left: list[str], console: Console, drawing: Path) -> int:
+    """The verdict, in words and as a picture."""
+    events = play.record.events()
+    timeline = layout(events, play.titles, start, max((event.at for event in events), default=start))
+    judged = record.holds(events, PATH, play.titles)
+    overlaps = history.overlaps(judged)
+    counted = figures(timeline)
+    problems = play.problems() + history.problems(judged)
+    problems += [f"a node is left: {node}" for node in left]
+    problems += [
+        f"{title} was never granted the lock"
+        for title, grants in zip(play.titles, counted.grants, strict=True)
+        if not grants
+    ]
+    told = sentence(counted, len(overlaps))
+    drawing.write_text(picture(timeline, TITLE.format(processes=len(play.titles)), told))
+    console.print(summary(play.titles, counted))
+    console.print(f"{told}; {len(left)} nodes left", soft_wrap=True)
+    console.print(f"The picture: {drawing.resolve()}", soft_wrap=True)
+    for problem in problems:
+        console.print(problem, style="bold red", markup=False, soft_wrap=True)
+    return 1 if problems else 0
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="how often each process takes the lock")
+    parser.add_argument("--picture", type=Path, default=Path("demo.svg"), help="where the picture is written")
+    options = parser.parse_args()
+    console = Console(highlight=False)
+    with tempfile.TemporaryDirectory(prefix="zklock-demo-") as directory:
+        scratch = Path(directory)
+        roles = cast(scratch)
+        console.print(
+            f"{len(roles)} processes contend for one lock, on an in-memory server, which is for development "
+            "and tests only.",
+            soft_wrap=True,
+        )
+        if (missing := without_curator()) is not None:
+            console.print(missing, soft_wrap=True)
+        return perform(roles, options.rounds, console, scratch, options.picture)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""Which programs take part, and how they are started."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.paths import JARS, JAVA, NODE, NODE_PACKAGE, TARGET
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+RUST_JOB = TARGET / "zklock-demo-job"
+
+
+@dataclass(frozen=True)
+class Role:
+    """One process: its lane's title, and and its command, which gets the path and the rounds."""
+
+    title: str
+    command: tuple[str, ...]
+    # Whether it is killed while it holds the lock.
+    victim: bool = False
+
+
+def without_curator() -> str | None:
+    """Why no process on Curator can take part, if none can."""
+    if shutil.which("javac") is None or shutil.which(JAVA) is None:
+        return "With a JDK and Maven, a Java process on Apache Curator would join in."
+    if not JARS.is_dir():
+        return "With Maven, a Java process on Apache Curator would join in: `make jars` did not fetch it."
+    return None
+
+
+def cast(scratch: Path) -> list[Role]:
+    """Everyone who can take part. `scratch` becomes a project in which Node finds the package by its name."""
+    modules = scratch / "node_modules"
+    modules.mkdir()
+    (modules / "zklock").symlink_to(NODE_PACKAGE)
+    job = str(shutil.copy(PROGRAMS / "job.mjs", scratch))
+    python = (sys.executable, str(PROGRAMS / "job.py"))
+    roles = [
+        Role("Python", python),
+        Role("asyncio", (sys.executable, str(PROGRAMS / "job_aio.py"))),
+        Role("Node", (NODE, job)),
+        Role("Rust", (str(RUST_JOB),)),
+    ]
+    if without_curator() is None:
+        quiet = ("-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
+        curator = (JAVA, *quiet, "-cp", f"{JARS}/*", str(PROGRAMS / "Job.java"))
+        roles.append(Role("Java, Curator", curator))
+    roles.append(Role("Python, killed", python, victim=True))
+    return roles

@@ -1,0 +1,55 @@
+"""A run in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from demo.timeline import Kind, Timeline
+
+SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What the summary and the picture say of a run. Times in seconds."""
+
+    grants: tuple[int, ...]
+    # The longest wait of each lane that was granted; those that never ended count too.
+    longest_wait: tuple[float, ...]
+    handoffs: int
+    # Of those by a release; None if there was none.
+    typical_handoff: float | None
+    # From the kill to the next holder; None if nobody was killed, or nobody has followed.
+    after_kill: float | None
+
+
+def figures(timeline: Timeline) -> Figures:
+    """Counts."""
+    lanes = range(len(timeline.lanes))
+    released = [one.took for one in timeline.handoffs if not one.by_expiry]
+    expired = [one.took for one in timeline.handoffs if one.by_expiry]
+    return Figures(
+        grants=tuple(len(timeline.of(Kind.HOLDS, lane)) for lane in lanes),
+        longest_wait=tuple(
+            max((bar.length for bar in timeline.of(Kind.WAITS, lane)), default=0) / SECOND for lane in lanes
+        ),
+        handoffs=len(timeline.handoffs),
+        typical_handoff=median(released) / SECOND if released else None,
+        after_kill=max(expired) / SECOND if expired else None,
+    )
+
+
+def _so_many(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def sentence(told: Figures, overlaps: int) -> str:
+    """The run in one line."""
+    parts = [_so_many(sum(told.grants), "hold"), _so_many(overlaps, "overlap")]
+    parts.append(_so_many(told.handoffs, "hand-off"))
+    if told.typical_handoff is not None:
+        parts[-1] += f", typically in {told.typical_handoff * 1000:.1f} ms"
+    if told.after_kill is not None:
+        parts.append(f"{told.after_kill:.1f} s from the kill to the next holder")
+    return "; ".join(parts)

@@ -1,0 +1,135 @@
+"""Runs the processes, listens to them, and kills one while it holds the lock."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import IO
+
+from demo.cast import Role
+from demo.record import Event, NotUnderstood, Record, What, parse
+from harness.processes import reap, spawn
+
+KILLED_IN_ROUND = 3
+"""The victim dies in this round, or in a later one if it was quicker than the kill."""
+
+INTO_THE_HOLD = 0.1
+"""Seconds for which the victim holds the lock before it is killed."""
+
+
+@dataclass
+class Actor:
+    """One process."""
+
+    lane: int
+    role: Role
+    process: Popen[bytes]
+    listener: threading.Thread | None = None
+    rounds: int = 0
+    # Set while it waits, for the first time, or was heard to have ended.
+    queued: threading.Event = field(default_factory=threading.Event)
+    # Set while it holds the lock.
+    holding: threading.Event = field(default_factory=threading.Event)
+    killed: bool = False
+    problem: str | None = None
+
+
+class Play:
+    """All processes, from their start to their end."""
+
+    def __init__(self, roles: Sequence[Role], hosts: str, path: str, rounds: int, scratch: Path) -> None:
+        self.record = Record()
+        self.titles = [role.title for role in roles]
+        self._actors: list[Actor] = []
+        self._errors = scratch
+        for lane, role in enumerate(roles):
+            with self._stderr(lane).open("wb") as errors:
+                command = (*role.command, path, str(rounds))
+                process = spawn(command, stdout=PIPE, stderr=errors, env={"ZKLOCK_HOSTS": hosts})
+            actor = Actor(lane, role, process)
+            self._actors.append(actor)
+            actor.listener = threading.Thread(target=self._listen, args=(actor,), daemon=True)
+            actor.listener.start()
+
+    def _stderr(self, lane: int) -> Path:
+        return self._errors / f"stderr-{lane}.txt"
+
+    def _listen(self, actor: Actor) -> None:
+        lines: IO[bytes] | None = actor.process.stdout
+        assert lines is not None
+        for line in lines:
+            try:
+                event = parse(actor.lane, line.decode(errors="replace"))
+            except NotUnderstood as problem:
+                actor.problem = str(problem)
+                continue
+            if event.what is What.HOLDS:
+                actor.rounds += 1
+                actor.holding.set()
+            else:
+                actor.holding.clear()
+            self.record.add(event)
+            actor.queued.set()
+        # Its output ends with it.
+        actor.process.wait()
+        if not actor.killed:
+            self.record.add(Event(actor.lane, time.monotonic_ns(), What.ENDED))
+        actor.queued.set()
+
+    def wait_queued(self, timeout: float) -> None:
+        """Returns once every process has asked for the lock."""
+        deadline = time.monotonic() + timeout
+        for actor in self._actors:
+            actor.queued.wait(max(deadline - time.monotonic(), 0))
+
+    def tick(self) -> bool:
+        """Kills the victim when its time has come; returns whether anyone still plays."""
+        for actor in self._actors:
+            ready = actor.role.victim and actor.rounds >= KILLED_IN_ROUND and not actor.killed
+            if ready and actor.holding.wait(0) and not self._quicker(actor):
+                self._kill(actor)
+        return any(actor.listener is not None and actor.listener.is_alive() for actor in self._actors)
+
+    @staticmethod
+    def _quicker(actor: Actor) -> bool:
+        deadline = time.monotonic() + INTO_THE_HOLD
+        while time.monotonic() < deadline:
+            time.sleep(0.01)
+            if not actor.holding.is_set():
+                return True
+        return False
+
+    def _kill(self, actor: Actor) -> None:
+        actor.killed = True
+        # What it held, it held until now at least.
+        self.record.add(Event(actor.lane, time.monotonic_ns(), What.KILLED))
+        actor.process.kill()
+
+    def stop(self) -> None:
+        """Ends what still runs, and waits for the last words of all."""
+        for actor in self._actors:
+            if actor.process.poll() is None and not actor.killed:
+                actor.problem = "did not end by itself"
+            if actor.process.poll() is None:
+                actor.process.kill()
+            if actor.listener is not None:
+                actor.listener.join(10)
+            reap(actor.process)
+
+    def problems(self) -> list[str]:
+        """What went wrong with the processes, once they have ended."""
+        found = []
+        for actor in self._actors:
+            status = actor.process.returncode
+            if actor.problem is None and status != 0 and not actor.killed:
+                actor.problem = f"ended with status {status}"
+            if actor.problem is None and actor.role.victim and not actor.killed:
+                actor.problem = "was too quick to be killed while it held the lock: run the demo again"
+            if actor.problem is not None:
+                said = self._stderr(actor.lane).read_text(errors="replace").strip()
+                found.append(f"{actor.role.title} {actor.problem}" + (f":\n{said}" if said else ""))
+        return found

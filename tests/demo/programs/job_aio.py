@@ -1,0 +1,30 @@
+"""A job that one process at a time may do, in Python with asyncio: `job_aio.py PATH ROUNDS`."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import time
+
+from zklock import aio
+
+
+def say(*words: object) -> None:
+    """Prints what happens, and when."""
+    print(time.monotonic_ns(), *words, flush=True)
+
+
+async def main(path: str, rounds: int) -> None:
+    """Does the job so many times."""
+    async with aio.Client(session_timeout=2) as client:
+        lock = aio.Mutex(client, path)
+        for _ in range(rounds):
+            say("waits")
+            async with lock as lease:
+                say("holds", lease.node, lease.fencing_token)
+                await asyncio.sleep(random.uniform(0.25, 0.5))  # the work
+                say("releases")
+
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2])))
