@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from harness.processes import reap, spawn
 from harness.server import Standalone
 
 README = Path(__file__).resolve().parent.parent / "README.md"
@@ -44,6 +45,26 @@ def test_the_snippets_run(server: Standalone) -> None:
         "leading, with token N",
         "writing the report",
     ]
+
+
+def test_the_first_minute_needs_no_zookeeper() -> None:
+    page = README.read_text()
+    (command,) = re.findall(r"^python (-m zklock\.testing) --port 2181 &", page, re.MULTILINE)
+    process = spawn([sys.executable, *command.split()], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        listening = re.match(r"listening on (127\.0\.0\.1:\d+)\b", process.stdout.readline().decode())
+        assert listening is not None
+        code = re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1)  # type: ignore[union-attr]
+        assert code.count("127.0.0.1:2181") == 1
+        code = code.replace("127.0.0.1:2181", listening.group(1))
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert re.fullmatch(r"holding, with token \d+\n", done.stdout)
+    finally:
+        reap(process)
 
 
 def test_what_moving_from_kazoo_takes(server: Standalone) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from harness.paths import NODE, PYTHON, TESTS
+from harness.processes import reap, spawn
 from harness.server import Standalone
 
 SHOWN = ("README.md", "docs/observability.md", "docs/election.md")
+# Where the README's examples expect the server that `python -m zklock.testing --port 2181` started.
+FIRST = "127.0.0.1:2181"
 PAGES = {page: (TESTS.parent / page).read_text() for page in SHOWN}
 
 
@@ -24,29 +29,55 @@ def snippets(language: str) -> list[str]:
     ]
 
 
-def run_python(snippet: str, server: Standalone) -> str:
+def run_python(snippet: str, hosts: str) -> str:
     """Run a snippet; returns what it prints."""
-    code = snippet.replace("127.0.0.1:2181", server.hosts)
+    code = snippet.replace(FIRST, hosts)
     return subprocess.run(
         [PYTHON, "-c", code], check=True, timeout=30, stdout=subprocess.PIPE, text=True
     ).stdout
 
 
-def run_node(snippet: str, server: Standalone, directory: Path) -> str:
+def run_node(snippet: str, hosts: str, directory: Path) -> str:
     """Run a snippet; returns what it prints."""
     script = directory / "readme.mjs"
-    script.write_text(snippet.replace("127.0.0.1:2181", server.hosts))
+    script.write_text(snippet.replace(FIRST, hosts))
     return subprocess.run([NODE, script], check=True, timeout=30, stdout=subprocess.PIPE, text=True).stdout
 
 
 @pytest.mark.parametrize("snippet", snippets("python"))
 def test_python_snippet(snippet: str, server: Standalone) -> None:
-    run_python(snippet, server)
+    run_python(snippet, server.hosts)
 
 
 @pytest.mark.parametrize("snippet", snippets("js"))
 def test_node_snippet(snippet: str, server: Standalone, node_project: Path) -> None:
-    run_node(snippet, server, node_project)
+    run_node(snippet, server.hosts, node_project)
+
+
+@pytest.fixture
+def first_minute() -> Iterator[str]:
+    """The server that the README starts, on a port of its own. It needs no Java."""
+    (command,) = re.findall(r"^python (-m zklock\.testing) --port 2181 &", PAGES["README.md"], re.MULTILINE)
+    process = spawn([PYTHON, *command.split()], stdout=PIPE)
+    try:
+        assert process.stdout is not None
+        listening = re.match(r"listening on (127\.0\.0\.1:\d+)\b", process.stdout.readline().decode())
+        assert listening is not None
+        yield listening.group(1)
+    finally:
+        reap(process)
+
+
+def test_the_first_minute_in_python(first_minute: str) -> None:
+    snippet, *_ = re.findall(r"```python\n(.*?)```", PAGES["README.md"], re.DOTALL)
+    assert FIRST in snippet
+    assert re.match(r"holding /locks/report with token \d+\n", run_python(snippet, first_minute))
+
+
+def test_the_first_minute_in_node(first_minute: str, node_project: Path) -> None:
+    snippet, *_ = re.findall(r"```js\n(.*?)```", PAGES["README.md"], re.DOTALL)
+    assert FIRST in snippet
+    assert re.match(r"holding with token \d+n\n", run_node(snippet, first_minute, node_project))
 
 
 def test_exporters_tell_the_same(server: Standalone, node_project: Path) -> None:
@@ -58,8 +89,8 @@ def test_exporters_tell_the_same(server: Standalone, node_project: Path) -> None
         lines = [line for line in text.splitlines() if line and not line.startswith("#")]
         return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
-    python = numbers(run_python(exporter("python"), server))
-    node = numbers(run_node(exporter("js"), server, node_project))
+    python = numbers(run_python(exporter("python"), server.hosts))
+    node = numbers(run_node(exporter("js"), server.hosts, node_project))
     # One program writes a bound as 1.0 where the other writes 1.
     assert {name.replace('.0"', '"') for name in python} == set(node)
     for told in (python, node):
