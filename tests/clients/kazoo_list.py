@@ -15,6 +15,11 @@ NEEDING: dict[str, str] = {
 }
 """Tests of what the embedded server is not for, and what they need."""
 
+NOT_RUN: set[str] = {
+    test for entry in _LIST["needs"] if not entry.get("runs", True) for test in entry["tests"]
+}
+"""Those of them that do not even begin."""
+
 FAILING: dict[str, str] = {test: entry["reason"] for entry in _LIST["fails"] for test in entry["tests"]}
 """Tests in which the embedded server differs from ZooKeeper, and why."""
 
