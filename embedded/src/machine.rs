@@ -361,6 +361,7 @@ impl Machine {
             watches: self.watches.summary(),
             all_watches: self.watches.len(),
             watched,
+            owned: if word == Word::Dump { self.tree.owners() } else { Vec::new() },
             connections: self.connections.values().map(line).collect(),
         }
     }

@@ -204,6 +204,11 @@ impl Tree {
         self.ephemerals.get(&session).map(|paths| paths.iter().cloned().collect()).unwrap_or_default()
     }
 
+    /// Each session with ephemeral nodes, and these.
+    pub(crate) fn owners(&self) -> Vec<(i64, Vec<String>)> {
+        self.ephemerals.keys().map(|session| (*session, self.ephemerals(*session))).collect()
+    }
+
     pub(crate) fn ephemerals_count(&self) -> usize {
         self.ephemerals.values().map(BTreeSet::len).sum()
     }

@@ -14,6 +14,7 @@ pub(crate) enum Word {
     Cons,
     Wchs,
     Wchp,
+    Dump,
     Envi,
 }
 
@@ -27,6 +28,7 @@ impl Word {
             b"cons" => Word::Cons,
             b"wchs" => Word::Wchs,
             b"wchp" => Word::Wchp,
+            b"dump" => Word::Dump,
             b"envi" => Word::Envi,
             _ => return None,
         })
@@ -47,6 +49,8 @@ pub(crate) struct Facts {
     pub(crate) all_watches: usize,
     /// Each path with a data watch, and the sessions that watch it.
     pub(crate) watched: Vec<(String, Vec<i64>)>,
+    /// Each session with ephemeral nodes, and these.
+    pub(crate) owned: Vec<(i64, Vec<String>)>,
     /// One line for each connection.
     pub(crate) connections: Vec<String>,
 }
@@ -67,6 +71,7 @@ impl Facts {
                 format!("{watchers} connections watching {paths} paths\nTotal watches:{total}\n")
             }
             Word::Wchp => self.watchers(),
+            Word::Dump => self.owners(),
             Word::Envi => format!("Environment:\nzookeeper.version={VERSION}\n"),
         }
     }
@@ -82,6 +87,22 @@ impl Facts {
             writeln!(text, "{path}").unwrap_or_default();
             for session in sessions {
                 writeln!(text, "\t{session:#x}").unwrap_or_default();
+            }
+        }
+        text
+    }
+
+    fn owners(&self) -> String {
+        let (sessions, owners) = (self.sessions, self.owned.len());
+        let mut text = format!(
+            "SessionTracker dump:\nSession Sets (0)/({sessions}):\nephemeral nodes dump:\n\
+             Sessions with Ephemerals ({owners}):\n"
+        );
+        for (session, nodes) in &self.owned {
+            // Writing to a string cannot fail.
+            writeln!(text, "{session:#x}:").unwrap_or_default();
+            for node in nodes {
+                writeln!(text, "\t{node}").unwrap_or_default();
             }
         }
         text

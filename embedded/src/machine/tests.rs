@@ -271,6 +271,18 @@ fn a_word_tells_which_session_watches_what() {
 }
 
 #[test]
+fn a_word_tells_which_session_owns_what() {
+    let mut machine = machine();
+    let owner = session(&mut machine, A);
+    say(&mut machine, A, create("/owned", 1), at(0));
+    machine.connect(B, [127, 0, 0, 1].into());
+    machine.receive(B, Inbound(Said::Word(Word::Dump)), at(0));
+    let outputs = machine.take_outputs();
+    let Output::Send(_, Message(Content::Text(text))) = &outputs[0] else { panic!("{outputs:?}") };
+    assert!(text.ends_with(&format!("Sessions with Ephemerals (1):\n{:#x}:\n\t/owned\n", owner.0)), "{text}");
+}
+
+#[test]
 fn words_are_answered_and_end_the_connection() {
     for (word, begin) in [
         (Word::Ruok, "imok"),
