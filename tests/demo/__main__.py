@@ -17,7 +17,7 @@ from demo import record
 from demo.cast import Role, cast, without_curator
 from demo.figures import SECOND, figures, sentence
 from demo.picture import picture
-from demo.play import Play
+from demo.play import KILLED_IN_ROUND, Play
 from demo.screen import Screen, summary
 from demo.timeline import Timeline, layout
 from harness import history
@@ -90,6 +90,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="how often each process takes the lock")
     parser.add_argument("--picture", type=Path, default=Path("demo.svg"), help="where the picture is written")
     options = parser.parse_args()
+    if options.rounds < KILLED_IN_ROUND:
+        parser.error(f"--rounds must be at least {KILLED_IN_ROUND}: one process is killed in that round")
     console = Console(highlight=False)
     with tempfile.TemporaryDirectory(prefix="zklock-demo-") as directory:
         scratch = Path(directory)
