@@ -122,7 +122,9 @@ QUICK = [
     Check("licences, bans, sources", tool("cargo-deny", "--locked", "check", "licenses", "bans", "sources")),
     Check("mypy: tests", tool("mypy", "--strict", ".", cwd="tests")),
     Check("mypy: tools", tool("mypy", "--strict", "tools")),
-    Check("mypy: zklock", tool("mypy", "--strict", "-p", "zklock", cwd="bindings-python")),
+    Check(
+        "mypy: zklock", tool("mypy", "--strict", "-p", "zklock", "-p", "zklock_pytest", cwd="bindings-python")
+    ),
     Check("mypy: examples", tool("mypy", "--strict", "../examples", cwd="bindings-python")),
 ]
 

@@ -108,4 +108,9 @@ def test_every_public_type_is_known() -> None:
     done = output("pyright", "--verifytypes", "zklock", "--ignoreexternal", "--outputjson", cwd=PACKAGE)
     completeness = json.loads(done)["typeCompleteness"]
     assert completeness["completenessScore"] == 1
-    assert {one["name"] for one in completeness["modules"]} > {"zklock", "zklock.aio", "zklock.compat.kazoo"}
+    assert {one["name"] for one in completeness["modules"]} > {
+        "zklock",
+        "zklock.aio",
+        "zklock.compat.kazoo",
+        "zklock.testing",
+    }

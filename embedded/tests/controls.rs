@@ -176,6 +176,43 @@ fn latency_delays_each_reply_and_not_the_next_request() {
 }
 
 #[test]
+fn each_reply_has_its_own_delay() {
+    run(async {
+        let server = server().await;
+        let mut stream = session(&server).await;
+        server.latency(SILENCE).await;
+        stream.write_all(&ping(1)).await.unwrap();
+        sleep(SILENCE / 2).await;
+        let begun = Instant::now();
+        stream.write_all(&ping(2)).await.unwrap();
+        for xid in [1, 2] {
+            assert_eq!(reply(&mut stream).await, xid);
+        }
+        assert!(begun.elapsed() >= SILENCE, "{:?}", begun.elapsed());
+    });
+}
+
+#[test]
+fn requests_are_read_while_replies_are_late() {
+    run(async {
+        let server = server().await;
+        let client = client(&server).await;
+        let locks =
+            ["/locks/w", "/locks/x", "/locks/y", "/locks/z"].map(|path| Mutex::new(&client, path).unwrap());
+        for lock in &locks {
+            lock.acquire().await.unwrap().release().await.unwrap();
+        }
+        server.latency(LIMIT).await;
+        for (count, lock) in (1..).zip(locks) {
+            tokio::spawn(async move { lock.acquire().await });
+            while server.tree().await.keys().filter(|path| path.contains("-lock-")).count() < count {
+                sleep(Duration::from_millis(1)).await;
+            }
+        }
+    });
+}
+
+#[test]
 fn replies_keep_their_order_when_the_latency_ends() {
     run(async {
         let server = server().await;

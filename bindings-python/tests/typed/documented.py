@@ -151,3 +151,12 @@ def as_in_kazoo(client: zklock.Client) -> None:
     semaphore = kazoo.Semaphore(client, "/locks/upstream", "worker-7", max_leases=5)
     assert_type(semaphore.acquire(blocking=False), bool)
     assert_type(semaphore.lease_holders(), list[str])
+
+
+def in_a_test(zklock_server: zklock.testing.Server, client: zklock.Client, awaited: aio.Client) -> None:
+    with zklock.testing.Server() as server, zklock.Mutex(server.hosts, "/locks/report") as lease:
+        for whose in (client, awaited, lease, lease.session_id):
+            assert_type(server.expire(whose), bool)
+        assert_type(server.tree(), dict[str, bytes])
+        server.latency(1)
+    assert_type(zklock_server.disconnect(awaited), bool)

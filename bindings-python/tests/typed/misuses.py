@@ -49,3 +49,8 @@ def as_in_kazoo(client: zklock.Client) -> None:
     client.Lock("/locks/report")  # Not a method of the client.
     kazoo.Lock(client, "/locks/report").lease_holders()  # Of a semaphore.
     kazoo.Semaphore(client, "/locks/upstream", max_leases="5")  # A number.
+
+
+def in_a_test(server: zklock.testing.Server) -> None:
+    server.expire("client")  # A client, a lease or an id.
+    server.expire(zklock.Mutex(server.hosts, "/locks/report"))  # A lock has no session.
