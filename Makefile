@@ -39,6 +39,10 @@ soak: build ## The long versions: every order of events in larger worlds, a thou
 	cd tests && ../$(PYTHON) -m pytest unit -s --soak -m soak
 	cd tests && ../$(PYTHON) -m pytest scenarios -s --soak -m soak
 
+.PHONY: bench-embedded
+bench-embedded: jars ## The embedded server beside the real one: creations per second, memory
+	@$(PYTHON) benches/embedded/run.py
+
 .PHONY: lint
 lint: venv ## Format, lints, types, generated files: first what needs no build
 	@$(PYTHON) tools/lint.py
