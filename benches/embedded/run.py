@@ -17,7 +17,8 @@ def main() -> int:
     build = ["cargo", "build", "--locked", "--release", "-p", "zklock-bench-embedded"]
     subprocess.run(build, cwd=ROOT, check=True)
     with Standalone() as real:
-        return subprocess.run([ROOT / "target/release/zklock-bench-embedded", real.hosts], check=False).returncode
+        client = [ROOT / "target/release/zklock-bench-embedded", real.hosts]
+        return subprocess.run(client, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ impl Client {
     /// Reads this many frames, each the reply to a request that succeeded.
     fn frames(&mut self, count: usize, replies: bool) {
         let mut left = count;
-        let mut chunk = [0; 64 * 1024];
+        let mut chunk = [0; 8 * 1024];
         while left > 0 {
             left -= self.take(left, replies);
             if left == 0 {
