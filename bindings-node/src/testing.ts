@@ -69,15 +69,15 @@ const running = new Set<Server>();
  */
 export class Server {
   readonly #native: NativeServer;
-  readonly #keepAlive = new KeepAlive();
+  readonly #keepAlive: KeepAlive;
   /** The newest call, and so all of them. */
   #last: Promise<unknown> = Promise.resolve();
   #stopping: Promise<void> | undefined;
 
-  protected constructor(native: NativeServer, key: symbol) {
+  protected constructor(native: NativeServer, keepAlive: KeepAlive, key: symbol) {
     checkOurs(key, 'start a server with Server.start()');
     this.#native = native;
-    this.ref();
+    this.#keepAlive = keepAlive;
     running.add(this);
   }
 
@@ -98,9 +98,13 @@ export class Server {
     if (!Number.isInteger(port) || port < 0 || port > LARGEST_PORT) {
       throw new BadArgumentError(`port: must be a whole number from 0 to ${LARGEST_PORT}, but is ${port}`);
     }
+    const keepAlive = new KeepAlive();
+    // Here, where the caller is on the stack: jest names the line that opened what was left open.
+    keepAlive.always = true;
     const { server, problem, errno } = await startServer(port);
-    if (server === undefined) throw cannotListen(port, problem ?? '', errno);
-    return new Server(server, ours);
+    if (server !== undefined) return new Server(server, keepAlive, ours);
+    keepAlive.always = false;
+    throw cannotListen(port, problem ?? '', errno);
   }
 
   /** Where it listens, as a client takes it: `127.0.0.1:40000`. */

@@ -31,20 +31,21 @@ def test_files_exclude_each_other_and_the_run_ends(
         options = (*options, f"--cacheDirectory={tmp_path}-cache")
     env = {"ZKLOCK_HOSTS": server.hosts, "LOCK_PATH": path, "SCRATCH": str(tmp_path)}
     said = project.script(runner, "test", *options, env=env)
-    assert "3 passed" in said, said
+    assert "4 passed" in said, said
     assert not lines(said, *COMPLAINTS), said
     # Each told the other that it was there, and none was inside at the end.
     assert sorted(file.name for file in tmp_path.iterdir()) == ["first", "second"]
     observer.wait_queue(path, 0)
 
 
-def test_jest_finds_no_open_handle_of_a_closed_client(
-    project: Project, server: Standalone, path: str, tmp_path: Path
+@pytest.mark.parametrize("file", ["first.test.js", "lost.test.js"])
+def test_jest_finds_no_open_handle_of_a_closed_client_or_a_stopped_server(
+    file: str, project: Project, server: Standalone, path: str, tmp_path: Path
 ) -> None:
     # It looks for handles with one file at a time only.
     (tmp_path / "second").touch()
     env = {"ZKLOCK_HOSTS": server.hosts, "LOCK_PATH": path, "SCRATCH": str(tmp_path)}
-    said = project.script("jest", "test", "--detectOpenHandles", "first.test.js", env=env)
+    said = project.script("jest", "test", "--detectOpenHandles", file, env=env)
     assert "1 passed" in said, said
     assert not lines(said, *COMPLAINTS), said
 
@@ -56,3 +57,10 @@ def test_jest_names_the_line_that_opened_a_client_that_was_left_open(
     said = project.script("jest", "test", "--detectOpenHandles", "unclosed.test.js", env=env)
     assert "1 open handle" in said, said
     assert "await Client.connect()" in said, said
+
+
+def test_jest_names_the_line_that_started_a_server_that_was_left_running(project: Project) -> None:
+    options = ("--detectOpenHandles", "--forceExit", "--testMatch=**/unstopped.js")
+    said = project.script("jest", "test", *options)
+    assert "1 open handle" in said, said
+    assert "await Server.start()" in said, said
