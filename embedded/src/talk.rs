@@ -96,6 +96,7 @@ async fn converse(
     let mut chunk = vec![0; CHUNK];
     // Others wait behind it in the channel, even if they are due: the order is kept.
     let mut next: Option<Parcel> = None;
+    let mut ended = false;
     loop {
         tokio::select! {
             biased;
@@ -112,8 +113,14 @@ async fn converse(
                     break;
                 }
             }
-            read = socket.read(&mut chunk) => {
-                let Ok(count @ 1..) = read else { break };
+            read = socket.read(&mut chunk), if !ended => {
+                let Ok(count) = read else { break };
+                if count == 0 {
+                    // One that has said all may still listen, as `nc` does: it gets its answers before the end.
+                    ended = true;
+                    inputs.send(Input::Closed(id)).await.unwrap_or_default();
+                    continue;
+                }
                 decoder.extend(&chunk[..count]);
                 if !pass_on(id, &mut decoder, &inputs).await {
                     break;
