@@ -9,7 +9,7 @@ const GOOD: ConnectionId = ConnectionId(2);
 const NOW: Time = Time { wall: 1_800_000_000_000, elapsed: 0 };
 
 fn frame(record: &[u8]) -> Vec<u8> {
-    let mut frame = u32::try_from(record.len()).unwrap().to_be_bytes().to_vec();
+    let mut frame = u32::try_from(record.len()).expect("a short record").to_be_bytes().to_vec();
     frame.extend(record);
     frame
 }
