@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 import { home, run, scenario } from './support.mjs';
 
-const pages = ['README.md', '../docs/node.md'].map((page) => readFileSync(join(home, page), 'utf8'));
+const pages = ['README.md', '../docs/node.md', '../docs/testing.md'].map((page) => readFileSync(join(home, page), 'utf8'));
 const snippets = pages.flatMap((page) => [...page.matchAll(/```js\n(.*?)```/gs)]);
 
 scenario('the pages have snippets', () => {
