@@ -4,7 +4,6 @@
 //! clients that a test watches meanwhile.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
@@ -56,8 +55,7 @@ pub struct Started {
 #[must_use]
 pub fn start_server(port: u16) -> AsyncTask<Blocking<Started>> {
     Blocking::new(move || {
-        let settings = Settings { seed: RandomState::new().hash_one(0), ..Settings::default() };
-        Ok(match TestServer::start_on(("127.0.0.1", port), settings) {
+        Ok(match TestServer::start_on(("127.0.0.1", port), Settings::random()) {
             Ok(server) => {
                 let server = Some(NativeServer { server: Arc::new(server) });
                 Started { server, problem: None, errno: None }

@@ -202,7 +202,14 @@ impl TestServer {
         let (done, answer) = mpsc::sync_channel(1);
         let control: Control = Box::new(move |host| done.send(control(host)).unwrap_or_default());
         let stopped = |_| io::Error::new(io::ErrorKind::NotConnected, "the server was stopped");
-        self.thread.controls.send(control).map_err(|_| stopped(mpsc::RecvError))?;
+        {
+            // Sent before a stop begins, or not at all: what arrives as the channel closes would wait in it for ever.
+            let running = self.thread.running.lock().unwrap_or_else(PoisonError::into_inner);
+            if running.is_none() {
+                return Err(stopped(mpsc::RecvError));
+            }
+            self.thread.controls.send(control).map_err(|_| stopped(mpsc::RecvError))?;
+        }
         answer.recv().map_err(stopped)
     }
 }
