@@ -72,6 +72,8 @@ fn a_child_of_a_process_that_connects_and_waits() {
         refused(block_on(lock.contenders()));
         refused(block_on(client.ready()));
         refused(block_on(client.revoke("/fork/lock-0000000000")));
+        refused(block_on(client.get("/fork/n")));
+        refused(block_on(client.set_shared_count("/fork/n", 1)));
         refused(block_on(client.close()));
         // On the child's own thread, which finds the server just as silent.
         let own = Client::new(options(200).expect("options"));

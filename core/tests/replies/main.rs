@@ -1,6 +1,7 @@
 //! What the engine makes of answers that a server gives only in bad moments. A server in memory gives them at will; what
 //! real ones do is tested in `tests/scenarios`.
 
+mod heartbeats;
 mod lies;
 mod names;
 mod panics;
@@ -165,6 +166,13 @@ fn deaf(hold_first: bool) {
         assert_ne!(after.session_id(), before);
         let took = began.elapsed();
         assert!(took > TIMEOUT * 6 / 5 && took < TIMEOUT * 9 / 5, "{took:?}");
+        // The old session is closed before anyone queues in the new one: its node would be in the way.
+        let requests = server.requests();
+        let first = |op, old| {
+            requests.iter().position(|request| request.op == op && (request.session == before) == old)
+        };
+        let closed = first(Op::Close, true);
+        assert!(closed.is_some() && closed < first(Op::Create, false), "{closed:?}");
     });
 }
 

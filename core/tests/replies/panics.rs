@@ -1,5 +1,5 @@
-//! A panic in a task of the client crate ends a session, not the client. The crate reports what it does to `tracing`; a
-//! subscriber that panics makes its tasks panic wherever a test wants them to.
+//! A panic in a task of the client crate, or in a request of ours, ends a session, not the client. Both report what they
+//! do to `tracing`; a subscriber that panics makes their tasks panic wherever a test wants them to.
 
 use std::fmt::{self, Write};
 use std::sync::{Mutex, Once, PoisonError};
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
-use zklock::{LossReason, Mutex as Lock, Owner, Patience};
+use zklock::{LossReason, Mutex as Lock, Owner, Patience, ReadWriteLock};
 
-use crate::server::Server;
+use crate::server::{Answer, Op, Server, code};
 use crate::{DIRECTORY, TIMEOUT, block_on, client, hold};
 
 /// Reports that contain one of these make the reporter panic, each once.
 static TRAPS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Panics when the client crate reports something that contains this text, once. Other tests run at the same time: the
+/// Panics when the client crate or the driver reports something that contains this text, once. Other tests run at the same time: the
 /// text is to be this test's own.
 fn panic_at(text: String) {
     static INSTALLED: Once = Once::new();
@@ -33,7 +33,8 @@ struct Traps;
 
 impl Subscriber for Traps {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("zookeeper_client")
+        let target = metadata.target();
+        target.starts_with("zookeeper_client") || target == "zklock::driver::wire"
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -104,4 +105,30 @@ fn a_panic_of_the_search_for_a_session_is_one_attempt_that_failed() {
         assert!(took < Duration::from_secs(2), "{took:?}");
     });
     assert!(!is_armed(&port));
+}
+
+#[test]
+fn a_panic_of_a_request_ends_the_session_at_once() {
+    let directory = "/locks/refused";
+    let server = Server::start(directory, TIMEOUT);
+    // Reported by the request itself. No one would ever learn what became of it.
+    panic_at("the server refuses to delete a node of ours".to_owned());
+    block_on(async {
+        let client = client(&server);
+        let lock = ReadWriteLock::new(&client, directory).expect("a path").read_lock;
+        let leaving = lock.acquire().await.expect("the lock");
+        let staying = lock.acquire().await.expect("the lock");
+        server.answer(|request| match request.op {
+            Op::Delete => Answer::Error(code::NO_AUTH),
+            _ => Answer::Truth,
+        });
+        let began = Instant::now();
+        leaving.release_in_background().expect("it is held");
+        assert_eq!(staying.lost().await, LossReason::SessionExpired);
+        let took = began.elapsed();
+        assert!(took < TIMEOUT / 3, "not noticed by a watchdog, after {took:?}");
+        server.answer_truthfully();
+        let again = lock.acquire().await.expect("the lock");
+        assert_ne!(again.session_id(), staying.session_id());
+    });
 }

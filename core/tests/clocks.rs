@@ -1,0 +1,87 @@
+//! Which clock a lease goes by. The functions of the C library that read clocks are this program's own, so that a test
+//! can do to them what an operator or a closed lid does.
+#![cfg(target_os = "linux")]
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use zklock::{Client, LeaseState, LossReason};
+use zklock_embedded::Server;
+
+/// By how many seconds the clocks are wrong: the wall clock, and the one that counts while the machine is suspended.
+static WALL: AtomicI64 = AtomicI64::new(0);
+static BOOT: AtomicI64 = AtomicI64::new(0);
+
+/// The time of sessions that ask for nothing else.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Reads a clock, in place of the C library's function.
+#[unsafe(no_mangle)]
+extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
+    // SAFETY: the caller gives what the system call wants.
+    let status = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) };
+    let wrong = match clock {
+        libc::CLOCK_REALTIME => WALL.load(Ordering::Relaxed),
+        libc::CLOCK_BOOTTIME => BOOT.load(Ordering::Relaxed),
+        _ => 0,
+    };
+    if status == 0 && wrong != 0 {
+        // SAFETY: the system call has just written there.
+        unsafe { (*time).tv_sec += wrong };
+    }
+    libc::c_int::from(status != 0).wrapping_neg()
+}
+
+/// The tests share the clocks.
+fn clocks() -> MutexGuard<'static, ()> {
+    static CLOCKS: Mutex<()> = Mutex::new(());
+    CLOCKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let limited = async { tokio::time::timeout(Duration::from_secs(30), test).await };
+    runtime.block_on(limited).expect("the test hangs");
+}
+
+async fn held() -> (Server, Client, zklock::Lock, zklock::Lease) {
+    let server = Server::start("127.0.0.1:0").await.expect("a free port");
+    let client = Client::connect(&server.hosts()).await.expect("a server that answers");
+    let lock = zklock::Lock::clone(&zklock::Mutex::new(&client, "/l").expect("a path"));
+    let lease = lock.acquire().await.expect("the lock");
+    (server, client, lock, lease)
+}
+
+#[test]
+fn a_machine_that_was_suspended_for_longer_than_the_term_finds_its_lease_lost() {
+    let _clocks = clocks();
+    run(async {
+        let (_server, _client, lock, lease) = held().await;
+        BOOT.fetch_add(TIMEOUT.as_secs().cast_signed() / 2 + 1, Ordering::Relaxed);
+        // Timers count no suspension: before any of them goes off, the lease itself knows.
+        assert_eq!(lease.remaining(), Duration::ZERO);
+        assert_eq!(lease.state(), LeaseState::Lost(LossReason::TermEnded));
+        assert_eq!(lease.check().map_err(|error| error.code()), Err("LOCK_LOST"));
+        assert_eq!(lease.lost().await, LossReason::TermEnded);
+        // Its node goes, and a new hold begins on a new term.
+        let again = lock.acquire().await.expect("the lock");
+        assert!(again.fencing_token() > lease.fencing_token() && again.check().is_ok());
+    });
+}
+
+#[test]
+fn a_wall_clock_that_is_set_changes_nothing() {
+    let _clocks = clocks();
+    run(async {
+        let (_server, _client, _lock, lease) = held().await;
+        let hour = 3600;
+        for change in [hour, -2 * hour] {
+            WALL.fetch_add(change, Ordering::Relaxed);
+            assert_eq!(lease.state(), LeaseState::Held);
+            let left = lease.remaining();
+            assert!(left > TIMEOUT / 4 && left <= TIMEOUT / 2, "{left:?}");
+        }
+        WALL.store(0, Ordering::Relaxed);
+    });
+}

@@ -1,0 +1,81 @@
+//! What counts as a proof of the session, from when on, and how often there is one.
+
+use std::time::Duration;
+
+use zklock::{LeaseState, ReadWriteLock};
+
+use super::server::{Answer, Op, Server, code};
+use super::{DIRECTORY, TIMEOUT, becomes, block_on, client, hold};
+
+#[test]
+fn a_heartbeat_that_is_answered_late_proves_the_moment_at_which_it_was_sent() {
+    let late = TIMEOUT / 8;
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        let lease = hold(&client).await;
+        server
+            .answer(move |request| if request.op == Op::Multi { Answer::Late(late) } else { Answer::Truth });
+        let mut left = lease.remaining();
+        let extended = loop {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let before = std::mem::replace(&mut left, lease.remaining());
+            if left > before {
+                break left;
+            }
+        };
+        assert!(
+            extended <= TIMEOUT / 2 - late,
+            "{extended:?} are left as if it had been sent when it was answered"
+        );
+    });
+}
+
+#[test]
+fn a_holder_proves_the_session_every_sixth_of_its_time_out() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        let lease = hold(&client).await;
+        let known = server.requests();
+        let created = known.iter().find(|request| request.op == Op::Create).expect("a node").at;
+        let wait = {
+            let server = &server;
+            move |known| server.await_request(known, |request| request.op == Op::Multi)
+        };
+        let first = wait(known.len());
+        let known = server.requests().iter().position(|request| request.at == first.at).expect("it came") + 1;
+        let second = wait(known);
+        for pause in [first.at - created, second.at - first.at] {
+            assert!(pause > TIMEOUT / 9 && pause < TIMEOUT * 5 / 18, "{pause:?}");
+        }
+        lease.check().expect("it is held");
+    });
+}
+
+#[test]
+fn a_delete_proves_nothing_on_a_connection_that_may_be_another_session_s() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        let lock = ReadWriteLock::new(&client, DIRECTORY).expect("a path").read_lock;
+        let leaving = lock.acquire().await.expect("the lock");
+        let staying = lock.acquire().await.expect("the lock");
+        // A server that gave the client another session would carry a delete out all the same.
+        server.answer(|request| match request.op {
+            Op::Multi => Answer::Error(code::THROTTLED),
+            _ => Answer::Truth,
+        });
+        let known = server.requests().len();
+        server.cut();
+        server.await_request(known, |request| request.op == Op::Multi);
+        leaving.release().await.expect("the end of the hold");
+        let deleted = |request: &super::server::Request| request.op == Op::Delete;
+        server.await_request(known, deleted);
+        assert_eq!(staying.state(), LeaseState::Suspended);
+        tokio::time::sleep(TIMEOUT / 30).await;
+        assert_eq!(staying.state(), LeaseState::Suspended);
+        server.answer_truthfully();
+        becomes(&staying, LeaseState::Held).await;
+    });
+}

@@ -1,0 +1,48 @@
+//! Nodes of others that may be seen, but not read.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zklock::{Acl, Client, ErrorKind};
+
+use super::proxy::{Fate, code, op};
+use super::{behind_proxy, client, hold, mutex, options, run, server, until_contenders};
+
+#[test]
+fn a_node_that_may_not_be_read_is_watched_where_the_server_permits_that() {
+    run(async {
+        let (server, proxy) = behind_proxy().await;
+        let (holder, waiter) = (client(&server.hosts()).await, client(&proxy.hosts).await);
+        let lease = hold(&holder, "/l").await;
+        // Older servers let everyone ask for the Stat of a node, and tell them when it goes.
+        proxy.rule(|request| match request.op {
+            op::GET_DATA if request.names("/l/") => Fate::Refuse(code::NO_AUTH),
+            _ => Fate::Pass,
+        });
+        let lock = mutex(&waiter, "/l");
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        proxy.saw(|request| request.op == op::EXISTS && request.names(&lease.node())).await;
+        lease.release().await.expect("the end of the hold");
+        let granted = timeout(Duration::from_secs(5), waiting).await.expect("the event");
+        drop(granted.expect("no panic").expect("the lock"));
+    });
+}
+
+#[test]
+fn who_may_not_even_look_at_the_node_before_it_is_told_so_and_leaves_nothing() {
+    run(async {
+        let server = server().await;
+        let waiter = client(&server.hosts()).await;
+        // The directory is everybody's.
+        drop(hold(&waiter, "/l").await);
+        let secretive =
+            options(&server.hosts()).auth("digest", "a:a").expect("credentials").acl(Acl::Creator);
+        let holder = Client::connect_with(secretive).await.expect("a server that answers");
+        let lease = hold(&holder, "/l").await;
+        let refused = mutex(&waiter, "/l").acquire().await.expect_err("a refusal");
+        assert_eq!(refused.kind(), ErrorKind::AuthFailed, "{refused}");
+        assert!(refused.to_string().contains("\"/l\""), "{refused}");
+        until_contenders(&mutex(&holder, "/l"), 1).await;
+        lease.check().expect("it is held");
+    });
+}

@@ -1,0 +1,68 @@
+//! What the engine does on a server that serves: the embedded one, over TCP, with a proxy in between where single
+//! requests are to go wrong. The embedded server is for tests only; what real ones do is tested in `tests/scenarios`.
+
+mod access;
+mod chroot;
+mod crowds;
+mod limits;
+mod multi;
+mod parents;
+mod proxy;
+mod revocation;
+mod semaphore;
+mod sequence;
+mod values;
+mod watches;
+
+use std::time::Duration;
+
+use proxy::Proxy;
+use tokio::time::timeout;
+use zklock::{Client, ClientOptions, Lease, Mutex};
+use zklock_embedded::Server;
+
+/// Runs a test on a runtime of its own, within a time.
+fn run<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async { timeout(Duration::from_secs(30), test).await.expect("the test hangs") })
+}
+
+async fn server() -> Server {
+    Server::start("127.0.0.1:0").await.expect("a free port")
+}
+
+fn options(hosts: &str) -> ClientOptions {
+    ClientOptions::new(Some(hosts)).expect("hosts")
+}
+
+async fn client(hosts: &str) -> Client {
+    Client::connect_with(options(hosts)).await.expect("a server that answers")
+}
+
+/// A client whose sessions are this short.
+async fn brief_client(hosts: &str, session_timeout: Duration) -> Client {
+    let options = options(hosts).session_timeout(session_timeout).expect("a time-out");
+    Client::connect_with(options).await.expect("a server that answers")
+}
+
+fn mutex(client: &Client, path: &str) -> Mutex {
+    Mutex::new(client, path).expect("a path")
+}
+
+async fn hold(client: &Client, path: &str) -> Lease {
+    mutex(client, path).acquire().await.expect("the lock")
+}
+
+/// Waits until so many contend for a lock.
+async fn until_contenders(lock: &zklock::Lock, count: usize) {
+    while lock.contenders().await.expect("an answer").len() != count {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A server, and a proxy before it.
+async fn behind_proxy() -> (Server, Proxy) {
+    let server = server().await;
+    let proxy = Proxy::start(server.hosts()).await;
+    (server, proxy)
+}

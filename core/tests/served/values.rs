@@ -1,0 +1,102 @@
+//! What is read and written beside locks, when things go wrong.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zklock::{Client, ErrorKind};
+
+use super::proxy::{Fate, code, op};
+use super::{behind_proxy, client, hold, run};
+
+async fn number(client: &Client) -> Option<Vec<u8>> {
+    client.get("/n").await.expect("an answer").map(|node| node.data)
+}
+
+#[test]
+fn a_question_whose_answer_is_lost_is_asked_again() {
+    run(async {
+        let (_server, proxy) = behind_proxy().await;
+        let client = client(&proxy.hosts).await;
+        client.set_shared_count("/n", 7).await.expect("a number");
+        proxy.once(op::GET_DATA, Fate::LoseReply);
+        assert_eq!(number(&client).await, Some(vec![0, 0, 0, 7]));
+        let asked = proxy.requests().iter().filter(|request| request.op == op::GET_DATA).count();
+        assert_eq!(asked, 2);
+    });
+}
+
+#[test]
+fn of_a_number_whose_acknowledgement_is_lost_no_one_says_that_it_is_set() {
+    run(async {
+        let (server, proxy) = behind_proxy().await;
+        let (client, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
+        client.set_shared_count("/n", 7).await.expect("a number");
+        proxy.once(op::SET_DATA, Fate::LoseReply);
+        let unknown = client.set_shared_count("/n", 8).await.expect_err("no answer came");
+        assert_eq!(unknown.kind(), ErrorKind::ConnectionFailed, "{unknown}");
+        assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 8]));
+        // It was not written twice: somebody else may have set it since.
+        let writes = proxy.requests().iter().filter(|request| request.op == op::SET_DATA).count();
+        assert_eq!(writes, 2, "one to find that there is no node, and one that was lost");
+        client.set_shared_count("/n", 9).await.expect("a number");
+        assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 9]));
+    });
+}
+
+#[test]
+fn who_gives_up_on_an_answer_leaves_the_client_as_it_was() {
+    run(async {
+        let (_server, proxy) = behind_proxy().await;
+        let client = client(&proxy.hosts).await;
+        client.set_shared_count("/n", 7).await.expect("a number");
+        let lease = hold(&client, "/l").await;
+        let mut waits = 0;
+        proxy.rule(move |request| {
+            let waits_here = matches!(request.op, op::GET_DATA | op::SET_DATA) && request.names("/n");
+            waits += i32::from(waits_here);
+            if waits_here && waits <= 1 { Fate::Wait } else { Fate::Pass }
+        });
+        {
+            let mut reading = pin!(client.get("/n"));
+            let mut writing = pin!(client.set_shared_count("/n", 8));
+            let soon = Duration::from_millis(50);
+            assert!(timeout(soon, reading.as_mut()).await.is_err());
+            assert!(timeout(soon, writing.as_mut()).await.is_err());
+        }
+        proxy.open();
+        // The number that was given up may have been set; what follows is carried out after it.
+        client.set_shared_count("/n", 9).await.expect("a number");
+        assert_eq!(number(&client).await, Some(vec![0, 0, 0, 9]));
+        lease.check().expect("it is held");
+        lease.release().await.expect("the end of the hold");
+    });
+}
+
+#[test]
+fn a_number_is_set_although_somebody_deletes_and_creates_its_node_meanwhile() {
+    run(async {
+        let (server, proxy) = behind_proxy().await;
+        let (client, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
+        operator.set_shared_count("/n", 7).await.expect("a number");
+        // It was gone when it was to be set, and is there again when it is to be created.
+        proxy.once(op::SET_DATA, Fate::Refuse(code::NO_NODE));
+        client.set_shared_count("/n", 8).await.expect("a number");
+        assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 8]));
+        // The other way round: it goes between the look and the write. It waits at the proxy meanwhile.
+        let known = proxy.requests().len();
+        proxy.once(op::SET_DATA, Fate::Wait);
+        let setting = {
+            let client = client.clone();
+            tokio::spawn(async move { client.set_shared_count("/n", 9).await })
+        };
+        while proxy.requests().len() == known {
+            tokio::task::yield_now().await;
+        }
+        let gate = hold(&operator, "/gate").await;
+        gate.transaction().delete("/n", None).commit().await.expect("it is gone");
+        proxy.open();
+        setting.await.expect("no panic").expect("a number");
+        assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 9]));
+    });
+}
