@@ -43,6 +43,10 @@ soak: build ## The long versions: every order of events in larger worlds, a thou
 bench-embedded: jars ## The embedded server beside the real one: creations per second, memory
 	@$(PYTHON) benches/embedded/run.py
 
+.PHONY: mutants
+mutants: build ## Plant bugs in a copy, one after the other: each breaks a promise, and its tests must notice
+	@$(PYTHON) tools/mutants.py
+
 .PHONY: lint
 lint: venv ## Format, lints, types, generated files: first what needs no build
 	@$(PYTHON) tools/lint.py

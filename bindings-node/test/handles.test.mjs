@@ -35,3 +35,27 @@ scenario('the handle in the event loop is there while a client is open, and no l
   );
   assert.deepEqual([code, stdout, stderr], [0, '0 1 0 1 0\n', '']);
 });
+
+scenario('what waits for the loss of a lease, or for a request to give it up, goes with its release', async () => {
+  const { code, stdout, stderr } = await run(
+    `import { createHook } from 'node:async_hooks';
+    import { setTimeout as sleep } from 'node:timers/promises';
+    const handles = new Set();
+    createHook({
+      init: (id, type) => type === 'napi_rs_threadsafe_function' && handles.add(id),
+      destroy: (id) => handles.delete(id),
+    }).enable();
+    const { Client, Mutex } = await import('zklock');
+    const client = await Client.connect();
+    const lease = await new Mutex(client, process.argv[1]).acquire();
+    lease.signal;
+    lease.onRevoke(() => undefined);
+    await lease.release();
+    await client.close();
+    await sleep(50);
+    // The lease is still there, and so would be what goes on waiting.
+    console.log(handles.size, lease.state);`,
+    { args: [freshPath()] },
+  );
+  assert.deepEqual([code, stdout, stderr], [0, '0 released\n', '']);
+});

@@ -244,3 +244,53 @@ pub fn vet(event: Event, asked: u64, current: u64) -> Event {
         event => event,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::Outcome::{Done, Lost, NoNode};
+
+    const TICKET: Ticket = Ticket(1);
+
+    #[test]
+    fn a_listing_from_another_connection_says_nothing_and_everything_else_does() {
+        let listed = || Event::Listed(TICKET, Done(vec!["x".to_owned()]));
+        assert_eq!(vet(listed(), 1, 1), listed());
+        assert_eq!(vet(listed(), 1, 2), Event::Listed(TICKET, Lost));
+        for fact in [
+            Event::Created(TICKET, Done(("x".to_owned(), 1))),
+            Event::Deleted(TICKET, NoNode),
+            Event::Verified(TICKET, Done(Some(1))),
+            Event::Gone(TICKET),
+        ] {
+            assert_eq!(vet(fact.clone(), 1, 2), fact);
+        }
+    }
+
+    #[test]
+    fn a_delete_proves_a_session_only_where_it_is_known_whose_connection_it_is() {
+        assert_eq!(deleted(TICKET, true, Ok(())).1, Verdict::Alive);
+        assert_eq!(deleted(TICKET, false, Ok(())).1, Verdict::Unknown);
+        assert_eq!(
+            deleted(TICKET, true, Err(zk::Error::NoNode)),
+            (Event::Deleted(TICKET, NoNode), Verdict::Unknown)
+        );
+    }
+
+    #[test]
+    fn a_heartbeat_on_an_unknown_connection_proves_the_session_that_owns_the_node() {
+        let alive = || Ok::<_, MultiWriteError>(());
+        let verdict = |owned| beaten(&alive(), owned).verdict;
+        assert_eq!(verdict(None), Verdict::Alive);
+        assert_eq!(verdict(Some(Ok(true))), Verdict::Alive);
+        assert_eq!(verdict(Some(Ok(false))), Verdict::Over);
+        assert_eq!(verdict(Some(Err(zk::Error::ConnectionLoss))), Verdict::Unknown);
+        let missing =
+            |index| Err::<(), _>(MultiWriteError::OperationFailed { index, source: zk::Error::NoNode });
+        // The node that would have told is gone.
+        let first = Beat { verdict: Verdict::Unknown, missing: Some(0) };
+        assert_eq!(beaten(&missing(0), Some(Ok(false))), first);
+        assert_eq!(beaten(&missing(1), Some(Ok(false))).verdict, Verdict::Over);
+        assert_eq!(beaten(&missing(1), None), Beat { verdict: Verdict::Alive, missing: Some(1) });
+    }
+}

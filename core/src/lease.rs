@@ -384,3 +384,6 @@ impl Drop for Lease {
         self.release_level(None).ok();
     }
 }
+
+#[cfg(test)]
+mod tests;

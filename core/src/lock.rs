@@ -309,6 +309,11 @@ impl Lock {
         self.0.kind
     }
 
+    #[cfg(test)]
+    pub(crate) fn max_hold(&self) -> Option<Duration> {
+        self.0.manner.max_hold
+    }
+
     pub(crate) fn source(&self) -> &ClientSource {
         &self.0.source
     }
@@ -434,3 +439,6 @@ impl Drop for LeaveOnDrop {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -464,3 +464,6 @@ impl Semaphore {
         self.leases.resolve()?.holds.origin.check()
     }
 }
+
+#[cfg(test)]
+mod tests;

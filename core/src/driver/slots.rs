@@ -157,3 +157,6 @@ impl Drop for Slots {
         self.lose_all(LossReason::ClientClosed);
     }
 }
+
+#[cfg(test)]
+mod tests;

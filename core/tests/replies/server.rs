@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Result, Write};
-use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -162,6 +162,17 @@ impl Server {
         let listener = TcpListener::bind((address, self.port)).expect("the same port");
         self.listen(listener, address);
         self.cut();
+    }
+
+    /// Is gone from its address until it comes back, with all its sessions. Connections are cut.
+    pub(crate) fn go_away(&self) {
+        self.shared.lock().address = None;
+        self.cut();
+    }
+
+    /// Comes back to the address at which it started.
+    pub(crate) fn come_back(&self) {
+        self.shared.lock().address = Some(Ipv4Addr::LOCALHOST.into());
     }
 
     /// From now on this rule says how requests are answered.

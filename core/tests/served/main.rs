@@ -4,6 +4,7 @@
 mod access;
 mod chroot;
 mod crowds;
+mod leaving;
 mod limits;
 mod multi;
 mod parents;
@@ -11,6 +12,7 @@ mod proxy;
 mod revocation;
 mod semaphore;
 mod sequence;
+mod states;
 mod values;
 mod watches;
 

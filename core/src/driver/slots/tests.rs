@@ -1,0 +1,82 @@
+//! What goes from one queue of a path to the next, and which queues are told to look.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::options::ClientOptions;
+use crate::queue::{Action, Intent, JoinId, Kind, Naming, Outcome};
+
+struct Fixture {
+    slots: Slots,
+    link: Link,
+    timers: Timers,
+    path: Arc<str>,
+}
+
+impl Fixture {
+    /// Without a session: the tests are the server.
+    fn new() -> Self {
+        let (sender, _) = mpsc::unbounded_channel();
+        let link = Link::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender);
+        Self { slots: Slots::new(Arc::default()), link, timers: Timers::default(), path: "/l".into() }
+    }
+
+    /// Lets somebody queue at the path, with a node of this number, behind others or alone. Returns the tickets of the
+    /// create and of the listing.
+    fn queue(&mut self, number: u64, others: &[&str]) -> (Ticket, Ticket) {
+        let slot = self.slots.change_or_make(&self.path, &self.link, false);
+        slot.hear(Event::Join(JoinId(number), Naming::Curator, Kind::Exclusive, Intent::Wait));
+        for event in [Event::SessionBegan(1), Event::Connected] {
+            slot.hear(event);
+        }
+        let Some(Action::Create(create, _, prefix)) = slot.next_action() else { panic!("a create") };
+        let Some(Action::List { ticket, .. }) = slot.next_action() else { panic!("a listing") };
+        let name = format!("{prefix}{number:010}");
+        slot.hear(Event::Created(create, Outcome::Done((name.clone(), 1))));
+        let children = others.iter().map(ToString::to_string).chain([name]).collect();
+        slot.hear(Event::Listed(ticket, Outcome::Done(children)));
+        (create, ticket)
+    }
+
+    fn actions(&mut self) -> Vec<Action> {
+        let slot = self.slots.get_mut("/l").expect("a queue");
+        std::iter::from_fn(|| slot.next_action()).collect()
+    }
+}
+
+#[tokio::test]
+async fn the_tickets_of_a_queue_follow_those_of_the_one_before_it() {
+    let mut fixture = Fixture::new();
+    let (_, first) = fixture.queue(1, &[]);
+    let path = Arc::clone(&fixture.path);
+    fixture.slots.tell(&path, Event::Leave(JoinId(1)));
+    let deletes = fixture.actions().into_iter().find_map(|action| match action {
+        Action::Delete(ticket, _) => Some(ticket),
+        _ => None,
+    });
+    let last = deletes.expect("a delete");
+    assert!(last > first);
+    fixture.slots.tell(&path, Event::Deleted(last, Outcome::Done(())));
+    fixture.slots.settle(&path, &mut fixture.link, &mut fixture.timers);
+    assert!(fixture.slots.get("/l").is_none(), "nobody is there");
+    // A late answer to the first queue is none to the second.
+    let (create, listing) = fixture.queue(2, &[]);
+    assert!(create > last && listing > last, "{create:?} and {listing:?} after {last:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_hears_nothing_for_twenty_seconds_looks_again() {
+    let mut fixture = Fixture::new();
+    fixture.queue(2, &["_c_x-lock-0000000001"]);
+    assert!(!fixture.actions().is_empty(), "it watches");
+    fixture.slots.take_unsettled();
+    tokio::time::advance(Duration::from_secs(19)).await;
+    fixture.slots.wake_silent();
+    assert!(fixture.slots.take_unsettled().is_empty() && fixture.actions().is_empty());
+    tokio::time::advance(Duration::from_secs(1)).await;
+    fixture.slots.wake_silent();
+    assert_eq!(fixture.slots.take_unsettled().len(), 1);
+    assert!(matches!(fixture.actions()[..], [Action::List { .. }]), "it looks");
+}

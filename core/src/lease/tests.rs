@@ -1,0 +1,170 @@
+//! What leases tell the driver, and what they say of themselves.
+
+use std::sync::Mutex;
+use std::task::{Context, Poll, Waker};
+
+use super::*;
+use crate::clock::Moment;
+use crate::hold::Report;
+use crate::path::Place;
+use crate::process::Origin;
+use crate::queue::NodeName;
+use crate::term::Term;
+
+/// Stands in for the driver: notes what it is told.
+#[derive(Default)]
+struct Driver {
+    releases: Mutex<Vec<Release>>,
+    listens: Mutex<usize>,
+}
+
+impl Report for Driver {
+    fn report(&self, _: &Arc<str>, notice: Notice) -> Result<()> {
+        match notice {
+            Notice::Released { release, .. } => self.releases.lock().unwrap().push(release),
+            Notice::Listening { .. } => *self.listens.lock().unwrap() += 1,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn silence(&self) -> Error {
+        Error::client_closed()
+    }
+}
+
+struct Directory {
+    driver: Arc<Driver>,
+    holds: Arc<Holds>,
+    owner: Owner,
+}
+
+fn node() -> NodeName {
+    NodeName::parse("lock-0000000001").unwrap()
+}
+
+impl Directory {
+    fn new() -> Self {
+        let driver = Arc::new(Driver::default());
+        let place = Place::new("", "/lock", "").unwrap();
+        let holds = Holds::new(place, Origin::new(), Arc::default(), Arc::clone(&driver) as _);
+        Self { driver, holds: Arc::new(holds), owner: Owner::new() }
+    }
+
+    /// A grant in a term of half this time-out, of which nothing has passed.
+    fn grant(&self, kind: Kind, timeout: Duration) -> Lease {
+        let term = Term::new(timeout, 1);
+        term.prove(Moment::now(), 1);
+        let grant = Grant { node: node(), fencing_token: 1, session_id: 1, term: Arc::new(term) };
+        self.holds.grant(Claim::new(self.owner, kind, None), grant)
+    }
+
+    fn enter(&self, kind: Kind) -> Result<Entry> {
+        self.holds.enter(self.owner, kind, Intent::Wait)
+    }
+
+    fn releases(&self) -> usize {
+        self.driver.releases.lock().unwrap().len()
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn poll<T>(future: impl Future<Output = T>) -> Poll<T> {
+    std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn the_driver_is_told_of_the_last_level_s_end_and_once() {
+    let directory = Directory::new();
+    let first = directory.grant(Kind::Exclusive, MINUTE);
+    let Ok(Entry::Reentered(second)) = directory.enter(Kind::Exclusive) else { panic!("its owner's") };
+    first.release_in_background().unwrap();
+    assert_eq!(first.release_in_background().unwrap_err().kind(), ErrorKind::NotHeld);
+    assert_eq!((first.state(), second.state()), (LeaseState::Released, LeaseState::Held));
+    assert_eq!(first.check().unwrap_err().kind(), ErrorKind::NotHeld);
+    drop(first);
+    assert_eq!(directory.releases(), 0);
+    drop(second);
+    assert_eq!(directory.releases(), 1);
+    assert!(matches!(directory.enter(Kind::Exclusive), Ok(Entry::Queues(Intent::Wait))));
+}
+
+#[test]
+fn only_the_same_owner_enters_and_a_lost_hold_admits_no_one() {
+    let directory = Directory::new();
+    let lease = directory.grant(Kind::Exclusive, MINUTE);
+    let other = directory.holds.enter(Owner::new(), Kind::Exclusive, Intent::Try);
+    assert!(matches!(other, Ok(Entry::Queues(Intent::Try))));
+    directory.holds.lose(&node(), LossReason::NodeDeleted);
+    assert!(matches!(directory.enter(Kind::Exclusive), Ok(Entry::Queues(_))));
+    assert_eq!(lease.loss_reason(), Some(LossReason::NodeDeleted));
+}
+
+#[test]
+fn a_reader_is_refused_the_write_lock_and_a_writer_goes_down() {
+    let directory = Directory::new();
+    let reader = directory.grant(Kind::Read, MINUTE);
+    let refused = directory.enter(Kind::Write).err().map(|error| error.kind());
+    assert_eq!(refused, Some(ErrorKind::UpgradeRefused));
+    drop(reader);
+    let _writer = directory.grant(Kind::Write, MINUTE);
+    let down = directory.enter(Kind::Read);
+    assert!(matches!(down, Ok(Entry::Queues(Intent::Downgrade(writer))) if writer == node()));
+}
+
+#[tokio::test]
+async fn a_release_waits_until_the_end_of_the_term_at_most() {
+    for (patience, most) in [
+        (Patience::Forever, MINUTE / 2),
+        (Patience::For(MINUTE), MINUTE / 2),
+        (Patience::For(Duration::from_secs(1)), Duration::from_secs(1)),
+    ] {
+        let directory = Directory::new();
+        let lease = directory.grant(Kind::Exclusive, MINUTE);
+        let latest = Instant::now() + most;
+        assert!(lease.begin_release(patience).unwrap().is_some());
+        let release = directory.driver.releases.lock().unwrap().pop().unwrap();
+        let until = release.waiter.expect("somebody waits").until;
+        assert!(until <= Instant::now() + most && until + Duration::from_secs(1) > latest, "{patience:?}");
+    }
+    let directory = Directory::new();
+    let lease = directory.grant(Kind::Exclusive, MINUTE);
+    assert!(lease.begin_release(Patience::Try).unwrap().is_none());
+    assert!(directory.driver.releases.lock().unwrap().pop().unwrap().waiter.is_none());
+    // Without a term there is nothing to wait for.
+    let directory = Directory::new();
+    let lease = directory.grant(Kind::Exclusive, Duration::ZERO);
+    assert!(lease.begin_release(Patience::Forever).unwrap().is_none());
+}
+
+#[test]
+fn a_release_before_the_loss_stays_a_release_and_one_after_it_a_loss() {
+    let directory = Directory::new();
+    let early = directory.grant(Kind::Exclusive, MINUTE);
+    let Ok(Entry::Reentered(late)) = directory.enter(Kind::Exclusive) else { panic!("its owner's") };
+    early.release_in_background().unwrap();
+    directory.holds.lose(&node(), LossReason::SessionExpired);
+    late.release_in_background().unwrap();
+    let lost = LeaseState::Lost(LossReason::SessionExpired);
+    assert_eq!((early.state(), late.state()), (LeaseState::Released, lost));
+    assert_eq!(poll(early.ended()), Poll::Ready(None));
+    assert_eq!(poll(late.ended()), Poll::Ready(Some(LossReason::SessionExpired)));
+    assert_eq!(late.remaining(), Duration::ZERO);
+    assert_eq!(directory.releases(), 0, "there is no node to delete");
+}
+
+#[test]
+fn who_listens_for_a_request_has_the_node_watched_and_hears_of_an_earlier_one() {
+    let directory = Directory::new();
+    let lease = directory.grant(Kind::Exclusive, MINUTE);
+    assert!(poll(lease.revoked()).is_pending());
+    assert_eq!(*directory.driver.listens.lock().unwrap(), 1);
+    assert!(directory.holds.revoke(&node()));
+    assert!(poll(lease.revoked()).is_ready());
+    assert_eq!(*directory.driver.listens.lock().unwrap(), 1, "nothing is left to watch for");
+    assert_eq!(lease.state(), LeaseState::Held);
+    let revoked = lease.revoked();
+    lease.release_in_background().unwrap();
+    assert!(poll(revoked).is_pending(), "a lease that is released is asked for nothing");
+}

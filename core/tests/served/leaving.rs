@@ -1,0 +1,82 @@
+//! Who does not wait any longer leaves nothing behind.
+
+use std::time::{Duration, Instant};
+
+use zklock::{ErrorKind, Patience, Semaphore};
+
+use super::proxy::{Fate, op};
+use super::{behind_proxy, client, hold, mutex, run, server, until_contenders};
+
+#[test]
+fn a_wait_that_is_given_up_leaves_the_queue() {
+    run(async {
+        let server = server().await;
+        let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        let lease = hold(&one, "/l").await;
+        let lock = mutex(&other, "/l");
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        until_contenders(&mutex(&one, "/l"), 2).await;
+        waiting.abort();
+        until_contenders(&mutex(&one, "/l"), 1).await;
+        lease.check().expect("it is held");
+    });
+}
+
+#[test]
+fn a_wait_that_is_given_up_before_the_answer_to_its_create_leaves_nothing() {
+    run(async {
+        let (server, proxy) = behind_proxy().await;
+        let (one, other) = (client(&server.hosts()).await, client(&proxy.hosts).await);
+        drop(hold(&other, "/l").await);
+        let known = proxy.requests().len();
+        proxy.once(op::CREATE, Fate::LoseReply);
+        let lock = mutex(&other, "/l");
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        while !proxy.requests()[known..].iter().any(|request| request.op == op::CREATE) {
+            tokio::task::yield_now().await;
+        }
+        waiting.abort();
+        // It is found by its name when the client is back.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        drop(hold(&other, "/m").await);
+        until_contenders(&mutex(&one, "/l"), 0).await;
+    });
+}
+
+#[test]
+fn a_time_out_is_kept_and_leaves_the_queue() {
+    run(async {
+        let server = server().await;
+        let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        let _lease = hold(&one, "/l").await;
+        let began = Instant::now();
+        let late =
+            mutex(&other, "/l").acquire_within(Duration::from_millis(100)).await.expect_err("it is taken");
+        assert_eq!(late.kind(), ErrorKind::LockTimeout);
+        let took = began.elapsed();
+        assert!(took >= Duration::from_millis(100) && took < Duration::from_secs(2), "{took:?}");
+        until_contenders(&mutex(&one, "/l"), 1).await;
+    });
+}
+
+#[test]
+fn a_wait_for_permits_that_is_given_up_frees_the_turn_and_what_it_had() {
+    run(async {
+        let server = server().await;
+        let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        let (one, other) = (Semaphore::new(&one, "/s", 3).unwrap(), Semaphore::new(&other, "/s", 3).unwrap());
+        let taken = one.acquire_many(2, Patience::Forever).await.expect("the permits");
+        let greedy = other.clone();
+        let waiting = tokio::spawn(async move { greedy.acquire_many(2, Patience::Forever).await });
+        // Two held, two wanted, and the turn.
+        while one.contenders().await.expect("an answer").len() < 5 {
+            tokio::task::yield_now().await;
+        }
+        waiting.abort();
+        while one.contenders().await.expect("an answer").len() > 2 {
+            tokio::task::yield_now().await;
+        }
+        drop(other.acquire_within(Duration::from_secs(5)).await.expect("the third permit"));
+        taken.check().expect("they are held");
+    });
+}

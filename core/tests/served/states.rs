@@ -1,0 +1,101 @@
+//! What a client and its leases say while connections and sessions come and go.
+
+use std::time::Duration;
+
+use zklock::{ClientState, ErrorKind, LeaseState, LossReason};
+
+use super::proxy::{Fate, op};
+use super::{behind_proxy, client, hold, mutex, run, server, until_contenders};
+
+#[test]
+fn a_client_reports_each_change_and_its_lease_is_suspended_meanwhile() {
+    run(async {
+        let (_server, proxy) = behind_proxy().await;
+        let client = client(&proxy.hosts).await;
+        let lease = hold(&client, "/l").await;
+        let mut states = client.states();
+        proxy.cut(false);
+        assert_eq!(states.next().await, Some(ClientState::Suspended));
+        assert_eq!((client.state(), lease.state()), (ClientState::Suspended, LeaseState::Suspended));
+        lease.check().expect("its term runs");
+        // Connected it is before anything has been proven.
+        proxy.rule(|request| if request.op == op::MULTI { Fate::Wait } else { Fate::Pass });
+        proxy.come_back();
+        assert_eq!(states.next().await, Some(ClientState::Connected));
+        assert_eq!(lease.state(), LeaseState::Suspended);
+        proxy.open();
+        while lease.state() != LeaseState::Held {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        client.close().await.expect("an end");
+        assert_eq!((states.next().await, states.next().await), (Some(ClientState::Closed), None));
+        assert_eq!(lease.state(), LeaseState::Lost(LossReason::ClientClosed));
+    });
+}
+
+#[test]
+fn with_the_session_its_leases_are_lost_and_its_waiters_queue_again() {
+    run(async {
+        let server = server().await;
+        let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        let (lost, taken) = (hold(&one, "/l").await, hold(&other, "/m").await);
+        let lock = mutex(&one, "/m");
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        until_contenders(&mutex(&other, "/m"), 2).await;
+        let mut states = one.states();
+        assert!(server.expire(lost.session_id()).await);
+        assert_eq!(lost.lost().await, LossReason::SessionExpired);
+        assert_eq!(lost.check().map_err(|error| error.kind()), Err(ErrorKind::LockLost));
+        while states.next().await != Some(ClientState::Connected) {}
+        until_contenders(&mutex(&other, "/m"), 2).await;
+        taken.release().await.expect("the end of the hold");
+        let granted = waiting.await.expect("no panic").expect("the lock");
+        assert_ne!(granted.session_id(), lost.session_id());
+    });
+}
+
+#[test]
+fn who_waits_behind_its_own_client_is_found_again_when_its_node_is_deleted() {
+    run(async {
+        let server = server().await;
+        let (one, operator) = (
+            super::brief_client(&server.hosts(), Duration::from_secs(3)).await,
+            client(&server.hosts()).await,
+        );
+        let first = hold(&one, "/l").await;
+        let lock = mutex(&one, "/l");
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        let seen = mutex(&operator, "/l");
+        until_contenders(&seen, 2).await;
+        let node = seen.contenders().await.expect("an answer").remove(1).node;
+        operator.break_lock(&node).await.expect("a node");
+        // Nothing watches it: the heartbeat finds out.
+        until_contenders(&seen, 2).await;
+        assert_ne!(seen.contenders().await.expect("an answer")[1].node, node);
+        first.release().await.expect("the end of the hold");
+        drop(waiting.await.expect("no panic").expect("the lock"));
+    });
+}
+
+#[test]
+fn under_a_broken_lock_nothing_is_written() {
+    run(async {
+        let (server, proxy) = behind_proxy().await;
+        let (one, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
+        let lease = hold(&one, "/l").await;
+        lease.transaction().create("/x", b"1").commit().await.expect("it is held");
+        // The transaction was on its way when the lock was broken.
+        let known = proxy.requests().len();
+        proxy.once(op::MULTI, Fate::Wait);
+        let writes = lease.transaction().set_data("/x", b"2", None);
+        let writing = tokio::spawn(writes.commit());
+        while proxy.requests().len() == known {
+            tokio::task::yield_now().await;
+        }
+        operator.break_lock(&lease.node()).await.expect("a node");
+        proxy.open();
+        let refused = writing.await.expect("no panic").expect_err("a refusal");
+        assert_eq!(refused.kind(), ErrorKind::LockLost, "{refused}");
+        assert_eq!(operator.get("/x").await.expect("an answer").expect("a node").data, b"1");
+    });
+}

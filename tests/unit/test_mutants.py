@@ -1,0 +1,49 @@
+"""The planted bugs can still be planted: `make mutants` finds out whether their tests notice them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from mutants import PATCHES, Mutant, StaleError, ran, reason  # noqa: E402
+
+ALL = sorted(PATCHES.glob("*.patch"))
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_a_patch_applies_and_says_what_notices_it(path: Path) -> None:
+    mutant = Mutant.read(path)
+    assert mutant.files
+    assert mutant.promise
+    assert mutant.promise != mutant.found_by
+    check = ["git", "apply", "--check", "-"]
+    applied = subprocess.run(check, cwd=ROOT, input=mutant.patch, text=True, capture_output=True, check=False)
+    assert applied.returncode == 0, f"{applied.stderr}: make the patch anew"
+
+
+def test_there_are_forty_of_them_for_core_and_both_bindings() -> None:
+    files = [file for path in ALL for file in Mutant.read(path).files]
+    assert len(ALL) >= 40
+    for part in ("core/src/driver", "bindings-node", "bindings-python"):
+        assert any(file.startswith(part) for file in files), part
+
+
+def test_a_file_without_headers_is_refused(tmp_path: Path) -> None:
+    patch = tmp_path / "a-promise.patch"
+    patch.write_text("promise: something\n\n--- a/x\n+++ b/x\n")
+    with pytest.raises(StaleError, match=r"a-promise\.patch"):
+        Mutant.read(patch)
+
+
+def test_what_the_runners_say_is_understood() -> None:
+    cargo = "test result: ok. 3 passed; 0 failed; 0 ignored\ntest result: ok. 4 passed; 0 failed"
+    assert ran(cargo) == 7
+    assert ran("...\n12 passed in 3.21s\n") == 12
+    assert ran("# tests 2\n# pass 2\n# fail 0\n") == 2
+    assert ran("ok. 0 passed; 0 failed") == 0
+    assert reason("thread 'x' panicked at core/src/x.rs:1:2:\nit is lost\n") == "it is lost"
+    assert reason("nothing") == "no word"
