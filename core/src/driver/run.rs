@@ -248,9 +248,10 @@ impl Driver {
             }
             Change::Disconnected => {
                 tracing::warn!(session = %self.session(), "connection lost; the session may survive");
-                self.status.set(ClientState::Suspended);
                 self.pulse.suspend(&self.slots, true);
                 self.slots.tell_all(&Event::Disconnected);
+                // Who is told of it, and looks at a lease, finds it suspended.
+                self.status.set(ClientState::Suspended);
             }
             Change::Reconnected => {
                 tracing::info!(session = %self.session(), "connected again");
@@ -258,8 +259,8 @@ impl Driver {
             }
             Change::Lost => {
                 tracing::warn!(session = %self.session(), "the session is over; looking for a new one");
-                self.status.set(ClientState::Connecting);
                 self.slots.tell_all(&Event::SessionLost);
+                self.status.set(ClientState::Connecting);
             }
             Change::Refused(denial) => {
                 let error = denied(&self.options, denial);
