@@ -107,7 +107,7 @@ def copy_tree() -> None:
     for kind in ["rs", "py", "ts", "mjs", "toml"]:
         for path in TREE.glob(f"*/**/*.{kind}"):
             name = str(path.relative_to(TREE))
-            if name not in names and not any(name.startswith(f"{lent}/") for lent in LENT):
+            if name not in names | built and not any(name.startswith(f"{lent}/") for lent in LENT):
                 path.unlink()
     for lent in LENT:
         link = TREE / lent
@@ -169,26 +169,46 @@ def plant(mutant: Mutant) -> tuple[bool, str]:
             put_back(name)
 
 
+def sound(mutants: list[Mutant]) -> dict[str, str]:
+    """What is wrong with commands that fail without any bug: together, as that is compiled once."""
+    wrong: dict[str, str] = {}
+    for command, build in sorted({mutant.command: mutant.build for mutant in mutants}.items()):
+        try:
+            check(command, build)
+        except StaleError as stale:
+            wrong[command] = str(stale)
+    return wrong
+
+
+def verdict(mutant: Mutant) -> tuple[str, str]:
+    """What became of a bug, in a word and in more."""
+    try:
+        noticed, output = plant(mutant)
+    except StaleError as stale:
+        return "ERROR", str(stale)
+    if noticed:
+        return "found", reason(output)
+    return "NOT FOUND", f"{mutant.promise}\n{output}\nexpected of {mutant.found_by}"
+
+
 def main(wanted: list[str]) -> int:
-    paths = [path for path in sorted(PATCHES.glob("*.patch")) if all(part in path.name for part in wanted)]
+    """Plants the bugs whose names have one of these parts, or all."""
+    paths = sorted(PATCHES.glob("*.patch"))
+    paths = [path for path in paths if not wanted or any(part in path.name for part in wanted)]
     try:
         mutants = [Mutant.read(path) for path in paths]
-        copy_tree()
-        for command, build in sorted({(mutant.command, mutant.build or "") for mutant in mutants}):
-            check(command, build or None)
-        found = 0
-        for mutant in mutants:
-            began = time.monotonic()
-            noticed, output = plant(mutant)
-            found += noticed
-            verdict = "found" if noticed else "NOT FOUND"
-            print(f"{verdict:9} {mutant.name} ({time.monotonic() - began:.0f} s): ", end="")
-            print(reason(output) if noticed else mutant.promise, flush=True)
-            if not noticed:
-                print(f"{output}\nexpected of {mutant.found_by}", flush=True)
     except StaleError as stale:
         print(stale, file=sys.stderr)
         return 1
+    copy_tree()
+    wrong = sound(mutants)
+    found = 0
+    for mutant in mutants:
+        began = time.monotonic()
+        problem = wrong.get(mutant.command)
+        word, more = ("ERROR", problem) if problem is not None else verdict(mutant)
+        found += word == "found"
+        print(f"{word:9} {mutant.name} ({time.monotonic() - began:.0f} s): {more}", flush=True)
     print(f"{found} of {len(mutants)} found")
     return 0 if found == len(mutants) and mutants else 1
 

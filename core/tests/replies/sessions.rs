@@ -1,11 +1,12 @@
 //! One session after another.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use zklock::{Client, ClientOptions, LossReason};
 
 use super::server::{Answer, Op, Server};
-use super::{DIRECTORY, TIMEOUT, block_on, client, hold};
+use super::{DIRECTORY, TIMEOUT, block_on, client, hold, waits};
 
 #[test]
 fn a_session_that_was_given_up_is_closed_before_anyone_queues_in_the_next() {
@@ -43,5 +44,35 @@ fn a_session_that_a_server_replaced_in_silence_is_noticed_with_the_first_heartbe
         assert_eq!(lost, Ok(LossReason::SessionExpired));
         server.answer_truthfully();
         assert_ne!(hold(&client).await.session_id(), lease.session_id());
+    });
+}
+
+#[test]
+fn a_node_that_belongs_to_another_session_ends_this_one_at_once() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        client.ready().await.expect("a connection");
+        let before = client.session_id();
+        server.answer(move |request| match request.op {
+            Op::Create if request.session == before => Answer::Foreign,
+            _ => Answer::Truth,
+        });
+        // The answer to the create has said it: nothing more is asked in the old session.
+        let mut waiting = pin!(hold(&client));
+        while client.session_id() == before {
+            assert!(waits(waiting.as_mut(), Duration::from_millis(10)).await);
+        }
+        let asked = server.requests();
+        let looked = |request: &&super::server::Request| {
+            request.session == before && matches!(request.op, Op::Sync | Op::Exists)
+        };
+        assert_eq!(asked.iter().filter(looked).count(), 0);
+        assert_eq!(
+            asked.iter().filter(|request| request.op == Op::Create && request.session == before).count(),
+            1
+        );
+        // What the other session left there is in the way, until it is gone.
+        server.clear();
     });
 }

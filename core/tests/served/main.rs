@@ -4,11 +4,13 @@
 mod access;
 mod chroot;
 mod crowds;
+mod election;
 mod leaving;
 mod limits;
 mod multi;
 mod parents;
 mod proxy;
+mod readwrite;
 mod revocation;
 mod semaphore;
 mod sequence;

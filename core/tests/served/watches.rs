@@ -2,11 +2,29 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::task::JoinHandle;
+use zklock::{Client, Lease, Semaphore};
+
 use super::{client, hold, mutex, run, server, until_contenders};
+
+/// A queue without watches polls every two seconds; the net under all watches is cast after twenty.
+const LATEST: Duration = Duration::from_secs(10);
 
 /// So long that the watches of a few waiters fill a session's room.
 fn path(number: usize) -> String {
     format!("/{number}{}", "x".repeat(4_000))
+}
+
+/// Leases of one client, and waiters of another for them that take all the room for watches there is.
+async fn crowded(holder: &Client, waiter: &Client) -> (Vec<Lease>, Vec<JoinHandle<zklock::Result<Lease>>>) {
+    let (mut leases, mut waiting) = (Vec::new(), Vec::new());
+    for number in 0..24 {
+        leases.push(hold(holder, &path(number)).await);
+        let lock = mutex(waiter, &path(number));
+        waiting.push(tokio::spawn(async move { lock.acquire().await }));
+        until_contenders(&mutex(holder, &path(number)), 2).await;
+    }
+    (leases, waiting)
 }
 
 #[test]
@@ -14,13 +32,7 @@ fn who_waits_without_a_watch_is_granted_the_lock_nevertheless() {
     run(async {
         let server = server().await;
         let (holder, waiter) = (client(&server.hosts()).await, client(&server.hosts()).await);
-        let (mut leases, mut waiting) = (Vec::new(), Vec::new());
-        for number in 0..24 {
-            leases.push(hold(&holder, &path(number)).await);
-            let lock = mutex(&waiter, &path(number));
-            waiting.push(tokio::spawn(async move { lock.acquire().await }));
-            until_contenders(&mutex(&holder, &path(number)), 2).await;
-        }
+        let (leases, waiting) = crowded(&holder, &waiter).await;
         let began = Instant::now();
         for lease in leases {
             lease.release().await.expect("the end of the hold");
@@ -28,9 +40,31 @@ fn who_waits_without_a_watch_is_granted_the_lock_nevertheless() {
         for waiting in waiting {
             drop(waiting.await.expect("no panic").expect("the lock"));
         }
-        // A queue without watches polls every two seconds; the net under all watches is cast after twenty.
         let took = began.elapsed();
-        assert!(took < Duration::from_secs(10), "{took:?}");
-        assert!(took > Duration::from_millis(50), "there was room for all watches: {took:?}");
+        assert!(took < LATEST, "{took:?}");
+        assert!(took > Duration::from_millis(500), "there was room for all watches: {took:?}");
+    });
+}
+
+#[test]
+fn who_waits_for_a_permit_without_a_watch_is_granted_it_nevertheless() {
+    run(async {
+        let server = server().await;
+        let (holder, waiter) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        let (_leases, crowd) = crowded(&holder, &waiter).await;
+        // The path is so long that there is no room for it either.
+        let semaphore = |client| Semaphore::new(client, path(99), 1).expect("a path");
+        let (first, second) = (semaphore(&holder), semaphore(&waiter));
+        let permit = first.acquire().await.expect("the permit");
+        let waiting = tokio::spawn(async move { second.acquire().await });
+        while first.contenders().await.expect("an answer").len() < 3 {
+            tokio::task::yield_now().await;
+        }
+        let began = Instant::now();
+        permit.release().await.expect("the end of the hold");
+        drop(waiting.await.expect("no panic").expect("the permit"));
+        let took = began.elapsed();
+        assert!(took < LATEST, "{took:?}");
+        crowd.iter().for_each(JoinHandle::abort);
     });
 }
