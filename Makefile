@@ -38,6 +38,7 @@ soak: build ## The long versions: every order of events in larger worlds, a thou
 	cd tests && ../$(PYTHON) -m pytest clients --soak -m soak -n 4 --dist worksteal
 	cd tests && ../$(PYTHON) -m pytest unit -s --soak -m soak
 	cd tests && ../$(PYTHON) -m pytest scenarios -s --soak -m soak
+	$(PYTHON) tools/mutants.py
 
 .PHONY: bench-embedded
 bench-embedded: jars ## The embedded server beside the real one: creations per second, memory
