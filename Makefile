@@ -48,6 +48,14 @@ bench-embedded: jars ## The embedded server beside the real one: creations per s
 mutants: build ## Plant bugs in a copy, one after the other: each breaks a promise, and its tests must notice
 	@$(PYTHON) tools/mutants.py
 
+# SEEDS and FROM: how many, from which on. REPLAY: the arguments that a failing seed prints.
+SEEDS ?= 500
+FROM ?= 0
+SIMULATION := cargo run --quiet --locked --release --manifest-path tests/simulation/Cargo.toml --
+.PHONY: sim
+sim: ## The whole stack in simulated time: `make sim SEEDS=n FROM=m` (tests/simulation)
+	@$(SIMULATION) $(if $(REPLAY),$(REPLAY),--seeds $(SEEDS) --from $(FROM))
+
 .PHONY: lint
 lint: venv ## Format, lints, types, generated files: first what needs no build
 	@$(PYTHON) tools/lint.py
@@ -74,7 +82,7 @@ python: venv
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed
-	rm -rf .make .venv target dist tests/target
+	rm -rf .make .venv target dist tests/target tests/simulation/target
 	rm -rf bindings-node/node_modules bindings-node/dist bindings-node/native
 	rm -f bindings-python/python/zklock/*.so
 	find . -name __pycache__ -prune -exec rm -rf {} +

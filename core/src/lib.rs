@@ -91,6 +91,9 @@ mod servers;
 mod session;
 mod shown;
 mod signals;
+#[cfg(feature = "_simulation")]
+#[doc(hidden)]
+pub mod simulation;
 mod state;
 mod stats;
 mod supervision;

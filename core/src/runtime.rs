@@ -6,14 +6,19 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use spawns_core::{Spawn, Task};
-use tokio::runtime::{Builder, Handle};
+#[cfg(not(feature = "_simulation"))]
+use tokio::runtime::Builder;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::process::{Origin, PerProcess};
+use crate::process::Origin;
+#[cfg(not(feature = "_simulation"))]
+use crate::process::PerProcess;
 use crate::supervision::watched;
 
+#[cfg(not(feature = "_simulation"))]
 struct Runtime {
     handle: Handle,
     // Dropping it stops the thread; only the loser of a race to be first does.
@@ -30,14 +35,27 @@ pub(crate) fn is_current() -> bool {
     OURS.try_with(Cell::get).unwrap_or(false)
 }
 
+#[cfg(not(feature = "_simulation"))]
 static RUNTIME: PerProcess<Runtime> = PerProcess::new();
+
+/// The runtime thread's runtime. Starts the thread, unless it already runs.
+#[cfg(not(feature = "_simulation"))]
+fn handle() -> Result<Handle> {
+    Ok(RUNTIME.get_or_try_init(start)?.handle.clone())
+}
+
+/// In a simulation nothing runs on a thread of its own: the caller's runtime takes everything.
+#[cfg(feature = "_simulation")]
+fn handle() -> Result<Handle> {
+    Handle::try_current().map_err(|error| Error::new(ErrorKind::ConnectionFailed, error.to_string()))
+}
 
 /// Starts the thread, unless it already runs.
 ///
 /// # Errors
 /// As [`run`].
 pub(crate) fn ready() -> Result<()> {
-    RUNTIME.get_or_try_init(start).map(drop)
+    handle().map(drop)
 }
 
 /// Runs `future` on the runtime thread.
@@ -48,7 +66,7 @@ pub(crate) fn spawn<F>(future: F) -> Result<JoinHandle<F::Output>>
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    Ok(RUNTIME.get_or_try_init(start)?.handle.spawn(future))
+    Ok(handle()?.spawn(gated(future)))
 }
 
 /// A future running on the runtime thread; dropping it cancels the future.
@@ -101,10 +119,28 @@ struct OnRuntime;
 impl Spawn for OnRuntime {
     fn spawn(&self, task: Task) {
         let Task { future, .. } = task;
-        drop(tokio::spawn(zklock_transport::inherit(watched(Pin::from(future)))));
+        drop(tokio::spawn(gated(zklock_transport::inherit(watched(Pin::from(future))))));
     }
 }
 
+/// What becomes a task of its own passes through here, so that a simulation can stop a client. Nothing happens to it
+/// otherwise.
+#[cfg(not(feature = "_simulation"))]
+pub(crate) fn gated<F: Future>(future: F) -> F {
+    future
+}
+
+#[cfg(feature = "_simulation")]
+pub(crate) use crate::simulation::gated;
+
+/// For a simulation: what the client crate spawns while `body` runs is put on the caller's runtime.
+#[cfg(feature = "_simulation")]
+pub(crate) fn adopt<R>(body: impl FnOnce() -> R) -> R {
+    let _scope = spawns_core::enter(&OnRuntime);
+    body()
+}
+
+#[cfg(not(feature = "_simulation"))]
 fn start() -> Result<Runtime> {
     let failed = |error: std::io::Error| {
         let message = format!("cannot start the runtime thread: {error}");

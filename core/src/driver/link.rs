@@ -22,6 +22,7 @@ use crate::options::ClientOptions;
 use crate::queue::{Event, NodeName};
 use crate::random;
 use crate::room::WatchRoom;
+use crate::runtime;
 use crate::servers::{ServerReport, Servers};
 use crate::session::{self, Denial, Session};
 use crate::supervision::caught;
@@ -134,11 +135,11 @@ impl Link {
         self.epoch += 1;
         let (epoch, options, sender) = (self.epoch, self.options.clone(), self.sender.clone());
         let (certificates, settings) = (self.certificates.clone(), self.settings.clone());
-        let search = tokio::spawn(self.settings.scope(async move {
+        let search = tokio::spawn(runtime::gated(self.settings.scope(async move {
             let established =
                 session::establish(&options, &settings, certificates.as_ref(), previous, pause).await;
             sender.send(Input::News(News::Established(epoch, established))).ok();
-        }));
+        })));
         self.stage = Stage::Searching(search.abort_handle());
     }
 
@@ -244,11 +245,11 @@ impl Link {
     /// the session is over: a request that has no outcome would be waited for for ever.
     pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let (epoch, sender) = (self.epoch, self.sender.clone());
-        self.tasks.spawn(async move {
+        self.tasks.spawn(runtime::gated(async move {
             if let Err(panic) = caught(task).await {
                 sender.send(Input::News(News::Panicked(epoch, panic))).ok();
             }
-        })
+        }))
     }
 
     /// The access control list of the nodes that are created.

@@ -13,6 +13,9 @@ mod pace;
 mod pem;
 mod question;
 mod settings;
+#[cfg(feature = "_simulation")]
+#[doc(hidden)]
+pub mod simulated;
 mod socket;
 mod stream;
 mod timer;

@@ -14,12 +14,16 @@ use crate::tls::{Secured, explain};
 pub(crate) enum Socket {
     Plain(TcpStream),
     Secured(Box<Secured>),
+    #[cfg(feature = "_simulation")]
+    Simulated(Box<dyn crate::simulated::Stream>),
 }
 
 impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            #[cfg(feature = "_simulation")]
+            Self::Simulated(stream) => Pin::new(stream).poll_read(cx, buf),
             // A server that does not accept our certificate says so only after its own handshake.
             Self::Secured(stream) => Pin::new(stream).poll_read(cx, buf).map_err(explain),
         }
@@ -30,6 +34,8 @@ impl AsyncWrite for Socket {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            #[cfg(feature = "_simulation")]
+            Self::Simulated(stream) => Pin::new(stream).poll_write(cx, buf),
             Self::Secured(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
@@ -41,6 +47,8 @@ impl AsyncWrite for Socket {
     ) -> Poll<Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            #[cfg(feature = "_simulation")]
+            Self::Simulated(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
             Self::Secured(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
         }
     }
@@ -48,6 +56,8 @@ impl AsyncWrite for Socket {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            #[cfg(feature = "_simulation")]
+            Self::Simulated(stream) => Pin::new(stream).poll_flush(cx),
             Self::Secured(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
@@ -55,6 +65,8 @@ impl AsyncWrite for Socket {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            #[cfg(feature = "_simulation")]
+            Self::Simulated(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Secured(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }

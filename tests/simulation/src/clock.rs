@@ -1,0 +1,99 @@
+//! The one clock of a simulation: tokio's, which stands still while anything can run and then jumps to the next timer.
+//!
+//! Everything reads time through libc: the standard library's `Instant` and `SystemTime`, on which the client crate
+//! counts, and zklock's own clock. This binary defines `clock_gettime` itself, so all of them see simulated time.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_int};
+use std::mem::transmute;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// What clocks show when a simulation begins: the time since 1970, and the time since the machine booted.
+const WALL: Duration = Duration::from_secs(1_900_000_000);
+const BOOTED: Duration = Duration::from_secs(1_000_000);
+
+#[derive(Clone, Copy)]
+enum Source {
+    /// This thread runs no simulation.
+    System,
+    /// A simulation is being set up, or the clock is being asked: the time is that of the beginning.
+    Beginning,
+    /// Simulated since then.
+    Since(Instant),
+}
+
+thread_local! {
+    static SOURCE: Cell<Source> = const { Cell::new(Source::System) };
+}
+
+/// From now on this thread's time is simulated, and stands at the beginning.
+pub fn stop() {
+    SOURCE.set(Source::Beginning);
+}
+
+/// The simulation begins. To be called on its runtime.
+pub fn begin() {
+    SOURCE.set(Source::Since(Instant::now()));
+}
+
+/// This thread's time is the system's again.
+pub fn resume() {
+    SOURCE.set(Source::System);
+}
+
+/// The time since the simulation began, in milliseconds: no timer is finer.
+pub fn now() -> u64 {
+    u64::try_from(elapsed().unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The moment that is so many milliseconds after the beginning.
+pub fn at(milliseconds: u64) -> Instant {
+    match SOURCE.get() {
+        Source::Since(begin) => begin + Duration::from_millis(milliseconds),
+        Source::System | Source::Beginning => Instant::now(),
+    }
+}
+
+/// The time since the simulation began; `None` on a thread without one.
+fn elapsed() -> Option<Duration> {
+    match SOURCE.get() {
+        Source::System => None,
+        Source::Beginning => Some(Duration::ZERO),
+        Source::Since(begin) => {
+            // If tokio has no clock here, as outside its runtime, it asks the standard library's, which asks this.
+            SOURCE.set(Source::Beginning);
+            let elapsed = Instant::now().duration_since(begin);
+            SOURCE.set(Source::Since(begin));
+            Some(elapsed)
+        }
+    }
+}
+
+/// Stands in for libc's function of this name, in the whole program.
+///
+/// # Safety
+/// As libc's: `time` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
+    let Some(elapsed) = elapsed() else {
+        type ClockGettime = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_int;
+        // SAFETY: libc's function of this name has this type.
+        let original: ClockGettime = unsafe { transmute(libc_s(c"clock_gettime")) };
+        // SAFETY: as promised by the caller.
+        return unsafe { original(clock, time) };
+    };
+    let since = if clock == libc::CLOCK_REALTIME { WALL } else { BOOTED };
+    let now = since + elapsed;
+    let seconds = libc::time_t::try_from(now.as_secs()).unwrap_or(libc::time_t::MAX);
+    // SAFETY: as promised by the caller.
+    unsafe { *time = libc::timespec { tv_sec: seconds, tv_nsec: now.subsec_nanos().into() } };
+    0
+}
+
+/// The function of this name that this program's own one stands in for.
+pub fn libc_s(name: &CStr) -> *mut libc::c_void {
+    // SAFETY: the name is a C string; libc has the functions that are asked for here.
+    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+}

@@ -1,0 +1,123 @@
+//! As much of the protocol's bytes as the model has to know: what a request is, and the few that an operator sends.
+
+/// What a server has to do with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An operator's question on a bare connection.
+    Word,
+    /// The client has seen this transaction, and wants to go on with this session, or with a new one.
+    Connect {
+        last_zxid: i64,
+        session: i64,
+    },
+    Ping,
+    /// Answered from what the server has.
+    Read,
+    /// Answered once the server has what the leader had.
+    Sync,
+    /// Carried out by all servers, in one order.
+    Write,
+    /// A write too: the session ends.
+    Close,
+}
+
+fn int(bytes: &[u8], at: usize) -> i32 {
+    bytes.get(at..at + 4).and_then(|int| int.try_into().ok()).map_or(0, i32::from_be_bytes)
+}
+
+fn long(bytes: &[u8], at: usize) -> i64 {
+    bytes.get(at..at + 8).and_then(|long| long.try_into().ok()).map_or(0, i64::from_be_bytes)
+}
+
+/// How long the first frame is, its length included, once that can be told; a bare word has no length before it.
+pub fn length(bytes: &[u8], first: bool) -> Option<usize> {
+    let length: [u8; 4] = bytes.get(..4)?.try_into().ok()?;
+    if first && length.iter().all(u8::is_ascii_lowercase) {
+        return Some(4);
+    }
+    usize::try_from(i32::from_be_bytes(length)).ok().map(|length| length + 4)
+}
+
+/// What a frame is. The first on a connection is a handshake, or a word.
+pub fn kind(frame: &[u8], first: bool) -> Kind {
+    if first {
+        return if frame.len() == 4 {
+            Kind::Word
+        } else {
+            Kind::Connect { last_zxid: long(frame, 8), session: long(frame, 20) }
+        };
+    }
+    match int(frame, 8) {
+        11 => Kind::Ping,
+        9 => Kind::Sync,
+        -11 => Kind::Close,
+        // create, delete, setData, setACL, check, multi, create2, reconfig, createContainer, deleteContainer, createTTL.
+        1 | 2 | 5 | 7 | 13 | 14 | 15 | 16 | 19 | 20 | 21 => Kind::Write,
+        _ => Kind::Read,
+    }
+}
+
+/// A handshake that asks for a new session instead.
+pub fn without_session(mut frame: Vec<u8>) -> Vec<u8> {
+    frame[20..28].fill(0);
+    frame[32..48].fill(0);
+    frame
+}
+
+/// The session and its time-out that a handshake's answer names; `None` for a refusal.
+pub fn connected(frame: &[u8]) -> Option<(i64, u64)> {
+    let timeout = u64::try_from(int(frame, 8)).ok().filter(|timeout| *timeout > 0)?;
+    Some((long(frame, 12), timeout))
+}
+
+/// The answer that a server gives which carries nothing out because it has too much to do.
+pub fn throttled(request: &[u8]) -> Vec<u8> {
+    let mut frame = 16_i32.to_be_bytes().to_vec();
+    frame.extend_from_slice(&request[4..8]);
+    frame.extend((-1_i64).to_be_bytes());
+    frame.extend((-127_i32).to_be_bytes());
+    frame
+}
+
+fn framed(body: &[&[u8]]) -> Vec<u8> {
+    let body = body.concat();
+    let length = i32::try_from(body.len()).unwrap_or(i32::MAX);
+    [&length.to_be_bytes()[..], &body].concat()
+}
+
+/// A handshake for a new session.
+pub fn handshake() -> Vec<u8> {
+    framed(&[&[0; 12], &60_000_i32.to_be_bytes(), &[0; 8], &16_i32.to_be_bytes(), &[0; 16]])
+}
+
+fn request(operation: i32, path: &str, rest: &[u8]) -> Vec<u8> {
+    let length = i32::try_from(path.len()).unwrap_or(i32::MAX);
+    framed(&[&7_i32.to_be_bytes(), &operation.to_be_bytes(), &length.to_be_bytes(), path.as_bytes(), rest])
+}
+
+/// Deletes a node.
+pub fn delete(path: &str) -> Vec<u8> {
+    request(2, path, &(-1_i32).to_be_bytes())
+}
+
+/// Asks for the children of a node.
+pub fn children(path: &str) -> Vec<u8> {
+    request(8, path, &[0])
+}
+
+/// The children, out of the answer; `None` if there is no such node.
+pub fn names(reply: &[u8]) -> Option<Vec<String>> {
+    if int(reply, 16) != 0 {
+        return None;
+    }
+    let count = int(reply, 20);
+    let mut at = 24;
+    (0..count)
+        .map(|_| {
+            let length = usize::try_from(int(reply, at)).ok()?;
+            let name = reply.get(at + 4..at + 4 + length)?;
+            at += 4 + length;
+            String::from_utf8(name.to_vec()).ok()
+        })
+        .collect()
+}

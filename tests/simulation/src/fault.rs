@@ -1,0 +1,84 @@
+//! What befalls clients, servers and the network between them.
+
+use crate::chance::Chance;
+use crate::network::Way;
+use crate::setting::Setting;
+
+/// A fault: what, from when, and for how long, in milliseconds.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    pub what: What,
+    pub at: u64,
+    pub lasts: u64,
+}
+
+/// What befalls whom.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// A client's connections are cut.
+    Cut { client: usize },
+    /// Between a client and a server, or all servers, nothing arrives one way, or both.
+    Silence { client: usize, server: Option<usize>, ways: Vec<Way> },
+    /// A client's process is stopped.
+    Stop { client: usize },
+    /// A server's process ends, and is started again.
+    Crash { server: usize },
+    /// A server's process is stopped.
+    Freeze { server: usize },
+    /// A server is cut from the others.
+    Isolate { server: usize },
+    /// The leader of that moment is cut from the others.
+    Depose,
+    /// A server's words to others take longer.
+    Lag { server: usize, by: u64 },
+    /// A server restores no sessions.
+    Forget { server: usize },
+    /// A server turns requests away.
+    Throttle { server: usize, percent: u64 },
+    /// An operator ends a client's session.
+    Kill { client: usize },
+    /// An operator deletes a contender's node, the one that is this part of the way through the queue.
+    Delete { place: usize, part: u64 },
+    /// The server removes a lock's directory, if it is empty.
+    Reap { place: usize },
+}
+
+impl Fault {
+    /// The fault with this number of a seed.
+    pub fn of(seed: u64, number: usize, setting: &Setting) -> Self {
+        let mut chance = Chance::of(seed, "fault", number);
+        let client = chance.index(setting.clients);
+        let server = chance.index(setting.servers);
+        let at = chance.number(setting.tick..=setting.duration);
+        let lasts = chance.skewed(1..=2 * setting.timeout);
+        let many = setting.servers > 1;
+        let what = match chance.index(20) {
+            0 | 1 => What::Cut { client },
+            2..=5 => {
+                let server = chance.percent(50).then_some(server);
+                let ways = match chance.index(3) {
+                    0 => vec![Way::ToServer],
+                    1 => vec![Way::ToClient],
+                    _ => vec![Way::ToServer, Way::ToClient],
+                };
+                What::Silence { client, server, ways }
+            }
+            6 | 7 => What::Stop { client },
+            8 | 9 => What::Crash { server },
+            10 | 11 => What::Freeze { server },
+            12 if many => What::Isolate { server },
+            13 if many => What::Depose,
+            14 if many => What::Lag { server, by: chance.skewed(1..=2 * setting.tick) },
+            12..=14 => What::Silence { client, server: None, ways: vec![Way::ToServer, Way::ToClient] },
+            15 => What::Throttle { server, percent: chance.number(1..=60) },
+            16 => What::Kill { client },
+            17 => What::Delete { place: chance.index(8), part: chance.number(0..=99) },
+            18 => What::Reap { place: chance.index(8) },
+            _ => What::Forget { server },
+        };
+        // Others elect a new leader when theirs is silent for longer.
+        let lasts =
+            if many && matches!(what, What::Freeze { .. }) { lasts.min(3 * setting.tick) } else { lasts };
+        Self { what, at, lasts }
+    }
+}

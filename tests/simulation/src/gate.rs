@@ -1,0 +1,63 @@
+//! Stops clients, as SIGSTOP or a full machine does: their tasks do not run, while time goes on.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use zklock::simulation::Gate;
+
+use crate::clock;
+
+/// What is known of a client that was stopped once.
+#[derive(Debug, Default)]
+struct Process {
+    /// The tasks that want to run, while it is stopped.
+    waiting: Option<Vec<Waker>>,
+    /// How often it was stopped, and has gone on.
+    times: u64,
+    /// When it last went on.
+    since: u64,
+}
+
+/// The clients that are stopped, or were.
+#[derive(Clone, Debug, Default)]
+pub struct Stopped(Rc<RefCell<BTreeMap<usize, Process>>>);
+
+impl Stopped {
+    /// Stops a client.
+    pub fn stop(&self, client: usize) {
+        let mut all = self.0.borrow_mut();
+        let process = all.entry(client).or_default();
+        process.times += 1;
+        process.waiting.get_or_insert_default();
+    }
+
+    /// Lets it go on.
+    pub fn go_on(&self, client: usize) {
+        let mut all = self.0.borrow_mut();
+        let process = all.entry(client).or_default();
+        (process.times, process.since) = (process.times + 1, clock::now());
+        for waker in process.waiting.take().into_iter().flatten() {
+            waker.wake();
+        }
+    }
+
+    /// Changes when a client is stopped or goes on.
+    pub fn time(&self, client: usize) -> u64 {
+        self.0.borrow().get(&client).map_or(0, |process| process.times)
+    }
+
+    /// For how long a client has run without being stopped, in milliseconds.
+    pub fn since(&self, client: usize) -> u64 {
+        clock::now() - self.0.borrow().get(&client).map_or(0, |process| process.since)
+    }
+}
+
+impl Gate for Stopped {
+    fn open(&self, client: usize, cx: &mut Context<'_>) -> bool {
+        let mut all = self.0.borrow_mut();
+        let waiting = all.get_mut(&client).and_then(|process| process.waiting.as_mut());
+        waiting.map(|waiting| waiting.push(cx.waker().clone())).is_none()
+    }
+}

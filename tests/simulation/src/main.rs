@@ -1,0 +1,129 @@
+//! zklock, its client crate and servers on one thread in simulated time, everything from one seed: see README.md.
+//!
+//! From the bottom: `clock`, `chance` and `gate` are the seams to the code under test, and `network` its sockets;
+//! `ensemble` is the model of the servers. `setting`, `fault` and `plan` are what a seed means; `workload` and `oracle`
+//! what clients do and who judges it; `world` lets it all happen. `shrink` and `report` are for people.
+
+mod chance;
+mod clock;
+mod ensemble;
+mod fault;
+mod gate;
+mod history;
+mod network;
+mod oracle;
+mod plan;
+mod report;
+mod schedule;
+mod setting;
+mod shrink;
+mod workload;
+mod world;
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::plan::Plan;
+use crate::report::{Report, say};
+use crate::world::simulate;
+
+const USAGE: &str = "\
+simulation [--from M] [--seeds N] [--jobs J] [--digests]
+    runs N seeds from M on, on J threads; with --digests prints a number for the history of each
+simulation --seed S [--without-faults A,B,…] [--without-contenders A,B,…]
+    runs one seed, without some of what happens in it, and prints its history";
+
+/// What is asked for.
+#[derive(Debug, Default)]
+struct Wish {
+    seed: Option<u64>,
+    without_faults: Vec<usize>,
+    without_contenders: Vec<usize>,
+    from: u64,
+    seeds: u64,
+    jobs: usize,
+    digests: bool,
+}
+
+impl Wish {
+    fn parse(mut args: impl Iterator<Item = String>) -> Option<Self> {
+        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut wish = Self { seeds: 100, jobs, ..Self::default() };
+        while let Some(arg) = args.next() {
+            if arg == "--digests" {
+                wish.digests = true;
+                continue;
+            }
+            let value = args.next()?;
+            let numbers = || value.split(',').map(|number| number.parse().ok()).collect::<Option<Vec<_>>>();
+            match arg.as_str() {
+                "--seed" => wish.seed = Some(value.parse().ok()?),
+                "--without-faults" => wish.without_faults = numbers()?,
+                "--without-contenders" => wish.without_contenders = numbers()?,
+                "--from" => wish.from = value.parse().ok()?,
+                "--seeds" => wish.seeds = value.parse().ok()?,
+                "--jobs" => wish.jobs = value.parse().ok().filter(|jobs| *jobs > 0)?,
+                _ => return None,
+            }
+        }
+        Some(wish)
+    }
+}
+
+fn main() -> ExitCode {
+    let Some(wish) = Wish::parse(std::env::args().skip(1)) else {
+        say(USAGE);
+        return ExitCode::from(2);
+    };
+    let well = match wish.seed {
+        Some(seed) => replay(&Plan::of(seed).without(&wish.without_faults, &wish.without_contenders)),
+        None => run(&wish),
+    };
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Shows what happens in one plan.
+fn replay(plan: &Plan) -> bool {
+    let outcome = simulate(plan, true);
+    say(&format!("{plan}: {:?}", plan.setting));
+    for line in &outcome.lines {
+        say(line);
+    }
+    let mut report = Report::new(1);
+    report.done(&outcome);
+    report.end()
+}
+
+/// Runs many seeds, on several threads.
+fn run(wish: &Wish) -> bool {
+    let next = AtomicU64::new(wish.from);
+    let report = Mutex::new(Report::new(wish.seeds));
+    std::thread::scope(|scope| {
+        for _ in 0..wish.jobs {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= wish.from + wish.seeds {
+                        break;
+                    }
+                    one(seed, wish.digests, &report);
+                }
+            });
+        }
+    });
+    report.lock().expect("no panic while reporting").end()
+}
+
+fn one(seed: u64, digests: bool, report: &Mutex<Report>) {
+    let plan = Plan::of(seed);
+    let outcome = simulate(&plan, false);
+    if digests {
+        say(&format!("seed {seed}: {:016x}", outcome.digest));
+    }
+    if !outcome.violations.is_empty() {
+        let smallest = shrink::shrink(&plan);
+        report::failed(&smallest, &simulate(&smallest, false));
+    }
+    report.lock().expect("no panic while reporting").done(&outcome);
+}

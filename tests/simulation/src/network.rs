@@ -1,0 +1,319 @@
+//! The network between clients and servers: streams in memory, with latency, silence and cuts.
+//!
+//! A connection keeps the order of what it carries; two connections do not. What is sent into silence arrives when the
+//! silence is over, as TCP sends it again; what is sent on a connection that is cut is lost.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{ErrorKind, Result};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
+use zklock::simulation::{Connecting, Network as Networks, Stream as AnyStream};
+
+use crate::chance::Chance;
+use crate::clock;
+use crate::schedule::Schedule;
+
+/// The number of a connection.
+pub type Id = u64;
+
+/// What a connection carries.
+#[derive(Debug)]
+pub enum Packet {
+    /// The client wants to connect; the server has accepted.
+    Open,
+    Bytes(Vec<u8>),
+    /// The sender has closed it.
+    Close,
+    /// It is broken, or there is nobody.
+    Reset,
+}
+
+/// Which way something goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    ToServer,
+    ToClient,
+}
+
+/// A packet that arrives.
+#[derive(Debug)]
+pub struct Arrival {
+    pub connection: Id,
+    pub server: usize,
+    pub way: Way,
+    pub packet: Packet,
+}
+
+/// How far a connection is, as its client sees it.
+#[derive(Debug, PartialEq, Eq)]
+enum Stage {
+    Opening,
+    Open,
+    /// The server has closed it.
+    Closed,
+    Reset,
+}
+
+#[derive(Debug)]
+struct Connection {
+    client: usize,
+    server: usize,
+    stage: Stage,
+    /// What has arrived at the client.
+    inbox: VecDeque<u8>,
+    waker: Option<Waker>,
+    /// When the last packet arrives, each way.
+    last: [u64; 2],
+}
+
+/// All connections.
+#[derive(Debug)]
+pub struct Network {
+    chance: Chance,
+    /// The latency of most packets is up to this, in milliseconds.
+    latency: u64,
+    connections: BTreeMap<Id, Connection>,
+    next: Id,
+    /// Until when nothing arrives, from a client at a server or back.
+    silence: BTreeMap<(usize, usize, Way), u64>,
+    /// What is on its way.
+    arrivals: Schedule<Arrival>,
+    /// Told when something was sent.
+    news: Rc<Notify>,
+}
+
+impl Network {
+    /// Without connections.
+    pub fn new(chance: Chance, latency: u64) -> Self {
+        Self {
+            chance,
+            latency,
+            connections: BTreeMap::new(),
+            next: 1,
+            silence: BTreeMap::new(),
+            arrivals: Schedule::new(),
+            news: Rc::default(),
+        }
+    }
+
+    /// What arrives next, if it is due.
+    pub fn due(&mut self, now: u64) -> Option<Arrival> {
+        self.arrivals.due(now)
+    }
+
+    /// When something arrives next.
+    pub fn next(&self) -> Option<u64> {
+        self.arrivals.next()
+    }
+
+    /// Told when something was sent.
+    pub fn news(&self) -> Rc<Notify> {
+        Rc::clone(&self.news)
+    }
+
+    /// Puts a packet on its way. It arrives behind those that were sent before on its connection.
+    pub fn send(&mut self, id: Id, way: Way, packet: Packet) {
+        let latency = self.latency();
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let (client, server) = (connection.client, connection.server);
+        let until = self.silence.get(&(client, server, way)).copied().unwrap_or(0);
+        let last = &mut connection.last[way as usize];
+        *last = (*last).max(clock::now().max(until) + latency);
+        self.arrivals.plan(*last, Arrival { connection: id, server, way, packet });
+        self.news.notify_one();
+    }
+
+    /// Cuts a connection: its client sees it at once, its server a moment later. What the client has sent still arrives,
+    /// but no answer.
+    pub fn cut(&mut self, id: Id) {
+        self.send(id, Way::ToServer, Packet::Close);
+        self.deliver(id, Packet::Reset);
+    }
+
+    /// A random latency, in milliseconds.
+    pub fn latency(&mut self) -> u64 {
+        let most = if self.chance.percent(2) { 20 * self.latency } else { self.latency };
+        self.chance.number(1..=most.max(1))
+    }
+
+    /// A client's connections.
+    pub fn of(&self, client: usize) -> Vec<Id> {
+        let own = self.connections.iter().filter(|(_, connection)| connection.client == client);
+        own.map(|(id, _)| *id).collect()
+    }
+
+    /// Nothing arrives any more one way, until then.
+    pub fn silence(&mut self, client: usize, server: usize, way: Way, until: u64) {
+        let end = self.silence.entry((client, server, way)).or_default();
+        *end = until.max(*end);
+    }
+
+    fn open(&mut self, client: usize, server: usize) -> Id {
+        let id = self.next;
+        self.next += 1;
+        let connection = Connection {
+            client,
+            server,
+            stage: Stage::Opening,
+            inbox: VecDeque::new(),
+            waker: None,
+            last: [0; 2],
+        };
+        self.connections.insert(id, connection);
+        id
+    }
+
+    /// A packet arrives at the client.
+    pub fn deliver(&mut self, id: Id, packet: Packet) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        match packet {
+            _ if matches!(connection.stage, Stage::Closed | Stage::Reset) => return,
+            Packet::Open => connection.stage = Stage::Open,
+            Packet::Bytes(bytes) => connection.inbox.extend(bytes),
+            Packet::Close => connection.stage = Stage::Closed,
+            Packet::Reset => {
+                connection.stage = Stage::Reset;
+                connection.inbox.clear();
+            }
+        }
+        if let Some(waker) = connection.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn read(&mut self, id: Id, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
+        };
+        let count = buf.remaining().min(connection.inbox.len());
+        if count > 0 {
+            let taken: Vec<u8> = connection.inbox.drain(..count).collect();
+            buf.put_slice(&taken);
+            return Poll::Ready(Ok(()));
+        }
+        match connection.stage {
+            Stage::Closed => Poll::Ready(Ok(())),
+            Stage::Reset => Poll::Ready(Err(ErrorKind::ConnectionReset.into())),
+            Stage::Opening | Stage::Open => {
+                connection.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    fn opened(&mut self, id: Id, cx: &Context<'_>) -> Poll<Result<()>> {
+        match self.connections.get_mut(&id) {
+            Some(connection) if connection.stage == Stage::Opening => {
+                connection.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            Some(connection) if connection.stage == Stage::Open => Poll::Ready(Ok(())),
+            _ => Poll::Ready(Err(ErrorKind::ConnectionRefused.into())),
+        }
+    }
+
+    fn writable(&self, id: Id) -> Result<()> {
+        match self.connections.get(&id).map(|connection| &connection.stage) {
+            Some(Stage::Open | Stage::Closed) => Ok(()),
+            _ => Err(ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// The client has no use for a connection any more.
+    fn close(&mut self, id: Id) {
+        self.send(id, Way::ToServer, Packet::Close);
+        self.connections.remove(&id);
+    }
+}
+
+thread_local! {
+    static NETWORK: RefCell<Option<Network>> = const { RefCell::new(None) };
+}
+
+/// Gives this thread a network, or takes it away.
+pub fn set(network: Option<Network>) {
+    drop(NETWORK.replace(network));
+}
+
+/// Uses this thread's network.
+///
+/// # Panics
+/// Without one.
+pub fn with<R>(use_it: impl FnOnce(&mut Network) -> R) -> R {
+    NETWORK.with_borrow_mut(|network| use_it(network.as_mut().expect("a simulation has a network")))
+}
+
+/// The client's end of a connection. Closes it when it is dropped.
+#[derive(Debug)]
+struct Stream(Id);
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // At the end of a simulation there is no network any more.
+        NETWORK.with_borrow_mut(|network| network.as_mut().map(|network| network.close(self.0)));
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        with(|network| network.read(self.0, cx, buf))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
+        Poll::Ready(with(|network| {
+            network.writable(self.0)?;
+            network.send(self.0, Way::ToServer, Packet::Bytes(buf.to_vec()));
+            Ok(buf.len())
+        }))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// What the transport below zklock asks for connections. A host's name says who connects to whom.
+pub struct Here;
+
+/// The name by which a client calls a server.
+pub fn host(client: usize, server: usize) -> String {
+    format!("c{client}.s{server}")
+}
+
+fn ends(host: &str) -> Option<(usize, usize)> {
+    let (client, server) = host.strip_prefix('c')?.split_once(".s")?;
+    Some((client.parse().ok()?, server.parse().ok()?))
+}
+
+impl Networks for Here {
+    fn connect(&self, host: &str, _port: u16) -> Connecting {
+        let ends = ends(host);
+        Box::pin(async move {
+            let (client, server) = ends.ok_or(ErrorKind::NotFound)?;
+            // From here on dropping it closes the connection.
+            let stream = with(|network| {
+                let id = network.open(client, server);
+                network.send(id, Way::ToServer, Packet::Open);
+                Stream(id)
+            });
+            std::future::poll_fn(|cx| with(|network| network.opened(stream.0, cx))).await?;
+            Ok(Box::new(stream) as Box<dyn AnyStream>)
+        })
+    }
+}
+
+/// The transport's handle on this thread's network.
+pub fn here() -> Rc<dyn Networks> {
+    Rc::new(Here)
+}

@@ -1,0 +1,307 @@
+//! One simulation: lets what is due happen, in its order, until all contenders are done.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::future::pending;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::task::LocalSet;
+use tokio::time::{sleep, sleep_until, timeout};
+use zklock::{Client, ClientOptions, simulation};
+
+use crate::chance::Chance;
+use crate::ensemble::Ensemble;
+use crate::fault::{Fault, What};
+use crate::gate::Stopped;
+use crate::network::{self, Network, Way};
+use crate::oracle::Oracle;
+use crate::plan::Plan;
+use crate::schedule::Schedule;
+use crate::workload::{CONNECT_TIMEOUT, Contender, DIRECTORIES};
+use crate::{chance, clock};
+
+/// How long everything may take after the last fault, in session time-outs.
+const PATIENCE: u32 = 30;
+
+/// What came of a simulation.
+#[derive(Debug)]
+pub struct Outcome {
+    pub grants: u64,
+    pub violations: Vec<String>,
+    pub digest: u64,
+    /// The history, if it was asked for.
+    pub lines: Vec<String>,
+}
+
+/// Carries a plan out, on a thread of its own: hash tables draw their keys once on each.
+pub fn simulate(plan: &Plan, keep_lines: bool) -> Outcome {
+    let plan = plan.clone();
+    let simulation = std::thread::Builder::new().spawn(move || run(&plan, keep_lines));
+    let simulation = simulation.map(std::thread::JoinHandle::join);
+    simulation.ok().and_then(Result::ok).unwrap_or_else(|| {
+        let violations = vec!["the simulation panicked".to_owned()];
+        Outcome { grants: 0, violations, digest: 0, lines: Vec::new() }
+    })
+}
+
+fn run(plan: &Plan, keep_lines: bool) -> Outcome {
+    chance::seed(plan.seed);
+    clock::stop();
+    let oracle = Rc::new(RefCell::new(Oracle::default()));
+    if keep_lines {
+        oracle.borrow_mut().history.lines = Some(Vec::new());
+    }
+    let stopped = Stopped::default();
+    network::set(Some(Network::new(Chance::of(plan.seed, "network", 0), plan.setting.latency)));
+    let gate: Rc<dyn simulation::Gate> = Rc::new(stopped.clone());
+    simulation::adopt(gate, || {
+        simulation::enter(network::here(), || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+            let runtime = runtime.expect("a runtime without I/O needs nothing");
+            let tasks = LocalSet::new();
+            tasks.block_on(&runtime, async {
+                clock::begin();
+                World::new(plan, &oracle, &stopped).live().await;
+            });
+            drop(tasks);
+            drop(runtime);
+        });
+    });
+    network::set(None);
+    clock::resume();
+    chance::unseed();
+    let mut oracle = oracle.borrow_mut();
+    Outcome {
+        grants: oracle.grants,
+        violations: std::mem::take(&mut oracle.violations),
+        digest: oracle.history.digest(),
+        lines: oracle.history.lines.take().unwrap_or_default(),
+    }
+}
+
+/// A fault begins, or ends.
+#[derive(Clone, Debug)]
+struct Turn {
+    fault: usize,
+    begins: bool,
+}
+
+struct World {
+    plan: Plan,
+    oracle: Rc<RefCell<Oracle>>,
+    stopped: Stopped,
+    clients: Vec<Client>,
+    ensemble: Rc<RefCell<Ensemble>>,
+    turns: Schedule<Turn>,
+    /// The servers that were cut off as the leader, by fault.
+    deposed: Vec<(usize, usize)>,
+}
+
+impl World {
+    fn new(plan: &Plan, oracle: &Rc<RefCell<Oracle>>, stopped: &Stopped) -> Self {
+        let setting = plan.setting;
+        let ensemble = Ensemble::new(Chance::of(plan.seed, "ensemble", 0), setting.servers, setting.tick);
+        let client = |number| {
+            let hosts = (0..setting.servers).map(|server| network::host(number, server));
+            let hosts = hosts.collect::<Vec<_>>().join(",");
+            let options = ClientOptions::new(Some(&hosts)).expect("good hosts");
+            let options =
+                options.session_timeout(Duration::from_millis(setting.timeout)).expect("a good time-out");
+            let options = options.connect_timeout(CONNECT_TIMEOUT).expect("a good time-out");
+            // Its process and its machine have nothing to do with the seed.
+            Client::new(options.identify(false))
+        };
+        let mut turns = Schedule::new();
+        for (place, (_, Fault { at, lasts, .. })) in plan.faults.iter().enumerate() {
+            turns.plan(*at, Turn { fault: place, begins: true });
+            turns.plan(at + lasts, Turn { fault: place, begins: false });
+        }
+        Self {
+            plan: plan.clone(),
+            oracle: Rc::clone(oracle),
+            stopped: stopped.clone(),
+            clients: (0..setting.clients).map(client).collect(),
+            ensemble: Rc::new(RefCell::new(ensemble)),
+            turns,
+            deposed: Vec::new(),
+        }
+    }
+
+    /// Lives until everything is over.
+    async fn live(mut self) {
+        let (oracle, ensemble) = (Rc::clone(&self.oracle), Rc::clone(&self.ensemble));
+        let patience = Duration::from_millis(self.plan.setting.timeout) * PATIENCE;
+        let last_fault = self.plan.faults.iter().map(|(_, fault)| fault.at + fault.lasts).max().unwrap_or(0);
+        let end = last_fault.max(self.plan.setting.duration);
+        let (mut contenders, mut doings) = (Vec::new(), Vec::new());
+        for number in self.plan.contenders.clone() {
+            let of = number % self.clients.len();
+            let doing = Rc::default();
+            let contender = Contender {
+                number,
+                client: self.clients[of].clone(),
+                of,
+                chance: Chance::of(self.plan.seed, "contender", number),
+                setting: self.plan.setting,
+                oracle: Rc::clone(&oracle),
+                stopped: self.stopped.clone(),
+                doing: Rc::clone(&doing),
+            };
+            doings.push((number, doing));
+            contenders.push(tokio::task::spawn_local(simulation::of_client(of, contender.run())));
+        }
+        let clients = self.clients.clone();
+        let happening = tokio::task::spawn_local(async move { self.happen().await });
+        let all_done = async {
+            for contender in &mut contenders {
+                contender.await.ok();
+            }
+        };
+        sleep_until(clock::at(end)).await;
+        if timeout(patience, all_done).await.is_err() {
+            for (number, doing) in &doings {
+                let doing = doing.borrow().clone();
+                if doing != "is done" {
+                    oracle.borrow_mut().violation(format!("contender {number} is stuck: {doing}"));
+                }
+            }
+        } else {
+            self::nothing_left(&oracle, &ensemble, patience).await;
+        }
+        for contender in contenders {
+            contender.abort();
+        }
+        for client in clients {
+            client.close().await.ok();
+        }
+        happening.abort();
+    }
+
+    /// Lets things happen, each when it is due. Never ends.
+    async fn happen(&mut self) {
+        let news = network::with(|network| network.news());
+        loop {
+            while self.step(clock::now()) {
+                let expired = self.ensemble.borrow_mut().take_expired();
+                for session in expired {
+                    self.oracle.borrow_mut().expired(session);
+                }
+                // What follows from it follows before the next thing.
+                tokio::task::yield_now().await;
+            }
+            let next =
+                [network::with(|network| network.next()), self.ensemble.borrow().next(), self.turns.next()];
+            let due = async {
+                match next.into_iter().flatten().min() {
+                    Some(next) => sleep_until(clock::at(next)).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = due => {}
+                () = news.notified() => {}
+            }
+        }
+    }
+
+    fn step(&mut self, now: u64) -> bool {
+        if let Some(turn) = self.turns.due(now) {
+            self.turn(&turn);
+            return true;
+        }
+        if let Some(arrival) = network::with(|network| network.due(now)) {
+            let network::Arrival { connection, server, way, packet } = arrival;
+            match way {
+                Way::ToServer => self.ensemble.borrow_mut().arrive(server, connection, packet),
+                Way::ToClient => network::with(|network| network.deliver(connection, packet)),
+            }
+            return true;
+        }
+        self.ensemble.borrow_mut().step(now)
+    }
+
+    /// A fault begins or ends.
+    fn turn(&mut self, turn: &Turn) {
+        let (number, Fault { what, at, lasts }) = self.plan.faults[turn.fault].clone();
+        let until = at + lasts;
+        let begins = turn.begins;
+        let verb = if begins { "begins" } else { "ends" };
+        self.oracle.borrow_mut().history.note(&format!("fault {number} {verb}: {what:?}"));
+        let mut ensemble = self.ensemble.borrow_mut();
+        match what {
+            What::Cut { client } if begins => network::with(|network| {
+                for id in network.of(client) {
+                    network.cut(id);
+                }
+            }),
+            What::Silence { client, server, ways } if begins => network::with(|network| {
+                let servers: BTreeSet<_> = server.map_or((0..ensemble.count()).collect(), |one| [one].into());
+                for server in servers {
+                    for way in &ways {
+                        network.silence(client, server, *way, until);
+                    }
+                }
+            }),
+            What::Stop { client } if begins => self.stopped.stop(client),
+            What::Stop { client } => self.stopped.go_on(client),
+            What::Crash { server } if begins => ensemble.crash(server),
+            What::Crash { server } => ensemble.restart(server),
+            What::Freeze { server } if begins => ensemble.freeze(server),
+            What::Freeze { server } => ensemble.thaw(server),
+            What::Isolate { server } if begins => ensemble.isolate(server),
+            What::Isolate { server } => ensemble.join(server),
+            What::Depose => match ensemble.leader() {
+                Some(leader) if begins => {
+                    self.deposed.push((number, leader));
+                    ensemble.isolate(leader);
+                }
+                _ => {
+                    if let Some(place) = self.deposed.iter().position(|(fault, _)| *fault == number) {
+                        ensemble.join(self.deposed.swap_remove(place).1);
+                    }
+                }
+            },
+            What::Lag { server, by } => ensemble.lag(server, if begins { by } else { 0 }),
+            What::Forget { server } => ensemble.forget(server, begins),
+            What::Throttle { server, percent } => ensemble.throttle(server, if begins { percent } else { 0 }),
+            What::Kill { client } if begins => {
+                let session = self.clients[client].session_id();
+                self.oracle.borrow_mut().killed(session);
+                ensemble.expire(session);
+            }
+            What::Delete { place, part } if begins => {
+                let directory = DIRECTORIES[place % DIRECTORIES.len()];
+                let mut nodes = ensemble.children(directory).unwrap_or_default();
+                nodes.sort_by_key(|node| node.get(node.len().saturating_sub(10)..).map(str::to_owned));
+                let index = usize::try_from(part).unwrap_or(0) * nodes.len() / 100;
+                if let Some(node) = nodes.get(index) {
+                    let path = format!("{directory}/{node}");
+                    self.oracle.borrow_mut().broken(path.clone());
+                    ensemble.delete(&path);
+                }
+            }
+            What::Reap { place } if begins => ensemble.delete(DIRECTORIES[place % DIRECTORIES.len()]),
+            _ => {}
+        }
+    }
+}
+
+/// Once nobody contends any more, no node is left in any queue.
+async fn nothing_left(oracle: &RefCell<Oracle>, ensemble: &RefCell<Ensemble>, patience: Duration) {
+    let left = || {
+        let mut ensemble = ensemble.borrow_mut();
+        let nodes = DIRECTORIES.iter().map(|directory| ensemble.children(directory).unwrap_or_default());
+        nodes.flatten().collect::<Vec<_>>()
+    };
+    let gone = async {
+        while !left().is_empty() {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    if timeout(patience, gone).await.is_err() {
+        oracle.borrow_mut().violation(format!("nodes are left: {:?}", left()));
+    }
+}
