@@ -28,7 +28,7 @@ use zklock_embedded::Server;
 /// Runs a test on a runtime of its own, within a time.
 fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async { timeout(Duration::from_secs(30), test).await.expect("the test hangs") })
+    runtime.block_on(async { timeout(Duration::from_secs(20), test).await.expect("the test hangs") })
 }
 
 async fn server() -> Server {
