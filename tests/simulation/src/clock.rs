@@ -71,6 +71,11 @@ fn elapsed() -> Option<Duration> {
     }
 }
 
+/// What the wall clock shows. Somebody sets it every second, by up to an hour: nothing may depend on it.
+fn wall(elapsed: Duration) -> Duration {
+    WALL + elapsed + Duration::from_secs(elapsed.as_secs().wrapping_mul(0x9e37_79b9) % 3600)
+}
+
 /// Stands in for libc's function of this name, in the whole program.
 ///
 /// # Safety
@@ -84,8 +89,7 @@ pub unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::
         // SAFETY: as promised by the caller.
         return unsafe { original(clock, time) };
     };
-    let since = if clock == libc::CLOCK_REALTIME { WALL } else { BOOTED };
-    let now = since + elapsed;
+    let now = if clock == libc::CLOCK_REALTIME { wall(elapsed) } else { BOOTED + elapsed };
     let seconds = libc::time_t::try_from(now.as_secs()).unwrap_or(libc::time_t::MAX);
     // SAFETY: as promised by the caller.
     unsafe { *time = libc::timespec { tv_sec: seconds, tv_nsec: now.subsec_nanos().into() } };
