@@ -39,9 +39,12 @@ fn a_session_that_a_server_replaced_in_silence_is_noticed_with_the_first_heartbe
         let lease = hold(&client).await;
         // The nodes are still there, but belong to nobody who asks.
         server.answer(|_| Answer::Foreign);
+        let known = server.requests().len();
         server.cut();
         let lost = tokio::time::timeout(TIMEOUT / 3, lease.lost()).await;
         assert_eq!(lost, Ok(LossReason::SessionExpired));
+        let beats = server.requests()[known..].iter().filter(|request| request.op == Op::Multi).count();
+        assert_eq!(beats, 1);
         server.answer_truthfully();
         assert_ne!(hold(&client).await.session_id(), lease.session_id());
     });
