@@ -36,6 +36,21 @@ async fn word(stream: &mut TcpStream) -> String {
 }
 
 #[test]
+fn who_has_said_all_still_gets_the_answer() {
+    run(async {
+        let server = server().await;
+        // Late enough for the end of what the client says to be read before the answer is due.
+        server.latency(Duration::from_millis(50)).await;
+        let mut stream = TcpStream::connect(server.hosts()).await.unwrap();
+        stream.write_all(b"ruok").await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(answer, "imok");
+    });
+}
+
+#[test]
 fn a_client_that_is_cut_off_keeps_its_session_and_its_lock() {
     run(async {
         let server = server().await;
