@@ -109,6 +109,10 @@ class Check:
 
 QUICK = [
     Check("rustfmt", command("cargo", "fmt", "--all", "--check")),
+    Check(
+        "rustfmt: simulation",
+        command("cargo", "fmt", "--manifest-path", "tests/simulation/Cargo.toml", "--check"),
+    ),
     Check("ruff", tool("ruff", "check", *PYTHON_SOURCES)),
     Check("ruff format", tool("ruff", "format", "--check", *PYTHON_SOURCES)),
     Check("circles", arrows),

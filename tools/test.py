@@ -20,6 +20,12 @@ from suites import PYTHON, ROOT, Tally, node, pytest, run
 RUST_TEST_LIMIT = 300.0
 """Seconds for one Rust test: the property tests take longest."""
 
+SEEDS = 100
+"""Simulated worlds. Two of the first thousand are open questions: see tests/simulation/README.md."""
+
+SIMULATION_LIMIT = 600.0
+"""Seconds to build the simulation and to run it."""
+
 AT_A_TIME = 2
 """How many tests or suites run at the same time: bounds on time must hold on two processors."""
 
@@ -81,6 +87,23 @@ def rust() -> Tally:
         tally.failures.append("documentation examples")
         print(text, flush=True)
     tally.add(msrv.minimal())
+    return tally
+
+
+def simulation() -> Tally:
+    """The whole stack in simulated time: a seed is one history, and the first ones have no violation."""
+    manifest = ("--locked", "--release", "--manifest-path", f"{ROOT / 'tests' / 'simulation' / 'Cargo.toml'}")
+    tally = Tally()
+    for name, command in (
+        ("simulation: a seed is one history", ["cargo", "test", *manifest]),
+        (f"simulation: {SEEDS} seeds", ["cargo", "run", "--quiet", *manifest, "--", "--seeds", f"{SEEDS}"]),
+    ):
+        code, text = run(command, limit=SIMULATION_LIMIT, quiet=True)
+        if code == 0:
+            tally.passed += 1
+        else:
+            tally.failures.append(name)
+            print(text, flush=True)
     return tally
 
 
@@ -147,6 +170,7 @@ def marked_processes() -> list[str]:
 
 SUITES: dict[str, Callable[[], Tally]] = {
     "rust": rust,
+    "simulation": simulation,
     "harness": lambda: pytest("unit", cwd="tests"),
     "python": lambda: pytest("tests", cwd="bindings-python"),
     "coverage": coverage,
