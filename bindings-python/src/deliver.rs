@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use pyo3::prelude::*;
 use zklock::ErrorKind;
 use zklock::binding::{PerProcess, block_signals, error};
 
@@ -22,8 +23,8 @@ pub(crate) const NAME: &str = "zklock-deliver";
 
 enum Message {
     Deliver(Arc<dyn Deliver>),
-    /// End, and drop the sender.
-    Stop(#[expect(dead_code, reason = "being dropped is its message")] Sender<()>),
+    /// End, and drop the sender: that is its message.
+    Stop(Sender<()>),
 }
 
 /// Leads to the delivery thread.
@@ -34,7 +35,7 @@ pub(crate) fn start() -> Result<()> {
     let begin = || {
         let (sender, messages) = channel();
         let thread = std::thread::Builder::new().name(NAME.to_owned());
-        thread.spawn(move || deliver(&messages)).map(|_| sender)
+        thread.spawn(move || deliver(messages)).map(|_| sender)
     };
     DELIVERY.get_or_try_init(begin).map_err(|problem| {
         error(ErrorKind::ConnectionFailed, format!("cannot start the delivery thread: {problem}"))
@@ -69,17 +70,30 @@ pub(crate) fn is_this_thread() -> bool {
     DELIVERS.get()
 }
 
-fn deliver(messages: &Receiver<Message>) {
+fn deliver(messages: Receiver<Message>) {
     DELIVERS.set(true);
     // They are for Python's main thread, whose system calls they must interrupt.
     block_signals();
-    loop {
-        let goes_on = match messages.recv() {
-            Ok(Message::Deliver(operation)) => operation.deliver(),
-            Ok(Message::Stop(_)) | Err(_) => false,
-        };
-        if !goes_on {
-            return;
-        }
-    }
+    // Attached once for all deliveries, and detached in between: CPython makes and deletes what it knows of a thread
+    // under a lock that a child which is forked at that moment never gets (3.11, in `PyOS_AfterFork_Child`).
+    let stopped = Python::try_attach(|py| {
+        py.detach(move || {
+            loop {
+                match messages.recv() {
+                    Ok(Message::Deliver(operation)) => {
+                        if !operation.deliver() {
+                            // The interpreter is gone, into which the way back leads.
+                            loop {
+                                std::thread::park();
+                            }
+                        }
+                    }
+                    Ok(Message::Stop(stopped)) => return Some(stopped),
+                    Err(_) => return None,
+                }
+            }
+        })
+    });
+    // Only now, outside the interpreter.
+    drop(stopped);
 }

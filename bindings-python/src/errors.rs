@@ -3,10 +3,11 @@
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyTuple, PyType};
 use zklock::ErrorKind;
 
 use crate::contender::Contender;
+use crate::modules::attribute;
 use crate::server_report::ServerReport;
 
 /// The error of a method of the binding, so that `?` accepts both the core's errors and Python's exceptions.
@@ -79,7 +80,7 @@ fn detail<'py>(
 
 /// The exception class of a kind. They are defined in Python, where a class can have two bases.
 pub(crate) fn class(py: Python<'_>, kind: ErrorKind) -> PyResult<Bound<'_, PyType>> {
-    static BY_CODE: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-    let by_code = BY_CODE.import(py, "zklock._errors", "BY_CODE")?;
-    Ok(by_code.as_any().get_item(kind.code())?.cast_into()?)
+    static BY_CODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let by_code = attribute(&BY_CODE, py, "zklock._errors", "BY_CODE")?;
+    Ok(by_code.get_item(kind.code())?.cast_into()?)
 }

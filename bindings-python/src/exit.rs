@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+
+use crate::modules::{attribute, interned, once};
 use zklock::binding::PerProcess;
 
 /// How long daemon threads are held up: the handlers of `atexit` that run after ours have this long. Usually the
@@ -57,8 +58,8 @@ pub(crate) fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     static MAIN_THREAD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     static THREADING: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     // Read each time: after a fork another thread is the main thread.
-    let main = MAIN_THREAD.import(py, "threading", "main_thread")?.call0()?.getattr("ident")?;
+    let main = attribute(&MAIN_THREAD, py, "threading", "main_thread")?.call0()?.getattr("ident")?;
     // Looked up each time: gevent replaces it, and the main thread's identifier with it.
-    let threading = THREADING.get_or_try_init(py, || py.import("threading").map(Bound::unbind))?.bind(py);
-    threading.call_method0(intern!(py, "get_ident"))?.eq(main)
+    let threading = once(&THREADING, py, || py.import("threading").map(Bound::unbind))?.bind(py);
+    threading.call_method0(interned!(py, "get_ident")?)?.eq(main)
 }

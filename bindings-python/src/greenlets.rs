@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use zklock::ErrorKind;
@@ -17,7 +16,7 @@ use zklock::binding::{Origin, error};
 use crate::arguments::Owner;
 use crate::deliver::{self, Deliver};
 use crate::errors::Failure;
-use crate::modules::imported;
+use crate::modules::{imported, interned, once};
 use crate::{exit, log};
 
 /// What is needed of `zklock/_gevent.py`.
@@ -34,10 +33,9 @@ fn gevent(py: Python<'_>) -> PyResult<Option<&Gevent>> {
     if let Some(gevent) = GEVENT.get(py) {
         return Ok(Some(gevent));
     }
-    if imported(intern!(py, "gevent._hub_local"))?.is_none() {
+    if imported(interned!(py, "gevent._hub_local")?)?.is_none() {
         return Ok(None);
     }
-    // Not in the closure of `get_or_init`, which must not let another greenlet run.
     let module = py.import("zklock._gevent")?;
     let found = |name| module.getattr(name).map(Bound::unbind);
     let gevent = Gevent {
@@ -46,7 +44,7 @@ fn gevent(py: Python<'_>) -> PyResult<Option<&Gevent>> {
         parker: found("Parker")?,
         in_greenlet: found("in_greenlet")?,
     };
-    Ok(Some(GEVENT.get_or_init(py, || gevent)))
+    once(&GEVENT, py, || Ok(gevent)).map(Some)
 }
 
 /// The owner that is calling: the thread, or its greenlet if that is not the thread's first one.
@@ -122,7 +120,7 @@ impl<'py> Hub<'py> {
         deliver::start().map_err(PyErr::from)?;
         let origin = Origin::new();
         let parker = self.gevent.parker.bind(py).call1((&self.hub,))?;
-        let unpark = Arc::new(Unpark(Mutex::new(Some(parker.getattr(intern!(py, "unpark"))?.unbind()))));
+        let unpark = Arc::new(Unpark(Mutex::new(Some(parker.getattr(interned!(py, "unpark")?)?.unbind()))));
         let waker = Waker::from(Arc::clone(&unpark));
         let outcome = loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -132,7 +130,7 @@ impl<'py> Hub<'py> {
             if left.is_some_and(|left| left.is_zero()) {
                 break Ok(None);
             }
-            let waited = parker.call_method1(intern!(py, "park"), (left.map(|left| left.as_secs_f64()),));
+            let waited = parker.call_method1(interned!(py, "park")?, (left.map(|left| left.as_secs_f64()),));
             if !origin.is_here() {
                 let message =
                     "the process was forked during this wait, which is the parent's; begin it again";
@@ -145,7 +143,7 @@ impl<'py> Hub<'py> {
             }
         };
         drop(unpark.take());
-        parker.call_method0(intern!(py, "close"))?;
+        parker.call_method0(interned!(py, "close")?)?;
         if !origin.is_here() {
             // One of the parent's threads may have had it locked.
             std::mem::forget(future);
@@ -190,7 +188,7 @@ impl Deliver for Unpark {
 
 /// Fails where eventlet's greenlets would be one owner, and one's wait would stop them all.
 fn refuse_eventlet(py: Python<'_>) -> PyResult<()> {
-    if imported(intern!(py, "eventlet.hubs"))?.is_some() {
+    if imported(interned!(py, "eventlet.hubs")?)?.is_some() {
         py.import("zklock._eventlet")?.call_method0("refuse")?;
     }
     Ok(())

@@ -14,6 +14,7 @@ use zklock::binding::log::{Backlog, Level, Listener, Record};
 
 use crate::deliver::{self, Deliver};
 use crate::exit;
+use crate::modules::attribute;
 
 /// How long the logger's level stays valid. It is read again by threads that wait for a server anyway.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -68,7 +69,8 @@ impl Log {
 
     fn ask(&self, py: Python<'_>) {
         static VERBOSITY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let asked = VERBOSITY.import(py, "zklock._log", "verbosity").and_then(|ask| ask.call0()?.extract());
+        let asked =
+            attribute(&VERBOSITY, py, "zklock._log", "verbosity").and_then(|ask| ask.call0()?.extract());
         // It fails for a program that has tampered with `logging`: then it gets no events.
         self.set_verbosity(asked.unwrap_or(0));
     }

@@ -1,10 +1,9 @@
 //! Tasks of asyncio that use these locks instead of those of `zklock.aio`: they are one owner, their thread.
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::modules::imported;
+use crate::modules::{imported, interned, once};
 
 /// Whether an event loop runs on this thread.
 pub(crate) fn in_event_loop(py: Python<'_>) -> PyResult<bool> {
@@ -12,10 +11,12 @@ pub(crate) fn in_event_loop(py: Python<'_>) -> PyResult<bool> {
     let running = if let Some(running) = RUNNING.get(py) {
         running
     } else {
-        let Some(events) = imported(intern!(py, "asyncio.events"))? else { return Ok(false) };
+        let Some(events) = imported(interned!(py, "asyncio.events")?)? else { return Ok(false) };
         // Not there while it is being imported.
-        let Some(running) = events.getattr_opt(intern!(py, "_get_running_loop"))? else { return Ok(false) };
-        RUNNING.get_or_init(py, || running.unbind())
+        let Some(running) = events.getattr_opt(interned!(py, "_get_running_loop")?)? else {
+            return Ok(false);
+        };
+        once(&RUNNING, py, || Ok(running.unbind()))?
     };
     Ok(!running.bind(py).call0()?.is_none())
 }
