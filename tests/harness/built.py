@@ -9,6 +9,10 @@ class NotBuilt(Exception):
     """Something that a test needs is not built."""
 
 
+class Forgone(NotBuilt):
+    """Something that a test needs is not used in this run, which is meant to do without it."""
+
+
 class OutOfDate(Exception):
     """The sources of something that a test needs have changed since it was built."""
 
@@ -31,6 +35,7 @@ def missing(part: str) -> str | None:
 def require(part: str, what_for: str = "") -> None:
     """Raises if a part cannot, or must not, be used."""
     if (what := missing(part)) is not None:
-        raise NotBuilt(f"{what_for}: {what}" if what_for else what)
+        kind = Forgone if part in _forgone else NotBuilt
+        raise kind(f"{what_for}: {what}" if what_for else what)
     if (what := problem(part)) is not None:
         raise OutOfDate(what)

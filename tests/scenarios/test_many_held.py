@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from harness.readwrite import quiet, readwriter
 from harness.steps import await_loss
 
@@ -31,6 +33,8 @@ FEW_TAKE = 0.004
 PAIRS = 15
 
 
+# A loss that only the heartbeat finds takes a turn at most.
+@pytest.mark.timeout(3 * TURN)
 def test_s240_held_beyond_the_room_for_watches(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
