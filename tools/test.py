@@ -29,8 +29,11 @@ SIMULATION_LIMIT = 600.0
 AT_A_TIME = 2
 """How many tests or suites run at the same time: bounds on time must hold on two processors."""
 
-SCENARIOS_AT_A_TIME = 3
-"""The same for the scenarios, which wait more than they work: they take turns on half a processor each."""
+WAITING_AT_A_TIME = 4
+"""The same for the scenarios, which wait more than they work: each needs a quarter of a processor."""
+
+SUITES_AT_A_TIME = 3
+"""The same for suites that run beside each other."""
 
 STRAY_LIMIT = 5.0
 """Seconds within which processes must end after the suite that started them."""
@@ -122,7 +125,7 @@ def on_the_embedded_server() -> Tally:
         "embedded",
         "--one-surface",
         "-n",
-        f"{SCENARIOS_AT_A_TIME + 1}",
+        f"{WAITING_AT_A_TIME}",
         "--dist",
         "worksteal",
     )
@@ -181,7 +184,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     # with those that have the most tests, and end with one that has few and takes long, on one processor.
     "scenarios": lambda: pytest(
         "scenarios",
-        *("-n", f"{SCENARIOS_AT_A_TIME}", "--dist", "loadfile", "--no-loadscope-reorder"),
+        *("-n", f"{WAITING_AT_A_TIME}", "--dist", "loadfile", "--no-loadscope-reorder"),
         cwd="tests",
         quiet=False,
     ),
@@ -196,7 +199,7 @@ APART: dict[str, Callable[[], Tally]] = {
 }
 
 # Suites that run beside each other, for they mostly wait. The others use every processor by themselves.
-TOGETHER = ["harness", "python", "coverage", "node", "clients"]
+TOGETHER = ["simulation", "harness", "python", "coverage", "node", "clients"]
 
 
 def stages(names: list[str]) -> Iterator[list[str]]:
@@ -243,7 +246,7 @@ def main() -> int:
     total = Tally()
     for stage in stages(names):
         print(f"\n=== {', '.join(stage)}", flush=True)
-        with ThreadPoolExecutor(AT_A_TIME) as pool:
+        with ThreadPoolExecutor(SUITES_AT_A_TIME) as pool:
             for tally in pool.map(timed, stage):
                 total.add(tally)
         for stray in strays():
