@@ -56,6 +56,8 @@ mod election;
 mod error;
 mod exit;
 mod first;
+#[cfg(feature = "_simulation")]
+mod gate;
 mod hold;
 mod hosts;
 mod lease;

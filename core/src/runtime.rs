@@ -131,7 +131,7 @@ pub(crate) fn gated<F: Future>(future: F) -> F {
 }
 
 #[cfg(feature = "_simulation")]
-pub(crate) use crate::simulation::gated;
+pub(crate) use crate::gate::gated;
 
 /// For a simulation: what the client crate spawns while `body` runs is put on the caller's runtime.
 #[cfg(feature = "_simulation")]
