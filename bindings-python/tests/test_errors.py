@@ -57,8 +57,10 @@ def test_the_log_tells_once_why_no_server_can_be_used(caplog: pytest.LogCaptureF
     with caplog.at_level(logging.WARNING, "zklock"), imposter(None, b"HTTP/1.1 400\r\n\r\n") as web:
         with pytest.raises(zklock.ConnectionFailed):
             zklock.Client(f"127.0.0.1:1,{web}", connect_timeout=2.5)
-        told = [record.getMessage() for record in caplog.records if record.name == "zklock"]
-    assert len(told) == 1, told
+        events = [record.getMessage() for record in caplog.records if record.name == "zklock"]
+    # Clients that other tests left to the collector may still have something to tell.
+    told = [event for event in events if web in event]
+    assert len(told) == 1, events
     assert told[0].startswith("no server can be used; trying again")
     assert "127.0.0.1:1 refused the connection" in told[0]
     assert f"{web} misbehaved" in told[0]
