@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
+import uuid
 from pathlib import Path
+from typing import Any
 
 import zklock
 from celery import Celery
+from kombu.transport import filesystem
 
 FILES = Path(os.environ["CELERY_FILES"])
 PATH = os.environ["LOCK_PATH"]
+
+
+def put(channel: filesystem.Channel, queue: str, payload: Any, **_: object) -> None:
+    """Puts a message there as a whole: a worker may read what kombu writes while it is still empty."""
+    file = Path(channel.data_folder_out, f"{time.monotonic_ns() // 1_000_000}_{uuid.uuid4()}.{queue}.msg")
+    part = file.with_name(f"{file.name}.part")
+    part.write_text(json.dumps(payload))
+    part.rename(file)
+
+
+setattr(filesystem.Channel, "_put", put)  # noqa: B010
 
 app = Celery("tasks", broker="filesystem://", backend=f"file://{FILES / 'results'}")
 app.conf.update(
