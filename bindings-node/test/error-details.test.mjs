@@ -42,7 +42,7 @@ scenario('several servers are an AggregateError', async (t) => {
   await once(web, 'listening');
   t.after(() => web.close());
   const address = `127.0.0.1:${web.address().port}`;
-  const error = await failed(`127.0.0.1:1,no-such-host.invalid:2181,${address}`);
+  const error = await failed(`127.0.0.1:1,-no-such-host.invalid:2181,${address}`);
   assert.deepEqual(
     error.servers.map(({ problem }) => problem),
     ['refused', 'unknown host', 'not zookeeper'],
@@ -52,7 +52,7 @@ scenario('several servers are an AggregateError', async (t) => {
     error.cause.errors.map(({ code }) => code),
     ['ECONNREFUSED', 'ENOTFOUND', undefined],
   );
-  assert.match(error.message, /no-such-host\.invalid:2181 is no host that can be found/);
+  assert.match(error.message, /-no-such-host\.invalid:2181 is no host that can be found/);
   assert.match(error.message, new RegExp(`${address} misbehaved: .*web server`));
 });
 

@@ -36,7 +36,7 @@ def test_one_server_is_the_cause() -> None:
 
 
 def test_several_servers_are_a_group() -> None:
-    error = failed("127.0.0.1:1,no-such-host.invalid:2181")
+    error = failed("127.0.0.1:1,-no-such-host.invalid:2181")
     assert [report.problem for report in error.servers] == ["refused", "unknown host"]
     assert isinstance(error.__cause__, ExceptionGroup)
     assert [type(cause) for cause in error.__cause__.exceptions] == [ConnectionRefusedError, OSError]

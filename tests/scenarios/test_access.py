@@ -239,7 +239,7 @@ def test_s325_credentials_in_plain_text(
     worker.call("log")
     # To this machine, then perhaps to another.
     worker.connect(proxy.hosts, client="here", auth=shows)
-    session = worker.connect(f"{proxy.hosts},elsewhere.invalid:2181", auth=shows)
+    session = worker.connect(f"{proxy.hosts},-elsewhere.invalid:2181", auth=shows)
     worker.lock(path)
     worker.hold()
     worker.release()
