@@ -1,215 +1,170 @@
-"""Plants the bugs of tests/mutants, one by one, in a copy of the tree, and looks whether their tests notice.
+"""Plants the bugs of tests/mutants, one by one, in a copy of the tree, and looks whether they are noticed.
 
-    python3 tools/mutants.py [part of a name ...]
+    python3 tools/mutants.py [--of core|python|node] [--shard K/N] [--go-on] [part of a name ...]
 
-Ends with `k of n found`, and fails unless all are. What a patch is: tests/mutants/README.md.
+With --go-on those that were found before in the same tree are not planted again. Ends with `k of n found`,
+and fails unless all are. What a patch is: tests/mutants/README.md.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
-import shutil
-import subprocess
+import argparse
+import hashlib
+import json
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from suites import KILLED, ROOT, run
+from mutant import PARTS, Mutant, StaleError, patches
+from planting import (
+    HOME,
+    SIMULATION,
+    apply,
+    check,
+    copy_tree,
+    failing_seed,
+    failing_without_bugs,
+    fingerprint,
+    make,
+    notices,
+    reason,
+    remove,
+)
 
-PATCHES = ROOT / "tests" / "mutants"
-HOME = ROOT / "target" / "mutants"
-TREE = HOME / "tree"
-"""Where the copy is: always the same place, so that only what changes is compiled again."""
-
-BUILD_LIMIT = 30 * 60.0
-TEST_LIMIT = 120.0
-"""Seconds for a build, and for the tests of one bug: a test that hangs has noticed it too."""
-
-LENT = [".venv", ".make", "bindings-node/node_modules", "tests/target"]
-"""What is not under version control, but used as it is."""
-
-HEADERS = {"promise", "found by", "build", "command"}
-
-
-class StaleError(Exception):
-    """A patch says nothing any more."""
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A bug, and what is to notice it."""
-
-    name: str
-    patch: str
-    promise: str
-    found_by: str
-    build: str | None
-    command: str
-
-    @staticmethod
-    def read(path: Path) -> Mutant:
-        text = path.read_text()
-        head, mark, patch = text.partition("--- a/")
-        lines = [line.split(": ", 1) for line in head.splitlines() if line]
-        headers = {line[0]: line[-1] for line in lines}
-        if not mark or not {"promise", "found by", "command"} <= headers.keys() <= HEADERS:
-            raise StaleError(f"{path.name}: the headers are {', '.join(sorted(HEADERS))}, and a diff follows")
-        return Mutant(
-            path.stem,
-            mark + patch,
-            headers["promise"],
-            headers["found by"],
-            headers.get("build") or built_first(headers["command"]),
-            headers["command"],
-        )
-
-    @property
-    def files(self) -> list[str]:
-        """The files that it changes."""
-        return re.findall(r"^--- a/(\S+)", self.patch, re.MULTILINE)
+RECORD = HOME / "found.json"
 
 
-def built_first(command: str) -> str | None:
-    """What compiles the tests of a command: a bug that does not compile proves nothing."""
-    if not command.startswith("cargo test "):
-        return None
-    return command.split(" -- ")[0] + " --no-run"
+T = TypeVar("T")
 
 
-def tracked() -> Iterator[str]:
-    """The files of the tree, without those that are ignored."""
-    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(listing, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    return (name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file())
-
-
-def put_back(name: str) -> None:
-    """Copies a file, with a new date: cargo compares dates only, and would use what it built before."""
-    (TREE / name).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(ROOT / name, TREE / name)
-    shutil.copymode(ROOT / name, TREE / name)
-
-
-def copy_tree() -> None:
-    """Makes the copy equal to the tree."""
-    names = set(tracked())
-    built = {str(path.relative_to(ROOT)) for path in ROOT.glob("bindings-*/**/*.so")}
-    built |= {str(path.relative_to(ROOT)) for path in ROOT.glob("bindings-node/native/*")}
-    built = {name for name in built if "node_modules" not in name}
-    for name in sorted(names | built):
-        copy = TREE / name
-        if not copy.is_file() or copy.read_bytes() != (ROOT / name).read_bytes():
-            put_back(name)
-    for kind in ["rs", "py", "ts", "mjs", "toml"]:
-        for path in TREE.glob(f"*/**/*.{kind}"):
-            name = str(path.relative_to(TREE))
-            if name not in names | built and not any(name.startswith(f"{lent}/") for lent in LENT):
-                path.unlink()
-    for lent in LENT:
-        link = TREE / lent
-        link.parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / lent).exists() and not link.is_symlink():
-            link.symlink_to(ROOT / lent)
-
-
-def execute(command: str, limit: float) -> tuple[int, str]:
-    """Runs a command in the copy."""
-    environment = {"CARGO_TARGET_DIR": str(HOME / "build"), "RUST_BACKTRACE": "0"}
-    return run(shlex.split(command), cwd=TREE, limit=limit, quiet=True, env=environment)
-
-
-def ran(output: str) -> int:
-    """How many tests passed, in the words of cargo, pytest and node."""
-    counts = re.findall(r"(?<!\w)(\d+) passed|^\W+pass (\d+)$", output, re.MULTILINE)
-    return sum(int(one or other) for one, other in counts)
-
-
-def reason(output: str) -> str:
-    """The first words of a test that failed."""
-    for pattern in (r"panicked at .*\n(.+)", r"^E +(.+)", r"(AssertionError.*)", r"(\w*Error.*)"):
-        if said := re.search(pattern, output, re.MULTILINE):
-            return said[1].strip()[:160]
-    return "no word"
-
-
-def check(command: str, build: str | None) -> None:
-    """Whether the tests pass where there is no bug."""
-    if build is not None:
-        status, output = execute(build, BUILD_LIMIT)
-        if status != 0:
-            raise StaleError(f"{build}: fails without any bug\n{output}")
-    status, output = execute(command, TEST_LIMIT)
-    if status != 0 or ran(output) == 0:
-        raise StaleError(f"{command}: fails, or tests nothing, without any bug\n{output}")
-
-
-def plant(mutant: Mutant) -> tuple[bool, str]:
-    """Whether the tests notice a bug; and what they said."""
-    # Outside any repository, or git would take the paths for those of the tree that is around the copy.
-    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(HOME)}
-    try:
-        apply = ["git", "apply", "-"]
-        applied = subprocess.run(
-            apply, cwd=TREE, input=mutant.patch, text=True, capture_output=True, env=environment, check=False
-        )
-        if applied.returncode != 0:
-            raise StaleError(f"{mutant.name}: the patch no longer applies\n{applied.stderr}")
-        if mutant.build is not None:
-            status, output = execute(mutant.build, BUILD_LIMIT)
-            if status != 0:
-                raise StaleError(f"{mutant.name}: does not compile\n{output}")
-        status, output = execute(mutant.command, TEST_LIMIT)
-        return status != 0, "Error: it hangs" if status == KILLED else output
-    finally:
-        for name in mutant.files:
-            put_back(name)
+def timed(action: Callable[[], T]) -> tuple[T, str]:
+    """What an action returns, and how long it took."""
+    began = time.monotonic()
+    return action(), f"{time.monotonic() - began:.0f} s"
 
 
 def sound(mutants: list[Mutant]) -> dict[str, str]:
     """What is wrong with commands that fail without any bug: together, as that is compiled once."""
     wrong: dict[str, str] = {}
-    for command, build in sorted({mutant.command: mutant.build for mutant in mutants}.items()):
+    for command, build in sorted(
+        (one.command, one.build or "") for one in mutants if one.command is not None
+    ):
         try:
-            check(command, build)
+            if command not in wrong:
+                wrong[command] = ""
+                check(command, build or None)
         except StaleError as stale:
             wrong[command] = str(stale)
-    return wrong
+    return {command: problem for command, problem in wrong.items() if problem}
 
 
-def verdict(mutant: Mutant) -> tuple[str, str]:
+def by_command(mutant: Mutant) -> tuple[bool, str]:
+    """Whether the tests that are named notice a bug that is planted; and a line of what they said."""
+    (noticed, output), took = timed(lambda: notices(mutant))
+    if noticed:
+        return True, f"by {mutant.found_by} in {took}: {reason(output)}"
+    return False, f"not by {mutant.found_by}\n{output}"
+
+
+def by_simulation(mutant: Mutant, known: set[int]) -> tuple[bool, str]:
+    """Whether the simulation notices a bug that is planted; and a line of what it said."""
+
+    def simulate() -> tuple[int, str] | None:
+        make(SIMULATION, mutant.name)
+        return failing_seed(mutant.seeds, known)
+
+    found, took = timed(simulate)
+    if found is not None:
+        return True, f"by seed {found[0]} in {took}: {found[1]}"
+    return False, f"not by the first {mutant.seeds} seeds"
+
+
+def verdict(mutant: Mutant, known: set[int]) -> tuple[str, str]:
     """What became of a bug, in a word and in more."""
+    told = []
     try:
-        noticed, output = plant(mutant)
+        apply(mutant)
+        if mutant.command is not None:
+            told.append(by_command(mutant))
+        if mutant.seeds:
+            told.append(by_simulation(mutant, known))
     except StaleError as stale:
         return "ERROR", str(stale)
-    if noticed:
-        return "found", reason(output)
-    return "NOT FOUND", f"{mutant.promise}\n{output}\nexpected of {mutant.found_by}"
+    finally:
+        remove(mutant)
+    more = "; ".join(line for _, line in told)
+    return ("found", more) if all(found for found, _ in told) else ("NOT FOUND", f"{mutant.promise}: {more}")
 
 
-def main(wanted: list[str]) -> int:
-    """Plants the bugs whose names have one of these parts, or all."""
-    paths = sorted(PATCHES.glob("*.patch"))
-    paths = [path for path in paths if not wanted or any(part in path.name for part in wanted)]
+class Record:
+    """Which bugs were found in this tree before."""
+
+    def __init__(self, path: Path, tree: str) -> None:
+        self._path = path
+        self._tree = tree
+        try:
+            self._found: dict[str, str] = json.loads(path.read_text())
+        except (OSError, ValueError):
+            self._found = {}
+
+    def _key(self, mutant: Mutant) -> str:
+        return hashlib.sha256(f"{self._tree} {mutant}".encode()).hexdigest()
+
+    def __contains__(self, mutant: Mutant) -> bool:
+        return self._found.get(mutant.name) == self._key(mutant)
+
+    def add(self, mutant: Mutant) -> None:
+        self._found[mutant.name] = self._key(mutant)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text(json.dumps(self._found, indent=0))
+
+
+def shard(text: str) -> tuple[int, int]:
+    """`2/3` is the second third."""
+    number, _, of = text.partition("/")
+    if not (number.isdigit() and of.isdigit() and 1 <= int(number) <= int(of)):
+        raise argparse.ArgumentTypeError(f"{text}: must be K/N, such as 1/3")
+    return int(number), int(of)
+
+
+def main(arguments: list[str]) -> int:
+    """Plants the bugs that are asked for."""
+    parser = argparse.ArgumentParser(prog="mutants.py")
+    parser.add_argument("names", nargs="*", metavar="part of a name")
+    parser.add_argument("--of", choices=PARTS)
+    parser.add_argument("--shard", type=shard, default=(1, 1), metavar="K/N")
+    parser.add_argument("--go-on", action="store_true")
+    wanted = parser.parse_args(arguments)
     try:
-        mutants = [Mutant.read(path) for path in paths]
+        mutants = [Mutant.read(path) for path in patches(wanted.names)]
     except StaleError as stale:
         print(stale, file=sys.stderr)
         return 1
+    # What is built alike comes together.
+    mutants = [one for one in mutants if wanted.of in (None, one.part)][
+        wanted.shard[0] - 1 :: wanted.shard[1]
+    ]
+    mutants.sort(key=lambda one: (PARTS.index(one.part), one.build or "", one.name))
+    record = Record(RECORD, fingerprint())
+    before = [one for one in mutants if wanted.go_on and one in record]
+    rest = [one for one in mutants if one not in before]
     copy_tree()
-    wrong = sound(mutants)
-    found = 0
-    for mutant in mutants:
-        began = time.monotonic()
-        problem = wrong.get(mutant.command)
-        word, more = ("ERROR", problem) if problem is not None else verdict(mutant)
-        found += word == "found"
-        print(f"{word:9} {mutant.name} ({time.monotonic() - began:.0f} s): {more}", flush=True)
-    print(f"{found} of {len(mutants)} found")
+    wrong = sound(rest)
+    most = max((one.seeds for one in rest), default=0)
+    known = failing_without_bugs(most) if most else set()
+    if known:
+        print(f"seeds that fail without any bug, and count for none: {', '.join(map(str, sorted(known)))}")
+    found = len(before)
+    for mutant in rest:
+        problem = wrong.get(mutant.command or "")
+        word, more = ("ERROR", problem) if problem is not None else verdict(mutant, known)
+        if word == "found":
+            found += 1
+            record.add(mutant)
+        print(f"{word:9} {mutant.name} {more}", flush=True)
+    print(f"{found} of {len(mutants)} found" + (f" ({len(before)} of them before)" if before else ""))
     return 0 if found == len(mutants) and mutants else 1
 
 

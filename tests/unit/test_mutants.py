@@ -9,7 +9,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from mutants import PATCHES, Mutant, StaleError, ran, reason  # noqa: E402
+from mutant import PATCHES, Mutant, StaleError  # noqa: E402
+from planting import has_failed, ran, reason  # noqa: E402
 
 ALL = sorted(PATCHES.glob("*.patch"))
 
@@ -39,6 +40,17 @@ def test_a_file_without_headers_is_refused(tmp_path: Path) -> None:
         Mutant.read(patch)
 
 
+@pytest.mark.parametrize("seeds", ["0", "1001", "all"])
+def test_a_simulation_has_at_most_a_thousand_seeds(tmp_path: Path, seeds: str) -> None:
+    patch = tmp_path / "a-promise.patch"
+    patch.write_text(f"promise: something\nsimulation: {seeds}\n\n--- a/x\n+++ b/x\n")
+    with pytest.raises(StaleError, match="1 to 1000 seeds"):
+        Mutant.read(patch)
+    patch.write_text("promise: something\nsimulation: 40\n\n--- a/x\n+++ b/x\n")
+    assert Mutant.read(patch).seeds == 40
+    assert Mutant.read(patch).command is None
+
+
 def test_what_the_runners_say_is_understood() -> None:
     cargo = "test result: ok. 3 passed; 0 failed; 0 ignored\ntest result: ok. 4 passed; 0 failed"
     assert ran(cargo) == 7
@@ -47,3 +59,13 @@ def test_what_the_runners_say_is_understood() -> None:
     assert ran("ok. 0 passed; 0 failed") == 0
     assert reason("thread 'x' panicked at core/src/x.rs:1:2:\nit is lost\n") == "it is lost"
     assert reason("nothing") == "no word"
+
+
+def test_what_fails_without_a_test_that_failed_notices_nothing() -> None:
+    assert has_failed(101, "test result: FAILED. 0 passed; 1 failed; 0 ignored")
+    assert has_failed(101, "error: test failed\n(signal: 6, SIGABRT: process abort signal)")
+    assert has_failed(1, "1 failed, 3 passed in 2.10s")
+    assert has_failed(1, "2 passed, 1 error in 2.10s")
+    assert has_failed(1, "# pass 1\n# fail 2\n")
+    assert not has_failed(4, "ERROR: python is out of date: core/src/lease.rs changed; run `make python`")
+    assert not has_failed(1, "# pass 3\n# fail 0\n")

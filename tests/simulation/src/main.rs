@@ -29,8 +29,9 @@ use crate::report::{Report, say};
 use crate::world::simulate;
 
 const USAGE: &str = "\
-simulation [--from M] [--seeds N] [--jobs J] [--digests]
-    runs N seeds from M on, on J threads; with --digests prints a number for the history of each
+simulation [--from M] [--seeds N] [--jobs J] [--digests] [--first]
+    runs N seeds from M on, on J threads; with --digests prints a number for the history of each; with --first ends
+    with the first one that fails, and shows it as it is
 simulation --seed S [--without-faults A,B,…] [--without-contenders A,B,…]
     runs one seed, without some of what happens in it, and prints its history";
 
@@ -44,6 +45,7 @@ struct Wish {
     seeds: u64,
     jobs: usize,
     digests: bool,
+    first: bool,
 }
 
 impl Wish {
@@ -53,6 +55,10 @@ impl Wish {
         while let Some(arg) = args.next() {
             if arg == "--digests" {
                 wish.digests = true;
+                continue;
+            }
+            if arg == "--first" {
+                wish.first = true;
                 continue;
             }
             let value = args.next()?;
@@ -98,16 +104,19 @@ fn replay(plan: &Plan) -> bool {
 /// Runs many seeds, on several threads.
 fn run(wish: &Wish) -> bool {
     let next = AtomicU64::new(wish.from);
+    let end = AtomicU64::new(wish.from + wish.seeds);
     let report = Mutex::new(Report::new(wish.seeds));
     std::thread::scope(|scope| {
         for _ in 0..wish.jobs {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= wish.from + wish.seeds {
+                    if seed >= end.load(Ordering::Relaxed) {
                         break;
                     }
-                    one(seed, wish.digests, &report);
+                    if !one(seed, wish, &report) && wish.first {
+                        end.store(0, Ordering::Relaxed);
+                    }
                 }
             });
         }
@@ -115,15 +124,21 @@ fn run(wish: &Wish) -> bool {
     report.lock().expect("no panic while reporting").end()
 }
 
-fn one(seed: u64, digests: bool, report: &Mutex<Report>) {
+/// Runs one of them, and says whether all is well.
+fn one(seed: u64, wish: &Wish, report: &Mutex<Report>) -> bool {
     let plan = Plan::of(seed);
     let outcome = simulate(&plan, false);
-    if digests {
+    if wish.digests {
         say(&format!("seed {seed}: {:016x}", outcome.digest));
     }
     if !outcome.violations.is_empty() {
-        let smallest = shrink::shrink(&plan);
-        report::failed(&smallest, &simulate(&smallest, false));
+        if wish.first {
+            report::failed(&plan, &outcome);
+        } else {
+            let smallest = shrink::shrink(&plan);
+            report::failed(&smallest, &simulate(&smallest, false));
+        }
     }
     report.lock().expect("no panic while reporting").done(&outcome);
+    outcome.violations.is_empty()
 }

@@ -1,0 +1,92 @@
+"""A bug of tests/mutants, as its patch describes it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from suites import ROOT
+
+PATCHES = ROOT / "tests" / "mutants"
+
+NEEDED = {"promise"}
+HEADERS = NEEDED | {"covers", "found by", "build", "command", "simulation"}
+
+MOST_SEEDS = 1000
+"""A bug that a simulation is to find has to be found within so many seeds."""
+
+PARTS = ("core", "python", "node")
+
+
+class StaleError(Exception):
+    """A patch says nothing any more."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A bug, and what is to notice it: a command, so many seeds of the simulation, or both."""
+
+    name: str
+    patch: str
+    promise: str
+    covers: tuple[str, ...]
+    found_by: str | None
+    build: str | None
+    command: str | None
+    seeds: int
+
+    @staticmethod
+    def read(path: Path) -> Mutant:
+        text = path.read_text()
+        head, mark, patch = text.partition("--- a/")
+        headers = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
+        seeds = headers.get("simulation", "0")
+        command, found_by = headers.get("command"), headers.get("found by")
+        sound = (
+            mark
+            and NEEDED <= headers.keys() <= HEADERS
+            and (command is None) == (found_by is None)
+            and (command is not None or "simulation" in headers)
+            and seeds.isdigit()
+            and ("simulation" in headers) == (1 <= int(seeds) <= MOST_SEEDS)
+        )
+        if not sound:
+            raise StaleError(
+                f"{path.name}: the headers are {', '.join(sorted(HEADERS))}; it needs a promise, a command "
+                f"with `found by` or a `simulation` of 1 to {MOST_SEEDS} seeds, and a diff follows"
+            )
+        return Mutant(
+            path.stem,
+            mark + patch,
+            headers["promise"],
+            tuple(one.strip() for one in headers.get("covers", "").split(",") if one.strip()),
+            found_by,
+            headers.get("build") or built_first(command),
+            command,
+            int(seeds),
+        )
+
+    @property
+    def files(self) -> list[str]:
+        """The files that it changes."""
+        return re.findall(r"^--- a/(\S+)", self.patch, re.MULTILINE)
+
+    @property
+    def part(self) -> str:
+        """What it is a bug of."""
+        bindings = [name for name in PARTS if any(file.startswith(f"bindings-{name}") for file in self.files)]
+        return bindings[0] if bindings else "core"
+
+
+def built_first(command: str | None) -> str | None:
+    """What compiles the tests of a command: a bug that does not compile proves nothing."""
+    if command is None or not command.startswith("cargo test "):
+        return None
+    return command.split(" -- ")[0] + " --no-run"
+
+
+def patches(parts: list[str]) -> list[Path]:
+    """The bugs whose names have one of these parts, or all."""
+    paths = sorted(PATCHES.glob("*.patch"))
+    return [path for path in paths if not parts or any(part in path.stem for part in parts)]

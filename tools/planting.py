@@ -1,0 +1,236 @@
+"""A copy of the tree in which bugs are planted, and what runs in it.
+
+It is always in the same place, with builds that last, so that only what changes is compiled again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+from mutant import Mutant, StaleError
+from suites import KILLED, ROOT, run
+
+HOME = ROOT / "target" / "mutants"
+TREE = HOME / "tree"
+BUILD = HOME / "build"
+
+BUILD_LIMIT = 30 * 60.0
+TEST_LIMIT = 120.0
+"""Seconds for a build, and for the tests of one bug: a test that hangs has noticed it too."""
+
+SIMULATION_LIMIT = 600.0
+
+LENT = [".venv", "bindings-node/node_modules"]
+"""What is not under version control, but used as it is."""
+
+PRODUCTS = ["tests/target", ".make"]
+"""Directories of what was built: a build in the copy must not replace what is in the tree."""
+
+BUILT = [
+    "bindings-python/python/zklock/*.so",
+    "bindings-node/native/*",
+    "bindings-node/dist/*",
+    ".make/*.json",
+]
+
+SIMULATION = "cargo build --locked --quiet --release --manifest-path tests/simulation/Cargo.toml"
+
+ENVIRONMENT = {
+    "CARGO_TARGET_DIR": str(BUILD),
+    "RUST_BACKTRACE": "0",
+    # The disk is what such a build takes most of.
+    "CARGO_PROFILE_DEV_DEBUG": "0",
+    "CARGO_PROFILE_RELEASE_DEBUG": "0",
+    "CARGO_INCREMENTAL": "1",
+}
+
+
+def tracked() -> Iterator[str]:
+    """The files of the tree, without those that are ignored."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(listing, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    return (name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file())
+
+
+def built() -> set[str]:
+    """What was built of the bindings, and the records of it."""
+    found = {path for pattern in BUILT for path in ROOT.glob(pattern) if path.is_file()}
+    return {str(path.relative_to(ROOT)) for path in found}
+
+
+def fingerprint() -> str:
+    """A number for the whole tree: where it is the same, so is what became of a bug."""
+    every = hashlib.sha256()
+    for name in sorted(tracked()):
+        if not name.startswith("tests/mutants/"):
+            every.update(name.encode() + hashlib.sha256((ROOT / name).read_bytes()).digest())
+    return every.hexdigest()
+
+
+def put_back(name: str) -> None:
+    """Copies a file, with a new date: cargo compares dates only, and would use what it built before."""
+    (TREE / name).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(ROOT / name, TREE / name)
+    shutil.copymode(ROOT / name, TREE / name)
+
+
+def equal(name: str) -> bool:
+    """Whether the copy has the file as it is in the tree."""
+    return (TREE / name).is_file() and (TREE / name).read_bytes() == (ROOT / name).read_bytes()
+
+
+def lend(name: str) -> None:
+    """What is in the tree is seen in the copy as well."""
+    link = TREE / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if (ROOT / name).exists() and (not link.is_symlink() or link.readlink() != ROOT / name):
+        if link.is_symlink() or link.is_file():
+            link.unlink()
+        link.symlink_to(ROOT / name)
+
+
+def put_products_back() -> None:
+    """What was built in the tree takes the place of what a build with a bug left in the copy."""
+    for directory in PRODUCTS:
+        copy = TREE / directory
+        if copy.is_symlink():
+            copy.unlink()
+        for path in sorted((ROOT / directory).glob("*")):
+            if path.suffix != ".json":
+                lend(str(path.relative_to(ROOT)))
+    for name in sorted(built()):
+        if not equal(name):
+            put_back(name)
+
+
+def copy_tree() -> None:
+    """Makes the copy equal to the tree."""
+    names = set(tracked())
+    for name in sorted(names):
+        if not equal(name):
+            put_back(name)
+    kept = names | built()
+    for kind in ["rs", "py", "ts", "mjs", "toml"]:
+        for path in TREE.glob(f"*/**/*.{kind}"):
+            name = str(path.relative_to(TREE))
+            if name not in kept and not any(name.startswith(f"{lent}/") for lent in LENT + PRODUCTS):
+                path.unlink()
+    for name in LENT:
+        lend(name)
+    put_products_back()
+
+
+def execute(command: str, limit: float) -> tuple[int, str]:
+    """Runs a command in the copy."""
+    return run(shlex.split(command), cwd=TREE, limit=limit, quiet=True, env=ENVIRONMENT)
+
+
+def count(word: str, output: str) -> int:
+    """How many tests passed or failed, in the words of cargo, pytest and node."""
+    pattern = rf"(?<!\w)(\d+) {word}ed|^\W+{word} (\d+)$"
+    counts = re.findall(pattern, output, re.MULTILINE)
+    return sum(int(one or other) for one, other in counts)
+
+
+def ran(output: str) -> int:
+    """How many tests passed."""
+    return count("pass", output)
+
+
+def has_failed(status: int, output: str) -> bool:
+    """Whether a test failed: not everything that makes a command fail is one."""
+    if status in (0, KILLED):
+        return status == KILLED
+    # pytest calls it an error if a fixture fails; cargo tells by which signal a process of tests died.
+    other = r"(?<!\w)\d+ errors?\b.* in |\(signal: \d"
+    return count("fail", output) > 0 or re.search(other, output) is not None
+
+
+def reason(output: str) -> str:
+    """The first words of a test that failed."""
+    for pattern in (r"panicked at .*\n(.+)", r"^E +(.+)", r"(AssertionError.*)", r"(\w*Error.*)"):
+        if said := re.search(pattern, output, re.MULTILINE):
+            return said[1].strip()[:160]
+    return "no word"
+
+
+def make(build: str | None, name: str) -> None:
+    """Runs a build in the copy."""
+    if build is not None:
+        status, output = execute(build, BUILD_LIMIT)
+        if status != 0:
+            raise StaleError(f"{name}: does not compile\n{output}")
+
+
+def check(command: str, build: str | None) -> None:
+    """Whether the tests pass where there is no bug."""
+    make(build, "without any bug")
+    status, output = execute(command, TEST_LIMIT)
+    if status != 0 or ran(output) == 0:
+        raise StaleError(f"{command}: fails, or tests nothing, without any bug\n{output}")
+
+
+def failing_seed(most: int, known: set[int]) -> tuple[int, str] | None:
+    """The first of so many seeds that fails, without those that are known; and what is wrong with it."""
+    begin = 0
+    while begin < most:
+        words = [BUILD / "release" / "simulation", "--from", begin, "--seeds", most - begin, "--first"]
+        status, output = execute(shlex.join(map(str, words)), SIMULATION_LIMIT)
+        if re.search(r"^\d+ seeds, \d+ grants, \d+ violations$", output, re.MULTILINE) is None:
+            raise StaleError(f"the simulation does not end as it should (status {status})\n{output[-2000:]}")
+        failed = [int(seed) for seed in re.findall(r"^seed (\d+) fails:$", output, re.MULTILINE)]
+        if not failed:
+            return None
+        if new := sorted(set(failed) - known):
+            said = re.search(rf"^seed {new[0]} fails:\n +(.+)", output, re.MULTILINE)
+            return new[0], said[1][:160] if said else "no word"
+        begin = max(failed) + 1
+    return None
+
+
+def failing_without_bugs(most: int) -> set[int]:
+    """The seeds that fail in any case, and so say nothing of a bug."""
+    make(SIMULATION, "without any bug")
+    known: set[int] = set()
+    while (found := failing_seed(most, known)) is not None:
+        known.add(found[0])
+    return known
+
+
+def apply(mutant: Mutant) -> None:
+    """Plants a bug in the copy."""
+    # Outside any repository, or git would take the paths for those of the tree that is around the copy.
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(HOME)}
+    command = ["git", "apply", "-"]
+    applied = subprocess.run(
+        command, cwd=TREE, input=mutant.patch, text=True, capture_output=True, env=environment, check=False
+    )
+    if applied.returncode != 0:
+        raise StaleError(f"{mutant.name}: the patch no longer applies\n{applied.stderr}")
+
+
+def remove(mutant: Mutant) -> None:
+    """Takes a bug out of the copy, and what was built with it."""
+    for name in mutant.files:
+        if (ROOT / name).exists():
+            put_back(name)
+    if mutant.build is not None and not mutant.build.startswith("cargo test "):
+        put_products_back()
+
+
+def notices(mutant: Mutant) -> tuple[bool, str]:
+    """Whether the command of a bug that is planted notices it; and what it said."""
+    assert mutant.command is not None
+    make(mutant.build, mutant.name)
+    status, output = execute(mutant.command, TEST_LIMIT)
+    if status == KILLED:
+        return True, "Error: it hangs"
+    if status != 0 and not has_failed(status, output):
+        raise StaleError(f"{mutant.name}: no test failed, but the command did\n{output}")
+    return status != 0, output
