@@ -1,0 +1,165 @@
+//! What servers say to each other until something is decided, and how each carries decisions out.
+
+use std::collections::BTreeSet;
+
+use zklock_embedded::Output;
+
+use super::frame::{self, Kind};
+use super::server::{Change, Entry, Server, Waiting};
+use super::{Ensemble, Proposal, Step, Word, time};
+use crate::clock;
+use crate::network::{self, Id};
+
+impl Ensemble {
+    pub(super) fn majority(&self) -> usize {
+        self.count() / 2 + 1
+    }
+
+    pub(super) fn say(&mut self, from: usize, to: usize, word: Word) {
+        if from == to {
+            return self.hear(from, to, self.epoch, word);
+        }
+        let latency = network::with(network::Network::latency);
+        let latency = latency + self.servers[from].lag + self.servers[to].lag;
+        let last = self.last.entry((from, to)).or_default();
+        *last = (*last).max(clock::now() + latency);
+        self.steps.plan(*last, Step::Say { from, to, epoch: self.epoch, word });
+    }
+
+    pub(super) fn hear(&mut self, from: usize, to: usize, epoch: u64, word: Word) {
+        let reachable = |server: &Server| server.up && (from == to || !server.cut);
+        if epoch != self.epoch || !reachable(&self.servers[from]) || !reachable(&self.servers[to]) {
+            return;
+        }
+        if self.servers[to].frozen {
+            return self.unheard.entry(to).or_default().push((from, epoch, word));
+        }
+        match word {
+            Word::Forward(change) if self.leader == Some(to) => self.propose(change),
+            Word::Propose(number) => self.say(to, from, Word::Have(number)),
+            Word::Have(number) => {
+                let place = number.checked_sub(self.decided.len());
+                if let Some(proposal) = place.and_then(|place| self.proposed.get_mut(place)) {
+                    proposal.by.insert(from);
+                    self.decide();
+                }
+            }
+            Word::Decided(count) => self.apply(to, count),
+            Word::Ping => {
+                let heard = std::mem::take(&mut self.servers[to].heard);
+                self.say(to, from, Word::Pong(heard));
+            }
+            Word::Pong(heard) => {
+                for session in heard {
+                    self.sessions.touch(session, clock::now());
+                }
+            }
+            Word::Sync(id) => {
+                // One that was cut off while it led knows no better, and answers too.
+                let leads = self.leader == Some(to);
+                let all = self.decided.len() + self.proposed.len();
+                let far = if leads { all } else { self.servers[to].applied };
+                self.say(to, from, Word::Synced(id, far));
+            }
+            Word::Synced(id, far) => {
+                let front = self.servers[to].fronts.get_mut(&id);
+                if let Some(front) = front.filter(|front| front.waiting == Some(Waiting::Synced)) {
+                    front.waiting = Some(Waiting::Applied(far));
+                }
+                self.serve(to, id);
+            }
+            Word::Forward(..) => {}
+        }
+    }
+
+    /// The leader proposes something.
+    pub(super) fn propose(&mut self, what: Change) {
+        let Some(leader) = self.leader else { return };
+        let number = self.decided.len() + self.proposed.len();
+        let entry = Entry { what, time: time() };
+        self.proposed.push_back(Proposal { entry, by: BTreeSet::from([leader]) });
+        for server in 0..self.count() {
+            if server != leader {
+                self.say(leader, server, Word::Propose(number));
+            }
+        }
+        self.decide();
+    }
+
+    /// What a majority has is decided, in its order.
+    pub(super) fn decide(&mut self) {
+        let before = self.decided.len();
+        while self.proposed.front().is_some_and(|first| first.by.len() >= self.majority()) {
+            let Some(Proposal { entry, .. }) = self.proposed.pop_front() else { break };
+            self.decided.push(entry);
+        }
+        let decided = self.decided.len();
+        if let (Some(leader), true) = (self.leader, decided > before) {
+            self.apply(leader, decided);
+            for server in 0..self.count() {
+                if server != leader {
+                    self.say(leader, server, Word::Decided(decided));
+                }
+            }
+        }
+    }
+
+    /// A server carries decisions out, up to this number.
+    pub(super) fn apply(&mut self, server: usize, count: usize) {
+        let mut freed = Vec::new();
+        while self.servers[server].applied < count.min(self.decided.len()) {
+            let one = &mut self.servers[server];
+            let entry = &self.decided[one.applied];
+            let leads = self.leader == Some(server) && one.applied >= self.settled;
+            if leads {
+                self.settled = one.applied + 1;
+            }
+            let by = match &entry.what {
+                Change::Request(id, _, kind) => Some((*id, *kind)),
+                _ => None,
+            };
+            if let (Change::Expire(session), true) = (&entry.what, leads) {
+                self.expired.push(*session);
+            }
+            let outputs = one.apply(entry);
+            if let Some((id, kind)) = by {
+                let answer = outputs.iter().find_map(|output| match output {
+                    Output::Send(to, message) if to.0 == id => Some(message.frame()),
+                    _ => None,
+                });
+                let connected = match (kind, &answer) {
+                    (Kind::Connect { .. }, Some(answer)) => frame::connected(answer),
+                    _ => None,
+                };
+                if let (Some((session, timeout)), true) = (connected, leads) {
+                    self.sessions.begin(session, timeout, clock::now());
+                }
+                if let Some(front) = one.fronts.get_mut(&id) {
+                    front.waiting = None;
+                    if let Some((session, _)) = connected {
+                        front.session = session;
+                    }
+                    freed.push(id);
+                }
+                if kind == Kind::Close && leads {
+                    self.close(id);
+                }
+            }
+            self.output(server, outputs);
+        }
+        let waiting = self.servers[server].fronts.iter();
+        let waiting = waiting.filter(|(_, front)| matches!(front.waiting, Some(Waiting::Applied(_))));
+        freed.extend(waiting.map(|(id, _)| *id));
+        for id in freed {
+            self.serve(server, id);
+        }
+    }
+
+    /// A client has closed its session.
+    pub(super) fn close(&mut self, id: Id) {
+        let front = self.servers.iter().find_map(|server| server.fronts.get(&id));
+        if let Some(session) = front.map(|front| front.session) {
+            self.sessions.end(session);
+        }
+    }
+}

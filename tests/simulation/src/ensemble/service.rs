@@ -1,0 +1,131 @@
+//! How a server answers its clients: what it says by itself, and for what it asks the leader.
+
+use zklock_embedded::Output;
+
+use super::frame::{self, Kind};
+use super::server::{Change, Front, Role, Waiting};
+use super::{Ensemble, Word, time};
+use crate::clock;
+use crate::network::{self, Id, Packet, Way};
+
+impl Ensemble {
+    /// A packet arrives at a server.
+    pub fn arrive(&mut self, server: usize, id: Id, packet: Packet) {
+        let one = &mut self.servers[server];
+        if one.up && one.frozen {
+            return self.backlog.entry(server).or_default().push((id, packet));
+        }
+        match packet {
+            Packet::Open if !one.up => {
+                network::with(|network| network.send(id, Way::ToClient, Packet::Reset));
+            }
+            Packet::Open => {
+                one.fronts.insert(id, Front::new());
+                network::with(|network| network.send(id, Way::ToClient, Packet::Open));
+                if one.role == Role::Out {
+                    self.hang_up(server, id, Packet::Close);
+                }
+            }
+            Packet::Bytes(bytes) => {
+                let forgetful = one.forgetful;
+                let Some(front) = one.fronts.get_mut(&id) else { return };
+                if !front.receive(&bytes, forgetful) {
+                    return self.hang_up(server, id, Packet::Close);
+                }
+                let session = front.session;
+                if one.role == Role::Leads {
+                    self.sessions.touch(session, clock::now());
+                } else {
+                    one.heard.insert(session);
+                }
+                self.serve(server, id);
+            }
+            Packet::Close | Packet::Reset => drop(one.fronts.remove(&id)),
+        }
+    }
+
+    /// Answers a connection's requests, one after the other, as far as possible.
+    pub(super) fn serve(&mut self, server: usize, id: Id) {
+        loop {
+            let one = &mut self.servers[server];
+            let Some(front) = one.fronts.get_mut(&id) else { return };
+            match front.waiting {
+                Some(Waiting::Applied(far)) if one.applied >= far => {
+                    front.waiting = None;
+                    if let Some(sync) = front.requests.pop_front() {
+                        let outputs = one.answer(id, &sync, time());
+                        self.output(server, outputs);
+                    }
+                    continue;
+                }
+                Some(_) => return,
+                None => {}
+            }
+            let Some(request) = front.requests.front().cloned() else { return };
+            let turned_away = matches!(request.kind, Kind::Read | Kind::Write)
+                && one.throttles > 0
+                && self.chance.percent(one.throttles);
+            if turned_away {
+                front.requests.pop_front();
+                let reply = Packet::Bytes(frame::throttled(&request.frame));
+                network::with(|network| network.send(id, Way::ToClient, reply));
+                continue;
+            }
+            match request.kind {
+                Kind::Sync => {
+                    front.waiting = Some(Waiting::Synced);
+                    self.ask_leader(server, Word::Sync(id));
+                }
+                Kind::Word | Kind::Ping | Kind::Read => {
+                    front.requests.pop_front();
+                    let outputs = self.servers[server].answer(id, &request, time());
+                    self.output(server, outputs);
+                }
+                // The client has seen what this server does not know yet.
+                Kind::Connect { last_zxid, .. } if last_zxid > self.servers[server].zxid(time()) => {
+                    return self.hang_up(server, id, Packet::Close);
+                }
+                Kind::Connect { .. } | Kind::Write | Kind::Close => {
+                    if let Some(front) = self.servers[server].fronts.get_mut(&id) {
+                        front.requests.pop_front();
+                        front.waiting = Some(Waiting::Written);
+                    }
+                    let change = Change::Request(id, request.message, request.kind);
+                    self.ask_leader(server, Word::Forward(change));
+                }
+            }
+        }
+    }
+
+    /// Asks whom a server takes for the leader. Without one there is no answer.
+    pub(super) fn ask_leader(&mut self, server: usize, word: Word) {
+        let leader = match self.servers[server].role {
+            Role::Leads | Role::StillLeads => Some(server),
+            Role::Follows => self.leader,
+            Role::Out => None,
+        };
+        if let Some(leader) = leader {
+            self.say(server, leader, word);
+        }
+    }
+
+    pub(super) fn output(&mut self, server: usize, outputs: Vec<Output>) {
+        for output in outputs {
+            match output {
+                Output::Send(id, message) if self.servers[server].fronts.contains_key(&id.0) => {
+                    network::with(|network| {
+                        network.send(id.0, Way::ToClient, Packet::Bytes(message.frame()));
+                    });
+                }
+                Output::Send(..) => {}
+                Output::Close(id) => self.hang_up(server, id.0, Packet::Close),
+            }
+        }
+    }
+
+    pub(super) fn hang_up(&mut self, server: usize, id: Id, how: Packet) {
+        if self.servers[server].fronts.remove(&id).is_some() {
+            network::with(|network| network.send(id, Way::ToClient, how));
+        }
+    }
+}
