@@ -162,9 +162,7 @@ class Process:
         """Kill -9. As far as certainty goes, its holds end at this moment."""
         if self._process.poll() is None and self.killed is None:
             self.killed = now()
-        reap(self._process)
-        for reader in self._readers:
-            reader.join(5)
+        reap(self._process, readers=self._readers)
 
     def exit(self, timeout: float = ANSWER) -> None:
         """Let the worker end by itself; it must do so with status 0."""
@@ -173,10 +171,8 @@ class Process:
             status = self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise Unanswered(f"{self} said bye and did not end within {timeout} s") from None
-        for reader in self._readers:
-            reader.join(5)
+        reap(self._process, readers=self._readers)
         assert status == 0, f"{self} ended with status {status}\n{self.last_words()}"
-        reap(self._process)
 
     def lines(self) -> list[Line]:
         """The history so far."""

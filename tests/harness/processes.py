@@ -14,8 +14,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -60,10 +61,13 @@ def spawn(
     return process
 
 
-def reap(process: subprocess.Popen[bytes], grace: float | None = None) -> int:
+def reap(
+    process: subprocess.Popen[bytes], grace: float | None = None, readers: Iterable[threading.Thread] = ()
+) -> int:
     """Wait up to ``grace`` seconds for the child to end by itself (``None``: not at all), then kill it.
 
-    Returns its status.
+    ``readers`` read its pipes, which are closed only when these have come to their end: a file that is
+    closed while another thread reads it breaks that thread. Returns the child's status.
     """
     if grace is not None:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -72,6 +76,9 @@ def reap(process: subprocess.Popen[bytes], grace: float | None = None) -> int:
         # A stopped process takes no other signal.
         process.kill()
     status = process.wait(10)
+    for reader in readers:
+        # A child of the child may still hold the pipe.
+        reader.join(5)
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             with contextlib.suppress(OSError):
