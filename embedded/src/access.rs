@@ -1,5 +1,6 @@
 //! Who may do what: access control lists of the schemes `world`, `digest`, `ip` and `auth`.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -13,8 +14,12 @@ pub(crate) const DELETE: i32 = 8;
 pub(crate) const ADMIN: i32 = 16;
 pub(crate) const ALL: i32 = 31;
 
+/// The longest list. No frame has room for as many entries, but each `auth` in it stands for all identities of a client,
+/// of which there is no limit.
+const LONGEST: usize = 100_000;
+
 /// Somebody, by a scheme.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     pub(crate) scheme: String,
     pub(crate) id: String,
@@ -45,7 +50,7 @@ impl Identity {
 }
 
 /// An entry of a list: what somebody may do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rule {
     pub(crate) perms: i32,
     pub(crate) who: Identity,
@@ -87,12 +92,15 @@ pub(crate) fn check(acl: &[Rule], perms: i32, identities: &[Identity]) -> Result
 /// The list that a node gets when `identities` ask for `rules`: without duplicates, `auth` replaced by who they are.
 pub(crate) fn resolve(rules: &[Rule], identities: &[Identity]) -> Result<Acl, Code> {
     let mut resolved = Vec::new();
-    let unique = rules.iter().enumerate().filter(|(i, rule)| !rules[..*i].contains(rule));
-    for (_, rule) in unique {
+    let mut seen = HashSet::new();
+    for rule in rules.iter().filter(|rule| seen.insert(*rule)) {
         match rule.who.scheme.as_str() {
             "auth" => {
                 let mut proven = identities.iter().filter(|who| who.scheme == "digest").peekable();
                 proven.peek().ok_or(Code::InvalidAcl)?;
+                if resolved.len() + identities.len() > LONGEST {
+                    return Err(Code::InvalidAcl);
+                }
                 resolved.extend(proven.map(|who| Rule { perms: rule.perms, who: who.clone() }));
             }
             _ if rule.who.is_anyone() || is_valid(&rule.who) => resolved.push(rule.clone()),
@@ -185,6 +193,15 @@ mod tests {
         assert_eq!(resolve(&[], &[]), Err(Code::InvalidAcl));
         let twice = [rule(ALL, "world", "anyone"), rule(ALL, "world", "anyone")];
         assert_eq!(resolve(&twice, &[]).unwrap().len(), 1);
+    }
+
+    /// A frame of 1 MiB may hold that many entries: they are looked at once each, not each with all others.
+    #[test]
+    fn a_list_may_be_long_but_stands_for_no_more_than_it_is() {
+        let many: Vec<Rule> = (0..50_000).map(|perms| rule(perms, "auth", "")).collect();
+        let ann = |count: usize| vec![Identity::new("digest", "ann:hash"); count];
+        assert_eq!(resolve(&many, &ann(1)).unwrap().len(), 50_000);
+        assert_eq!(resolve(&many, &ann(3)), Err(Code::InvalidAcl));
     }
 
     #[test]

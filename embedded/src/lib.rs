@@ -34,6 +34,7 @@
 mod access;
 mod code;
 mod connection;
+mod connections;
 mod digest;
 mod frames;
 mod host;
@@ -41,6 +42,8 @@ mod hosted;
 mod jute;
 mod machine;
 mod net;
+mod node;
+mod owned;
 mod path;
 mod reads;
 mod replies;

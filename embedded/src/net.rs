@@ -161,7 +161,7 @@ async fn accept(listener: Listener, line: Line) {
             accepted = listener.0.accept() => match accepted {
                 Ok((stream, peer)) => {
                     next += 1;
-                    connections.spawn(serve(ConnectionId(next), stream, peer.ip(), line.clone()));
+                    connections.spawn(serve(ConnectionId(next), stream, peer, line.clone()));
                 }
                 // Out of file descriptors, most likely: leave others the time to close theirs.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,

@@ -3,9 +3,10 @@
 use crate::access::{self, Identity};
 use crate::code::Code;
 use crate::connection::ConnectionId;
+use crate::node::Node;
 use crate::replies::{Body, Part};
 use crate::requests::{Read, SetWatches};
-use crate::tree::{Node, Tree};
+use crate::tree::Tree;
 use crate::watches::{Event, Mode, Watches};
 
 /// Who looks.
@@ -57,11 +58,8 @@ pub(crate) fn answer(tree: &Tree, watches: &mut Watches, read: Read, who: Reader
             Ok(Body::Number(i32::try_from(tree.descendants(&path)).unwrap_or(i32::MAX)))
         }
         Read::GetEphemerals { prefix } => {
-            let mut paths = tree.ephemerals(who.session);
-            if !matches!(prefix.trim(), "" | "/") {
-                paths.retain(|path| path.starts_with(&prefix));
-            }
-            Ok(Body::Names(paths))
+            let prefix = if matches!(prefix.trim(), "" | "/") { "" } else { &prefix };
+            Ok(Body::Names(tree.ephemerals_below(who.session, prefix)))
         }
         Read::WhoAmI => Ok(Body::Identities(who.identities.to_vec())),
     }
@@ -140,7 +138,8 @@ fn children<'a>(
 mod tests {
     use super::*;
     use crate::access::Rule;
-    use crate::tree::{Lifetime, Moment};
+    use crate::node::Lifetime;
+    use crate::tree::Moment;
 
     const A: ConnectionId = ConnectionId(1);
 

@@ -4,7 +4,7 @@ use crate::access::{Acl, Identity};
 use crate::code::{Code, OK};
 use crate::connection::ConnectionId;
 use crate::jute::Writer;
-use crate::tree::Stat;
+use crate::node::Stat;
 use crate::watches::Event;
 
 /// What the state machine wants done, in this order.

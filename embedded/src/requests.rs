@@ -124,6 +124,49 @@ pub(crate) enum Op {
     MalformedMulti,
 }
 
+impl Op {
+    /// What `cons` calls it, and whether it is a single change; none where the real server remembers nothing.
+    pub(crate) fn name(&self) -> Option<(&'static str, bool)> {
+        let name = match self {
+            Op::Write(write) => {
+                let name = match write {
+                    Write::Create(_) => "CREA",
+                    Write::Delete { .. } | Write::DeleteContainer { .. } => "DELE",
+                    Write::SetData { .. } => "SETD",
+                    Write::SetAcl { .. } => "SETA",
+                    Write::Check { .. } => "CHEC",
+                };
+                return Some((name, true));
+            }
+            Op::Reconfig => return Some(("RECO", true)),
+            Op::Read(read) => match read {
+                Read::Exists { .. } => "EXIS",
+                Read::GetData { .. } => "GETD",
+                Read::GetChildren { .. } | Read::GetChildren2 { .. } => "GETC",
+                Read::GetAcl { .. } => "GETA",
+                Read::CountDescendants { .. } => "GETACN",
+                Read::GetEphemerals { .. } => "GETE",
+                Read::WhoAmI => "HOMI",
+            },
+            Op::Ping => "PING",
+            Op::Sync { .. } => "SYNC",
+            Op::Multi(_) => "MULT",
+            Op::MultiRead(_) => "MLTR",
+            Op::SetWatches(_) => "SETW",
+            Op::AddWatch { .. } => "ADDW",
+            Op::CheckWatches { .. } => "CHKW",
+            Op::RemoveWatches { .. } => "REMW",
+            Op::CloseSession
+            | Op::Auth { .. }
+            | Op::Login
+            | Op::Unknown
+            | Op::Malformed
+            | Op::MalformedMulti => return None,
+        };
+        Some((name, false))
+    }
+}
+
 /// A request with the number that its reply carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {

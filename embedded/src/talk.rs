@@ -1,7 +1,7 @@
 //! One connection: bytes in, bytes out; and what a test does to it.
 
 use std::io;
-use std::net::{IpAddr, Shutdown};
+use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
 use socket2::SockRef;
@@ -17,7 +17,7 @@ const CHUNK: usize = 64 * 1024;
 
 /// What connections tell the server.
 pub(crate) enum Input {
-    Opened(ConnectionId, IpAddr, Peer),
+    Opened(ConnectionId, SocketAddr, Peer),
     Message(ConnectionId, Inbound),
     Closed(ConnectionId),
 }
@@ -57,7 +57,7 @@ pub(crate) struct Line {
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve(id: ConnectionId, stream: TcpStream, peer: IpAddr, line: Line) {
+pub(crate) async fn serve(id: ConnectionId, stream: TcpStream, peer: SocketAddr, line: Line) {
     let (parcels, arriving) = mpsc::unbounded_channel();
     let (cut, cutting) = oneshot::channel();
     let inputs = line.inputs.clone();

@@ -3,117 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::access::{self, Acl};
-use crate::jute::Writer;
+use crate::node::{Kept, Lifetime, Node};
+use crate::owned::Owned;
 use crate::path;
-
-/// The owner of a container node.
-pub(crate) const CONTAINER: i64 = i64::MIN;
-/// The longest time to live, in milliseconds: what the owner of a TTL node has room for.
-pub(crate) const MAX_TTL: i64 = 0xff_ffff_ffff;
-const TTL_MARK: i64 = -1 << 56;
-
-/// What the owner field of a Stat says of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lifetime {
-    Persistent,
-    Container,
-    /// Milliseconds without a child and a change.
-    Ttl(i64),
-    /// With this session.
-    Ephemeral(i64),
-}
-
-impl Lifetime {
-    pub(crate) fn owner(self) -> i64 {
-        match self {
-            Lifetime::Persistent => 0,
-            Lifetime::Container => CONTAINER,
-            Lifetime::Ttl(ttl) => TTL_MARK | ttl,
-            Lifetime::Ephemeral(session) => session,
-        }
-    }
-
-    pub(crate) fn of(owner: i64) -> Self {
-        match owner {
-            0 => Lifetime::Persistent,
-            CONTAINER => Lifetime::Container,
-            owner if owner & TTL_MARK == TTL_MARK => Lifetime::Ttl(owner & MAX_TTL),
-            session => Lifetime::Ephemeral(session),
-        }
-    }
-}
-
-/// What is kept of a Stat. `creates` counts the children ever created: the next sequence number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Kept {
-    pub(crate) czxid: i64,
-    pub(crate) mzxid: i64,
-    pub(crate) pzxid: i64,
-    pub(crate) ctime: i64,
-    pub(crate) mtime: i64,
-    pub(crate) version: i32,
-    pub(crate) creates: i32,
-    pub(crate) aversion: i32,
-    pub(crate) owner: i64,
-}
-
-/// A Stat as clients see it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stat {
-    pub(crate) kept: Kept,
-    pub(crate) data_length: i32,
-    pub(crate) children: i32,
-}
-
-impl Stat {
-    /// Changes of the children: each child that is gone was one creation and one deletion, of which only the first was
-    /// counted.
-    pub(crate) fn cversion(&self) -> i32 {
-        self.kept.creates.wrapping_mul(2).wrapping_sub(self.children)
-    }
-
-    /// The session that the node belongs to. How else a node ends is not told.
-    fn owner(&self) -> i64 {
-        match Lifetime::of(self.kept.owner) {
-            Lifetime::Ephemeral(session) => session,
-            _ => 0,
-        }
-    }
-
-    pub(crate) fn write(&self, writer: &mut Writer) {
-        writer.long(self.kept.czxid);
-        writer.long(self.kept.mzxid);
-        writer.long(self.kept.ctime);
-        writer.long(self.kept.mtime);
-        writer.int(self.kept.version);
-        writer.int(self.cversion());
-        writer.int(self.kept.aversion);
-        writer.long(self.owner());
-        writer.int(self.data_length);
-        writer.int(self.children);
-        writer.long(self.kept.pzxid);
-    }
-}
-
-/// A node.
-#[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) data: Option<Vec<u8>>,
-    pub(crate) acl: Acl,
-    pub(crate) kept: Kept,
-    pub(crate) children: BTreeSet<String>,
-}
-
-impl Node {
-    pub(crate) fn stat(&self) -> Stat {
-        let count = |length| i32::try_from(length).unwrap_or(i32::MAX);
-        Stat {
-            kept: self.kept,
-            data_length: count(self.data.as_ref().map_or(0, Vec::len)),
-            children: count(self.children.len()),
-        }
-    }
-}
 
 /// When a change happens: the transaction's number, and the time in milliseconds since 1970.
 #[derive(Clone, Copy, Debug)]
@@ -135,16 +27,13 @@ pub(crate) enum Change {
 #[derive(Debug)]
 pub(crate) struct Tree {
     nodes: BTreeMap<String, Node>,
-    ephemerals: BTreeMap<i64, BTreeSet<String>>,
-    /// Containers and TTL nodes.
-    perishable: BTreeSet<String>,
+    owned: Owned,
 }
 
 impl Tree {
     /// The tree of a new server: the root and ZooKeeper's own nodes, which count nowhere as created.
     pub(crate) fn new() -> Self {
-        let mut tree =
-            Tree { nodes: BTreeMap::new(), ephemerals: BTreeMap::new(), perishable: BTreeSet::new() };
+        let mut tree = Tree { nodes: BTreeMap::new(), owned: Owned::default() };
         for (path, children) in
             [("/", &["zookeeper"][..]), ("/zookeeper", &["config", "quota"]), ("/zookeeper/quota", &[])]
         {
@@ -161,7 +50,18 @@ impl Tree {
             kept: Kept { aversion, ..Kept::default() },
             children: children.iter().map(|name| (*name).to_owned()).collect(),
         };
-        self.nodes.insert(path.to_owned(), node);
+        self.put(path.to_owned(), node);
+    }
+
+    fn put(&mut self, path: String, node: Node) {
+        self.owned.add(&path, &node);
+        self.nodes.insert(path, node);
+    }
+
+    fn take(&mut self, path: &str) -> Option<Node> {
+        let node = self.nodes.remove(path)?;
+        self.owned.remove(path, &node);
+        Some(node)
     }
 
     /// Whether a path is one of those that cannot be deleted.
@@ -196,21 +96,26 @@ impl Tree {
 
     /// The sum of all data and paths in bytes.
     pub(crate) fn data_size(&self) -> usize {
-        self.nodes.iter().map(|(path, node)| path.len() + node.data.as_ref().map_or(0, Vec::len)).sum()
+        self.owned.size()
     }
 
     /// A session's nodes in order of their paths.
     pub(crate) fn ephemerals(&self, session: i64) -> Vec<String> {
-        self.ephemerals.get(&session).map(|paths| paths.iter().cloned().collect()).unwrap_or_default()
+        self.ephemerals_below(session, "")
+    }
+
+    /// Those of a session's nodes whose paths begin so.
+    pub(crate) fn ephemerals_below(&self, session: i64, prefix: &str) -> Vec<String> {
+        self.owned.of_session(session, prefix).cloned().collect()
     }
 
     /// Each session with ephemeral nodes, and these.
     pub(crate) fn owners(&self) -> Vec<(i64, Vec<String>)> {
-        self.ephemerals.keys().map(|session| (*session, self.ephemerals(*session))).collect()
+        self.owned.sessions().map(|session| (session, self.ephemerals(session))).collect()
     }
 
     pub(crate) fn ephemerals_count(&self) -> usize {
-        self.ephemerals.values().map(BTreeSet::len).sum()
+        self.owned.ephemerals()
     }
 
     /// Containers that became empty and TTL nodes that nothing happened to for their time.
@@ -225,7 +130,7 @@ impl Tree {
                     }
             })
         };
-        self.perishable.iter().filter(due).cloned().collect()
+        self.owned.perishable().filter(due).cloned().collect()
     }
 
     /// Creates a node. `None`, without a change, if it is there or its parent is not.
@@ -254,8 +159,7 @@ impl Tree {
             owner: lifetime.owner(),
             ..Kept::default()
         };
-        self.index(path, kept.owner);
-        self.nodes.insert(path.to_owned(), Node { data, acl: acl.clone(), kept, children: BTreeSet::new() });
+        self.put(path.to_owned(), Node { data, acl: acl.clone(), kept, children: BTreeSet::new() });
         Some(Change::Created { path: path.to_owned(), acl, parent: before, parent_acl })
     }
 
@@ -264,8 +168,7 @@ impl Tree {
         if path == "/" || !self.nodes.get(path)?.children.is_empty() {
             return None;
         }
-        let node = self.nodes.remove(path)?;
-        self.unindex(path, node.kept.owner);
+        let node = self.take(path)?;
         let parent = self.nodes.get_mut(path::parent(path)?)?;
         let (before, parent_acl) = (parent.kept, parent.acl.clone());
         parent.children.remove(path::name(path));
@@ -284,6 +187,7 @@ impl Tree {
         let node = self.nodes.get_mut(path)?;
         let (before, acl) = (node.kept, node.acl.clone());
         node.kept = Kept { version, mzxid: at.zxid, mtime: at.time, ..before };
+        self.owned.resize(node.data.as_ref(), data.as_ref());
         let data = std::mem::replace(&mut node.data, data);
         Some(Change::DataSet { path: path.to_owned(), acl, data, before })
     }
@@ -301,9 +205,7 @@ impl Tree {
     pub(crate) fn undo(&mut self, change: Change) {
         match change {
             Change::Created { path, parent, .. } => {
-                if let Some(node) = self.nodes.remove(&path) {
-                    self.unindex(&path, node.kept.owner);
-                }
+                self.take(&path);
                 if let Some(above) = path::parent(&path).and_then(|above| self.nodes.get_mut(above)) {
                     above.children.remove(path::name(&path));
                     above.kept = parent;
@@ -314,41 +216,17 @@ impl Tree {
                     above.children.insert(path::name(&path).to_owned());
                     above.kept = parent;
                 }
-                self.index(&path, node.kept.owner);
-                self.nodes.insert(path, node);
+                self.put(path, node);
             }
             Change::DataSet { path, data, before, .. } => {
                 if let Some(node) = self.nodes.get_mut(&path) {
+                    self.owned.resize(node.data.as_ref(), data.as_ref());
                     (node.data, node.kept) = (data, before);
                 }
             }
             Change::AclSet { path, acl, before } => {
                 if let Some(node) = self.nodes.get_mut(&path) {
                     (node.acl, node.kept) = (acl, before);
-                }
-            }
-        }
-    }
-
-    fn index(&mut self, path: &str, owner: i64) {
-        match Lifetime::of(owner) {
-            Lifetime::Persistent => {}
-            Lifetime::Container | Lifetime::Ttl(_) => {
-                self.perishable.insert(path.to_owned());
-            }
-            Lifetime::Ephemeral(session) => {
-                self.ephemerals.entry(session).or_default().insert(path.to_owned());
-            }
-        }
-    }
-
-    fn unindex(&mut self, path: &str, owner: i64) {
-        self.perishable.remove(path);
-        if let Lifetime::Ephemeral(session) = Lifetime::of(owner) {
-            if let Some(paths) = self.ephemerals.get_mut(&session) {
-                paths.remove(path);
-                if paths.is_empty() {
-                    self.ephemerals.remove(&session);
                 }
             }
         }
@@ -406,6 +284,41 @@ mod tests {
         assert_eq!(tree.ephemerals(5), ["/a"]);
     }
 
+    /// What is counted along the way is what counting all nodes would tell.
+    #[test]
+    fn sums_are_kept_right() {
+        let counted = |tree: &Tree| {
+            let size = |(path, node): (&String, &Node)| path.len() + node.data.as_ref().map_or(0, Vec::len);
+            let ephemeral = |node: &&Node| matches!(Lifetime::of(node.kept.owner), Lifetime::Ephemeral(_));
+            (tree.nodes.iter().map(size).sum::<usize>(), tree.nodes.values().filter(ephemeral).count())
+        };
+        let mut tree = Tree::new();
+        let mut changes = vec![
+            create(&mut tree, "/a", Lifetime::Ephemeral(5), AT),
+            create(&mut tree, "/b", Lifetime::Ephemeral(6), AT),
+            tree.set_data("/a", Some(b"four".to_vec()), 1, AT).unwrap(),
+            tree.set_data("/a", Some(b"x".to_vec()), 2, AT).unwrap(),
+            tree.delete("/a", 9).unwrap(),
+        ];
+        assert_eq!((tree.data_size(), tree.ephemerals_count()), counted(&tree));
+        while let Some(change) = changes.pop() {
+            tree.undo(change);
+            assert_eq!((tree.data_size(), tree.ephemerals_count()), counted(&tree));
+        }
+        assert_eq!(tree.data_size(), Tree::new().data_size());
+    }
+
+    #[test]
+    fn sessions_nodes_are_found_by_the_beginning_of_their_paths() {
+        let mut tree = Tree::new();
+        for (path, session) in [("/a", 5), ("/b-1", 5), ("/b-2", 6), ("/b-3", 5), ("/c", 5)] {
+            create(&mut tree, path, Lifetime::Ephemeral(session), AT);
+        }
+        assert_eq!(tree.ephemerals_below(5, "/b"), ["/b-1", "/b-3"]);
+        assert_eq!(tree.ephemerals(6), ["/b-2"]);
+        assert_eq!(tree.ephemerals_below(7, ""), Vec::<String>::new());
+    }
+
     #[test]
     fn containers_are_reaped_after_their_last_child_and_ttl_nodes_after_their_time() {
         let mut tree = Tree::new();
@@ -419,33 +332,8 @@ mod tests {
     }
 
     #[test]
-    fn only_sessions_are_told_as_owners() {
-        for (lifetime, told) in [
-            (Lifetime::Persistent, 0),
-            (Lifetime::Container, 0),
-            (Lifetime::Ttl(9), 0),
-            (Lifetime::Ephemeral(77), 77),
-        ] {
-            let mut tree = Tree::new();
-            create(&mut tree, "/a", lifetime, AT);
-            let mut writer = Writer::default();
-            tree.get("/a").unwrap().stat().write(&mut writer);
-            assert_eq!(writer.into_bytes()[44..52], i64::to_be_bytes(told));
-        }
-    }
-
-    #[test]
     fn the_root_has_two_names() {
         assert_eq!(Tree::new().get("").unwrap().stat(), Tree::new().get("/").unwrap().stat());
-    }
-
-    #[test]
-    fn the_owner_tells_the_lifetime() {
-        for lifetime in
-            [Lifetime::Persistent, Lifetime::Container, Lifetime::Ttl(MAX_TTL), Lifetime::Ephemeral(77)]
-        {
-            assert_eq!(Lifetime::of(lifetime.owner()), lifetime);
-        }
     }
 
     #[test]

@@ -60,34 +60,57 @@ pub(crate) struct Notice {
     pub(crate) acl: Acl,
 }
 
-/// Watches of one sort: each watcher's modes on a path, as bits.
+/// Those who watch one path.
+#[derive(Debug, Default)]
+struct Watchers {
+    /// Each one's modes, as bits.
+    modes: BTreeMap<ConnectionId, u8>,
+    /// Those with a recursive watch: what happens below the path concerns nobody else, however many watch the path.
+    recursive: BTreeSet<ConnectionId>,
+}
+
+/// Watches of one sort.
 #[derive(Debug, Default)]
 struct Table {
-    by_path: BTreeMap<String, BTreeMap<ConnectionId, u8>>,
+    by_path: BTreeMap<String, Watchers>,
     by_watcher: BTreeMap<ConnectionId, BTreeSet<String>>,
+    /// How many watchers all paths have together.
+    len: usize,
 }
 
 const EVERY_MODE: u8 = Mode::Once as u8 | Mode::Persistent as u8 | Mode::Recursive as u8;
 
 impl Table {
     fn add(&mut self, path: &str, watcher: ConnectionId, mode: Mode) {
-        *self.by_path.entry(path.to_owned()).or_default().entry(watcher).or_default() |= mode as u8;
+        let watchers = self.by_path.entry(path.to_owned()).or_default();
+        let modes = watchers.modes.entry(watcher).or_default();
+        self.len += usize::from(*modes == 0);
+        *modes |= mode as u8;
+        if mode == Mode::Recursive {
+            watchers.recursive.insert(watcher);
+        }
         self.by_watcher.entry(watcher).or_default().insert(path.to_owned());
     }
 
     fn has(&self, path: &str, watcher: ConnectionId, modes: u8) -> bool {
-        self.by_path.get(path).and_then(|watchers| watchers.get(&watcher)).is_some_and(|has| has & modes != 0)
+        let has = self.by_path.get(path).and_then(|watchers| watchers.modes.get(&watcher));
+        has.is_some_and(|has| has & modes != 0)
     }
 
     /// Removes modes; tells whether there was one.
     fn remove(&mut self, path: &str, watcher: ConnectionId, modes: u8) -> bool {
         let Some(watchers) = self.by_path.get_mut(path) else { return false };
-        let Some(has) = watchers.get_mut(&watcher) else { return false };
+        let Some(has) = watchers.modes.get_mut(&watcher) else { return false };
         let had = *has & modes != 0;
         *has &= !modes;
-        if *has == 0 {
-            watchers.remove(&watcher);
-            if watchers.is_empty() {
+        let gone = *has == 0;
+        if modes & Mode::Recursive as u8 != 0 {
+            watchers.recursive.remove(&watcher);
+        }
+        if gone {
+            self.len -= 1;
+            watchers.modes.remove(&watcher);
+            if watchers.modes.is_empty() {
                 self.by_path.remove(path);
             }
             if let Some(paths) = self.by_watcher.get_mut(&watcher) {
@@ -111,24 +134,16 @@ impl Table {
         if self.by_path.is_empty() {
             return BTreeSet::new();
         }
+        let watchers = self.by_path.get(path).into_iter();
         let mut concerned: BTreeSet<ConnectionId> =
-            self.by_path.get(path).map(|watchers| watchers.keys().copied().collect()).unwrap_or_default();
+            watchers.flat_map(|watchers| watchers.modes.keys().copied()).collect();
         for watcher in &concerned {
             self.remove(path, *watcher, Mode::Once as u8);
         }
         for above in path::and_ancestors(path).skip(1) {
-            let watchers = self.by_path.get(above).into_iter().flatten();
-            concerned.extend(
-                watchers
-                    .filter(|(_, modes)| **modes & Mode::Recursive as u8 != 0)
-                    .map(|(watcher, _)| watcher),
-            );
+            concerned.extend(self.by_path.get(above).into_iter().flat_map(|above| &above.recursive));
         }
         concerned
-    }
-
-    fn len(&self) -> usize {
-        self.by_path.values().map(BTreeMap::len).sum()
     }
 }
 
@@ -225,17 +240,17 @@ impl Watches {
 
     /// The number of data watches' watchers, of their paths, and of all watches.
     pub(crate) fn summary(&self) -> (usize, usize, usize) {
-        (self.data.by_watcher.len(), self.data.by_path.len(), self.data.len())
+        (self.data.by_watcher.len(), self.data.by_path.len(), self.data.len)
     }
 
     /// Each path with a data watch, and who watches it.
     pub(crate) fn watched(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = ConnectionId>)> {
-        self.data.by_path.iter().map(|(path, watchers)| (path.as_str(), watchers.keys().copied()))
+        self.data.by_path.iter().map(|(path, watchers)| (path.as_str(), watchers.modes.keys().copied()))
     }
 
     /// The number of watches of every sort.
     pub(crate) fn len(&self) -> usize {
-        self.data.len() + self.children.len()
+        self.data.len + self.children.len
     }
 }
 
@@ -243,7 +258,7 @@ impl Watches {
 mod tests {
     use super::*;
     use crate::access;
-    use crate::tree::{Kept, Node};
+    use crate::node::{Kept, Node};
 
     const A: ConnectionId = ConnectionId(1);
     const B: ConnectionId = ConnectionId(2);
@@ -291,6 +306,23 @@ mod tests {
             let both = [(2, Event::Created, "/a/b".to_owned()), (1, Event::ChildrenChanged, "/a".to_owned())];
             assert_eq!(told(&mut watches, &created("/a/b")), both);
         }
+    }
+
+    /// A removed recursive watch looks below no more, also where another watch of the same client stays.
+    #[test]
+    fn a_recursive_watch_can_end_alone() {
+        let mut watches = Watches::default();
+        for mode in [Mode::Persistent, Mode::Recursive] {
+            watches.add_lasting("/a", A, mode);
+            watches.add_lasting("/a", B, mode);
+        }
+        assert_eq!(watches.len(), 4);
+        assert!(watches.remove("/a", Kind::Recursive, A));
+        let below = [(2, Event::Created, "/a/b/c".to_owned())];
+        assert_eq!(told(&mut watches, &created("/a/b/c")), below);
+        assert!(watches.has("/a", Kind::Persistent, A));
+        watches.forget(B);
+        assert_eq!((told(&mut watches, &created("/a/b/c")), watches.len()), (vec![], 2));
     }
 
     #[test]

@@ -35,104 +35,84 @@ impl Word {
     }
 }
 
-/// What the words tell.
-pub(crate) struct Facts {
+/// What several words tell of a server.
+pub(crate) struct Figures {
     pub(crate) received: u64,
     pub(crate) sent: u64,
+    pub(crate) connections: usize,
     pub(crate) zxid: i64,
     pub(crate) nodes: usize,
     pub(crate) ephemerals: usize,
     pub(crate) data_size: usize,
     pub(crate) sessions: usize,
-    /// Watchers, watched paths and watches of data.
-    pub(crate) watches: (usize, usize, usize),
-    pub(crate) all_watches: usize,
-    /// Each path with a data watch, and the sessions that watch it.
-    pub(crate) watched: Vec<(String, Vec<i64>)>,
-    /// Each session with ephemeral nodes, and these.
-    pub(crate) owned: Vec<(i64, Vec<String>)>,
-    /// One line for each connection.
-    pub(crate) connections: Vec<String>,
+    /// Watches of every sort.
+    pub(crate) watches: usize,
 }
 
-impl Facts {
-    /// The answer to a word.
-    pub(crate) fn tell(&self, word: Word) -> String {
-        match word {
-            Word::Ruok => "imok".to_owned(),
-            Word::Srvr => format!("Zookeeper version: {VERSION}\n{}", self.summary()),
-            Word::Stat => {
-                format!("Zookeeper version: {VERSION}\nClients:\n{}\n{}", self.clients(), self.summary())
-            }
-            Word::Cons => format!("{}\n", self.clients()),
-            Word::Mntr => self.figures(),
-            Word::Wchs => {
-                let (watchers, paths, total) = self.watches;
-                format!("{watchers} connections watching {paths} paths\nTotal watches:{total}\n")
-            }
-            Word::Wchp => self.watchers(),
-            Word::Dump => self.owners(),
-            Word::Envi => format!("Environment:\nzookeeper.version={VERSION}\n"),
+/// `envi`.
+pub(crate) fn environment() -> String {
+    format!("Environment:\nzookeeper.version={VERSION}\n")
+}
+
+/// `srvr`, and with lines of clients `stat`.
+pub(crate) fn server(clients: &str, figures: &Figures) -> String {
+    let Figures { received, sent, connections, zxid, nodes, .. } = figures;
+    let clients = if clients.is_empty() { String::new() } else { format!("Clients:\n{clients}\n") };
+    format!(
+        "Zookeeper version: {VERSION}\n{clients}Latency min/avg/max: 0/0.0/0\nReceived: {received}\nSent: {sent}\n\
+         Connections: {connections}\nOutstanding: 0\nZxid: {zxid:#x}\nMode: standalone\nNode count: {nodes}\n"
+    )
+}
+
+/// `mntr`.
+pub(crate) fn monitor(figures: &Figures) -> String {
+    let mut text = format!("zk_version\t{VERSION}\nzk_server_state\tstandalone\n");
+    for (name, value) in [
+        ("packets_received", figures.received),
+        ("packets_sent", figures.sent),
+        ("num_alive_connections", figures.connections as u64),
+        ("outstanding_requests", 0),
+        ("znode_count", figures.nodes as u64),
+        ("watch_count", figures.watches as u64),
+        ("ephemerals_count", figures.ephemerals as u64),
+        ("approximate_data_size", figures.data_size as u64),
+        ("global_sessions", figures.sessions as u64),
+    ] {
+        // Writing to a string cannot fail, here and below.
+        writeln!(text, "zk_{name}\t{value}").unwrap_or_default();
+    }
+    text
+}
+
+/// `wchs`, of watchers, watched paths and watches of data.
+pub(crate) fn watches((watchers, paths, total): (usize, usize, usize)) -> String {
+    format!("{watchers} connections watching {paths} paths\nTotal watches:{total}\n")
+}
+
+/// `wchp`: each path with a data watch, and the sessions that watch it.
+pub(crate) fn watchers<'a>(watched: impl Iterator<Item = (&'a str, impl Iterator<Item = i64>)>) -> String {
+    let mut text = String::new();
+    for (path, sessions) in watched {
+        writeln!(text, "{path}").unwrap_or_default();
+        for session in sessions {
+            writeln!(text, "\t{session:#x}").unwrap_or_default();
         }
     }
+    text
+}
 
-    fn clients(&self) -> String {
-        self.connections.iter().flat_map(|line| [" ", line, "\n"]).collect()
-    }
-
-    fn watchers(&self) -> String {
-        let mut text = String::new();
-        for (path, sessions) in &self.watched {
-            // Writing to a string cannot fail.
-            writeln!(text, "{path}").unwrap_or_default();
-            for session in sessions {
-                writeln!(text, "\t{session:#x}").unwrap_or_default();
-            }
+/// `dump`: how many sessions there are, each that has ephemeral nodes, and these.
+pub(crate) fn owners(sessions: usize, owned: &[(i64, Vec<String>)]) -> String {
+    let owners = owned.len();
+    let mut text = format!(
+        "SessionTracker dump:\nSession Sets (0)/({sessions}):\nephemeral nodes dump:\n\
+         Sessions with Ephemerals ({owners}):\n"
+    );
+    for (session, nodes) in owned {
+        writeln!(text, "{session:#x}:").unwrap_or_default();
+        for node in nodes {
+            writeln!(text, "\t{node}").unwrap_or_default();
         }
-        text
     }
-
-    fn owners(&self) -> String {
-        let (sessions, owners) = (self.sessions, self.owned.len());
-        let mut text = format!(
-            "SessionTracker dump:\nSession Sets (0)/({sessions}):\nephemeral nodes dump:\n\
-             Sessions with Ephemerals ({owners}):\n"
-        );
-        for (session, nodes) in &self.owned {
-            // Writing to a string cannot fail.
-            writeln!(text, "{session:#x}:").unwrap_or_default();
-            for node in nodes {
-                writeln!(text, "\t{node}").unwrap_or_default();
-            }
-        }
-        text
-    }
-
-    fn summary(&self) -> String {
-        let Facts { received, sent, zxid, nodes, .. } = self;
-        format!(
-            "Latency min/avg/max: 0/0.0/0\nReceived: {received}\nSent: {sent}\nConnections: {}\nOutstanding: 0\n\
-             Zxid: {zxid:#x}\nMode: standalone\nNode count: {nodes}\n",
-            self.connections.len(),
-        )
-    }
-
-    fn figures(&self) -> String {
-        let mut text = format!("zk_version\t{VERSION}\nzk_server_state\tstandalone\n");
-        for (name, value) in [
-            ("packets_received", self.received),
-            ("packets_sent", self.sent),
-            ("num_alive_connections", self.connections.len() as u64),
-            ("outstanding_requests", 0),
-            ("znode_count", self.nodes as u64),
-            ("watch_count", self.all_watches as u64),
-            ("ephemerals_count", self.ephemerals as u64),
-            ("approximate_data_size", self.data_size as u64),
-            ("global_sessions", self.sessions as u64),
-        ] {
-            // Writing to a string cannot fail.
-            writeln!(text, "zk_{name}\t{value}").unwrap_or_default();
-        }
-        text
-    }
+    text
 }

@@ -2,10 +2,11 @@
 
 use crate::access::{self, Identity};
 use crate::code::Code;
+use crate::node::{Lifetime, MAX_TTL, Node};
 use crate::path;
 use crate::replies::{Body, Part};
 use crate::requests::{By, Create, Write};
-use crate::tree::{Change, Lifetime, MAX_TTL, Moment, Node, Tree};
+use crate::tree::{Change, Moment, Tree};
 
 /// Who asks.
 #[derive(Clone, Copy)]

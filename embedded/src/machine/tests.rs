@@ -1,5 +1,7 @@
 //! The whole state machine, by what it says.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use super::*;
 use crate::access::Rule;
 use crate::requests::{By, Create, Read, SetWatches};
@@ -7,6 +9,7 @@ use crate::watches::{Event, Kind};
 
 const A: ConnectionId = ConnectionId(1);
 const B: ConnectionId = ConnectionId(2);
+const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000);
 
 fn at(elapsed: u64) -> Time {
     Time { wall: 1_800_000_000_000, elapsed }
@@ -22,7 +25,7 @@ fn connect(session: i64, password: &[u8]) -> Connect {
 
 /// Opens a connection and says this on it.
 fn say_connect(machine: &mut Machine, id: ConnectionId, connect: Connect, now: Time) -> Vec<Output> {
-    machine.connect(id, [127, 0, 0, 1].into());
+    machine.connect(id, PEER);
     machine.receive(id, Inbound(Said::Connect(connect)), now);
     machine.take_outputs()
 }
@@ -263,7 +266,7 @@ fn a_word_tells_which_session_watches_what() {
     let mut machine = machine();
     let watcher = session(&mut machine, A);
     say(&mut machine, A, exists("/watched", true), at(0));
-    machine.connect(B, [127, 0, 0, 1].into());
+    machine.connect(B, PEER);
     machine.receive(B, Inbound(Said::Word(Word::Wchp)), at(0));
     let outputs = machine.take_outputs();
     let Output::Send(_, Message(Content::Text(text))) = &outputs[0] else { panic!("{outputs:?}") };
@@ -275,7 +278,7 @@ fn a_word_tells_which_session_owns_what() {
     let mut machine = machine();
     let owner = session(&mut machine, A);
     say(&mut machine, A, create("/owned", 1), at(0));
-    machine.connect(B, [127, 0, 0, 1].into());
+    machine.connect(B, PEER);
     machine.receive(B, Inbound(Said::Word(Word::Dump)), at(0));
     let outputs = machine.take_outputs();
     let Output::Send(_, Message(Content::Text(text))) = &outputs[0] else { panic!("{outputs:?}") };
@@ -289,12 +292,12 @@ fn words_are_answered_and_end_the_connection() {
         (Word::Srvr, "Zookeeper version: 3.9."),
         (Word::Stat, "Zookeeper version: 3.9."),
         (Word::Mntr, "zk_version\t3.9."),
-        (Word::Cons, " /127.0.0.1(recved=1,"),
+        (Word::Cons, " /127.0.0.1:40000[0](queued=0,recved=1,sent=0)\n\n"),
         (Word::Wchs, "0 connections watching 0 paths"),
         (Word::Envi, "Environment:\nzookeeper.version=3.9."),
     ] {
         let mut machine = machine();
-        machine.connect(A, [127, 0, 0, 1].into());
+        machine.connect(A, PEER);
         machine.receive(A, Inbound(Said::Word(word)), at(0));
         let outputs = machine.take_outputs();
         let [Output::Send(_, Message(Content::Text(text))), Output::Close(A)] = &outputs[..] else {

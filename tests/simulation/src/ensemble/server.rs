@@ -1,7 +1,7 @@
 //! One server of the ensemble: a replica of the state machine, and the connections of its clients.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use zklock_embedded::{ConnectionId, Decoder, Inbound, Machine, Output, Settings, Time};
 
@@ -9,7 +9,7 @@ use super::frame::{self, Kind};
 use crate::network::Id;
 
 /// The clients' address; no access control depends on it here.
-const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000);
 
 /// The connection of the operator, whom every replica knows.
 pub const OPERATOR: ConnectionId = ConnectionId(0);

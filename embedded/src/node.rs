@@ -1,0 +1,144 @@
+//! A node, and what a Stat tells of it.
+
+use std::collections::BTreeSet;
+
+use crate::access::Acl;
+use crate::jute::Writer;
+
+/// The owner of a container node.
+pub(crate) const CONTAINER: i64 = i64::MIN;
+/// The longest time to live, in milliseconds: what the owner of a TTL node has room for.
+pub(crate) const MAX_TTL: i64 = 0xff_ffff_ffff;
+const TTL_MARK: i64 = -1 << 56;
+
+/// What the owner field of a Stat says of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    Persistent,
+    Container,
+    /// Milliseconds without a child and a change.
+    Ttl(i64),
+    /// With this session.
+    Ephemeral(i64),
+}
+
+impl Lifetime {
+    pub(crate) fn owner(self) -> i64 {
+        match self {
+            Lifetime::Persistent => 0,
+            Lifetime::Container => CONTAINER,
+            Lifetime::Ttl(ttl) => TTL_MARK | ttl,
+            Lifetime::Ephemeral(session) => session,
+        }
+    }
+
+    pub(crate) fn of(owner: i64) -> Self {
+        match owner {
+            0 => Lifetime::Persistent,
+            CONTAINER => Lifetime::Container,
+            owner if owner & TTL_MARK == TTL_MARK => Lifetime::Ttl(owner & MAX_TTL),
+            session => Lifetime::Ephemeral(session),
+        }
+    }
+}
+
+/// What is kept of a Stat. `creates` counts the children ever created: the next sequence number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) czxid: i64,
+    pub(crate) mzxid: i64,
+    pub(crate) pzxid: i64,
+    pub(crate) ctime: i64,
+    pub(crate) mtime: i64,
+    pub(crate) version: i32,
+    pub(crate) creates: i32,
+    pub(crate) aversion: i32,
+    pub(crate) owner: i64,
+}
+
+/// A Stat as clients see it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) kept: Kept,
+    pub(crate) data_length: i32,
+    pub(crate) children: i32,
+}
+
+impl Stat {
+    /// Changes of the children: each child that is gone was one creation and one deletion, of which only the first was
+    /// counted.
+    pub(crate) fn cversion(&self) -> i32 {
+        self.kept.creates.wrapping_mul(2).wrapping_sub(self.children)
+    }
+
+    /// The session that the node belongs to. How else a node ends is not told.
+    fn owner(&self) -> i64 {
+        match Lifetime::of(self.kept.owner) {
+            Lifetime::Ephemeral(session) => session,
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        writer.long(self.kept.czxid);
+        writer.long(self.kept.mzxid);
+        writer.long(self.kept.ctime);
+        writer.long(self.kept.mtime);
+        writer.int(self.kept.version);
+        writer.int(self.cversion());
+        writer.int(self.kept.aversion);
+        writer.long(self.owner());
+        writer.int(self.data_length);
+        writer.int(self.children);
+        writer.long(self.kept.pzxid);
+    }
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) data: Option<Vec<u8>>,
+    pub(crate) acl: Acl,
+    pub(crate) kept: Kept,
+    pub(crate) children: BTreeSet<String>,
+}
+
+impl Node {
+    pub(crate) fn stat(&self) -> Stat {
+        let count = |length| i32::try_from(length).unwrap_or(i32::MAX);
+        Stat {
+            kept: self.kept,
+            data_length: count(self.data.as_ref().map_or(0, Vec::len)),
+            children: count(self.children.len()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_sessions_are_told_as_owners() {
+        for (lifetime, told) in [
+            (Lifetime::Persistent, 0),
+            (Lifetime::Container, 0),
+            (Lifetime::Ttl(9), 0),
+            (Lifetime::Ephemeral(77), 77),
+        ] {
+            let kept = Kept { owner: lifetime.owner(), ..Kept::default() };
+            let mut writer = Writer::default();
+            Stat { kept, ..Stat::default() }.write(&mut writer);
+            assert_eq!(writer.into_bytes()[44..52], i64::to_be_bytes(told));
+        }
+    }
+
+    #[test]
+    fn the_owner_tells_the_lifetime() {
+        for lifetime in
+            [Lifetime::Persistent, Lifetime::Container, Lifetime::Ttl(MAX_TTL), Lifetime::Ephemeral(77)]
+        {
+            assert_eq!(Lifetime::of(lifetime.owner()), lifetime);
+        }
+    }
+}

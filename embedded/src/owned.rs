@@ -1,0 +1,92 @@
+//! Which nodes end by themselves, and how many there are of what: kept beside the tree, so that nobody has to look at all
+//! nodes to tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Included, Unbounded};
+
+use crate::node::{Lifetime, Node};
+
+/// What is known of all nodes together.
+#[derive(Debug, Default)]
+pub(crate) struct Owned {
+    by_session: BTreeMap<i64, BTreeSet<String>>,
+    ephemerals: usize,
+    /// Containers and TTL nodes.
+    perishable: BTreeSet<String>,
+    /// Of all data and paths, in bytes.
+    size: usize,
+}
+
+impl Owned {
+    /// A node came into the tree.
+    pub(crate) fn add(&mut self, path: &str, node: &Node) {
+        self.size += size(path, node);
+        match Lifetime::of(node.kept.owner) {
+            Lifetime::Persistent => {}
+            Lifetime::Container | Lifetime::Ttl(_) => {
+                self.perishable.insert(path.to_owned());
+            }
+            Lifetime::Ephemeral(session) => {
+                self.ephemerals += 1;
+                self.by_session.entry(session).or_default().insert(path.to_owned());
+            }
+        }
+    }
+
+    /// A node, as it was last, is gone.
+    pub(crate) fn remove(&mut self, path: &str, node: &Node) {
+        self.size -= size(path, node);
+        match Lifetime::of(node.kept.owner) {
+            Lifetime::Persistent => {}
+            Lifetime::Container | Lifetime::Ttl(_) => {
+                self.perishable.remove(path);
+            }
+            Lifetime::Ephemeral(session) => {
+                self.ephemerals -= 1;
+                if let Some(paths) = self.by_session.get_mut(&session) {
+                    paths.remove(path);
+                    if paths.is_empty() {
+                        self.by_session.remove(&session);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A node has other data.
+    pub(crate) fn resize(&mut self, before: Option<&Vec<u8>>, after: Option<&Vec<u8>>) {
+        self.size = self.size + after.map_or(0, Vec::len) - before.map_or(0, Vec::len);
+    }
+
+    /// A session's nodes whose paths begin so, in order of their paths.
+    pub(crate) fn of_session<'a>(
+        &'a self,
+        session: i64,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = &'a String> {
+        let paths = self.by_session.get(&session).into_iter();
+        let begun = paths.flat_map(move |paths| paths.range::<str, _>((Included(prefix), Unbounded)));
+        begun.take_while(move |path| path.starts_with(prefix))
+    }
+
+    /// The sessions that own nodes.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = i64> {
+        self.by_session.keys().copied()
+    }
+
+    pub(crate) fn ephemerals(&self) -> usize {
+        self.ephemerals
+    }
+
+    pub(crate) fn perishable(&self) -> impl Iterator<Item = &String> {
+        self.perishable.iter()
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+}
+
+fn size(path: &str, node: &Node) -> usize {
+    path.len() + node.data.as_ref().map_or(0, Vec::len)
+}
