@@ -1,11 +1,26 @@
-//! Whatever a client sends: no panic, and only its own connection is closed.
+//! Whatever a client sends: no panic, no more memory than what it sent is worth, and only its own connection is closed.
 
+mod allocations;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use allocations::{Allocations, Asked, measure};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use zklock_embedded::{ConnectionId, Decoder, Machine, Output, Settings, Time};
 
+#[global_allocator]
+static ALLOCATIONS: Allocations = Allocations;
+
+/// How much memory a byte of the wire may take, at the peak: the shortest operation of a transaction has 14 bytes, and
+/// is held as it was parsed, as it was answered, and in lists that double.
+const WORTH: usize = 64;
+/// What a request costs that says nothing.
+const ALLOWANCE: usize = 16 * 1024;
+
 const BAD: ConnectionId = ConnectionId(1);
 const GOOD: ConnectionId = ConnectionId(2);
+const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000);
 const NOW: Time = Time { wall: 1_800_000_000_000, elapsed: 0 };
 
 fn frame(record: &[u8]) -> Vec<u8> {
@@ -51,6 +66,79 @@ fn feed(machine: &mut Machine, id: ConnectionId, decoder: &mut Decoder, bytes: &
     true
 }
 
+/// Lists whose counts may be far from what follows: of nothing, and of elements that are as short as can be.
+fn list() -> impl Strategy<Value = Vec<u8>> {
+    let count = prop_oneof![-3_i32..20, 1000_i32..100_000, any::<i32>()];
+    let head = prop_oneof![Just(0), Just(8), Just(9), Just(13), 0_usize..30];
+    (head, count, vec(prop_oneof![Just(0_u8), Just(0), Just(0), any::<u8>()], 0..2000)).prop_map(
+        |(head, count, rest)| {
+            let mut record = vec![0; head];
+            record.extend(count.to_be_bytes());
+            record.extend(rest);
+            record
+        },
+    )
+}
+
+/// As many operations as there is room for, in a transaction of reads or writes.
+fn operations() -> impl Strategy<Value = Vec<u8>> {
+    (prop_oneof![Just(1_i32), Just(2), Just(4), Just(5), Just(8), Just(13)], 1_usize..500).prop_map(
+        |(number, count)| {
+            // The path "/" and as many zeros as any of them needs; then the end.
+            let one = [&number.to_be_bytes()[..], &[0; 5], &frame(b"/"), &[0; 16]].concat();
+            let one = match number {
+                4 | 8 => &one[..15],
+                2 | 13 => &one[..18],
+                5 => &one[..22],
+                _ => &one[..],
+            };
+            [&one.repeat(count)[..], &[0xff; 4], &[1], &[0xff; 4]].concat()
+        },
+    )
+}
+
+/// The memory that a connection's bytes take, with the machine that answers them.
+fn asked(bytes: &[u8], size: usize) -> Asked {
+    let mut machine = Machine::new(Settings::default(), NOW);
+    machine.connect(BAD, PEER);
+    let mut decoder = Decoder::new(Settings::default().max_frame);
+    assert!(feed(&mut machine, BAD, &mut decoder, &connect(), 1000));
+    measure(|| {
+        feed(&mut machine, BAD, &mut decoder, bytes, size);
+        for output in machine.take_outputs() {
+            if let Output::Send(_, message) = output {
+                assert!(message.frame().len() >= 4);
+            }
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Counts and lengths on the wire are claims: what they reserve is bounded by what was received.
+    #[test]
+    fn memory_follows_from_what_was_received(
+        requests in vec(
+            prop_oneof![
+                (-12_i32..110, record()),
+                (prop_oneof![Just(1), Just(7), Just(14), Just(15), Just(101), Just(105)], list()),
+                (prop_oneof![Just(14), Just(22)], operations()),
+            ],
+            1..4,
+        ),
+        length in prop_oneof![Just(0_i32), 0_i32..2_000_000, any::<i32>()],
+        size in prop_oneof![1_usize..300, Just(100_000)],
+    ) {
+        let mut bytes: Vec<u8> = requests.iter().flat_map(|(number, rest)| request(*number, rest)).collect();
+        // And a frame of which there is nothing but the length.
+        bytes.extend(length.to_be_bytes());
+        let asked = asked(&bytes, size);
+        prop_assert!(asked.peak <= WORTH * bytes.len() + ALLOWANCE, "{asked:?} for {} bytes", bytes.len());
+        prop_assert!(asked.count <= bytes.len() + ALLOWANCE, "{asked:?} for {} bytes", bytes.len());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
@@ -64,7 +152,7 @@ proptest! {
     ) {
         let mut machine = Machine::new(Settings::default(), NOW);
         for id in [BAD, GOOD] {
-            machine.connect(id, [127, 0, 0, 1].into());
+            machine.connect(id, PEER);
         }
         let limit = Settings::default().max_frame;
         let (mut bad, mut good) = (Decoder::new(limit), Decoder::new(limit));

@@ -1,0 +1,100 @@
+"""The embedded server's four-letter words have the real server's form: tools read them with patterns."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from harness.embedded import SERVERS, new_server
+from harness.server import Settings, Standalone
+
+SETTINGS = Settings()
+PATIENCE = 2.0
+
+CLIENT = re.compile(
+    r"^ /((?:\d{1,3}\.){3}\d{1,3}:\d+)\[\d+\]"
+    r"\(queued=(\d+),recved=(\d+),sent=(\d+),sid=(0x[A-Za-z0-9]+),lop=(\w+),est=(\d+),to=(\d+),"
+    r"lcxid=(0x[A-Za-z0-9]+),lzxid=(0x[A-Za-z0-9]+),lresp=(\d+),llat=(\d+),minlat=(\d+),avglat=(\d+),maxlat=(\d+)\)$"
+)
+"""What go-zookeeper's FLWCons takes for a client with a session."""
+
+VARIES = re.compile(r":\d+(?=\[)|(?<=sid=0x)\w+|(?<=est=)\d+|(?<=lzxid=0x)\w+|(?<=lresp=)\d+|(?<=lat=)\d+")
+"""Ports, sessions, times and first zxids: two servers have their own."""
+
+
+@pytest.fixture
+def servers() -> Iterator[list[Standalone]]:
+    """A real server and an embedded one."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(new_server(SETTINGS, kind=kind)) for kind in SERVERS]
+
+
+def lines(server: Standalone, word: str) -> list[str]:
+    """What a word tells, without what differs between two servers, in the order of the alphabet."""
+    text = server.four_letter(word)
+    assert text.endswith("\n"), text
+    return sorted(VARIES.sub("*", line) for line in text.splitlines())
+
+
+def told(server: Standalone, expected: list[list[str]] | None = None) -> list[list[str]]:
+    """What `cons` tells of a client after each of its requests.
+
+    A real server may count a reply a moment after it was sent: it has the time to say what is expected.
+    """
+    told: list[list[str]] = []
+
+    def tell(word: str = "cons") -> None:
+        deadline = time.monotonic() + PATIENCE
+        said = lines(server, word)
+        while expected and said != expected[len(told)] and time.monotonic() < deadline:
+            said = lines(server, word)
+        told.append(said)
+
+    tell()
+    client = KazooClient(hosts=server.hosts, timeout=20.0)
+    client.start()
+    tell()
+    client.create("/a", b"x")
+    tell()
+    with pytest.raises(NodeExistsError):
+        client.create("/a")
+    tell()
+    with pytest.raises(NoNodeError):
+        client.get("/b")
+    tell()
+    for request in (
+        lambda: client.exists("/b"),
+        lambda: client.get("/a"),
+        lambda: client.set("/a", b"y"),
+        lambda: client.get_children("/a"),
+        lambda: client.get_acls("/a"),
+        lambda: client.set_acls("/a", client.get_acls("/a")[0]),
+        lambda: client.sync("/a"),
+        lambda: client.transaction().commit(),
+        lambda: client.add_auth("digest", "ann:secret"),
+        lambda: client.delete("/a"),
+    ):
+        request()
+        tell()
+    for line in server.four_letter("cons").splitlines():
+        assert CLIENT.match(line) or "sid=" not in line, line
+    client.stop()
+    client.close()
+    return told
+
+
+@pytest.mark.timeout(60)
+def test_both_servers_tell_the_same_of_their_clients(servers: list[Standalone]) -> None:
+    real, embedded = servers
+    ours = told(embedded)
+    assert told(real, ours) == ours
+    operations = set(re.findall(r"lop=(\w+)", str(ours)))
+    assert operations == {
+        *["SESS", "CREA", "NA", "GETD", "EXIS", "SETD", "GETC", "GETA", "SETA", "SYNC", "MULT", "DELE"]
+    }
