@@ -29,10 +29,11 @@ use crate::report::{Report, say};
 use crate::world::simulate;
 
 const USAGE: &str = "\
-simulation [--from M] [--seeds N] [--jobs J] [--digests] [--first]
+simulation [--from M] [--seeds N] [--jobs J] [--digests] [--first] [--grants G] [--find TEXT]
     runs N seeds from M on, on J threads; with --digests prints a number for the history of each; with --first ends
-    with the first one that fails, and shows it as it is
-simulation --seed S [--without-faults A,B,…] [--without-contenders A,B,…]
+    with the first one that fails, and shows it as it is; with --grants fails if fewer locks were granted; with --find
+    takes a line of a history with this text for a violation
+simulation --seed S [--without-faults A,B,…] [--without-contenders A,B,…] [--find TEXT]
     runs one seed, without some of what happens in it, and prints its history";
 
 /// What is asked for.
@@ -46,6 +47,8 @@ struct Wish {
     jobs: usize,
     digests: bool,
     first: bool,
+    grants: u64,
+    find: Option<String>,
 }
 
 impl Wish {
@@ -69,11 +72,20 @@ impl Wish {
                 "--without-contenders" => wish.without_contenders = numbers()?,
                 "--from" => wish.from = value.parse().ok()?,
                 "--seeds" => wish.seeds = value.parse().ok()?,
+                "--grants" => wish.grants = value.parse().ok()?,
+                // It is to survive a shell, and make.
+                "--find" => {
+                    wish.find = Some(value).filter(|text| !text.contains(['"', '\'', '`', '$', '\\']))?.into()
+                }
                 "--jobs" => wish.jobs = value.parse().ok().filter(|jobs| *jobs > 0)?,
                 _ => return None,
             }
         }
         Some(wish)
+    }
+
+    fn plan(&self, seed: u64) -> Plan {
+        Plan::of(seed).seeking(self.find.clone())
     }
 }
 
@@ -83,7 +95,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let well = match wish.seed {
-        Some(seed) => replay(&Plan::of(seed).without(&wish.without_faults, &wish.without_contenders)),
+        Some(seed) => replay(&wish.plan(seed).without(&wish.without_faults, &wish.without_contenders)),
         None => run(&wish),
     };
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -98,7 +110,7 @@ fn replay(plan: &Plan) -> bool {
     }
     let mut report = Report::new(1);
     report.done(&outcome);
-    report.end()
+    report.end(0)
 }
 
 /// Runs many seeds, on several threads.
@@ -121,12 +133,12 @@ fn run(wish: &Wish) -> bool {
             });
         }
     });
-    report.lock().expect("no panic while reporting").end()
+    report.lock().expect("no panic while reporting").end(wish.grants)
 }
 
 /// Runs one of them, and says whether all is well.
 fn one(seed: u64, wish: &Wish, report: &Mutex<Report>) -> bool {
-    let plan = Plan::of(seed);
+    let plan = wish.plan(seed);
     let outcome = simulate(&plan, false);
     if wish.digests {
         say(&format!("seed {seed}: {:016x}", outcome.digest));

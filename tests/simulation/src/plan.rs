@@ -15,6 +15,8 @@ pub struct Plan {
     pub contenders: Vec<usize>,
     /// The faults, by their numbers.
     pub faults: Vec<(usize, Fault)>,
+    /// A line of the history with this counts as a violation.
+    pub sought: Option<String>,
     /// How many faults and contenders the seed has, taking part or not.
     all: (usize, usize),
 }
@@ -31,8 +33,14 @@ impl Plan {
             setting,
             contenders: (0..contenders).collect(),
             faults: (0..faults).map(|number| (number, Fault::of(seed, number, &setting))).collect(),
+            sought: None,
             all: (faults, contenders),
         }
+    }
+
+    /// The same, to look for something in its history.
+    pub fn seeking(self, sought: Option<String>) -> Self {
+        Self { sought, ..self }
     }
 
     /// The same without these faults and contenders.
@@ -60,6 +68,9 @@ impl fmt::Display for Plan {
         }
         if !contenders.is_empty() {
             write!(f, " --without-contenders {contenders}")?;
+        }
+        if let Some(sought) = &self.sought {
+            write!(f, " --find \"{sought}\"")?;
         }
         Ok(())
     }

@@ -52,6 +52,7 @@ fn run(plan: &Plan, keep_lines: bool) -> Outcome {
     if keep_lines {
         oracle.borrow_mut().history.lines = Some(Vec::new());
     }
+    oracle.borrow_mut().history.sought.clone_from(&plan.sought);
     let stopped = Stopped::default();
     network::set(Some(Network::new(Chance::of(plan.seed, "network", 0), plan.setting.latency)));
     let gate: Rc<dyn simulation::Gate> = Rc::new(stopped.clone());
@@ -73,9 +74,11 @@ fn run(plan: &Plan, keep_lines: bool) -> Outcome {
     clock::resume();
     chance::unseed();
     let mut oracle = oracle.borrow_mut();
+    let mut violations = std::mem::take(&mut oracle.violations);
+    violations.append(&mut oracle.history.found);
     Outcome {
         grants: oracle.grants,
-        violations: std::mem::take(&mut oracle.violations),
+        violations,
         digest: oracle.history.digest(),
         lines: oracle.history.lines.take().unwrap_or_default(),
     }

@@ -1,27 +1,54 @@
-//! The same seed gives the same history, in another process, on another thread, beside other seeds.
+//! The same seed gives the same history: in another process, on another thread, beside other seeds, in another build.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// This build of the simulation.
+const THIS: &str = env!("CARGO_BIN_EXE_simulation");
+
 /// The number of each seed's history, in the order of the seeds.
-fn digests(jobs: &str) -> Vec<String> {
-    let simulation = Command::new(env!("CARGO_BIN_EXE_simulation"))
-        .args(["--digests", "--seeds", "40", "--jobs", jobs])
+fn digests(simulation: &Path, seeds: usize, jobs: &str) -> Vec<String> {
+    let simulation = Command::new(simulation)
+        .args(["--digests", "--seeds", &seeds.to_string(), "--jobs", jobs])
         .output()
         .expect("the simulation runs");
     let output = String::from_utf8(simulation.stdout).expect("text");
     assert!(simulation.status.success(), "{output}");
-    let mut digests: Vec<_> =
-        output.lines().filter(|line| line.starts_with("seed ")).map(str::to_owned).collect();
+    let is_digest = |line: &&str| line.starts_with("seed ") && !line.contains("fails");
+    let mut digests: Vec<_> = output.lines().filter(is_digest).map(str::to_owned).collect();
     digests.sort();
+    assert_eq!(digests.len(), seeds);
     digests
+}
+
+/// The other build: with optimizations if this one is without, and the other way round.
+fn the_other_build() -> PathBuf {
+    let this = Path::new(THIS);
+    let builds = this.parent().and_then(Path::parent).expect("a directory for each build");
+    let optimized = this.parent().is_some_and(|build| build.ends_with("release"));
+    let (profile, directory) = if optimized { ("dev", "debug") } else { ("release", "release") };
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--locked", "--manifest-path", manifest, "--profile", profile])
+        .arg("--target-dir")
+        .arg(builds)
+        .status();
+    assert!(built.expect("cargo runs").success());
+    builds.join(directory).join(this.file_name().expect("a name"))
 }
 
 #[test]
 fn a_seed_is_one_history() {
-    let alone = digests("1");
-    assert_eq!(alone.len(), 40);
-    assert_eq!(alone, digests("3"));
+    let alone = digests(Path::new(THIS), 40, "1");
+    assert_eq!(alone, digests(Path::new(THIS), 40, "3"));
     let histories = alone.iter().filter_map(|line| line.split(' ').next_back());
-    let different: std::collections::BTreeSet<_> = histories.collect();
+    let different: BTreeSet<_> = histories.collect();
     assert_eq!(different.len(), 40, "another seed is another history");
+}
+
+/// Half of the seeds have one server, the others three.
+#[test]
+fn a_seed_is_one_history_with_and_without_optimizations() {
+    assert_eq!(digests(Path::new(THIS), 12, "2"), digests(&the_other_build(), 12, "2"));
 }
