@@ -33,11 +33,12 @@ consumers: build ## Programs as users have them: servers, task queues, test runn
 	@$(PYTHON) tools/test.py consumers
 
 .PHONY: soak
-soak: build ## The long versions: every order of events in larger worlds, a thousand downgrades, half an hour of faults
+soak: build ## The long versions: every order of events in larger worlds, half an hour of faults, 10,000 simulated worlds
 	cargo test --locked --release -p zklock --lib --test queue_explorer --test queue_costs -- --ignored --nocapture
 	cd tests && ../$(PYTHON) -m pytest clients --soak -m soak -n 4 --dist worksteal
 	cd tests && ../$(PYTHON) -m pytest unit -s --soak -m soak
 	cd tests && ../$(PYTHON) -m pytest scenarios -s --soak -m soak
+	$(SIMULATION) --seeds 10000 --grants 1000000
 	$(PYTHON) tools/mutants.py
 
 .PHONY: bench-embedded

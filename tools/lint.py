@@ -121,6 +121,14 @@ QUICK = [
     Check("documented", documented),
     Check("markdown", command(sys.executable, "tools/markdown_width.py")),
     Check("clippy", command("cargo", "clippy", "--locked", *TARGETS, "--quiet", "--", "-D", "warnings")),
+    # A workspace of its own. Its lock file has to follow those of core and of the embedded server.
+    Check(
+        "clippy: simulation",
+        command(
+            *("cargo", "clippy", "--locked", "--manifest-path", "tests/simulation/Cargo.toml", "--all-targets"),
+            *("--quiet", "--", "-D", "warnings"),
+        ),
+    ),
     Check("shims", shims),
     Check("notices", notices.problem),
     Check("licences, bans, sources", tool("cargo-deny", "--locked", "check", "licenses", "bans", "sources")),

@@ -41,6 +41,12 @@ pub enum What {
     Delete { place: usize, part: u64 },
     /// The server removes a lock's directory, if it is empty.
     Reap { place: usize },
+    /// A client's next create is carried out late.
+    Late { client: usize },
+    /// A client's connections are cut, and the servers take it for a new one.
+    Replace { client: usize },
+    /// An operator takes away what stands before two contenders of one client, and the second of them.
+    Sweep,
 }
 
 impl Fault {
@@ -75,6 +81,12 @@ impl Fault {
             17 => What::Delete { place: chance.index(8), part: chance.number(0..=99) },
             18 => What::Reap { place: chance.index(8) },
             _ => What::Forget { server },
+        };
+        let (what, lasts) = match chance.index(20) {
+            0 | 1 if many => (What::Late { client }, 4 * setting.timeout),
+            0 | 1 => (What::Sweep, 4 * setting.timeout),
+            2 => (What::Replace { client }, chance.number(setting.tick / 4..=setting.tick)),
+            _ => (what, lasts),
         };
         // Others elect a new leader when theirs is silent for longer.
         let lasts =

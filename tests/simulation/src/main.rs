@@ -17,6 +17,7 @@ mod report;
 mod schedule;
 mod setting;
 mod shrink;
+mod sweep;
 mod workload;
 mod world;
 

@@ -21,6 +21,14 @@ use crate::schedule::Schedule;
 /// The number of a connection.
 pub type Id = u64;
 
+/// More than there are servers.
+const SERVERS: Id = 16;
+
+/// The server that a connection leads to.
+pub fn server_of(id: Id) -> Id {
+    id % SERVERS
+}
+
 /// What a connection carries.
 #[derive(Debug)]
 pub enum Packet {
@@ -81,6 +89,8 @@ pub struct Network {
     next: Id,
     /// Until when nothing arrives, from a client at a server or back.
     silence: BTreeMap<(usize, usize, Way), u64>,
+    /// The clients that all servers refuse but one.
+    refused: BTreeMap<usize, usize>,
     /// What is on its way.
     arrivals: Schedule<Arrival>,
     /// Told when something was sent.
@@ -96,6 +106,7 @@ impl Network {
             connections: BTreeMap::new(),
             next: 1,
             silence: BTreeMap::new(),
+            refused: BTreeMap::new(),
             arrivals: Schedule::new(),
             news: Rc::default(),
         }
@@ -141,6 +152,19 @@ impl Network {
         self.chance.number(1..=most.max(1))
     }
 
+    /// The client that a connection is from, while it has a use for it.
+    pub fn client(&self, id: Id) -> Option<usize> {
+        self.connections.get(&id).map(|connection| connection.client)
+    }
+
+    /// From now on every server but one refuses a client's connections; with `None` none does.
+    pub fn refuse(&mut self, client: usize, all_but: Option<usize>) {
+        match all_but {
+            Some(server) => drop(self.refused.insert(client, server)),
+            None => drop(self.refused.remove(&client)),
+        }
+    }
+
     /// A client's connections.
     pub fn of(&self, client: usize) -> Vec<Id> {
         let own = self.connections.iter().filter(|(_, connection)| connection.client == client);
@@ -154,12 +178,13 @@ impl Network {
     }
 
     fn open(&mut self, client: usize, server: usize) -> Id {
-        let id = self.next;
+        let id = self.next * SERVERS + server as Id;
         self.next += 1;
+        let refused = self.refused.get(&client).is_some_and(|only| *only != server);
         let connection = Connection {
             client,
             server,
-            stage: Stage::Opening,
+            stage: if refused { Stage::Reset } else { Stage::Opening },
             inbox: VecDeque::new(),
             waker: None,
             last: [0; 2],

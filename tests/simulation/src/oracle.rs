@@ -47,6 +47,9 @@ pub struct Oracle {
     tokens: BTreeMap<String, Tokens>,
     /// The nodes and sessions that operators took away: nobody promises that their holders know.
     broken: (BTreeSet<String>, BTreeSet<i64>),
+    /// Nodes of waiters that are gone, with another client's right before them until then. By rule 6 no such waiter is
+    /// granted the lock without having looked.
+    gone: BTreeSet<String>,
 }
 
 fn holds(lease: &Lease) -> bool {
@@ -73,6 +76,9 @@ impl Oracle {
             "contender {contender} has {node} {mode:?}, token {token}, {:?}",
             lease.remaining()
         ));
+        if self.gone.contains(&node) {
+            self.violation(format!("{node} is granted, and was gone before"));
+        }
         // It may be lost already, if its client was stopped on the way.
         if self.is_certain(lease) {
             self.compare(contender, place, mode, lease);
@@ -144,6 +150,11 @@ impl Oracle {
     /// An operator deletes a node.
     pub fn broken(&mut self, node: String) {
         self.broken.0.insert(node);
+    }
+
+    /// A waiter's node is gone, and those right before it are another client's.
+    pub fn gone(&mut self, node: String) {
+        self.gone.insert(node);
     }
 
     /// An operator ends a session.

@@ -19,10 +19,13 @@ use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::schedule::Schedule;
 use crate::workload::{CONNECT_TIMEOUT, Contender, DIRECTORIES};
-use crate::{chance, clock};
+use crate::{chance, clock, sweep};
 
 /// How long everything may take after the last fault, in session time-outs.
 const PATIENCE: u32 = 30;
+
+/// How often an operator looks whether there is something to sweep, in milliseconds.
+const LOOK: u64 = 10;
 
 /// What came of a simulation.
 #[derive(Debug)]
@@ -98,6 +101,8 @@ struct World {
     clients: Vec<Client>,
     ensemble: Rc<RefCell<Ensemble>>,
     turns: Schedule<Turn>,
+    /// The clients that were stopped for a sweep.
+    going_on: Schedule<usize>,
     /// The servers that were cut off as the leader, by fault.
     deposed: Vec<(usize, usize)>,
 }
@@ -128,6 +133,7 @@ impl World {
             clients: (0..setting.clients).map(client).collect(),
             ensemble: Rc::new(RefCell::new(ensemble)),
             turns,
+            going_on: Schedule::new(),
             deposed: Vec::new(),
         }
     }
@@ -194,8 +200,12 @@ impl World {
                 // What follows from it follows before the next thing.
                 tokio::task::yield_now().await;
             }
-            let next =
-                [network::with(|network| network.next()), self.ensemble.borrow().next(), self.turns.next()];
+            let next = [
+                network::with(|network| network.next()),
+                self.ensemble.borrow().next(),
+                self.turns.next(),
+                self.going_on.next(),
+            ];
             let due = async {
                 match next.into_iter().flatten().min() {
                     Some(next) => sleep_until(clock::at(next)).await,
@@ -215,6 +225,10 @@ impl World {
             self.turn(&turn);
             return true;
         }
+        if let Some(client) = self.going_on.due(now) {
+            self.stopped.go_on(client);
+            return true;
+        }
         if let Some(arrival) = network::with(|network| network.due(now)) {
             let network::Arrival { connection, server, way, packet } = arrival;
             match way {
@@ -231,6 +245,9 @@ impl World {
         let (number, Fault { what, at, lasts }) = self.plan.faults[turn.fault].clone();
         let until = at + lasts;
         let begins = turn.begins;
+        if matches!(what, What::Sweep) {
+            return self.sweep(turn, until);
+        }
         let verb = if begins { "begins" } else { "ends" };
         self.oracle.borrow_mut().history.note(&format!("fault {number} {verb}: {what:?}"));
         let mut ensemble = self.ensemble.borrow_mut();
@@ -286,9 +303,50 @@ impl World {
                     ensemble.delete(&path);
                 }
             }
+            What::Late { client } if begins => ensemble.trap(client, self.plan.setting.timeout),
+            What::Late { .. } => ensemble.end_trap(),
+            What::Replace { client } => {
+                for server in 0..ensemble.count() {
+                    ensemble.forget(server, begins);
+                }
+                for id in network::with(|network| network.of(client)) {
+                    if begins {
+                        network::with(|network| network.cut(id));
+                    }
+                }
+            }
             What::Reap { place } if begins => ensemble.delete(DIRECTORIES[place % DIRECTORIES.len()]),
             _ => {}
         }
+    }
+
+    /// Sweeps a queue as soon as there is one to be swept. The client of the two is stopped meanwhile, so that it hears
+    /// of everything at once. With one server, where what an operator does has happened before anything else does.
+    fn sweep(&mut self, turn: &Turn, until: u64) {
+        if !turn.begins || clock::now() >= until {
+            return;
+        }
+        let mut ensemble = self.ensemble.borrow_mut();
+        // Of mutexes.
+        let found = DIRECTORIES[..2].iter().find_map(|directory| sweep::find(&mut ensemble, directory));
+        let of = |sweep: &sweep::Sweep| {
+            self.clients.iter().position(|client| client.session_id() == sweep.session)
+        };
+        let Some((client, sweep)) = found.and_then(|sweep| Some((of(&sweep)?, sweep))) else {
+            return self.turns.plan(clock::now() + LOOK, turn.clone());
+        };
+        let mut oracle = self.oracle.borrow_mut();
+        oracle.history.note(&format!("fault {} sweeps before {}", turn.fault, sweep.second));
+        self.stopped.stop(client);
+        ensemble.touch(&sweep.second);
+        for node in sweep.others.iter().chain([&sweep.second]) {
+            oracle.broken(node.clone());
+            ensemble.delete(node);
+        }
+        oracle.gone(sweep.second);
+        drop(oracle);
+        drop(ensemble);
+        self.going_on.plan(clock::now() + 3 * self.plan.setting.latency, client);
     }
 }
 

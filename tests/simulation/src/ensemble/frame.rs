@@ -100,6 +100,37 @@ pub fn delete(path: &str) -> Vec<u8> {
     request(2, path, &(-1_i32).to_be_bytes())
 }
 
+/// Sets a node's data to nothing.
+pub fn set_data(path: &str) -> Vec<u8> {
+    request(5, path, &[(-1_i32).to_be_bytes(), (-1_i32).to_be_bytes()].concat())
+}
+
+/// Asks whether there is a node.
+pub fn exists(path: &str) -> Vec<u8> {
+    request(3, path, &[0])
+}
+
+/// The session that owns the node, out of the answer; 0 if there is no such node.
+pub fn owner(reply: &[u8]) -> i64 {
+    if int(reply, 16) == 0 { long(reply, 64) } else { 0 }
+}
+
+/// Whether what was sent at once has a request that creates a node.
+pub fn creates(mut bytes: &[u8]) -> bool {
+    while let Some(length) = length(bytes, false).filter(|length| (12..=bytes.len()).contains(length)) {
+        if matches!(int(bytes, 8), 1 | 15) {
+            return true;
+        }
+        bytes = &bytes[length..];
+    }
+    false
+}
+
+/// Whether the first that is sent on a connection is a handshake.
+pub fn connects(bytes: &[u8]) -> bool {
+    bytes.len() > 4
+}
+
 /// Asks for the children of a node.
 pub fn children(path: &str) -> Vec<u8> {
     request(8, path, &[0])

@@ -15,6 +15,7 @@ mod mishaps;
 mod server;
 mod service;
 mod sessions;
+mod trap;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -75,6 +76,19 @@ enum Step {
     Follow {
         server: usize,
     },
+    /// A server that was stopped with somebody's create goes on.
+    TrapEnds,
+}
+
+/// How far it is until a server carries a create out late: trap.rs.
+#[derive(Clone, Copy, Debug)]
+enum Trap {
+    /// A client's next create is waited for.
+    Set { client: usize, timeout: u64 },
+    /// A server was stopped with it, and goes on then at the latest.
+    Sprung { client: usize, timeout: u64, server: usize, until: u64 },
+    /// The client has tried to come back there.
+    Tried { client: usize, server: usize },
 }
 
 #[derive(Debug)]
@@ -107,6 +121,7 @@ pub struct Ensemble {
     /// How many decisions were looked at for what they mean to sessions.
     settled: usize,
     expired: Vec<i64>,
+    trap: Option<Trap>,
 }
 
 fn time() -> Time {
@@ -141,6 +156,7 @@ impl Ensemble {
             cuts: 0,
             settled: 0,
             expired: Vec::new(),
+            trap: None,
         };
         let time = time();
         ensemble
@@ -180,6 +196,7 @@ impl Ensemble {
                 }
             }
             Step::Follow { server } => self.follow(server),
+            Step::TrapEnds => self.end_trap(),
         }
         true
     }
@@ -212,6 +229,19 @@ impl Ensemble {
         if let Some(delete) = operators(&frame::delete(path)) {
             self.propose(Change::Operator(delete));
         }
+    }
+
+    /// Sets a node's data.
+    pub fn touch(&mut self, path: &str) {
+        if let Some(set) = operators(&frame::set_data(path)) {
+            self.propose(Change::Operator(set));
+        }
+    }
+
+    /// The session that owns a node; 0 if there is none.
+    pub fn owner(&mut self, path: &str) -> i64 {
+        let newest = self.servers.iter_mut().max_by_key(|server| server.applied);
+        newest.map_or(0, |newest| frame::owner(&newest.tell(&frame::exists(path), time())))
     }
 
     /// The children of a node, as the server sees them that has carried out most; `None` if there is no node.

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use zklock_embedded::{ConnectionId, Decoder, Inbound, Machine, Output, Settings, Time};
 
 use super::frame::{self, Kind};
-use crate::network::Id;
+use crate::network::{Id, server_of};
 
 /// The clients' address; no access control depends on it here.
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000);
@@ -141,6 +141,8 @@ pub struct Server {
     /// The sessions that it has heard of since it last told the leader.
     pub heard: BTreeSet<i64>,
     pub fronts: BTreeMap<Id, Front>,
+    /// The session of each connection that ever had one.
+    sessions: BTreeMap<Id, i64>,
 }
 
 impl Server {
@@ -159,6 +161,7 @@ impl Server {
             throttles: 0,
             heard: BTreeSet::new(),
             fronts: BTreeMap::new(),
+            sessions: BTreeMap::new(),
         }
     }
 
@@ -169,7 +172,20 @@ impl Server {
                 if matches!(kind, Kind::Connect { .. }) {
                     self.machine.connect(ConnectionId(*id), CLIENT);
                 }
-                self.machine.receive(ConnectionId(*id), message.clone(), entry.time);
+                let by = if *kind == Kind::Write { self.late(*id) } else { None };
+                self.machine.receive(ConnectionId(by.unwrap_or(*id)), message.clone(), entry.time);
+                let mut outputs = self.machine.take_outputs();
+                if let Kind::Connect { .. } = kind {
+                    let session = outputs.iter().find_map(|output| match output {
+                        Output::Send(to, message) if to.0 == *id => frame::connected(&message.frame()),
+                        _ => None,
+                    });
+                    self.sessions.extend(session.map(|(session, _)| (*id, session)));
+                }
+                // Nobody waits for its answer.
+                outputs.retain(|output| !matches!(output, Output::Send(to, _) if Some(to.0) == by));
+                self.applied += 1;
+                return outputs;
             }
             Change::Expire(session) => {
                 self.machine.expire(*session);
@@ -183,6 +199,13 @@ impl Server {
         }
         self.applied += 1;
         self.machine.take_outputs()
+    }
+
+    /// What is written on a connection that its session has left is refused, unless the session has come to the same
+    /// server again: then it counts as its own. Returns the connection that the session is on instead.
+    fn late(&self, id: Id) -> Option<Id> {
+        let owner = self.machine.connection(*self.sessions.get(&id)?)?.0;
+        (owner != id && server_of(owner) == server_of(id)).then_some(owner)
     }
 
     /// Answers a request from what this replica has.

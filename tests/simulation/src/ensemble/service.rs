@@ -11,8 +11,13 @@ use crate::network::{self, Id, Packet, Way};
 impl Ensemble {
     /// A packet arrives at a server.
     pub fn arrive(&mut self, server: usize, id: Id, packet: Packet) {
+        self.spring(server, id, &packet);
         let one = &mut self.servers[server];
         if one.up && one.frozen {
+            if matches!(packet, Packet::Open) {
+                // Its operating system accepts.
+                network::with(|network| network.send(id, Way::ToClient, Packet::Open));
+            }
             return self.backlog.entry(server).or_default().push((id, packet));
         }
         match packet {
