@@ -125,8 +125,8 @@ QUICK = [
     Check(
         "clippy: simulation",
         command(
-            *("cargo", "clippy", "--locked", "--manifest-path", "tests/simulation/Cargo.toml", "--all-targets"),
-            *("--quiet", "--", "-D", "warnings"),
+            *("cargo", "clippy", "--locked", "--release", "--manifest-path", "tests/simulation/Cargo.toml"),
+            *("--all-targets", "--quiet", "--", "-D", "warnings"),
         ),
     ),
     Check("shims", shims),

@@ -76,7 +76,7 @@ impl Wish {
                 "--grants" => wish.grants = value.parse().ok()?,
                 // It is to survive a shell, and make.
                 "--find" => {
-                    wish.find = Some(value).filter(|text| !text.contains(['"', '\'', '`', '$', '\\']))?.into()
+                    wish.find = Some(Some(value).filter(|text| !text.contains(['"', '\'', '`', '$', '\\']))?);
                 }
                 "--jobs" => wish.jobs = value.parse().ok().filter(|jobs| *jobs > 0)?,
                 _ => return None,

@@ -226,7 +226,10 @@ impl Contender {
     async fn hold(&mut self, mut granted: Granted, want: Want, owner: Owner) {
         // Mostly short; sometimes as long as it takes for heartbeats to matter.
         let most = if self.chance.percent(70) { self.setting.timeout / 5 } else { self.setting.timeout };
-        let time = Duration::from_millis(self.chance.skewed(0..=most));
+        let time = self.chance.skewed(0..=most);
+        // And for longer than a session lives that nobody proves: time enough for its end to be noticed.
+        let time = if self.chance.percent(4) { 3 * self.setting.timeout } else { time };
+        let time = Duration::from_millis(time);
         let mut lost = self.stay(&granted, time).await;
         if want == Want::Downgrade
             && !lost
