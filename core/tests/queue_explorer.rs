@@ -54,6 +54,25 @@ fn local_contenders_and_two_cuts() {
     scene(1, 0, Budget { joins: 2, cuts: 2, ..NOTHING }, 10_000);
 }
 
+/// Creates were lost together, and the queue is told of one of them only later.
+#[test]
+fn local_contenders_a_cut_and_a_loss_that_is_told_late() {
+    let budget = Budget { joins: 2, cuts: 1, put_offs: 1, ..NOTHING };
+    play(Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, 2_000);
+}
+
+#[test]
+fn a_contender_that_leaves_beside_somebody_else_a_cut_and_a_loss_that_is_told_late() {
+    let budget = Budget { joins: 1, leaves: 1, enters: 1, cuts: 1, put_offs: 1, ..NOTHING };
+    play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 14_000);
+}
+
+#[test]
+fn a_downgrade_a_cut_and_a_loss_that_is_told_late() {
+    let budget = Budget { joins: 2, reads_too: 1, cuts: 1, put_offs: 1, ..NOTHING };
+    play(Scene { kinds: &[Kind::Write], grain: Grain::Coarse, ..Scene::read_write(1, 0, budget) }, 26_000);
+}
+
 #[test]
 fn one_contender_and_three_cuts() {
     scene(1, 0, Budget { joins: 1, leaves: 1, cuts: 3, ..NOTHING }, 1_500);

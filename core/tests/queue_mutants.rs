@@ -14,6 +14,7 @@ const OUT_OF_PLACE: &[&str] = &["and not in the writer's place"];
 /// A contender that waits behind the writer comes in between, or the reader stands elsewhere.
 const DISPLACED: &[&str] = &["and not in the writer's place", "of its own"];
 const BEHIND_ANOTHER: &[&str] = &["of somebody else"];
+const OF_ITS_OWN: &[&str] = &["of its own"];
 const BEHIND_SOMEBODY: &[&str] = &[", behind"];
 const HELD_AT_ONCE: &[&str] = &["are held at once"];
 const WITHOUT_A_NODE: &[&str] = &["which was deleted while it waited"];
@@ -82,6 +83,10 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
             let scene = Scene { kinds: &[Kind::Permit(1)], ..Scene::new(2, 0, budget) };
             (Scene { grain: Grain::Coarse, ..scene }, LEFT)
         }
+        Mutant::UnansweredOverlooked => {
+            let budget = Budget { joins: 2, cuts: 1, put_offs: 1, ..NOTHING };
+            (Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, OF_ITS_OWN)
+        }
         Mutant::StringOrder => {
             let scene = Scene::new(2, 0, Budget { joins: 2, ..NOTHING });
             (Scene { next_sequence: wrap, ..scene }, BEHIND_SOMEBODY)
@@ -94,7 +99,7 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
 fn every_mutant_is_caught() {
     assert_eq!(
         Mutant::ALL.len(),
-        Mutant::ChildWatchKept as usize + 1,
+        Mutant::UnansweredOverlooked as usize + 1,
         "the list ends with the last one there is"
     );
     let mut survivors = Vec::new();

@@ -131,6 +131,7 @@ fn moves(clients: usize) -> BoxedStrategy<Step> {
 fn faults(clients: usize) -> BoxedStrategy<Step> {
     prop_oneof![
         6 => (0..clients).prop_map(Step::Cut),
+        2 => (0..clients).prop_map(Step::PutOff),
         3 => (0..clients).prop_map(Step::ServeGhost),
         2 => (0..clients).prop_map(Step::TakeBack),
         9 => (0..clients, 0..6i64).prop_map(|(c, lag)| Step::Reconnect(c, lag)),

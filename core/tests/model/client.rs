@@ -213,6 +213,18 @@ impl Client {
         self.inbox.push_back(Input::Certain);
     }
 
+    /// The driver puts off taking in the next news that a request was lost with its connection: it pauses before those
+    /// that are lost again and again.
+    pub(crate) fn put_off(&mut self) {
+        let lost = |input: &Input| matches!(input, Input::News(News::Queue { event, .. }) if event.is_lost());
+        if !self.is_up()
+            && let Some(place) = self.inbox.iter().position(lost)
+            && let Some(Input::News(News::Queue { event, .. })) = self.inbox.remove(place)
+        {
+            self.late.push_back(event);
+        }
+    }
+
     /// The pause after which answers are taken in that were put off is over.
     pub(crate) fn end_pause(&mut self) {
         self.inbox.extend(self.late.drain(..).map(Input::Late));

@@ -48,6 +48,8 @@ pub(crate) struct Budget {
     pub(crate) crashes: u8,
     /// Requests for which the server is too busy.
     pub(crate) throttles: u8,
+    /// Requests of which the driver tells the queue late that they were lost with their connection.
+    pub(crate) put_offs: u8,
     /// Events that a watch should have reported and did not.
     pub(crate) misses: u8,
     /// How often a waiter looks again, unasked.
@@ -78,6 +80,7 @@ pub(crate) const NOTHING: Budget = Budget {
     adoptions: 0,
     crashes: 0,
     throttles: 0,
+    put_offs: 0,
     misses: 0,
     looks: 0,
     guards: 0,
@@ -90,7 +93,7 @@ pub(crate) const NOTHING: Budget = Budget {
 
 impl Budget {
     /// What may happen, by name. Not `faults`, which limits others together.
-    fn items(&self) -> [(&'static str, u8); 21] {
+    fn items(&self) -> [(&'static str, u8); 22] {
         [
             ("joins", self.joins),
             ("tries", self.tries),
@@ -105,6 +108,7 @@ impl Budget {
             ("adoptions", self.adoptions),
             ("crashes", self.crashes),
             ("throttles", self.throttles),
+            ("put_offs", self.put_offs),
             ("misses", self.misses),
             ("looks", self.looks),
             ("guards", self.guards),
@@ -415,11 +419,19 @@ impl State {
         // that was received.
         if let Some(left) = cut.filter(|_| up) {
             add(&[Step::Cut(number), drive], left);
+            if left.put_offs > 0 {
+                let left = Budget { put_offs: left.put_offs - 1, ..left };
+                add(&[Step::Cut(number), Step::PutOff(number), drive], left);
+            }
             if session.has_unread() {
                 add(&[Step::Receive(number), Step::Cut(number), drive], left);
             }
             if session.has_unwritten() {
                 add(&[Step::Flush(number, ALL), Step::Cut(number), drive], left);
+                if left.put_offs > 0 {
+                    let left = Budget { put_offs: left.put_offs - 1, ..left };
+                    add(&[Step::Flush(number, ALL), Step::Cut(number), Step::PutOff(number), drive], left);
+                }
                 add(&[Step::Flush(number, 1), Step::Cut(number), drive], left);
             }
         }

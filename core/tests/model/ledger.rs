@@ -112,6 +112,12 @@ impl Ledger {
         self.prefixes.values().any(|(_, prefix)| name.starts_with(prefix))
     }
 
+    /// Whether a name is one for which a node was requested, and the outcome of that is not known.
+    pub(super) fn is_unanswered(&self, name: &str) -> bool {
+        let mut unanswered = self.under_way.keys().filter_map(|ticket| self.prefix(*ticket));
+        unanswered.any(|prefix| name.starts_with(prefix))
+    }
+
     /// The name before the sequence number that a create requested.
     pub(super) fn prefix(&self, create: Ticket) -> Option<&str> {
         self.prefixes.get(&create).map(|(_, prefix)| prefix.as_str())

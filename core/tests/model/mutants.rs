@@ -69,10 +69,12 @@ pub(crate) enum Mutant {
     NoReaderWatch,
     /// The watch on the children is not set again after a reconnection (rule 17).
     ChildWatchKept,
+    /// A listing's node of a contender whose create is not answered yet stands in nobody's way (rule 8).
+    UnansweredOverlooked,
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 27] = [
+    pub(crate) const ALL: [Self; 28] = [
         Self::Curator604,
         Self::Curator498,
         Self::Curator621,
@@ -100,6 +102,7 @@ impl Mutant {
         Self::PatientTry,
         Self::NoReaderWatch,
         Self::ChildWatchKept,
+        Self::UnansweredOverlooked,
     ];
 }
 
@@ -301,6 +304,11 @@ impl Planted {
             (Mutant::DowngradeDoesNotBlock, Event::Release(writer)) => Some(self.release_at_once(writer)),
             (Mutant::UuidKept, Event::SessionBegan(seed)) => {
                 Some(vec![Event::SessionBegan(*self.seed.get_or_insert(*seed))])
+            }
+            (Mutant::UnansweredOverlooked, Event::Listed(ticket, Outcome::Done(children))) => {
+                let answered = |child: &&String| !self.ledger.is_unanswered(child);
+                let children = children.iter().filter(answered).cloned().collect();
+                Some(vec![Event::Listed(*ticket, Outcome::Done(children))])
             }
             (Mutant::TornPair, event) => self.believe_torn_pair(event),
             (Mutant::FinalSync, Event::Created(ticket, Outcome::Lost)) => {

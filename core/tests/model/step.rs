@@ -28,6 +28,8 @@ pub(crate) enum Step {
     Serve(usize),
     /// The server answers that it is too busy for a request.
     Throttle(usize),
+    /// The driver puts off taking in the next of its inputs that a request was lost with its connection.
+    PutOff(usize),
     /// The pause after which answers are taken in that were put off is over.
     EndPause(usize),
     /// An event that a watch should have reported does not come.

@@ -68,6 +68,7 @@ impl World {
                 self.clients[client].on_session(|session, _| session.serve(server));
             }
             Step::Throttle(client) => self.client(client).on_session(|session, _| session.throttle()),
+            Step::PutOff(client) => self.client(client).put_off(),
             Step::EndPause(client) => self.client(client).end_pause(),
             Step::Miss(client) => {
                 server.event_was_missed = true;

@@ -124,6 +124,29 @@ fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     assert_eq!((verify(&actions).1, grants(&actions)), (first, vec![]));
 }
 
+/// Two creates were in flight when the connection was lost, and the driver puts off telling the queue of the first: it
+/// pauses before requests that are lost again and again. The second contender is found, behind the first one's node.
+#[test]
+fn rule_08_a_loss_that_is_told_late_lets_no_other_contender_of_ours_overtake() {
+    let mut desk = Desk::new(1);
+    let first = desk.tell([waits(A)]);
+    let second = desk.tell([waits(B)]);
+    let (a, b) = (format!("{}0000000003", create(&first).1), format!("{}0000000004", create(&second).1));
+    let lost =
+        [Event::Created(create(&second).0, Outcome::Lost), Event::Listed(list(&first).0, Outcome::Lost)];
+    desk.tell([Event::Disconnected].into_iter().chain(lost));
+    let look = desk.tell([Event::Connected]);
+    let found = desk.tell([listed(list(&look).0, [&a, &b])]);
+    assert_eq!((verify(&found).1, deleted(&found)), (b.clone(), vec![]));
+    let look = desk.tell([Event::Verified(verify(&found).0, Outcome::Done(Some(1004)))]);
+    assert_eq!(grants(&desk.tell([listed(list(&look).0, [&a, &b])])), [], "A's node stands before B's");
+    let look = desk.tell([Event::Created(create(&first).0, Outcome::Lost)]);
+    let found = desk.tell([listed(list(&look).0, [&a, &b])]);
+    let look = desk.tell([Event::Verified(verify(&found).0, Outcome::Done(Some(1003)))]);
+    assert_eq!(grants(&desk.tell([listed(list(&look).0, [&a, &b])])), [A]);
+    assert_eq!(grants(&desk.tell([release(&a)])), [B]);
+}
+
 /// The same, and the deposed leader cannot commit the second create either.
 #[test]
 fn rule_08_a_stale_sync_is_forgotten_if_the_create_that_follows_it_is_not_acknowledged() {

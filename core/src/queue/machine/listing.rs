@@ -148,11 +148,10 @@ impl Queue {
             return;
         }
         match join.and_then(|id| Some((id, self.joins.get(&id)?))) {
-            // An earlier create was carried out after all. Till the reply to the last one tells, no other of ours may
-            // hold behind this one, as if it were somebody else's.
-            Some((_, Join { stage: Stage::Creating(_), reply_lost: true, .. })) => children.others.push(name),
-            // Its own reply will tell.
-            Some((_, Join { stage: Stage::Creating(_), .. })) => {}
+            // Its own reply will tell, and may be late: if it was lost, the driver may put off saying so; and an earlier
+            // create may have been carried out after all. Till then no other of ours may hold behind this one, as if it
+            // were somebody else's.
+            Some((_, Join { stage: Stage::Creating(_), .. })) => children.others.push(name),
             Some((id, Join { stage: Stage::Unknown(_), .. })) => children.keep_lowest(id, name),
             // The same, and the last one was carried out too: it has stood here all along.
             Some((id, Join { stage: Stage::Queued(place), .. })) if name < place.name => {
