@@ -11,9 +11,17 @@ use crate::queue::Event;
 /// The pauses of one directory.
 pub(super) struct Pauses {
     /// By kind of request, as long as the last of the kind was lost: that listings succeed says nothing about creates.
-    lost: HashMap<Discriminant<Event>, Backoff>,
+    lost: HashMap<Discriminant<Event>, Losses>,
     /// When the present one is over.
     until: Instant,
+}
+
+/// The losses of one kind of request.
+#[derive(Default)]
+struct Losses {
+    backoff: Backoff,
+    /// The connection with which the first ones were lost.
+    connection: Option<u64>,
 }
 
 impl Pauses {
@@ -28,22 +36,35 @@ impl Pauses {
         }
     }
 
-    /// When to tell the queue that a request was lost, so that it asks again; `None` is at once. `connected`: on a
-    /// connection that is well. If it was lost with its connection, what went wrong is probably the connection; but if
-    /// the next one goes the same way, perhaps because of the request.
+    /// When to tell the queue that a request was lost, so that it asks again; `None` is at once. `connection`: the one on
+    /// which it was sent; `connected`: that one is well. If it was lost with its connection, what went wrong is probably
+    /// the connection; but if the next one goes the same way, perhaps because of the request.
     ///
-    /// Requests that were in flight together pause together.
-    pub(super) fn after(&mut self, event: &Event, connected: bool, now: Instant) -> Option<Instant> {
+    /// Requests that were in flight together pause together, or not at all: a contender whose loss is told late does not
+    /// look for its node, and if it has one, those behind it wait.
+    pub(super) fn after(
+        &mut self,
+        event: &Event,
+        connection: u64,
+        connected: bool,
+        now: Instant,
+    ) -> Option<Instant> {
         if !event.is_lost() {
             return None;
         }
         let kind = std::mem::discriminant(event);
-        if !connected && !self.lost.contains_key(&kind) {
-            self.lost.insert(kind, Backoff::default());
-            return None;
+        let first = !self.lost.contains_key(&kind);
+        let losses = self.lost.entry(kind).or_default();
+        if !connected {
+            if first {
+                losses.connection = Some(connection);
+            }
+            if losses.connection == Some(connection) {
+                return None;
+            }
         }
         if self.until <= now {
-            self.until = now + self.lost.entry(kind).or_default().pause();
+            self.until = now + losses.backoff.pause();
         }
         Some(self.until)
     }
@@ -64,8 +85,11 @@ mod tests {
     fn pauses(event: &Event, connected: bool, count: usize) -> Vec<Option<Duration>> {
         let mut now = Instant::now();
         let mut pauses = Pauses::new(now);
+        let mut connection = 0;
         let mut lose = || {
-            let until = pauses.after(event, connected, now);
+            // Each time on the next connection, if it is lost with it.
+            connection += u64::from(!connected);
+            let until = pauses.after(event, connection, connected, now);
             let pause = until.map(|until| until - now);
             now = until.unwrap_or(now);
             pauses.hear(event);
@@ -94,18 +118,29 @@ mod tests {
     fn success_forgets_the_failures_of_its_kind() {
         let now = Instant::now();
         let mut pauses = Pauses::new(now);
-        assert_eq!(pauses.after(&CREATE, false, now), None);
+        assert_eq!(pauses.after(&CREATE, 1, false, now), None);
         pauses.hear(&Event::Listed(TICKET, Outcome::NoNode));
-        assert!(pauses.after(&CREATE, false, now).is_some());
+        assert!(pauses.after(&CREATE, 2, false, now).is_some());
         pauses.hear(&Event::Created(TICKET, Outcome::NoNode));
-        assert_eq!(pauses.after(&CREATE, false, now), None);
-        assert_eq!(pauses.after(&Event::Created(TICKET, Outcome::NoNode), true, now), None);
+        assert_eq!(pauses.after(&CREATE, 3, false, now), None);
+        assert_eq!(pauses.after(&Event::Created(TICKET, Outcome::NoNode), 3, true, now), None);
+    }
+
+    #[test]
+    fn what_was_lost_with_one_connection_is_repeated_together() {
+        let now = Instant::now();
+        let mut pauses = Pauses::new(now);
+        for _ in 0..3 {
+            assert_eq!(pauses.after(&CREATE, 1, false, now), None);
+        }
+        let together = [2, 2, 2].map(|connection| pauses.after(&CREATE, connection, false, now));
+        assert!(together[0].is_some() && together == [together[0]; 3], "{together:?}");
     }
 
     #[test]
     fn what_was_in_flight_together_pauses_together() {
         let now = Instant::now();
         let mut pauses = Pauses::new(now);
-        assert_eq!(pauses.after(&CREATE, true, now), pauses.after(&LISTING, true, now));
+        assert_eq!(pauses.after(&CREATE, 1, true, now), pauses.after(&LISTING, 1, true, now));
     }
 }

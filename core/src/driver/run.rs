@@ -134,7 +134,7 @@ impl Driver {
             let path = Shown(self.link.below_chroot(&path));
             tracing::warn!(%path, "the server does not carry out requests, as when it throttles; trying again");
         }
-        let put_off = |slot: &mut Slot| slot.put_off(&event, current);
+        let put_off = |slot: &mut Slot| slot.put_off(&event, connection, current);
         if let Some(until) = self.slots.get_mut(&path).and_then(put_off) {
             self.timers.set(until, Alarm::Tell(path, event));
             return;

@@ -106,9 +106,10 @@ impl Slot {
         }
     }
 
-    /// When to tell the queue that a request was lost; `None` is at once. `connected`: its connection is well.
-    pub(super) fn put_off(&mut self, event: &Event, connected: bool) -> Option<Instant> {
-        self.pauses.after(event, connected, Instant::now())
+    /// When to tell the queue that a request was lost; `None` is at once. `connection`: the one on which it was sent;
+    /// `connected`: that one is well.
+    pub(super) fn put_off(&mut self, event: &Event, connection: u64, connected: bool) -> Option<Instant> {
+        self.pauses.after(event, connection, connected, Instant::now())
     }
 
     /// Tells the queue what the server's silence calls for. Returns whether it did.
