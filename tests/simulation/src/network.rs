@@ -85,6 +85,8 @@ pub struct Network {
     chance: Chance,
     /// The latency of most packets is up to this, in milliseconds.
     latency: u64,
+    /// The latency of the others.
+    longest: u64,
     connections: BTreeMap<Id, Connection>,
     next: Id,
     /// Until when nothing arrives, from a client at a server or back.
@@ -103,6 +105,7 @@ impl Network {
         Self {
             chance,
             latency,
+            longest: 20 * latency,
             connections: BTreeMap::new(),
             next: 1,
             silence: BTreeMap::new(),
@@ -148,7 +151,7 @@ impl Network {
 
     /// A random latency, in milliseconds.
     pub fn latency(&mut self) -> u64 {
-        let most = if self.chance.percent(2) { 20 * self.latency } else { self.latency };
+        let most = if self.chance.percent(2) { self.longest } else { self.latency };
         self.chance.number(1..=most.max(1))
     }
 
@@ -163,6 +166,12 @@ impl Network {
             Some(server) => drop(self.refused.insert(client, server)),
             None => drop(self.refused.remove(&client)),
         }
+    }
+
+    /// From now on no latency is longer than this, nor than the longest before.
+    pub fn calm(&mut self, longest: u64) {
+        self.longest = longest.min(self.longest);
+        self.latency = longest.min(self.latency);
     }
 
     /// A client's connections.

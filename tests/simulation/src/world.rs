@@ -27,6 +27,9 @@ const PATIENCE: u32 = 30;
 /// How often an operator looks whether there is something to sweep, in milliseconds.
 const LOOK: u64 = 10;
 
+/// Which part of the session time-out the longest latency is after that.
+const CALM: u64 = 20;
+
 /// What came of a simulation.
 #[derive(Debug)]
 pub struct Outcome {
@@ -144,6 +147,7 @@ impl World {
         let patience = Duration::from_millis(self.plan.setting.timeout) * PATIENCE;
         let last_fault = self.plan.faults.iter().map(|(_, fault)| fault.at + fault.lasts).max().unwrap_or(0);
         let end = last_fault.max(self.plan.setting.duration);
+        let calm = self.plan.setting.timeout / CALM;
         let (mut contenders, mut doings) = (Vec::new(), Vec::new());
         for number in self.plan.contenders.clone() {
             let of = number % self.clients.len();
@@ -169,6 +173,10 @@ impl World {
             }
         };
         sleep_until(clock::at(end)).await;
+        // From now on whoever is stuck is stuck for a reason of the code under test. Latencies of the order of the session
+        // time-out would be another: the client crate gives a connection up that is silent for 2/5 of it, and sessions
+        // would go on expiring. Half of that is left for what servers say to each other before they answer.
+        network::with(|network| network.calm(calm));
         if timeout(patience, all_done).await.is_err() {
             for (number, doing) in &doings {
                 let doing = doing.borrow().clone();
