@@ -268,6 +268,14 @@ mod tests {
     }
 
     #[test]
+    fn a_node_with_our_uuid_is_ours_only_if_our_session_owns_it() {
+        let found = |owner| verified(TICKET, 7, Ok(Some(Found { owner, czxid: 3 })));
+        assert_eq!(found(7), (Event::Verified(TICKET, Done(Some(3))), Verdict::Unknown));
+        assert_eq!(found(8), (Event::Verified(TICKET, Done(None)), Verdict::Over));
+        assert_eq!(verified(TICKET, 7, Ok(None)), (Event::Verified(TICKET, NoNode), Verdict::Unknown));
+    }
+
+    #[test]
     fn a_delete_proves_a_session_only_where_it_is_known_whose_connection_it_is() {
         assert_eq!(deleted(TICKET, true, Ok(())).1, Verdict::Alive);
         assert_eq!(deleted(TICKET, false, Ok(())).1, Verdict::Unknown);

@@ -369,6 +369,24 @@ mod tests {
     }
 
     #[test]
+    fn a_loss_is_final_and_keeps_its_reason() {
+        let lost = LeaseState::Lost(LossReason::HeldTooLong);
+        let hold = Arc::new(hold(Some(Duration::ZERO)).1);
+        let (holds, node) = (Arc::clone(&hold.holds), hold.grant.node.clone());
+        holds.all().add(&hold);
+        holds.suspend(&node, true);
+        assert_eq!(hold.last_state(), LeaseState::Suspended);
+        assert_eq!(hold.state(), lost);
+        // The driver learns of it later than the holder.
+        for suspended in [true, false] {
+            holds.suspend(&node, suspended);
+            assert_eq!(hold.last_state(), lost);
+        }
+        assert!(holds.lose(&node, LossReason::SessionExpired));
+        assert_eq!(hold.state(), lost);
+    }
+
+    #[test]
     fn a_limit_shortens_what_remains_and_a_long_one_leaves_it_to_the_term() {
         let remaining = |max_hold| hold(max_hold).1.remaining();
         let second = Duration::from_secs(1);

@@ -132,6 +132,10 @@ mod tests {
             panic!("a limited wait stays limited")
         };
         assert!(left <= Duration::from_secs(60) && left > Duration::from_secs(30));
+        let deadline = Deadline::after(Patience::For(Duration::from_secs(60)));
+        std::thread::sleep(Duration::from_millis(1));
+        let Patience::For(rest) = deadline.left() else { panic!("a limited wait stays limited") };
+        assert!(rest < Duration::from_secs(60), "the next step has less time");
         assert_eq!(Deadline::after(Patience::For(Duration::ZERO)).left(), Patience::For(Duration::ZERO));
         assert_eq!(Deadline::after(Patience::Forever).left(), Patience::Forever);
         assert_eq!(Deadline::after(Patience::Try).left(), Patience::Try);

@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
+from covered import TABLE, covered, rows, table  # noqa: E402
 from mutant import PATCHES, Mutant, StaleError  # noqa: E402
 from planting import has_failed, ran, reason  # noqa: E402
 
@@ -31,6 +32,21 @@ def test_there_are_forty_of_them_for_core_and_both_bindings() -> None:
     assert len(ALL) >= 40
     for part in ("core/src/driver", "bindings-node", "bindings-python"):
         assert any(file.startswith(part) for file in files), part
+
+
+def test_each_rule_transition_and_handle_has_its_bugs() -> None:
+    mutants = [Mutant.read(path) for path in ALL]
+    found = covered(mutants)
+    assert {
+        "rule 3",
+        "rule 18",
+        "lease held > lost: held too long",
+        "rust ReadWriteLock: write",
+    } <= found.keys()
+    assert "rule 1" not in found, "the queue's alone"
+    assert {row: found[row] for row, least in rows() if len(found[row]) < least} == {}
+    assert {row for one in mutants for row in one.covers} <= found.keys()
+    assert TABLE.read_text() == table(mutants), "run `python3 tools/covered.py`"
 
 
 def test_a_file_without_headers_is_refused(tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 
 mod access;
 mod chroot;
+mod connecting;
 mod crowds;
 mod election;
 mod leaving;
 mod limits;
+mod lost_replies;
 mod multi;
 mod parents;
 mod proxy;

@@ -16,6 +16,8 @@ pub(crate) mod op {
     pub(crate) const EXISTS: i32 = 3;
     pub(crate) const GET_DATA: i32 = 4;
     pub(crate) const SET_DATA: i32 = 5;
+    pub(crate) const LIST: i32 = 8;
+    pub(crate) const SYNC: i32 = 9;
     pub(crate) const PING: i32 = 11;
     pub(crate) const MULTI: i32 = 14;
     pub(crate) const CREATE: i32 = 15;

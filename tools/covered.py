@@ -1,0 +1,102 @@
+"""Which bugs of tests/mutants break which rule, which transition and which handle: the table beside them.
+
+    python3 tools/covered.py
+
+writes tests/mutants/table.md. A unit test fails if that is out of date, or if a row has too few bugs.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+
+from mutant import PATCHES, Mutant, patches
+from suites import ROOT
+
+TABLE = PATCHES / "table.md"
+
+LEAST = 2
+"""How many bugs there must be for each rule that the driver carries, each transition, each handle of Rust."""
+
+HANDLES = ("Mutex", "ReadWriteLock", "Semaphore", "MultiLock", "Election", "Client", "Lease")
+SURFACES = ("python sync", "python aio", "node")
+
+TRANSITIONS = (
+    "client idle > connecting",
+    "client connecting > idle",
+    "client connecting > connected",
+    "client connected > suspended",
+    "client suspended > connected",
+    "client connected > connecting",
+    "client any > closed",
+    "lease held > suspended",
+    "lease suspended > held",
+    "lease held > released",
+    "lease lost is final",
+)
+
+HEAD = """# Which bug breaks what
+
+Written by `python3 tools/covered.py` from the headers of the patches; do not edit. A rule is one of
+[docs/protocol.md](../../docs/protocol.md) that is carried by more than the pure queue, whose own bugs are in
+`core/tests/model/mutants.rs`. Rules, transitions and handles of Rust have at least two bugs each, as have the
+other surfaces as wholes; a handle of another surface, which only converts, has one.
+"""
+
+
+def rules() -> Iterator[str]:
+    """The rules that more than the queue carries, by what docs/protocol.md says of their code."""
+    text = (ROOT / "docs" / "protocol.md").read_text().partition("## The rules")[2]
+    parts = re.split(r"^\*\*(\d+)\. ", text, flags=re.MULTILINE)
+    for number, part in zip(parts[1::2], parts[2::2], strict=True):
+        files = re.findall(r"`(core/src/[^:`]+)::", part.partition("\n## ")[0])
+        if any(not file.startswith("core/src/queue/") for file in files):
+            yield f"rule {number}"
+
+
+def losses() -> Iterator[str]:
+    """The ways in which a lease is lost, by the words for them; a fork is no transition in any process."""
+    text = (ROOT / "core" / "src" / "lease_state.rs").read_text()
+    words = re.findall(r'Self::\w+ => "([^"]+)"', text.partition("impl fmt::Display for LossReason")[0])
+    return (f"lease held > lost: {reason}" for reason in words if "fork" not in reason)
+
+
+def rust() -> Iterator[str]:
+    """The handles of Rust. The halves of a read/write lock count for themselves."""
+    for handle in HANDLES:
+        halves = ("ReadWriteLock: read", "ReadWriteLock: write") if handle == "ReadWriteLock" else (handle,)
+        yield from (f"rust {half}" for half in halves)
+    yield "rust shared count"
+
+
+def rows() -> list[tuple[str, int]]:
+    """All that is to be covered, and by how many bugs at least."""
+    twice = [*rules(), *TRANSITIONS, *losses(), *rust(), *SURFACES]
+    once = [f"{surface}: {handle}" for surface in SURFACES for handle in HANDLES]
+    return [(row, LEAST) for row in twice] + [(row, 1) for row in once]
+
+
+def covered(mutants: list[Mutant]) -> dict[str, list[str]]:
+    """The names of the bugs for each row."""
+    return {row: [one.name for one in mutants if row in one.covers] for row, _ in rows()}
+
+
+def table(mutants: list[Mutant]) -> str:
+    """The table."""
+    lines = [HEAD, "| What | Bugs |", "|---|---|"]
+    for row, names in covered(mutants).items():
+        lines.append(f"| {row} | {'<br>'.join(f'`{name}`' for name in names)} |")
+    others = [one.name for one in mutants if not one.covers]
+    lines.append(f"| besides | {'<br>'.join(f'`{name}`' for name in others)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Writes it."""
+    TABLE.write_text(table([Mutant.read(path) for path in patches([])]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
