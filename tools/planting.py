@@ -147,9 +147,10 @@ def has_failed(status: int, output: str) -> bool:
     """Whether a test failed: not everything that makes a command fail is one."""
     if status in (0, KILLED):
         return status == KILLED
-    # pytest calls it an error if a fixture fails; cargo tells by which signal a process of tests died.
-    other = r"(?<!\w)\d+ errors?\b.* in |\(signal: \d"
-    return count("fail", output) > 0 or re.search(other, output) is not None
+    # pytest calls it an error if a fixture fails; Node calls a test cancelled that takes too long; cargo
+    # tells by which signal a process of tests died.
+    other = r"(?<!\w)\d+ errors?\b.* in |^\W+cancelled [1-9]|\(signal: \d"
+    return count("fail", output) > 0 or re.search(other, output, re.MULTILINE) is not None
 
 
 def reason(output: str) -> str:

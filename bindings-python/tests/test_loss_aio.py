@@ -50,6 +50,31 @@ def test_an_outer_cancellation_wins(run: Run, observer: Observer, path: str) -> 
     run(body)
 
 
+def test_an_outer_cancellation_wins_over_a_loss_that_cancels_too(
+    run: Run, observer: Observer, path: str
+) -> None:
+    async def body(client: aio.Client) -> None:
+        entered = asyncio.Event()
+
+        async def work() -> None:
+            async with aio.Mutex(client, path) as lease:
+                try:
+                    entered.set()
+                    await asyncio.sleep(FOREVER)
+                finally:
+                    observer.delete(lease.node)
+                    # Until the loss ends this as well.
+                    await asyncio.sleep(FOREVER)
+
+        task = asyncio.create_task(work())
+        await entered.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(body)
+
+
 def test_a_time_out_around_the_scope_stays_one(run: Run, other: zklock.Client, path: str) -> None:
     async def body(client: aio.Client) -> None:
         with pytest.raises(TimeoutError):
