@@ -87,8 +87,6 @@ def table(mutants: list[Mutant]) -> str:
     lines = [HEAD, "| What | Bugs |", "|---|---|"]
     for row, names in covered(mutants).items():
         lines.append(f"| {row} | {'<br>'.join(f'`{name}`' for name in names)} |")
-    others = [one.name for one in mutants if not one.covers]
-    lines.append(f"| besides | {'<br>'.join(f'`{name}`' for name in others)} |")
     return "\n".join(lines) + "\n"
 
 
