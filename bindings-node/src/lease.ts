@@ -251,7 +251,7 @@ export class Lease {
    * `remaining` said when it was called: at most half the session time-out. The release goes on in the background then.
    *
    * Never fails because of the network. Releasing a lost lease is no error: there is nothing to undo. If somebody had
-   * deleted the lock's node, `state` is `lost` afterwards.
+   * deleted the lock's node or ended the session, `state` is `lost` afterwards.
    *
    * @throws {NotHeldError} the second time.
    * @throws {BadArgumentError} for a time-out below zero or NaN, or together with `wait: false`.

@@ -53,7 +53,7 @@ impl Level {
     /// the release goes on in the background. With `wait=False` it returns when the release is on its way.
     /// It never fails because of the network.
     ///
-    /// If somebody had deleted the lock's node, `state` is `lost` afterwards.
+    /// If somebody had deleted the lock's node or ended the session, `state` is `lost` afterwards.
     ///
     /// Raises `NotHeld` the second time, and `BadArgument` for a time-out below zero (but -1 is none), or
     /// together with `wait=False`.

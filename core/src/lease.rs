@@ -186,9 +186,8 @@ impl Lease {
             return self.hold.state();
         }
         match self.hold.last_state() {
-            _ if self.level.is_broken() => LeaseState::Lost(LossReason::NodeDeleted),
             LeaseState::Lost(reason) if !self.level.is_over() => LeaseState::Lost(reason),
-            _ => LeaseState::Released,
+            _ => self.level.late_loss().map_or(LeaseState::Released, LeaseState::Lost),
         }
     }
 
@@ -281,7 +280,8 @@ impl Lease {
     /// in the background then.
     ///
     /// Never fails because of the network. A lost lease is released without an error: there is nothing to undo. If the
-    /// server answers that the node was gone, although the lease seemed to be held, somebody has deleted it: then
+    /// server answers that the node was gone, although the lease seemed to be held, somebody has deleted it; if it ends
+    /// the session before it acknowledges the release, although the term runs, somebody has ended that: then
     /// [`state`](Self::state) is lost afterwards.
     ///
     /// Cancel safe: if the future is dropped, the release goes on in the background.
@@ -365,6 +365,7 @@ impl Lease {
                 place: holds.place.clone(),
                 meter: Arc::clone(&holds.meter),
                 level: Arc::clone(&self.level),
+                term: Arc::clone(&grant.term),
             });
             hold.report(|node| Notice::Released { node, release: Release { waiter, judge } }).ok();
         }

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::lease_state::LossReason;
 use crate::meter::Meter;
 use crate::path::Place;
 use crate::shown::Shown;
+use crate::term::Term;
 
 /// One level of a hold, as its lease and those that wait for its loss see it, and in the end the driver.
 #[derive(Debug, Default)]
@@ -21,6 +23,8 @@ const RELEASED: u8 = 1;
 const LOST: u8 = 2;
 /// Released while the lock seemed to be held; somebody had deleted the node.
 const BROKEN: u8 = 3;
+/// Released while the lock seemed to be held; the session ended before the server had acknowledged it.
+const EXPIRED: u8 = 4;
 
 impl Level {
     pub(crate) fn is_open(&self) -> bool {
@@ -34,7 +38,7 @@ impl Level {
 
     /// Whether it was released while the lock was held: what happens to the lock later is no concern of its lease.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.0.load(Ordering::Acquire), RELEASED | BROKEN)
+        matches!(self.0.load(Ordering::Acquire), RELEASED | BROKEN | EXPIRED)
     }
 
     /// The lock was lost before the level ended.
@@ -42,8 +46,13 @@ impl Level {
         self.0.store(LOST, Ordering::Release);
     }
 
-    pub(crate) fn is_broken(&self) -> bool {
-        self.0.load(Ordering::Acquire) == BROKEN
+    /// The loss that only the release found out.
+    pub(crate) fn late_loss(&self) -> Option<LossReason> {
+        match self.0.load(Ordering::Acquire) {
+            BROKEN => Some(LossReason::NodeDeleted),
+            EXPIRED => Some(LossReason::SessionExpired),
+            _ => None,
+        }
     }
 }
 
@@ -63,21 +72,29 @@ pub(crate) struct Releaser {
     pub(crate) until: Instant,
 }
 
-/// Who is told that a lock was broken: that its node was gone when it was released (rule 12).
+/// Who is told that a lock was gone when it was released (rule 12).
 pub(crate) struct Judge {
     pub(crate) place: Place,
     pub(crate) meter: Arc<Meter>,
     pub(crate) level: Arc<Level>,
+    pub(crate) term: Arc<Term>,
 }
 
 impl Judge {
-    /// Counts, logs and tells the lease that somebody deleted the node while the lock was held.
-    pub(crate) fn broken(&self, node: &str) {
+    /// Counts, logs and tells the lease that the lock was gone: that somebody had deleted the node while it was held, or
+    /// that the session ended before the server had acknowledged the release. The latter not if the term is over: until
+    /// then nobody could have the lock, and the release did not have to be acknowledged any more.
+    pub(crate) fn tell(&self, node: &str, reason: LossReason) {
+        let ended = match reason {
+            LossReason::NodeDeleted => BROKEN,
+            LossReason::SessionExpired if self.term.runs() => EXPIRED,
+            _ => return,
+        };
         // Counted before anyone is told.
         self.meter.lost();
-        self.level.0.store(BROKEN, Ordering::Release);
+        self.level.0.store(ended, Ordering::Release);
         let (path, node) = (Shown(self.place.path()), Shown(node));
-        tracing::warn!(%path, %node, "lock lost: its node was gone when it was released; somebody had deleted it");
+        tracing::warn!(%path, %node, %reason, "lock lost: found out when it was released");
     }
 }
 
@@ -90,7 +107,7 @@ mod tests {
         let level = Level::default();
         assert!(level.is_open() && !level.is_over());
         assert!(level.end() && !level.end());
-        assert!(!level.is_open() && level.is_over() && !level.is_broken());
+        assert!(!level.is_open() && level.is_over() && level.late_loss().is_none());
     }
 
     #[test]

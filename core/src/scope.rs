@@ -95,7 +95,11 @@ pub(crate) async fn run<H: Held, F: Future>(held: H, body: impl FnOnce(Arc<H>) -
     if let (Some(output), None) = (outcome, &failure) {
         // Its only error says that the body released it.
         scope.0.release().await.ok();
-        return Ok(output);
+        // That the lock was gone, only the release may find out (rule 12).
+        return match scope.0.check() {
+            Err(loss) if loss.kind() == ErrorKind::LockLost => Err(loss),
+            _ => Ok(output),
+        };
     }
     scope.0.release_in_background();
     Err(failure.unwrap_or_else(Error::released))

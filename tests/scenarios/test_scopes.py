@@ -17,6 +17,9 @@ T = 4.0
 BREAKS = 25
 """How often the lock is broken, 0 to 200 ms after its grant."""
 
+ENDS = 10
+"""How often the session is ended, 0 to 100 ms before the scope is left."""
+
 
 def ends_in_time(leaving: Pending) -> Line:
     """The scope ends without an error, no later than the term that it had left, and no earlier."""
@@ -121,6 +124,19 @@ def test_s274_a_scope_tells_that_its_lock_was_broken(
     assert holder.call("stats", client="c")["value"]["losses"] == 2 * BREAKS
     assert other.call("stats", client="c")["value"]["losses"] == 0
     assert observer.queue(path) == []
+
+
+def test_s425_a_scope_tells_that_its_session_was_ended(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = user(start, surface, proxy.hosts, path)
+    for turn in range(ENDS):
+        session = observer.owner(worker.enter()["node"])
+        observer.kill_session(session, proxy.passwords[session])
+        time.sleep(0.1 * turn / ENDS)
+        assert worker.leave().error().code == "LOCK_LOST"
+        observer.wait_queue(path, 0)
+    assert worker.call("stats", client="c")["value"]["losses"] == ENDS
 
 
 def test_s275_a_release_of_a_broken_lock_returns(

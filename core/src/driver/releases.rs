@@ -1,11 +1,12 @@
 //! The releases in one lock directory: who waits for them, and whether the lock turns out to have been broken.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use super::timers::{Alarm, AlarmKey, Timers};
+use crate::lease_state::LossReason;
 use crate::queue::{NodeName, Ticket};
 use crate::release::{Judge, Release};
 
@@ -13,7 +14,7 @@ use crate::release::{Judge, Release};
 struct Releasing {
     /// The caller that waits, and the alarm that ends the wait.
     waiter: Option<(oneshot::Sender<()>, AlarmKey)>,
-    /// Whom to tell if the node was gone; none once that cannot be known.
+    /// Whom to tell if the lock was gone; none once that is done.
     judge: Option<Judge>,
     /// Whether a delete was sent.
     tried: bool,
@@ -24,14 +25,14 @@ pub(super) struct Releases {
     by_node: BTreeMap<NodeName, Releasing>,
     /// The first delete of each node, if it is under way.
     first_deletes: BTreeMap<Ticket, NodeName>,
-    /// Nodes that somebody deleted while the release was on its way here.
-    deleted: BTreeSet<NodeName>,
+    /// Nodes that were lost while the release was on its way here, and why: somebody deleted them, or ended the session.
+    lost: BTreeMap<NodeName, LossReason>,
 }
 
 impl Releases {
     /// Whether a release must still come.
     pub(super) fn awaits_any(&self) -> bool {
-        !self.deleted.is_empty()
+        !self.lost.is_empty()
     }
 
     /// The last lease of a hold was released.
@@ -64,40 +65,48 @@ impl Releases {
     /// one may be lost.
     pub(super) fn deleting(&mut self, ticket: Ticket, node: &NodeName) {
         let Some(releasing) = self.by_node.get_mut(node) else { return };
-        if std::mem::replace(&mut releasing.tried, true) {
-            releasing.judge = None;
-        } else {
+        if !std::mem::replace(&mut releasing.tried, true) {
             self.first_deletes.insert(ticket, node.clone());
         }
     }
 
     /// The outcome of a delete. `missing`: the node did not exist, though the session and its term did.
     pub(super) fn judge(&mut self, ticket: Ticket, missing: bool) {
-        let Some(node) = self.first_deletes.remove(&ticket) else { return };
-        let judge = self.by_node.get_mut(&node).and_then(|releasing| releasing.judge.take());
-        if let Some(judge) = judge.filter(|_| missing) {
-            judge.broken(node.as_str());
+        let node = self.first_deletes.remove(&ticket).filter(|_| missing);
+        if let Some(node) = node {
+            self.lost(&node, LossReason::NodeDeleted);
         }
     }
 
-    /// Somebody deleted the node of a hold whose release is on its way here.
-    pub(super) fn node_deleted(&mut self, node: &NodeName) {
-        self.deleted.insert(node.clone());
+    /// A hold whose release has begun turns out to be lost, before it is told to its waiter that the node is gone.
+    pub(super) fn lost(&mut self, node: &NodeName, reason: LossReason) {
+        if let Some(judge) = self.by_node.get_mut(node).and_then(|releasing| releasing.judge.take()) {
+            judge.tell(node.as_str(), reason);
+        }
+    }
+
+    /// A hold whose release is on its way here is lost.
+    pub(super) fn lost_meanwhile(&mut self, node: &NodeName, reason: LossReason) {
+        if matches!(reason, LossReason::NodeDeleted | LossReason::SessionExpired) {
+            self.lost.insert(node.clone(), reason);
+        }
     }
 
     /// The release of a hold that was lost before it came.
     pub(super) fn came_late(&mut self, node: &NodeName, release: &Release) {
-        let deleted = self.deleted.remove(node);
-        if let Some(judge) = release.judge.as_ref().filter(|_| deleted) {
-            judge.broken(node.as_str());
+        if let (Some(reason), Some(judge)) = (self.lost.remove(node), &release.judge) {
+            judge.tell(node.as_str(), reason);
         }
     }
 
-    /// The session is over, and what was sent in it says nothing any more.
+    /// The session is over, and what was sent in it says nothing any more: if its term still runs, somebody has ended it
+    /// before its time, and the lock may have been gone before it was released.
     pub(super) fn end_session(&mut self) {
         self.first_deletes.clear();
-        for releasing in self.by_node.values_mut() {
-            releasing.judge = None;
+        for (node, releasing) in &mut self.by_node {
+            if let Some(judge) = releasing.judge.take() {
+                judge.tell(node.as_str(), LossReason::SessionExpired);
+            }
         }
     }
 }
@@ -109,9 +118,11 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
+    use crate::clock::Moment;
     use crate::meter::Meter;
     use crate::path::Place;
     use crate::release::{Level, Releaser};
+    use crate::term::Term;
 
     const LIMIT: Duration = Duration::from_millis(20);
 
@@ -122,6 +133,7 @@ mod tests {
         timers: Timers,
         meter: Arc<Meter>,
         level: Arc<Level>,
+        term: Arc<Term>,
         released: oneshot::Receiver<()>,
     }
 
@@ -146,8 +158,10 @@ mod tests {
                 timers: Timers::default(),
                 meter: Arc::default(),
                 level: Arc::default(),
+                term: Arc::new(Term::new(Duration::from_secs(60), 1)),
                 released,
             };
+            fixture.term.prove(Moment::now(), 1);
             let release = fixture.release(done);
             (fixture, release)
         }
@@ -156,7 +170,8 @@ mod tests {
             let place = Place::new("", &self.path, "").unwrap();
             let (meter, level) = (Arc::clone(&self.meter), Arc::clone(&self.level));
             let waiter = Releaser { done, until: Instant::now() + LIMIT };
-            Release { waiter: Some(waiter), judge: Some(Judge { place, meter, level }) }
+            let term = Arc::clone(&self.term);
+            Release { waiter: Some(waiter), judge: Some(Judge { place, meter, level, term }) }
         }
 
         fn delete(&mut self, ticket: u64, missing: bool) {
@@ -182,7 +197,7 @@ mod tests {
         assert!(fixture.released.try_recv() == Err(oneshot::error::TryRecvError::Closed));
         // What comes later finds out nevertheless.
         fixture.delete(1, true);
-        assert!(fixture.level.is_broken());
+        assert_eq!(fixture.level.late_loss(), Some(LossReason::NodeDeleted));
     }
 
     #[tokio::test]
@@ -198,10 +213,20 @@ mod tests {
     async fn a_node_that_the_first_delete_does_not_find_was_broken() {
         let mut fixture = Fixture::new();
         fixture.delete(1, true);
-        assert!(fixture.level.is_broken());
+        assert_eq!(fixture.level.late_loss(), Some(LossReason::NodeDeleted));
         assert_eq!(fixture.losses(), 1);
         fixture.delete(2, true);
         assert_eq!(fixture.losses(), 1);
+    }
+
+    /// The event of its watch came first, and the release before the driver had acted on it.
+    #[tokio::test]
+    async fn a_node_that_is_known_to_be_gone_when_its_release_begins_was_broken() {
+        let mut fixture = Fixture::new();
+        fixture.releases.lost(&fixture.node, LossReason::NodeDeleted);
+        fixture.releases.end(&fixture.node, &mut fixture.timers);
+        assert_eq!(fixture.level.late_loss(), Some(LossReason::NodeDeleted));
+        assert_eq!((fixture.released.try_recv(), fixture.losses()), (Ok(()), 1));
     }
 
     #[tokio::test]
@@ -209,29 +234,70 @@ mod tests {
         let mut fixture = Fixture::new();
         fixture.delete(1, false);
         fixture.delete(2, true);
-        assert!(!fixture.level.is_broken());
+        assert_eq!(fixture.level.late_loss(), None);
         assert_eq!(fixture.losses(), 0);
     }
 
     #[tokio::test]
     async fn a_delete_of_a_session_that_is_over_tells_nothing() {
         let mut fixture = Fixture::new();
+        fixture.term = Arc::default();
+        let release = fixture.release(oneshot::channel().0);
+        fixture.releases.begin(&fixture.path, &fixture.node, release, &mut fixture.timers);
         fixture.releases.deleting(Ticket(1), &fixture.node);
         fixture.releases.end_session();
         fixture.releases.judge(Ticket(1), true);
-        assert!(!fixture.level.is_broken());
+        assert_eq!((fixture.level.late_loss(), fixture.losses()), (None, 0));
+    }
+
+    /// Whether or not a delete was on its way: the lock may have been gone before.
+    #[tokio::test]
+    async fn a_session_that_ends_within_its_term_before_the_release_is_acknowledged_was_ended_by_somebody() {
+        for deletes in 0..3 {
+            let mut fixture = Fixture::new();
+            for ticket in 0..deletes {
+                fixture.delete(ticket, false);
+            }
+            fixture.releases.end_session();
+            assert_eq!(fixture.level.late_loss(), Some(LossReason::SessionExpired));
+            fixture.releases.end_session();
+            assert_eq!(fixture.losses(), 1);
+        }
+        // One whose delete was acknowledged in time was not.
+        let mut fixture = Fixture::new();
+        fixture.delete(1, false);
+        fixture.releases.end(&fixture.node, &mut fixture.timers);
+        fixture.releases.end_session();
+        assert_eq!((fixture.level.late_loss(), fixture.losses()), (None, 0));
+    }
+
+    #[tokio::test]
+    async fn a_session_that_ends_while_the_release_is_on_its_way_was_ended_by_somebody() {
+        let (mut fixture, release) = Fixture::on_its_way();
+        fixture.releases.lost_meanwhile(&fixture.node, LossReason::SessionExpired);
+        fixture.releases.came_late(&fixture.node, &release);
+        assert_eq!(fixture.level.late_loss(), Some(LossReason::SessionExpired));
+        // The end of the client or of the term is its own.
+        for reason in [LossReason::ClientClosed, LossReason::TermEnded] {
+            let (mut fixture, release) = Fixture::on_its_way();
+            fixture.releases.lost_meanwhile(&fixture.node, reason);
+            assert!(!fixture.releases.awaits_any());
+            fixture.releases.came_late(&fixture.node, &release);
+            assert_eq!(fixture.level.late_loss(), None);
+        }
     }
 
     #[tokio::test]
     async fn a_node_that_is_deleted_while_the_release_is_on_its_way_was_broken() {
         let (mut fixture, release) = Fixture::on_its_way();
-        fixture.releases.node_deleted(&fixture.node);
+        fixture.releases.lost_meanwhile(&fixture.node, LossReason::NodeDeleted);
         assert!(fixture.releases.awaits_any());
         fixture.releases.came_late(&fixture.node, &release);
-        assert!(fixture.level.is_broken() && !fixture.releases.awaits_any());
+        assert_eq!(fixture.level.late_loss(), Some(LossReason::NodeDeleted));
+        assert!(!fixture.releases.awaits_any());
         // One that was lost for another reason, and told so, was not.
         let (mut fixture, release) = Fixture::on_its_way();
         fixture.releases.came_late(&fixture.node, &release);
-        assert!(!fixture.level.is_broken());
+        assert_eq!(fixture.level.late_loss(), None);
     }
 }

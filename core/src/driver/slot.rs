@@ -257,8 +257,8 @@ impl Slot {
     fn lose(&mut self, node: &NodeName, reason: LossReason) -> bool {
         let Some(holder) = self.holders.remove(node) else { return false };
         let known = holder.lose(node, reason);
-        if !known && reason == LossReason::NodeDeleted {
-            self.releases.node_deleted(node);
+        if !known {
+            self.releases.lost_meanwhile(node, reason);
         }
         true
     }
@@ -375,7 +375,10 @@ impl Slot {
                 let reason =
                     if link.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
                 self.holders.cancel_alarms(&node, timers);
-                self.lose(&node, reason);
+                if !self.lose(&node, reason) {
+                    // Its release came before this was acted on.
+                    self.releases.lost(&node, reason);
+                }
             }
             Action::Released(node) => self.releases.end(&node, timers),
             Action::Unwatch(ticket) => self.watches.unset(ticket),

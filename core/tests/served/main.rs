@@ -14,6 +14,7 @@ mod parents;
 mod proxy;
 mod readwrite;
 mod revocation;
+mod scopes;
 mod semaphore;
 mod sequence;
 mod states;

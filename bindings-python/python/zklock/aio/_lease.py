@@ -51,7 +51,7 @@ class Level(Generic[_I]):
         `wait=False`. It never fails because of the network. Cancelling it does not undo it, and a callback
         need not await it.
 
-        If somebody had deleted the lock's node, `state` is `lost` afterwards.
+        If somebody had deleted the lock's node or ended the session, `state` is `lost` afterwards.
 
         Raises `NotHeld` the second time, and `BadArgument` for a time-out below zero (but -1 is none), or
         together with `wait=False`.

@@ -1,0 +1,70 @@
+//! How scopes end that hold a lock, when it is taken away at the last moment.
+
+use std::time::Duration;
+
+use zklock::{ErrorKind, LossReason};
+
+use super::{client, hold, mutex, run, server};
+
+/// The server ended the session while the lock was held: the client may hear of it in the body, or only from the
+/// release that cannot be acknowledged. The scope's end is the same.
+#[test]
+fn a_scope_whose_session_was_ended_says_so_however_early_its_body_ends() {
+    run(async {
+        let server = server().await;
+        for turn in 0..20 {
+            // Sessions of one client that end young follow each other slowly.
+            let (server, client) = (&server, client(&server.hosts()).await);
+            let lock = mutex(&client, "/l");
+            let outcome = lock.hold(|lease| async move {
+                assert!(server.expire(lease.session_id()).await);
+                for _ in 0..turn {
+                    tokio::task::yield_now().await;
+                }
+            });
+            let loss = outcome.await.expect_err("it was lost");
+            assert_eq!(loss.kind(), ErrorKind::LockLost, "{loss}");
+            assert_eq!(loss.loss_reason(), Some(LossReason::SessionExpired));
+            assert_eq!(client.stats().losses, 1);
+        }
+    });
+}
+
+#[test]
+fn a_scope_whose_node_was_deleted_says_so_however_early_its_body_ends() {
+    run(async {
+        let server = server().await;
+        let (client, operator) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        for held in [0, 0, 0, 0, 0, 300] {
+            let operator = &operator;
+            let lock = mutex(&client, "/l");
+            let outcome = lock.hold(|lease| async move {
+                // Long holds watch their node, and hear of its end before their release does.
+                tokio::time::sleep(Duration::from_millis(held)).await;
+                operator.break_lock(&lease.node()).await.expect("an answer");
+            });
+            let loss = outcome.await.expect_err("it was lost");
+            assert_eq!(
+                (loss.kind(), loss.loss_reason()),
+                (ErrorKind::LockLost, Some(LossReason::NodeDeleted))
+            );
+        }
+    });
+}
+
+#[test]
+fn a_lease_whose_session_was_ended_is_lost_after_its_release() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let lease = hold(&client, "/l").await;
+        assert!(server.expire(lease.session_id()).await);
+        lease.release().await.expect("a release does not fail");
+        assert_eq!(lease.loss_reason(), Some(LossReason::SessionExpired));
+        // The end of the client is no loss of what was released before.
+        let lease = hold(&client, "/l").await;
+        lease.release_in_background().expect("the first release");
+        client.close().await.expect("an end");
+        assert_eq!(lease.loss_reason(), None);
+    });
+}
