@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io;
 
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 use zklock::ErrorKind;
@@ -13,6 +12,7 @@ use zklock_embedded::{Settings, TestServer};
 
 use crate::arguments::PYTHON;
 use crate::errors::{Failure, Result};
+use crate::modules::interned;
 
 /// A ZooKeeper server in this process, for tests and development only. Production is Apache ZooKeeper.
 ///
@@ -50,7 +50,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Session {
             let wrong = move |_| {
                 PyTypeError::new_err(format!("must be a client, a lease or a session id, not {given}"))
             };
-            object.getattr(intern!(object.py(), "session_id")).map_err(wrong)?.extract::<i64>()
+            object.getattr(interned!(object.py(), "session_id")?).map_err(wrong)?.extract::<i64>()
         };
         match id {
             Ok(0) => {
