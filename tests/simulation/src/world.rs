@@ -335,8 +335,10 @@ impl World {
             return;
         }
         let mut ensemble = self.ensemble.borrow_mut();
-        // Of mutexes.
-        let found = DIRECTORIES[..2].iter().find_map(|directory| sweep::find(&mut ensemble, directory));
+        // Of mutexes. Without a leader nothing that an operator does is carried out.
+        let is_led = ensemble.leader().is_some();
+        let mut mutexes = DIRECTORIES[..2].iter().filter(|_| is_led);
+        let found = mutexes.find_map(|directory| sweep::find(&mut ensemble, directory));
         let of = |sweep: &sweep::Sweep| {
             self.clients.iter().position(|client| client.session_id() == sweep.session)
         };
@@ -344,7 +346,8 @@ impl World {
             return self.turns.plan(clock::now() + LOOK, turn.clone());
         };
         let mut oracle = self.oracle.borrow_mut();
-        oracle.history.note(&format!("fault {} sweeps before {}", turn.fault, sweep.second));
+        let number = self.plan.faults[turn.fault].0;
+        oracle.history.note(&format!("fault {number} sweeps before {}", sweep.second));
         self.stopped.stop(client);
         ensemble.touch(&sweep.second);
         for node in sweep.others.iter().chain([&sweep.second]) {
