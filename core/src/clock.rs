@@ -24,6 +24,10 @@ impl Moment {
         Self(self.0.saturating_add(time.as_nanos().try_into().unwrap_or(u64::MAX)))
     }
 
+    pub(crate) fn before(self, time: Duration) -> Self {
+        Self(self.0.saturating_sub(time.as_nanos().try_into().unwrap_or(u64::MAX)))
+    }
+
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

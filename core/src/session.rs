@@ -4,7 +4,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use zklock_transport::Settings;
+use zklock_transport::{Heard, Settings};
 use zookeeper_client as zk;
 
 use crate::backoff::Backoff;
@@ -17,6 +17,8 @@ use crate::supervision::{Tasks, caught, supervised};
 pub(crate) struct Session {
     pub(crate) client: zk::Client,
     pub(crate) tasks: Tasks,
+    /// What the server of its connection has heard.
+    pub(crate) heard: Heard,
 }
 
 /// For how long an answer to the question whose the connections are is waited for: ours comes at once.
@@ -59,13 +61,14 @@ pub(crate) async fn establish(
                 certificates.renew().await;
             }
             if let Some(session) = &previous {
-                bury(options, connector(options).with_session(session.clone())).await?;
+                let ghost = connector(options).with_session(session.clone());
+                bury(options, settings, ghost).await?;
                 previous = None;
             }
             // Others need not wait behind the ghost for so long.
             sleep(std::mem::take(&mut pause)).await;
             // The pauses between rounds are ours.
-            connect(options, connector(options)).await
+            connect(options, settings, connector(options)).await
         };
         match caught(Box::pin(attempt)).await {
             Ok(Ok(session)) => {
@@ -121,8 +124,8 @@ fn report_transport() {
 }
 
 /// Closes a session of which only id and password are left. Succeeds if the server no longer has it.
-async fn bury(options: &ClientOptions, ghost: zk::Connector) -> Result<(), zk::Error> {
-    match connect(options, ghost).await {
+async fn bury(options: &ClientOptions, settings: &Settings, ghost: zk::Connector) -> Result<(), zk::Error> {
+    match connect(options, settings, ghost).await {
         Ok(ghost) => {
             let acknowledged = close(ghost, options.session_timeout).await;
             // If not, it may or may not still exist: the next round will know.
@@ -135,7 +138,7 @@ async fn bury(options: &ClientOptions, ghost: zk::Connector) -> Result<(), zk::E
 
 /// Ends a session, and with it all its nodes. Returns whether the server has acknowledged it within `limit`.
 pub(crate) async fn close(session: Session, limit: Duration) -> bool {
-    let Session { client, mut tasks } = session;
+    let Session { client, mut tasks, .. } = session;
     let mut state = client.state_watcher();
     let ended = client.state();
     if ended.is_terminated() {
@@ -157,10 +160,15 @@ pub(crate) async fn close(session: Session, limit: Duration) -> bool {
 }
 
 /// Tries every server once.
-async fn connect(options: &ClientOptions, connector: zk::Connector) -> Result<Session, zk::Error> {
+async fn connect(
+    options: &ClientOptions,
+    settings: &Settings,
+    connector: zk::Connector,
+) -> Result<Session, zk::Error> {
+    let settings = settings.for_another_session();
     let connected = supervised(connector.with_fail_eagerly().connect(&options.hosts.servers));
-    let (client, tasks) = connected.await;
-    Ok(Session { client: client?, tasks })
+    let (client, tasks) = settings.scope(connected).await;
+    Ok(Session { client: client?, tasks, heard: settings.heard() })
 }
 
 /// Whether the client crate takes its connections from our transport, which alone would encrypt them: asks it for one,

@@ -93,7 +93,7 @@ impl Link {
         meter: Arc<Meter>,
         sender: mpsc::UnboundedSender<Input>,
     ) -> Self {
-        let settings = Settings::new(options.limits(), random::fraction);
+        let settings = Settings::new(options.limits(), random::fraction, || Moment::now().0);
         Self {
             lists: AccessLists::of(&options),
             certificates: options.tls.as_deref().map(|tls| Certificates::new(tls, &settings)),
@@ -312,7 +312,8 @@ impl Link {
         let (epoch, sender) = (self.epoch, self.sender.clone());
         let (mut states, mut tasks) = (session.client.state_watcher(), session.tasks.clone());
         let state = session.client.state();
-        let term = Arc::new(Term::new(session.client.session_timeout(), self.connection));
+        let timeout = session.client.session_timeout();
+        let term = Arc::new(Term::new(timeout, self.connection).with(session.heard.clone()));
         let (since, renewing) = (Moment::now(), None);
         self.stage =
             Stage::Live(Live { session, since, term, connected: false, began: false, asked: None, renewing });

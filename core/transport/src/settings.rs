@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::diary::{Diary, Entry};
 use crate::guard::Limits;
+use crate::heard::Heard;
 use crate::pace::Pace;
 use crate::tls::Encryption;
 
@@ -16,7 +17,7 @@ tokio::task_local! {
 
 /// What the connections of one client have in common. Clones share everything.
 #[derive(Clone, Debug)]
-pub struct Settings(Arc<Inner>);
+pub struct Settings(Arc<Inner>, Heard);
 
 #[derive(Debug)]
 struct Inner {
@@ -25,6 +26,8 @@ struct Inner {
     encryption: Mutex<Option<Encryption>>,
     pace: Pace,
     diary: Diary,
+    /// Reads the clock of the moments in `heard`.
+    clock: fn() -> u64,
     /// Whether they are a question, not settings: no connection is made.
     is_probe: bool,
     /// Whether a connection has followed them.
@@ -32,28 +35,31 @@ struct Inner {
 }
 
 impl Settings {
-    /// Settings with these limits. `random` draws a number between 0 and 1.
+    /// Settings with these limits. `random` draws a number between 0 and 1; `clock` reads, in nanoseconds, a clock that
+    /// no one sets and that goes on while the machine is suspended.
     #[must_use]
-    pub fn new(limits: Limits, random: fn() -> f64) -> Self {
-        Self::make(limits, random, false)
+    pub fn new(limits: Limits, random: fn() -> f64, clock: fn() -> u64) -> Self {
+        Self::make(limits, random, clock, false)
     }
 
     /// No settings, but a question: who tries to connect in their [`scope`](Self::scope) fails at once if there is a
     /// way from these settings to the connection, and they are [`followed`](Self::followed) then.
     #[must_use]
     pub fn probe() -> Self {
-        Self::make(Limits::default(), || 0.0, true)
+        Self::make(Limits::default(), || 0.0, || 0, true)
     }
 
-    fn make(limits: Limits, random: fn() -> f64, is_probe: bool) -> Self {
-        Self(Arc::new(Inner {
+    fn make(limits: Limits, random: fn() -> f64, clock: fn() -> u64, is_probe: bool) -> Self {
+        let inner = Arc::new(Inner {
             limits,
             encryption: Mutex::default(),
             pace: Pace::new(random),
             diary: Diary::default(),
+            clock,
             is_probe,
             followed: AtomicBool::new(false),
-        }))
+        });
+        Self(inner, Heard::default())
     }
 
     /// Encrypts all further connections.
@@ -78,6 +84,19 @@ impl Settings {
         self.0.diary.entries()
     }
 
+    /// When the server of the current connection heard of the client.
+    #[must_use]
+    pub fn heard(&self) -> Heard {
+        self.1.clone()
+    }
+
+    /// The same, for connections of another session: what their server hears is noted apart. The connection of a session
+    /// that is given up may come to stand after that of the next one.
+    #[must_use]
+    pub fn for_another_session(&self) -> Self {
+        Self(Arc::clone(&self.0), Heard::default())
+    }
+
     /// Runs `future` so that the connections which it makes follow these settings.
     pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
         CURRENT.scope(self.clone(), future)
@@ -100,6 +119,10 @@ impl Settings {
 
     pub(crate) fn encryption(&self) -> Option<Encryption> {
         self.0.encryption.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        (self.0.clock)()
     }
 
     pub(crate) fn pace(&self) -> &Pace {
@@ -128,11 +151,21 @@ mod tests {
 
     #[tokio::test]
     async fn a_task_inherits_the_settings_of_its_spawner_and_no_one_else_has_them() {
-        let settings = Settings::new(Limits { max_frame: 7 }, || 0.0);
+        let settings = Settings::new(Limits { max_frame: 7 }, || 0.0, || 0);
         let inherited = settings.scope(async {
             tokio::spawn(inherit(async { Settings::current().map(|settings| settings.limits()) })).await
         });
         assert_eq!(inherited.await.unwrap(), Some(Limits { max_frame: 7 }));
         assert!(Settings::current().is_none());
+    }
+
+    #[test]
+    fn what_the_server_of_one_session_hears_is_not_told_of_another() {
+        let settings = Settings::new(Limits::default(), || 0.0, || 0);
+        let other = settings.for_another_session();
+        drop(settings.heard().greeted(7, std::time::Duration::from_secs(1)));
+        assert_eq!((settings.clone().heard().by(9), other.heard().by(9)), (Some(7), None));
+        other.follow();
+        assert!(settings.followed());
     }
 }

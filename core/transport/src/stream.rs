@@ -3,6 +3,7 @@
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
@@ -11,7 +12,8 @@ use crate::attempt::Attempt;
 use crate::connect::{connect, dial};
 use crate::diary::Outcome;
 use crate::distrust;
-use crate::guard::Guard;
+use crate::guard::{Guard, Sign};
+use crate::heard::Scribe;
 use crate::settings::Settings;
 use crate::socket::Socket;
 
@@ -27,6 +29,8 @@ pub struct TcpStream {
 struct Guarded {
     guard: Guard,
     attempt: Attempt,
+    /// Notes what the server has heard, once it has a session.
+    scribe: Option<Scribe>,
 }
 
 impl TcpStream {
@@ -56,14 +60,20 @@ impl TcpStream {
         }
         let guard = Guard::new(settings.limits());
         let (socket, attempt) = connect(settings, host, port).await?;
-        Ok(Self { socket, guarded: Some(Guarded { guard, attempt }) })
+        Ok(Self { socket, guarded: Some(Guarded { guard, attempt, scribe: None }) })
     }
 
-    fn written(&mut self, pieces: &[IoSlice<'_>], mut count: usize) {
+    /// The time, for those whose requests are watched.
+    fn now(&self) -> u64 {
+        self.guarded.as_ref().map_or(0, |guarded| guarded.attempt.settings().now())
+    }
+
+    /// So much of this was written, not before `since`.
+    fn written(&mut self, pieces: &[IoSlice<'_>], mut count: usize, since: u64) {
         let Some(Guarded { guard, .. }) = &mut self.guarded else { return };
         for piece in pieces {
             let written = count.min(piece.len());
-            guard.sent(&piece[..written]);
+            guard.sent(&piece[..written], since);
             count -= written;
             if count == 0 {
                 break;
@@ -104,6 +114,7 @@ impl Guarded {
 
     fn received(&mut self, arrived: &[u8]) {
         self.guard.received(arrived);
+        self.note_heard();
         if let Some(malformed) = self.guard.failure() {
             let outcome = Outcome::Malformed(malformed.to_string());
             if *self.attempt.outcome() == Outcome::Answered {
@@ -113,6 +124,21 @@ impl Guarded {
                 tracing::debug!(target: "zklock::transport", server = %self.attempt, "{outcome}");
             }
             self.attempt.is_now(outcome);
+        }
+    }
+
+    fn note_heard(&mut self) {
+        let settings = self.attempt.settings();
+        match self.guard.heard() {
+            Some(Sign::Greeting { sent, timeout }) => {
+                self.scribe = Some(settings.heard().greeted(sent, Duration::from_millis(timeout)));
+            }
+            Some(Sign::Request { sent }) => {
+                if let Some(scribe) = &self.scribe {
+                    scribe.answered(sent, settings.now());
+                }
+            }
+            None => {}
         }
     }
 
@@ -141,8 +167,10 @@ impl AsyncRead for TcpStream {
 
 impl AsyncWrite for TcpStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
+        // Before, for the server may answer before this thread reads the clock again.
+        let since = self.now();
         let count = ready!(Pin::new(&mut self.socket).poll_write(cx, buf))?;
-        self.written(&[IoSlice::new(buf)], count);
+        self.written(&[IoSlice::new(buf)], count, since);
         Poll::Ready(Ok(count))
     }
 
@@ -151,8 +179,9 @@ impl AsyncWrite for TcpStream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
+        let since = self.now();
         let count = ready!(Pin::new(&mut self.socket).poll_write_vectored(cx, bufs))?;
-        self.written(bufs, count);
+        self.written(bufs, count, since);
         Poll::Ready(Ok(count))
     }
 

@@ -34,8 +34,9 @@ pub(super) fn size(prefix: [u8; 4]) -> Result<usize, Malformed> {
     }
 }
 
-/// Checks the answer to a request for a session with this time-out.
-pub(super) fn check(answer: &[u8], asked: i32) -> Result<(), Malformed> {
+/// Checks the answer to a request for a session with this time-out. Returns the one that was granted, in milliseconds,
+/// if there is a session.
+pub(super) fn check(answer: &[u8], asked: i32) -> Result<Option<u64>, Malformed> {
     let mut reader = Reader::new(answer);
     let (version, timeout, session) = (reader.int()?, reader.int()?, reader.long()?);
     if version != 0 {
@@ -57,5 +58,5 @@ pub(super) fn check(answer: &[u8], asked: i32) -> Result<(), Malformed> {
             "a session time-out of {timeout} ms, where {asked} ms was asked for"
         )));
     }
-    Ok(())
+    Ok(u64::try_from(timeout).ok().filter(|_| session != 0))
 }

@@ -19,46 +19,50 @@ pub(super) enum Asked<'a> {
 /// memory that it has given back.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    ordered: VecDeque<Request>,
+    /// With the moments when they were sent.
+    ordered: VecDeque<(Request, u64)>,
     credentials: VecDeque<Request>,
-    pings: usize,
+    /// When they were sent.
+    pings: VecDeque<u64>,
 }
 
 impl InFlight {
-    pub(super) fn sent(&mut self, request: Request) {
+    pub(super) fn sent(&mut self, request: Request, now: u64) {
         if request.xid == PING {
-            self.pings += 1;
+            self.pings.push_back(now);
         } else if request.kind.overtakes() {
             self.credentials.push_back(request);
         } else {
-            self.ordered.push_back(request);
+            self.ordered.push_back((request, now));
         }
     }
 
     /// The request that is due to be answered with this `xid`.
     pub(super) fn due(&self, xid: i32) -> Result<Asked<'_>, Malformed> {
-        if xid == PING && self.pings > 0 {
+        if xid == PING && !self.pings.is_empty() {
             return Ok(Asked::Ping);
         }
-        let heads = [self.credentials.front(), self.ordered.front()];
+        let heads = [self.credentials.front(), self.ordered.front().map(|(request, _)| request)];
         if let Some(request) = heads.into_iter().flatten().find(|request| request.xid == xid) {
             return Ok(Asked::Request(&request.kind));
         }
         let due = match self.ordered.front() {
-            Some(due) => format!(", where one to request {} is due", due.xid),
+            Some((due, _)) => format!(", where one to request {} is due", due.xid),
             None => ", where none is due".to_owned(),
         };
         Err(Malformed::new(format!("a reply to request {xid}{due}")))
     }
 
-    /// Forgets the request that was due with this `xid`.
-    pub(super) fn answered(&mut self, xid: i32) {
+    /// Forgets the request that was due with this `xid`. Returns when it was sent, if it is a sign of life of its session:
+    /// credentials are none to a server.
+    pub(super) fn answered(&mut self, xid: i32) -> Option<u64> {
         if xid == PING {
-            self.pings = self.pings.saturating_sub(1);
+            self.pings.pop_front()
         } else if self.credentials.front().is_some_and(|request| request.xid == xid) {
             self.credentials.pop_front();
+            None
         } else {
-            self.ordered.pop_front();
+            self.ordered.pop_front().map(|(_, sent)| sent)
         }
     }
 }

@@ -69,7 +69,18 @@ pub(crate) struct Guard {
     in_flight: InFlight,
     watches: Watches,
     inbox: Inbox,
+    /// What is to be told next of what the server has heard.
+    heard: Option<Sign>,
     failure: Option<Malformed>,
+}
+
+/// What an answer says of what the server has heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// The handshake that was sent then, for a session with this time-out in milliseconds.
+    Greeting { sent: u64, timeout: u64 },
+    /// A request that was sent then.
+    Request { sent: u64 },
 }
 
 /// What comes next from the server.
@@ -84,6 +95,7 @@ enum Expects {
     /// The answer to a request for a session with this time-out.
     Greeting {
         asked: i32,
+        sent: u64,
     },
     Replies,
 }
@@ -97,25 +109,26 @@ impl Guard {
             in_flight: InFlight::default(),
             watches: Watches::default(),
             inbox: Inbox::default(),
+            heard: None,
             failure: None,
         }
     }
 
-    /// Notes what was sent to the server.
-    pub(crate) fn sent(&mut self, mut bytes: &[u8]) {
+    /// Notes what was sent to the server, not before `now`.
+    pub(crate) fn sent(&mut self, mut bytes: &[u8], now: u64) {
         if matches!(self.expects, Expects::Nothing) {
             // The client crate's question whether a server can be written to. As a length it would be 1.7 GB.
             if bytes.starts_with(b"isro") {
                 self.expects = Expects::Line { left: LONGEST_LINE };
             } else if let Some(frame) = self.outbox.next(&mut bytes) {
-                self.expects = Expects::Greeting { asked: greeting::asked(&frame) };
+                self.expects = Expects::Greeting { asked: greeting::asked(&frame), sent: now };
             }
         }
         if matches!(self.expects, Expects::Greeting { .. } | Expects::Replies) {
             while let Some(frame) = self.outbox.next(&mut bytes) {
                 if let Some(request) = request::Request::parse(&frame) {
                     self.watches.add(request.watches);
-                    self.in_flight.sent(request);
+                    self.in_flight.sent(request, now);
                 }
             }
         }
@@ -156,6 +169,11 @@ impl Guard {
         self.failure.as_ref()
     }
 
+    /// The most that was learned, since this was last called, of what the server has heard.
+    pub(crate) fn heard(&mut self) -> Option<Sign> {
+        self.heard.take()
+    }
+
     /// Checks the next frame, if there is enough of it. Returns whether to go on with the one behind it.
     fn check_next(&mut self) -> Result<bool, Malformed> {
         let bytes = self.inbox.unchecked();
@@ -171,11 +189,12 @@ impl Guard {
                 self.inbox.pass(size);
                 Ok(false)
             }
-            Expects::Greeting { asked } => {
+            Expects::Greeting { asked, sent } => {
                 let Some((prefix, rest)) = bytes.split_first_chunk() else { return Ok(false) };
                 let size = greeting::size(*prefix)?;
                 let Some(answer) = rest.get(..size) else { return Ok(false) };
-                greeting::check(answer, asked)?;
+                let timeout = greeting::check(answer, asked)?;
+                self.heard = timeout.map(|timeout| Sign::Greeting { sent, timeout });
                 self.expects = Expects::Replies;
                 self.inbox.pass(4 + size);
                 Ok(true)
@@ -244,7 +263,7 @@ impl Guard {
             (_, None) if !body.is_empty() => return Err(Malformed::new("a failure with a body")),
             _ => {}
         }
-        self.in_flight.answered(xid);
+        self.answered(xid);
         self.inbox.pass(HEAD + size);
         Ok(true)
     }
@@ -266,8 +285,16 @@ impl Guard {
         reply.copy_from_slice(&self.inbox.unchecked()[..HEAD]);
         reply[..4].copy_from_slice(&[0, 0, 0, 16]);
         reply[HEAD - 4..].copy_from_slice(&error.to_be_bytes());
-        self.in_flight.answered(xid);
+        self.answered(xid);
         self.inbox.replace(HEAD + size, reply);
         true
+    }
+
+    fn answered(&mut self, xid: i32) {
+        let sent = self.in_flight.answered(xid);
+        // A handshake says more, and is told first: the next answer will do for this one.
+        if let Some(sent) = sent.filter(|_| !matches!(self.heard, Some(Sign::Greeting { .. }))) {
+            self.heard = Some(Sign::Request { sent });
+        }
     }
 }

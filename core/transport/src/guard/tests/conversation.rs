@@ -26,8 +26,8 @@ fn conversation() -> (Vec<u8>, Vec<u8>) {
 fn cut_at(cut: usize, asked: &[u8], said: &[u8]) {
     let mut guard = Guard::new(Limits::default());
     let (head, tail) = asked.split_at(cut.min(asked.len()));
-    guard.sent(head);
-    guard.sent(tail);
+    guard.sent(head, 0);
+    guard.sent(tail, 0);
     let (head, tail) = said.split_at(cut.min(said.len()));
     guard.received(head);
     let (mut read, end) = drain(&mut guard);
@@ -53,7 +53,7 @@ fn valid_replies_pass_unchanged_byte_by_byte() {
     let (asked, said) = conversation();
     let mut guard = Guard::new(Limits::default());
     for byte in asked {
-        guard.sent(&[byte]);
+        guard.sent(&[byte], 0);
     }
     let mut read = Vec::new();
     for byte in &said {
@@ -106,7 +106,7 @@ fn ten_thousand_requests_can_be_in_flight() {
 #[test]
 fn a_session_may_have_ended_whatever_its_time_out() {
     let mut guard = Guard::new(Limits::default());
-    guard.sent(&connect(TIMEOUT));
+    guard.sent(&connect(TIMEOUT), 0);
     guard.received(&greeting(0, 0));
     assert_eq!(drain(&mut guard), (greeting(0, 0), Ok(())));
 }
@@ -114,7 +114,7 @@ fn a_session_may_have_ended_whatever_its_time_out() {
 #[test]
 fn servers_before_3_4_do_not_say_whether_they_can_only_be_read() {
     let mut guard = Guard::new(Limits::default());
-    guard.sent(&connect(TIMEOUT));
+    guard.sent(&connect(TIMEOUT), 0);
     let greeting = bytes().int(0).int(TIMEOUT).long(1).buffer([7; 16]).frame();
     guard.received(&greeting);
     assert_eq!(drain(&mut guard), (greeting, Ok(())));
@@ -123,7 +123,7 @@ fn servers_before_3_4_do_not_say_whether_they_can_only_be_read() {
 #[test]
 fn a_question_in_four_letters_has_a_short_answer() {
     let mut guard = Guard::new(Limits::default());
-    guard.sent(b"isro");
+    guard.sent(b"isro", 0);
     guard.received(b"r");
     guard.received(b"w");
     assert_eq!(drain(&mut guard), (b"rw".to_vec(), Ok(())));

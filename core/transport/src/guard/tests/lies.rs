@@ -97,7 +97,7 @@ fn a_server_says_nothing_before_it_is_asked() {
 
 fn greeted(greeting: &[u8]) -> String {
     let mut guard = Guard::new(Limits::default());
-    guard.sent(&connect(TIMEOUT));
+    guard.sent(&connect(TIMEOUT), 0);
     guard.received(greeting);
     let (read, end) = drain(&mut guard);
     assert_eq!(read, b"");
@@ -112,7 +112,7 @@ fn a_session_has_a_sane_time_out() {
     }
     for (asked, granted) in [(50, 50), (i32::MAX, i32::MAX), (TIMEOUT, 100), (TIMEOUT, 86_400_000)] {
         let mut guard = Guard::new(Limits::default());
-        guard.sent(&connect(asked));
+        guard.sent(&connect(asked), 0);
         guard.received(&greeting(granted, 1));
         assert_eq!(drain(&mut guard).1, Ok(()), "{granted} for {asked}");
     }
@@ -244,9 +244,9 @@ proptest! {
         let exchanges = exchanges();
         let mut guard = Guard::new(Limits::default());
         let (mut said, mut arrived) = (greeting(TIMEOUT, 1), 0);
-        guard.sent(&connect(TIMEOUT));
+        guard.sent(&connect(TIMEOUT), 0);
         for (index, xid) in which.iter().zip(1..) {
-            guard.sent(&request(xid, exchanges[*index].op, &exchanges[*index].request));
+            guard.sent(&request(xid, exchanges[*index].op, &exchanges[*index].request), 0);
             if usize::try_from(xid).unwrap() <= honest {
                 said.extend(reply(xid, 0, &exchanges[*index].reply));
             }

@@ -4,6 +4,7 @@ mod conversation;
 mod grammar;
 mod large;
 mod lies;
+mod signs;
 mod wire;
 
 use super::{Guard, Limits, Malformed};
@@ -26,9 +27,9 @@ fn drain(guard: &mut Guard) -> (Vec<u8>, Result<(), Malformed>) {
 /// A guard whose connection has a session, and has sent these requests.
 fn connected_with(limits: Limits, requests: &[Vec<u8>]) -> Guard {
     let mut guard = Guard::new(limits);
-    guard.sent(&connect(TIMEOUT));
+    guard.sent(&connect(TIMEOUT), 0);
     for request in requests {
-        guard.sent(request);
+        guard.sent(request, 0);
     }
     let greeting = greeting(TIMEOUT, 1);
     guard.received(&greeting);

@@ -1,0 +1,58 @@
+//! What answers tell of what the server has heard.
+
+use super::wire::{bytes, connect, greeting, reply, request};
+use super::{TIMEOUT, drain};
+use crate::guard::{Guard, Limits, Sign};
+
+const PING: i32 = -2;
+const AUTH: i32 = -4;
+
+/// Sends these requests, each of them a millisecond after the last, in a session.
+fn asked(requests: &[(i32, i32)]) -> Guard {
+    let mut guard = Guard::new(Limits::default());
+    guard.sent(&connect(TIMEOUT), 1);
+    guard.received(&greeting(TIMEOUT, 1));
+    assert_eq!(guard.heard(), Some(Sign::Greeting { sent: 1, timeout: 10_000 }));
+    for (sent, (xid, op)) in (2..).zip(requests) {
+        let body = if *op == 100 { bytes().int(0).buffer("digest").buffer("a:b") } else { bytes() };
+        guard.sent(&request(*xid, *op, &body), sent);
+    }
+    guard
+}
+
+#[test]
+fn an_answer_tells_when_its_request_was_sent() {
+    let mut guard = asked(&[(1, 2), (2, 2), (3, 2)]);
+    assert_eq!(guard.heard(), None);
+    guard.received(&reply(1, 0, &bytes()));
+    assert_eq!(guard.heard(), Some(Sign::Request { sent: 2 }));
+    assert_eq!(guard.heard(), None);
+    // A failure is an answer too; of two that came together the later request tells more.
+    guard.received(&[reply(2, -101, &bytes()), reply(3, 0, &bytes())].concat());
+    assert_eq!(guard.heard(), Some(Sign::Request { sent: 4 }));
+    drain(&mut guard).1.unwrap();
+}
+
+#[test]
+fn pings_tell_it_in_their_order() {
+    let mut guard = asked(&[(PING, 11), (PING, 11), (1, 2)]);
+    guard.received(&reply(PING, 0, &bytes()));
+    assert_eq!(guard.heard(), Some(Sign::Request { sent: 2 }));
+    guard.received(&reply(PING, 0, &bytes()));
+    assert_eq!(guard.heard(), Some(Sign::Request { sent: 3 }));
+}
+
+#[test]
+fn credentials_are_no_sign_of_life() {
+    let mut guard = asked(&[(AUTH, 100)]);
+    guard.received(&reply(AUTH, 0, &bytes()));
+    assert_eq!((drain(&mut guard).1, guard.heard()), (Ok(()), None));
+}
+
+#[test]
+fn a_handshake_that_found_no_session_tells_nothing() {
+    let mut guard = Guard::new(Limits::default());
+    guard.sent(&connect(TIMEOUT), 1);
+    guard.received(&greeting(0, 0));
+    assert_eq!((drain(&mut guard).1, guard.heard()), (Ok(()), None));
+}

@@ -1,0 +1,109 @@
+"""A client that is heard of again a moment before its session ends: what it writes then does not make it a holder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Ensemble, Server, Settings
+from harness.steps import GRANT, Start
+
+# The sessions are as short as they may be for this tick.
+TICK = 1.0
+SESSION_TIMEOUT = 4 * TICK
+
+# How long before its end the session is heard of again.
+EARLY = 0.15
+
+# Under load the moment may be missed.
+TRIES = 4
+
+# The ZooKeeper client below hangs up on a server of which it hears nothing for two fifths of the time-out.
+NEWS = 0.24 * SESSION_TIMEOUT
+LOCKS = 5
+
+
+@pytest.fixture(scope="module")
+def ensemble() -> Iterator[Ensemble]:
+    """Three servers."""
+    with Ensemble(settings=Settings(tick=int(TICK * 1000))) as three:
+        yield three
+
+
+def sleep_until(moment: float) -> None:
+    """Until then by CLOCK_MONOTONIC, by which servers count as well: sessions end at multiples of the tick."""
+    time.sleep(max(0.0, moment - time.monotonic()))
+
+
+def next_tick() -> float:
+    """The next multiple of the tick."""
+    return (time.monotonic() // TICK + 1) * TICK
+
+
+def ask_early(leader: Server) -> None:
+    """From now on the leader asks whom its followers have heard a quarter and three quarters into each tick.
+
+    It does so every half tick, and goes on from when it was stopped for longer.
+    """
+    leader.pause()
+    sleep_until(next_tick() + 1.25 * TICK)
+    leader.resume()
+
+
+def test_s400_heard_of_again_a_moment_before_the_session_ends(
+    surface: str, ensemble: Ensemble, path: str, start: Start
+) -> None:
+    ended = (ends_in_time(surface, ensemble, f"{path}/{number}", start) for number in range(TRIES))
+    assert any(ended), f"in none of {TRIES} tries did the session end when it was to end"
+
+
+def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> bool:
+    """Lets a session end just after it was heard of; whether that succeeded. No two may hold."""
+    leader = ensemble.leader()
+    follower = ensemble.others(leader)[0]
+    worker, other = start(surface), start(surface)
+    with Proxy(follower.hosts) as proxy, Observer(leader.hosts) as observer:
+        ask_early(leader)
+        session = worker.connect(proxy.hosts, session_timeout=SESSION_TIMEOUT)
+        other.connect(leader.hosts, session_timeout=30)
+        locks = [f"l{number}" for number in range(LOCKS)]
+        for lock in locks:
+            for one in (worker, other):
+                one.lock(f"{path}/{lock}", lock=lock)
+            other.hold(f"first {lock}", lock=lock, owner=f"first {lock}")
+            waiting = worker.acquire(lock, lock=lock, owner=lock)
+            observer.wait_queue(f"{path}/{lock}", 2)
+        # What was asked for last is the lock that is judged.
+        following = other.acquire("next", lock=lock, owner="next")
+        observer.wait_queue(f"{path}/{lock}", 3)
+
+        # The leader is told of this within the same tick.
+        worker.lock(f"{path}/touched", lock="touched")
+        sleep_until(next_tick() + 0.05 * TICK)
+        worker.try_acquire("touched", lock="touched", owner="touched")
+        worker.release("touched", owner="touched")
+        end = next_tick() + SESSION_TIMEOUT
+        proxy.black_hole("up")
+        silent = time.monotonic()
+        for turn, released in enumerate(locks, start=1):
+            sleep_until(silent + turn * NEWS)
+            other.release(f"first {released}", owner=f"first {released}")
+        assert proxy.carries(session), "it has hung up"
+        sleep_until(end - EARLY)
+        proxy.heal()
+        # Its writes are carried out, and it knows that it is the first. Then it is out of reach, or it would be told
+        # soon that the session is over.
+        sleep_until(end - EARLY / 5)
+        proxy.black_hole()
+        granted = waiting.done
+        if int(following.expect("acquired", GRANT)["t"]) / 1e9 > end + TICK / 2:
+            return False
+        if granted:
+            state = worker.call("state", lease=lock)["value"]
+            assert state == "lost", f"two hold: one {state}, and the next one in the queue"
+        proxy.heal()
+        return True
