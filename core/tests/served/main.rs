@@ -11,6 +11,7 @@ mod limits;
 mod lost_replies;
 mod multi;
 mod parents;
+mod pauses;
 mod proxy;
 mod readwrite;
 mod revocation;
