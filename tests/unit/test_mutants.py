@@ -9,9 +9,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
+import planting  # noqa: E402
 from covered import TABLE, covered, rows, table  # noqa: E402
 from mutant import PATCHES, Mutant, StaleError  # noqa: E402
-from planting import has_failed, ran, reason  # noqa: E402
+from planting import failing_seed, has_failed, ran, reason  # noqa: E402
 
 ALL = sorted(PATCHES.glob("*.patch"))
 
@@ -87,3 +88,32 @@ def test_what_fails_without_a_test_that_failed_notices_nothing() -> None:
     assert not has_failed(1, "# pass 7\n# fail 0\n# cancelled 0\n")
     assert not has_failed(4, "ERROR: python is out of date: core/src/lease.rs changed; run `make python`")
     assert not has_failed(1, "# pass 3\n# fail 0\n")
+
+
+def test_seeds_that_fail_without_any_bug_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    failing = {131: "two hold", 710: "a token falls", 712: "a release takes too long"}
+
+    def simulation(command: str, _: float) -> tuple[int, str]:
+        words = command.split()
+        begin, seeds = int(words[2]), int(words[4])
+        asked.append(begin)
+        first = next((seed for seed in sorted(failing) if begin <= seed < begin + seeds), None)
+        if first is None:
+            return 0, f"{seeds} seeds, 7 grants, 0 violations\n"
+        return (
+            1,
+            f"seed {first} fails:\n  {failing[first]}\n{first - begin + 1} seeds, 7 grants, 1 violations\n",
+        )
+
+    monkeypatch.setattr(planting, "execute", simulation)
+    assert failing_seed(1000, {131, 710}) == (712, "a release takes too long")
+    assert asked == [0, 132, 711]
+    assert failing_seed(700, {131}) is None
+    assert failing_seed(132, set()) == (131, "two hold")
+
+
+def test_a_simulation_that_panics_notices_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planting, "execute", lambda *_: (101, "thread 'main' panicked at x.rs:1:2:\nno"))
+    with pytest.raises(StaleError, match="does not end as it should"):
+        failing_seed(10, set())
