@@ -1,4 +1,4 @@
-"""A client that is heard of again a moment before its session ends: what it writes then does not make it a holder."""
+"""A client that is heard of again a moment before its session ends does not become a holder."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ensemble() -> Iterator[Ensemble]:
 
 
 def sleep_until(moment: float) -> None:
-    """Until then by CLOCK_MONOTONIC, by which servers count as well: sessions end at multiples of the tick."""
+    """Until then by CLOCK_MONOTONIC. Servers count by it too: sessions end at multiples of the tick."""
     time.sleep(max(0.0, moment - time.monotonic()))
 
 
@@ -95,8 +95,8 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
         assert proxy.carries(session), "it has hung up"
         sleep_until(end - EARLY)
         proxy.heal()
-        # Its writes are carried out, and it knows that it is the first. Then it is out of reach, or it would be told
-        # soon that the session is over.
+        # Its writes are carried out, and it knows that it is the first. Then it is out of reach, or it would
+        # soon be told that the session is over.
         sleep_until(end - EARLY / 5)
         proxy.black_hole()
         granted = waiting.done
