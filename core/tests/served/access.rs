@@ -46,3 +46,18 @@ fn who_may_not_even_look_at_the_node_before_it_is_told_so_and_leaves_nothing() {
         lease.check().expect("it is held");
     });
 }
+
+#[test]
+fn beside_a_lock_that_is_ours_alone_others_may_have_theirs() {
+    run(async {
+        let server = server().await;
+        let other = client(&server.hosts()).await;
+        let ours = options(&server.hosts()).auth("digest", "a:a").expect("credentials").acl(Acl::Creator);
+        let ours = Client::connect_with(ours).await.expect("a server that answers");
+        let lease = hold(&ours, "/a/b").await;
+        drop(hold(&other, "/a/c").await);
+        let refused = mutex(&other, "/a/b").acquire().await.expect_err("a refusal");
+        assert_eq!(refused.kind(), ErrorKind::AuthFailed, "{refused}");
+        lease.check().expect("it is held");
+    });
+}

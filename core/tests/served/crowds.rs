@@ -1,9 +1,12 @@
 //! More nodes than are dealt with at once.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::proxy::op;
-use super::{behind_proxy, brief_client, client, hold, mutex, run, server};
+use tokio::task::JoinHandle;
+use zklock::Lease;
+
+use super::proxy::{Proxy, op};
+use super::{behind_proxy, brief_client, client, hold, mutex, run, server, until_contenders};
 
 #[test]
 fn of_many_nodes_that_are_held_each_is_checked_in_its_turn() {
@@ -14,23 +17,48 @@ fn of_many_nodes_that_are_held_each_is_checked_in_its_turn() {
         for number in 0..300 {
             leases.push(hold(&client, &format!("/l{number}")).await);
         }
-        let known = proxy.requests().len();
-        let beats = || {
-            let requests = proxy.requests().split_off(known);
-            requests.into_iter().filter(|request| request.op == op::MULTI).collect::<Vec<_>>()
-        };
-        // Each sixth of the time-out a heartbeat, of 128 nodes at most: the fourth has seen them all.
-        while beats().len() < 4 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        let beats = beats();
-        let unchecked = leases.iter().filter(|lease| !beats.iter().any(|beat| beat.names(&lease.node())));
-        assert_eq!(unchecked.count(), 0, "of {}", leases.len());
-        for beat in &beats {
-            let nodes = leases.iter().filter(|lease| beat.names(&lease.node())).count();
-            assert!((1..=128).contains(&nodes), "{nodes}");
-        }
+        all_are_checked(&proxy, leases.iter().map(Lease::node).collect()).await;
     });
+}
+
+#[test]
+fn of_many_nodes_that_wait_in_one_queue_each_is_checked_in_its_turn() {
+    run(async {
+        let (_server, proxy) = behind_proxy().await;
+        let client = brief_client(&proxy.hosts, Duration::from_secs(3)).await;
+        let _lease = hold(&client, "/l").await;
+        let waiting: Vec<_> = (0..299)
+            .map(|_| {
+                let lock = mutex(&client, "/l");
+                tokio::spawn(async move { lock.acquire().await })
+            })
+            .collect();
+        let lock = mutex(&client, "/l");
+        until_contenders(&lock, 300).await;
+        let contenders = lock.contenders().await.expect("an answer");
+        all_are_checked(&proxy, contenders.into_iter().map(|contender| contender.node).collect()).await;
+        waiting.iter().for_each(JoinHandle::abort);
+    });
+}
+
+/// Fails unless the next heartbeats check all these nodes, and none of them too many.
+async fn all_are_checked(proxy: &Proxy, nodes: Vec<String>) {
+    let known = proxy.requests().len();
+    let beats = || {
+        let requests = proxy.requests().split_off(known);
+        requests.into_iter().filter(|request| request.op == op::MULTI).collect::<Vec<_>>()
+    };
+    // Each sixth of the time-out a heartbeat, of 128 nodes at most: the fourth has seen them all.
+    while beats().len() < 4 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let beats = beats();
+    let unchecked = nodes.iter().filter(|node| !beats.iter().any(|beat| beat.names(node)));
+    assert_eq!(unchecked.count(), 0, "of {}", nodes.len());
+    for beat in &beats {
+        let count = nodes.iter().filter(|node| beat.names(node)).count();
+        assert!((1..=128).contains(&count), "{count}");
+    }
 }
 
 #[test]
@@ -50,5 +78,25 @@ fn more_than_a_thousand_contenders_are_reported_in_order() {
         let found: Vec<_> = contenders.iter().map(|contender| contender.node.clone()).collect();
         assert_eq!(found, expected);
         assert!(contenders.iter().enumerate().all(|(position, contender)| contender.position == position));
+    });
+}
+
+#[test]
+fn while_other_writes_prove_the_session_heartbeats_are_rare() {
+    run(async {
+        let (_server, proxy) = behind_proxy().await;
+        let client = brief_client(&proxy.hosts, Duration::from_secs(9)).await;
+        let _lease = hold(&client, "/l").await;
+        drop(hold(&client, "/m").await);
+        let known = proxy.requests().len();
+        let began = Instant::now();
+        // Without the writes there would be three.
+        while began.elapsed() < Duration::from_millis(4_700) {
+            drop(hold(&client, "/m").await);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let beats =
+            proxy.requests().split_off(known).iter().filter(|request| request.op == op::MULTI).count();
+        assert!(beats <= 1, "{beats}");
     });
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zklock::{Election, Patience};
 
-use super::{client, run, server};
+use super::proxy::op;
+use super::{behind_proxy, client, hold, run, server};
 
 #[test]
 fn candidates_lead_in_turn_and_who_observes_is_told_of_each() {
@@ -38,5 +39,26 @@ fn candidates_lead_in_turn_and_who_observes_is_told_of_each() {
         assert!(leader.fencing_token() > leading.fencing_token());
         drop(leader);
         assert_eq!(leaders.next().await.expect("news"), None);
+    });
+}
+
+#[test]
+fn the_id_of_a_leader_is_read_if_it_is_no_longer_than_4_kib() {
+    run(async {
+        let (server, proxy) = behind_proxy().await;
+        let (operator, watcher) = (client(&server.hosts()).await, client(&proxy.hosts).await);
+        let gate = hold(&operator, "/gate").await;
+        gate.transaction().create("/e", b"").commit().await.expect("a directory");
+        for (length, read) in [(0, 0), (4096, 4096), (4097, 0)] {
+            let node = format!("/e/_c_x-latch-{length:010}");
+            gate.transaction().create(&node, &vec![b'x'; length]).commit().await.expect("a candidate");
+            let mut leaders = Election::new(&watcher, "/e").expect("a path").observe();
+            let leader = leaders.next().await.expect("news").expect("a leader");
+            assert_eq!((leader.node.as_str(), leader.id.len()), (node.as_str(), read));
+            let requests = proxy.requests();
+            let reads = requests.iter().filter(|one| one.op == op::GET_DATA && one.names(&node)).count();
+            assert_eq!(reads, usize::from(read > 0), "others may have made it as long as they like");
+            gate.transaction().delete(&node, None).commit().await.expect("it leaves");
+        }
     });
 }

@@ -22,6 +22,7 @@ pub(crate) mod op {
     pub(crate) const MULTI: i32 = 14;
     pub(crate) const CREATE: i32 = 15;
     pub(crate) const CREATE_CONTAINER: i32 = 19;
+    pub(crate) const MULTI_READ: i32 = 22;
 }
 
 /// The numbers of errors.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use zklock::{LockOptions, Patience, Permits, Semaphore};
+use zklock::{ErrorKind, Lease, LockOptions, Patience, Permits, Semaphore};
 
 use super::proxy::{Fate, op};
 use super::{behind_proxy, client, run, server};
@@ -53,5 +53,110 @@ fn a_try_that_finds_its_permit_taken_meanwhile_ends_at_once() {
         let took = began.elapsed();
         assert!(took < Duration::from_secs(1), "{took:?}");
         permit.release().await.expect("the end of the hold");
+    });
+}
+
+#[test]
+fn of_its_permits_a_semaphore_knows_how_many_are_free() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let semaphore = Semaphore::new(&client, "/s", 3).expect("a path");
+        let locked = || async { semaphore.locked().await.expect("an answer") };
+        let two = semaphore.acquire_many(2, Patience::Try).await.expect("two permits");
+        assert_eq!((two.len(), locked().await), (2, false));
+        let refused = semaphore.acquire_many(2, Patience::Try).await.expect_err("only one is free");
+        assert_eq!(refused.kind(), ErrorKind::LockTimeout);
+        assert!(refused.to_string().contains("2 of 3 permits of \"/s\" are taken"), "{refused}");
+        let third = semaphore.try_acquire().await.expect("an answer").expect("a permit");
+        assert!(locked().await && semaphore.try_acquire().await.expect("an answer").is_none());
+        let nodes: Vec<_> = semaphore.contenders().await.expect("an answer");
+        let held = two.iter().chain([&third]).map(Lease::node);
+        assert_eq!(
+            nodes.into_iter().map(|contender| contender.node).collect::<Vec<_>>(),
+            held.collect::<Vec<_>>()
+        );
+        two.release().await.expect("the end of two holds");
+        assert!(!locked().await);
+        let late = semaphore.acquire_many(3, Duration::from_millis(200)).await.expect_err("one is held");
+        assert_eq!(late.kind(), ErrorKind::LockTimeout);
+        assert_eq!(client.stats().timeouts, 1, "one attempt, however many nodes it had");
+        third.release().await.expect("the end of the hold");
+        assert_eq!(semaphore.acquire_many(3, Patience::Try).await.expect("all permits").len(), 3);
+    });
+}
+
+#[test]
+fn more_permits_than_are_counted_are_not_free_now() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        client.set_shared_count("/count", 2).await.expect("a number");
+        let permits = Permits::SharedCount("/count".to_owned());
+        let semaphore =
+            Semaphore::with_options(&client, "/s", permits, LockOptions::default()).expect("a path");
+        let refused = semaphore.acquire_many(3, Patience::Try).await.expect_err("there are two");
+        assert_eq!(refused.kind(), ErrorKind::LockTimeout);
+        assert!(refused.to_string().contains("there are only 2"), "{refused}");
+        assert_eq!(semaphore.acquire_many(2, Patience::Try).await.expect("both").len(), 2);
+    });
+}
+
+#[test]
+fn who_states_another_number_of_permits_is_refused_and_who_states_the_same_is_not() {
+    run(async {
+        let server = server().await;
+        let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        let three = Semaphore::new(&one, "/s", 3).expect("a path");
+        let permit = three.acquire().await.expect("a permit");
+        let four = Semaphore::new(&other, "/s", 4).expect("a path");
+        let refused = four.acquire().await.expect_err("another number");
+        assert_eq!(refused.kind(), ErrorKind::PermitsMismatch);
+        assert!(refused.to_string().contains("\"/s\" has 3 permits for process"), "{refused}");
+        let same = Semaphore::new(&other, "/s", 3).expect("a path");
+        drop(same.acquire().await.expect("a permit"));
+        permit.release().await.expect("the end of the hold");
+    });
+}
+
+#[test]
+fn who_waited_for_its_turn_alone_has_waited() {
+    run(async {
+        let server = server().await;
+        let hosts = server.hosts();
+        let (one, two, three) = (client(&hosts).await, client(&hosts).await, client(&hosts).await);
+        let semaphore = |client| Semaphore::new(client, "/s", 2).expect("a path");
+        let (first, second, third) = (semaphore(&one), semaphore(&two), semaphore(&three));
+        let until = async |count| {
+            while first.contenders().await.expect("an answer").len() != count {
+                tokio::task::yield_now().await;
+            }
+        };
+        let permits = first.acquire_many(2, Patience::Forever).await.expect("both permits");
+        // It waits in its turn, with a node for each permit, and the other behind it.
+        let greedy = tokio::spawn(async move { second.acquire_many(2, Patience::Forever).await });
+        until(5).await;
+        let modest = tokio::spawn(async move { third.acquire().await });
+        until(6).await;
+        permits.iter().next().expect("one of two").release().await.expect("the end of a hold");
+        greedy.abort();
+        drop(modest.await.expect("no panic").expect("a permit"));
+        assert_eq!((one.stats().contended, three.stats().contended), (0, 1));
+    });
+}
+
+#[test]
+fn whether_others_state_the_same_number_is_looked_at_once() {
+    run(async {
+        let (server, proxy) = behind_proxy().await;
+        let (one, other) = (client(&server.hosts()).await, client(&proxy.hosts).await);
+        let _permit = Semaphore::new(&one, "/s", 2).expect("a path").acquire().await.expect("a permit");
+        let semaphore = Semaphore::new(&other, "/s", 2).expect("a path");
+        let looks = || proxy.requests().iter().filter(|request| request.op == op::EXISTS).count();
+        let permit = semaphore.acquire().await.expect("a permit");
+        permit.release().await.expect("the end of the hold");
+        assert_eq!(looks(), 1);
+        drop(semaphore.acquire().await.expect("a permit"));
+        assert_eq!(looks(), 1);
     });
 }

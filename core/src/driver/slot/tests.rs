@@ -123,3 +123,19 @@ async fn an_owner_s_other_waiters_go_on_waiting_when_the_term_ends_before_they_r
     assert_eq!(other.try_recv().err(), Some(TryRecvError::Empty), "it was told something");
     assert!(slot.is_waiting(JoinId(2)), "its turn comes when the first hold is released");
 }
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_contender_on_kazoo_is_told_from_those_that_see_ours() {
+    let Granted { slot, node, .. } = granted(1);
+    let listed = |names: &[&str]| {
+        let names = names.iter().map(ToString::to_string).collect();
+        Event::Listed(Ticket::default(), Outcome::Done(names))
+    };
+    let kazoos = "6cf7b2c1a3d04a5f8f5c1f4e6f2a9b10__lock__0000000002";
+    assert_eq!(slot.may_be_blind(&listed(&[node.as_str()])), None);
+    assert_eq!(slot.may_be_blind(&listed(&[node.as_str(), kazoos])), Some(kazoos));
+    assert_eq!(slot.may_be_blind(&Event::Connected), None);
+    // Of whom no contender has queued under Curator's names, it sees everything.
+    let other = Slot::new(&"/l".into(), Ticket::default(), &link(), false);
+    assert_eq!(other.may_be_blind(&listed(&[kazoos])), None);
+}

@@ -1,0 +1,154 @@
+//! What a lock and its leases say of themselves and of each other, on a server.
+
+use std::time::Duration;
+
+use zklock::{Client, ErrorKind, LeaseState, LockOptions, LossReason, Mutex, Owner, Patience};
+use zklock_embedded::Server;
+
+use super::{client, hold, mutex, options, run, server, until_contenders};
+
+#[test]
+fn a_lease_says_whose_it_is_and_its_token_grows_from_holder_to_holder() {
+    run(async {
+        let server = server().await;
+        let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        let (lock, theirs) = (mutex(&one, "/a/l"), mutex(&other, "/a/l"));
+        assert!(!lock.locked().await.expect("an answer"));
+        let first = lock.acquire().await.expect("the lock");
+        assert_eq!(first.session_id(), one.session_id());
+        assert_ne!(first.session_id(), other.session_id());
+        assert_eq!(first.session_timeout(), one.session_timeout());
+        let contender = theirs.contenders().await.expect("an answer").remove(0);
+        assert_eq!((first.node(), first.fencing_token()), (contender.node, contender.fencing_token));
+        assert_eq!(contender.session_id, first.session_id());
+        assert!(first.remaining() > Duration::ZERO && first.remaining() <= first.session_timeout() / 2);
+        assert!(theirs.locked().await.expect("an answer"));
+        first.release().await.expect("the end of the hold");
+        assert_eq!((first.state(), first.remaining()), (LeaseState::Released, Duration::ZERO));
+        let second = theirs.acquire().await.expect("the lock");
+        assert!(second.fencing_token() > first.fencing_token());
+        second.release().await.expect("the end of the hold");
+        assert!(!lock.locked().await.expect("an answer"));
+    });
+}
+
+#[test]
+fn an_owner_re_enters_unless_the_lock_does_without_re_entry() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let owner = Owner::new();
+        let lock = mutex(&client, "/l");
+        let first = lock.acquire_as(owner, Patience::Try).await.expect("the lock");
+        let second = lock.acquire_as(owner, Patience::Try).await.expect("it is the owner's");
+        assert_eq!((first.node(), second.owner()), (second.node(), owner));
+        let other = lock.acquire_as(Owner::new(), Patience::Try).await.expect_err("another owner");
+        assert_eq!(other.kind(), ErrorKind::LockTimeout);
+        first.release().await.expect("the end of a level");
+        second.check().expect("the hold goes on");
+        let simple =
+            Mutex::with_options(&client, "/m", LockOptions::default().reentrant(false)).expect("a path");
+        let _lease = simple.acquire_as(owner, Patience::Try).await.expect("the lock");
+        let refused = simple.acquire_as(owner, Patience::Try).await.expect_err("no re-entry");
+        assert_eq!(refused.kind(), ErrorKind::LockTimeout);
+    });
+}
+
+#[test]
+fn a_contender_states_its_label_and_a_time_out_who_is_in_the_way() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let labelled = |label: &str| {
+            Mutex::with_options(&client, "/l", LockOptions::default().label(label)).expect("a label")
+        };
+        let lease = labelled("first").acquire().await.expect("the lock");
+        let error =
+            labelled("second").acquire_within(Duration::from_millis(200)).await.expect_err("it is taken");
+        assert_eq!(error.kind(), ErrorKind::LockTimeout);
+        assert!(error.to_string().contains("\"/l\" is taken: 1 still ahead in the queue"), "{error}");
+        let blocker = error.blockers().first().expect("who is in the way");
+        assert_eq!((blocker.node.as_str(), blocker.session_id), (lease.node().as_str(), client.session_id()));
+        assert_eq!(blocker.about.as_ref().and_then(|about| about.label.as_deref()), Some("first"));
+        let contender = mutex(&client, "/l").contenders().await.expect("an answer").remove(0);
+        let about = contender.about.expect("its description");
+        assert_eq!((about.label.as_deref(), about.pid), (Some("first"), std::process::id()));
+        assert_eq!(contender.data_length, contender.data.len());
+    });
+}
+
+#[test]
+fn a_hold_lasts_as_long_as_it_may_and_no_longer() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let limited = LockOptions::default().max_hold(Duration::from_millis(200));
+        let lock = Mutex::with_options(&client, "/l", limited).expect("a limit");
+        let lease = lock.acquire().await.expect("the lock");
+        assert!(lease.remaining() <= Duration::from_millis(200));
+        assert_eq!(lease.lost().await, LossReason::HeldTooLong);
+        drop(hold(&client, "/l").await);
+        // For longer than any clock runs is for ever.
+        let endless = LockOptions::default().max_hold(Duration::MAX);
+        let lease =
+            Mutex::with_options(&client, "/m", endless).expect("a limit").acquire().await.expect("the lock");
+        lease.check().expect("it is held");
+        lease.release().await.expect("the end of the hold");
+    });
+}
+
+#[test]
+fn who_leaves_the_line_lets_its_owner_s_next_attempt_go_on() {
+    run(async {
+        let server = server().await;
+        let (holder, waiter) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        // The first is in the queue. It leaves, in the second round after one that is not.
+        for leaving in [&[0][..], &[1, 0]] {
+            let lease = hold(&holder, "/l").await;
+            let owner = Owner::new();
+            let attempt = |_| {
+                let lock = mutex(&waiter, "/l");
+                tokio::spawn(async move { lock.acquire_as(owner, Patience::Forever).await })
+            };
+            let mut attempts: Vec<_> = (0..=leaving.len()).map(attempt).collect();
+            until_contenders(&mutex(&holder, "/l"), 2).await;
+            for number in leaving {
+                attempts[*number].abort();
+                assert!((&mut attempts[*number]).await.is_err());
+            }
+            lease.release().await.expect("the end of the hold");
+            let last = attempts.pop().expect("one that stays");
+            last.await.expect("no panic").expect("the lock").release().await.expect("the end of the hold");
+            until_contenders(&mutex(&holder, "/l"), 0).await;
+        }
+    });
+}
+
+#[test]
+fn a_lock_that_was_broken_shortly_before_its_release_was_lost() {
+    run(async {
+        let server = server().await;
+        let (holder, operator) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        // So soon that nothing watches the node yet: the release's own delete finds out.
+        let lease = hold(&holder, "/l").await;
+        operator.break_lock(&lease.node()).await.expect("a node");
+        lease.release().await.expect("the end of the hold");
+        assert_eq!(lease.state(), LeaseState::Lost(LossReason::NodeDeleted));
+    });
+}
+
+#[test]
+fn who_waits_for_a_server_goes_on_when_another_gives_up() {
+    run(async {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let hosts = nobody.local_addr().expect("an address").to_string();
+        drop(nobody);
+        let client = Client::new(options(&hosts));
+        let lock = mutex(&client, "/l");
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        let given_up = mutex(&client, "/m").acquire_within(Duration::from_millis(200)).await;
+        assert_eq!(given_up.expect_err("nobody answers").kind(), ErrorKind::LockTimeout);
+        let _server = Server::start(&hosts).await.expect("the port is free");
+        drop(waiting.await.expect("no panic").expect("the lock"));
+    });
+}
