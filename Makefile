@@ -40,6 +40,7 @@ soak: build ## The long versions: every order of events in larger worlds, half a
 	cd tests && ../$(PYTHON) -m pytest scenarios -s --soak -m soak
 	$(SIMULATION) --seeds 10000 --grants 1000000
 	$(PYTHON) tools/mutants.py
+	$(PYTHON) tools/sample_mutants.py
 
 .PHONY: bench-embedded
 bench-embedded: jars ## The embedded server beside the real one: creations per second, memory
@@ -48,6 +49,13 @@ bench-embedded: jars ## The embedded server beside the real one: creations per s
 .PHONY: mutants
 mutants: build ## Plant bugs in a copy, one after the other: each breaks a promise, and its tests must notice
 	@$(PYTHON) tools/mutants.py
+
+# Which sample, and how large.
+SEED ?= 13
+N ?= 150
+.PHONY: mutants-sample
+mutants-sample: venv ## Small changes of the engine, drawn by lot: `make mutants-sample SEED=s N=n` (tests/mutants)
+	@$(PYTHON) tools/sample_mutants.py --seed $(SEED) --number $(N)
 
 # SEEDS and FROM: how many, from which on. REPLAY: the arguments that a failing seed prints.
 SEEDS ?= 500
