@@ -97,7 +97,7 @@ pub(crate) async fn run<H: Held, F: Future>(held: H, body: impl FnOnce(Arc<H>) -
         scope.0.release().await.ok();
         // That the lock was gone, only the release may find out (rule 12).
         return match scope.0.check() {
-            Err(loss) if loss.kind() == ErrorKind::LockLost => Err(loss),
+            Err(error) if error.kind() == ErrorKind::LockLost => Err(error),
             _ => Ok(output),
         };
     }
