@@ -319,9 +319,9 @@ impl Lease {
     /// Releases this level. What is returned ends when the server has acknowledged it, and with an error if there is
     /// nothing to wait for, or no longer.
     pub(crate) fn begin_release(&self, patience: Patience) -> Result<Option<oneshot::Receiver<()>>> {
-        // Until the end of the term no one else can have the lock, so a caller may want to know when it is free. Later
+        // As long as it could be held no one else can have the lock, so a caller may want to know when it is free. Later
         // it would only wait for a server that is away.
-        let most = self.hold.grant.term.remaining();
+        let most = self.hold.remaining();
         let time = match patience {
             Patience::Forever => most,
             Patience::For(time) => time.min(most),

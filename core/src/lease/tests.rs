@@ -53,10 +53,14 @@ impl Directory {
 
     /// A grant in a term of half this time-out, of which nothing has passed.
     fn grant(&self, kind: Kind, timeout: Duration) -> Lease {
+        self.grant_for(Claim::new(self.owner, kind, None), timeout)
+    }
+
+    fn grant_for(&self, claim: Claim, timeout: Duration) -> Lease {
         let term = Term::new(timeout, 1);
         term.prove(Moment::now(), 1);
         let grant = Grant { node: node(), fencing_token: 1, session_id: 1, term: Arc::new(term) };
-        self.holds.grant(Claim::new(self.owner, kind, None), grant)
+        self.holds.grant(claim, grant)
     }
 
     fn enter(&self, kind: Kind) -> Result<Entry> {
@@ -136,6 +140,17 @@ async fn a_release_waits_until_the_end_of_the_term_at_most() {
     let directory = Directory::new();
     let lease = directory.grant(Kind::Exclusive, Duration::ZERO);
     assert!(lease.begin_release(Patience::Forever).unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_release_waits_no_longer_than_its_lock_may_be_held() {
+    let directory = Directory::new();
+    let second = Duration::from_secs(1);
+    let claim = Claim { max_hold: Some(second), ..Claim::new(directory.owner, Kind::Exclusive, None) };
+    let lease = directory.grant_for(claim, MINUTE);
+    assert!(lease.begin_release(Patience::Forever).unwrap().is_some());
+    let release = directory.driver.releases.lock().unwrap().pop().unwrap();
+    assert!(release.waiter.expect("somebody waits").until <= Instant::now() + second);
 }
 
 #[test]

@@ -7,8 +7,6 @@ use std::task::{Context, Waker};
 
 use zklock::simulation::Gate;
 
-use crate::clock;
-
 /// What is known of a client that was stopped once.
 #[derive(Debug, Default)]
 struct Process {
@@ -16,8 +14,6 @@ struct Process {
     waiting: Option<Vec<Waker>>,
     /// How often it was stopped, and has gone on.
     times: u64,
-    /// When it last went on.
-    since: u64,
 }
 
 /// The clients that are stopped, or were.
@@ -37,7 +33,7 @@ impl Stopped {
     pub fn go_on(&self, client: usize) {
         let mut all = self.0.borrow_mut();
         let process = all.entry(client).or_default();
-        (process.times, process.since) = (process.times + 1, clock::now());
+        process.times += 1;
         for waker in process.waiting.take().into_iter().flatten() {
             waker.wake();
         }
@@ -48,9 +44,9 @@ impl Stopped {
         self.0.borrow().get(&client).map_or(0, |process| process.times)
     }
 
-    /// For how long a client has run without being stopped, in milliseconds.
-    pub fn since(&self, client: usize) -> u64 {
-        clock::now() - self.0.borrow().get(&client).map_or(0, |process| process.since)
+    /// Whether a client is stopped.
+    pub fn is_stopped(&self, client: usize) -> bool {
+        self.0.borrow().get(&client).is_some_and(|process| process.waiting.is_some())
     }
 }
 

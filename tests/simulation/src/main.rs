@@ -5,6 +5,7 @@
 //! what clients do and who judges it; `world` lets it all happen. `shrink` and `report` are for people.
 
 mod chance;
+mod clients;
 mod clock;
 mod ensemble;
 mod fault;
@@ -14,6 +15,7 @@ mod network;
 mod oracle;
 mod plan;
 mod report;
+mod rounds;
 mod schedule;
 mod setting;
 mod shrink;
@@ -30,10 +32,11 @@ use crate::report::{Report, say};
 use crate::world::simulate;
 
 const USAGE: &str = "\
-simulation [--from M] [--seeds N] [--jobs J] [--digests] [--first] [--grants G] [--find TEXT]
+simulation [--from M] [--seeds N] [--jobs J] [--digests] [--first] [--as-they-are] [--grants G] [--find TEXT]
     runs N seeds from M on, on J threads; with --digests prints a number for the history of each; with --first ends
-    with the first one that fails, and shows it as it is; with --grants fails if fewer locks were granted; with --find
-    takes a line of a history with this text for a violation
+    with the first one that fails, and shows it as it is; with --as-they-are shows all as they are, which is quicker;
+    with --grants fails if fewer locks were granted; with --find takes a line of a history with this text for a
+    violation
 simulation --seed S [--without-faults A,B,…] [--without-contenders A,B,…] [--find TEXT]
     runs one seed, without some of what happens in it, and prints its history";
 
@@ -50,6 +53,7 @@ struct Wish {
     first: bool,
     grants: u64,
     find: Option<String>,
+    as_they_are: bool,
 }
 
 impl Wish {
@@ -59,6 +63,10 @@ impl Wish {
         while let Some(arg) = args.next() {
             if arg == "--digests" {
                 wish.digests = true;
+                continue;
+            }
+            if arg == "--as-they-are" {
+                wish.as_they_are = true;
                 continue;
             }
             if arg == "--first" {
@@ -145,7 +153,7 @@ fn one(seed: u64, wish: &Wish, report: &Mutex<Report>) -> bool {
         say(&format!("seed {seed}: {:016x}", outcome.digest));
     }
     if !outcome.violations.is_empty() {
-        if wish.first {
+        if wish.first || wish.as_they_are {
             report::failed(&plan, &outcome);
         } else {
             let smallest = shrink::shrink(&plan);

@@ -15,6 +15,14 @@ pub struct Setting {
     pub latency: u64,
     /// For how long contenders begin anew, and faults befall them.
     pub duration: u64,
+    /// Whether some clients see everything below `/locks`.
+    pub chroots: bool,
+    /// How often the server removes the directories of locks that nobody contends for, if it does.
+    pub reaps: Option<u64>,
+    /// Whether servers know container nodes.
+    pub containers: bool,
+    /// Whether contenders often begin at the same time.
+    pub rushes: bool,
 }
 
 impl Setting {
@@ -23,13 +31,26 @@ impl Setting {
         let mut chance = Chance::of(seed, "setting", 0);
         let tick = chance.pick(&[250, 500, 1000]);
         let timeout = tick * chance.pick(&[4, 4, 6, 10]);
+        let clients = chance.index(4) + 2;
+        // A slow packet takes twenty times as long, and must not end a session.
+        let latency = chance.pick(&[2, 5, 20, 60]).min(timeout / 50);
+        let periods = chance.number(6..=10);
         Self {
             servers: if seed.is_multiple_of(2) { 1 } else { 3 },
-            clients: chance.index(4) + 2,
+            clients,
             timeout,
             tick,
-            latency: chance.pick(&[2, 5, 20, 60]),
-            duration: timeout * chance.number(6..=10),
+            latency,
+            duration: timeout * periods,
+            chroots: chance.percent(40),
+            reaps: chance.percent(40).then(|| chance.number(5 * latency..=50 * latency)),
+            containers: chance.percent(85),
+            rushes: chance.percent(40),
         }
+    }
+
+    /// Below which path a client sees everything.
+    pub fn chroot(&self, client: usize) -> &'static str {
+        if self.chroots && client % 2 == 1 { "/locks" } else { "" }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::task::LocalSet;
 use tokio::time::{sleep, sleep_until, timeout};
-use zklock::{Client, ClientOptions, simulation};
+use zklock::simulation;
 
 use crate::chance::Chance;
 use crate::ensemble::Ensemble;
@@ -17,9 +17,10 @@ use crate::gate::Stopped;
 use crate::network::{self, Network, Way};
 use crate::oracle::Oracle;
 use crate::plan::Plan;
+use crate::rounds::Rounds;
 use crate::schedule::Schedule;
-use crate::workload::{CONNECT_TIMEOUT, Contender, DIRECTORIES};
-use crate::{chance, clock, sweep};
+use crate::workload::{Contender, DIRECTORIES};
+use crate::{chance, clients::Clients, clock, sweep};
 
 /// How long everything may take after the last fault, in session time-outs.
 const PATIENCE: u32 = 30;
@@ -54,7 +55,7 @@ pub fn simulate(plan: &Plan, keep_lines: bool) -> Outcome {
 fn run(plan: &Plan, keep_lines: bool) -> Outcome {
     chance::seed(plan.seed);
     clock::stop();
-    let oracle = Rc::new(RefCell::new(Oracle::default()));
+    let oracle = Rc::new(RefCell::new(Oracle::new(&plan.setting)));
     if keep_lines {
         oracle.borrow_mut().history.lines = Some(Vec::new());
     }
@@ -101,11 +102,12 @@ struct World {
     plan: Plan,
     oracle: Rc<RefCell<Oracle>>,
     stopped: Stopped,
-    clients: Vec<Client>,
+    clients: Clients,
     ensemble: Rc<RefCell<Ensemble>>,
     turns: Schedule<Turn>,
     /// The clients that were stopped for a sweep.
     going_on: Schedule<usize>,
+    rounds: Rounds,
     /// The servers that were cut off as the leader, by fault.
     deposed: Vec<(usize, usize)>,
 }
@@ -113,17 +115,10 @@ struct World {
 impl World {
     fn new(plan: &Plan, oracle: &Rc<RefCell<Oracle>>, stopped: &Stopped) -> Self {
         let setting = plan.setting;
-        let ensemble = Ensemble::new(Chance::of(plan.seed, "ensemble", 0), setting.servers, setting.tick);
-        let client = |number| {
-            let hosts = (0..setting.servers).map(|server| network::host(number, server));
-            let hosts = hosts.collect::<Vec<_>>().join(",");
-            let options = ClientOptions::new(Some(&hosts)).expect("good hosts");
-            let options =
-                options.session_timeout(Duration::from_millis(setting.timeout)).expect("a good time-out");
-            let options = options.connect_timeout(CONNECT_TIMEOUT).expect("a good time-out");
-            // Its process and its machine have nothing to do with the seed.
-            Client::new(options.identify(false))
-        };
+        let mut ensemble = Ensemble::new(Chance::of(plan.seed, "ensemble", 0), setting.servers, setting.tick);
+        if !setting.containers {
+            ensemble.without_containers();
+        }
         let mut turns = Schedule::new();
         for (place, (_, Fault { at, lasts, .. })) in plan.faults.iter().enumerate() {
             turns.plan(*at, Turn { fault: place, begins: true });
@@ -133,10 +128,11 @@ impl World {
             plan: plan.clone(),
             oracle: Rc::clone(oracle),
             stopped: stopped.clone(),
-            clients: (0..setting.clients).map(client).collect(),
+            clients: Clients::new(setting),
             ensemble: Rc::new(RefCell::new(ensemble)),
             turns,
             going_on: Schedule::new(),
+            rounds: Rounds::new(&setting),
             deposed: Vec::new(),
         }
     }
@@ -150,19 +146,18 @@ impl World {
         let calm = self.plan.setting.timeout / CALM;
         let (mut contenders, mut doings) = (Vec::new(), Vec::new());
         for number in self.plan.contenders.clone() {
-            let of = number % self.clients.len();
             let doing = Rc::default();
-            let contender = Contender {
+            let contender = Contender::new(
                 number,
-                client: self.clients[of].clone(),
-                of,
-                chance: Chance::of(self.plan.seed, "contender", number),
-                setting: self.plan.setting,
-                oracle: Rc::clone(&oracle),
-                stopped: self.stopped.clone(),
-                doing: Rc::clone(&doing),
-            };
+                self.plan.seed,
+                self.plan.setting,
+                self.clients.clone(),
+                Rc::clone(&oracle),
+                self.stopped.clone(),
+                Rc::clone(&doing),
+            );
             doings.push((number, doing));
+            let of = contender.of();
             contenders.push(tokio::task::spawn_local(simulation::of_client(of, contender.run())));
         }
         let clients = self.clients.clone();
@@ -190,8 +185,8 @@ impl World {
         for contender in contenders {
             contender.abort();
         }
-        for client in clients {
-            client.close().await.ok();
+        for number in 0..clients.count() {
+            clients.get(number).close().await.ok();
         }
         happening.abort();
     }
@@ -213,6 +208,7 @@ impl World {
                 self.ensemble.borrow().next(),
                 self.turns.next(),
                 self.going_on.next(),
+                Some(self.rounds.next()),
             ];
             let due = async {
                 match next.into_iter().flatten().min() {
@@ -245,7 +241,7 @@ impl World {
             }
             return true;
         }
-        self.ensemble.borrow_mut().step(now)
+        self.ensemble.borrow_mut().step(now) || self.rounds.step(now, &self.oracle, &self.ensemble)
     }
 
     /// A fault begins or ends.
@@ -255,6 +251,9 @@ impl World {
         let begins = turn.begins;
         if matches!(what, What::Sweep) {
             return self.sweep(turn, until);
+        }
+        if !matches!(what, What::Delete { .. } | What::Reap { .. }) {
+            self.oracle.borrow_mut().calm.fault(begins);
         }
         let verb = if begins { "begins" } else { "ends" };
         self.oracle.borrow_mut().history.note(&format!("fault {number} {verb}: {what:?}"));
@@ -296,7 +295,7 @@ impl World {
             What::Forget { server } => ensemble.forget(server, begins),
             What::Throttle { server, percent } => ensemble.throttle(server, if begins { percent } else { 0 }),
             What::Kill { client } if begins => {
-                let session = self.clients[client].session_id();
+                let session = self.clients.get(client).session_id();
                 self.oracle.borrow_mut().killed(session);
                 ensemble.expire(session);
             }
@@ -307,7 +306,7 @@ impl World {
                 let index = usize::try_from(part).unwrap_or(0) * nodes.len() / 100;
                 if let Some(node) = nodes.get(index) {
                     let path = format!("{directory}/{node}");
-                    self.oracle.borrow_mut().broken(path.clone());
+                    self.oracle.borrow_mut().broken(&path, true);
                     ensemble.delete(&path);
                 }
             }
@@ -323,7 +322,7 @@ impl World {
                     }
                 }
             }
-            What::Reap { place } if begins => ensemble.delete(DIRECTORIES[place % DIRECTORIES.len()]),
+            What::Reap { place } if begins => ensemble.reap(DIRECTORIES[place % DIRECTORIES.len()]),
             _ => {}
         }
     }
@@ -340,7 +339,7 @@ impl World {
         let mut mutexes = DIRECTORIES[..2].iter().filter(|_| is_led);
         let found = mutexes.find_map(|directory| sweep::find(&mut ensemble, directory));
         let of = |sweep: &sweep::Sweep| {
-            self.clients.iter().position(|client| client.session_id() == sweep.session)
+            (0..self.clients.count()).find(|client| self.clients.get(*client).session_id() == sweep.session)
         };
         let Some((client, sweep)) = found.and_then(|sweep| Some((of(&sweep)?, sweep))) else {
             return self.turns.plan(clock::now() + LOOK, turn.clone());
@@ -351,7 +350,7 @@ impl World {
         self.stopped.stop(client);
         ensemble.touch(&sweep.second);
         for node in sweep.others.iter().chain([&sweep.second]) {
-            oracle.broken(node.clone());
+            oracle.broken(node, true);
             ensemble.delete(node);
         }
         oracle.gone(sweep.second);

@@ -72,10 +72,19 @@ pub fn connected(frame: &[u8]) -> Option<(i64, u64)> {
 
 /// The answer that a server gives which carries nothing out because it has too much to do.
 pub fn throttled(request: &[u8]) -> Vec<u8> {
+    refused(request, -127)
+}
+
+/// The answer of a server that does not know what it is asked for.
+pub fn unimplemented(request: &[u8]) -> Vec<u8> {
+    refused(request, -6)
+}
+
+fn refused(request: &[u8], code: i32) -> Vec<u8> {
     let mut frame = 16_i32.to_be_bytes().to_vec();
     frame.extend_from_slice(&request[4..8]);
     frame.extend((-1_i64).to_be_bytes());
-    frame.extend((-127_i32).to_be_bytes());
+    frame.extend(code.to_be_bytes());
     frame
 }
 
@@ -134,6 +143,32 @@ pub fn connects(bytes: &[u8]) -> bool {
 /// Asks for the children of a node.
 pub fn children(path: &str) -> Vec<u8> {
     request(8, path, &[0])
+}
+
+/// Asks for a node's data.
+pub fn data(path: &str) -> Vec<u8> {
+    request(4, path, &[0])
+}
+
+/// The data, out of the answer; `None` if there is no such node.
+pub fn content(reply: &[u8]) -> Option<Vec<u8>> {
+    if int(reply, 16) != 0 {
+        return None;
+    }
+    let length = usize::try_from(int(reply, 20)).ok()?;
+    reply.get(24..24 + length).map(<[u8]>::to_vec)
+}
+
+/// How often children of a node were created and deleted, out of the answer with its data.
+pub fn changes_of_children(reply: &[u8]) -> i32 {
+    let data = usize::try_from(int(reply, 20)).unwrap_or(0);
+    if int(reply, 16) == 0 { int(reply, 24 + data + 36) } else { 0 }
+}
+
+/// Whether a request, or the first of those that are to be carried out together, creates a container.
+pub fn creates_container(frame: &[u8]) -> bool {
+    const CONTAINER: i32 = 19;
+    int(frame, 8) == CONTAINER || int(frame, 8) == 14 && int(frame, 12) == CONTAINER
 }
 
 /// The children, out of the answer; `None` if there is no such node.

@@ -16,6 +16,7 @@ mod server;
 mod service;
 mod sessions;
 mod trap;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -103,6 +104,8 @@ struct Proposal {
 pub struct Ensemble {
     chance: Chance,
     tick: u64,
+    /// Whether servers know container nodes.
+    containers: bool,
     servers: Vec<Server>,
     leader: Option<usize>,
     epoch: u64,
@@ -143,6 +146,7 @@ impl Ensemble {
         let mut ensemble = Self {
             chance,
             tick,
+            containers: true,
             servers,
             leader: None,
             epoch: 0,
@@ -165,6 +169,11 @@ impl Ensemble {
         ensemble.elect();
         ensemble.steps.plan(tick / 2, Step::HalfTick);
         ensemble
+    }
+
+    /// From now on no server knows container nodes, as before ZooKeeper 3.5.
+    pub fn without_containers(&mut self) {
+        self.containers = false;
     }
 
     /// How many servers there are.
@@ -242,11 +251,5 @@ impl Ensemble {
     pub fn owner(&mut self, path: &str) -> i64 {
         let newest = self.servers.iter_mut().max_by_key(|server| server.applied);
         newest.map_or(0, |newest| frame::owner(&newest.tell(&frame::exists(path), time())))
-    }
-
-    /// The children of a node, as the server sees them that has carried out most; `None` if there is no node.
-    pub fn children(&mut self, path: &str) -> Option<Vec<String>> {
-        let newest = self.servers.iter_mut().max_by_key(|server| server.applied)?;
-        frame::names(&newest.tell(&frame::children(path), time()))
     }
 }

@@ -76,6 +76,12 @@ impl Ensemble {
                 network::with(|network| network.send(id, Way::ToClient, reply));
                 continue;
             }
+            if !self.containers && frame::creates_container(&request.frame) {
+                front.requests.pop_front();
+                let reply = Packet::Bytes(frame::unimplemented(&request.frame));
+                network::with(|network| network.send(id, Way::ToClient, reply));
+                continue;
+            }
             match request.kind {
                 Kind::Sync => {
                     front.waiting = Some(Waiting::Synced);

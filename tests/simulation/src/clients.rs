@@ -1,0 +1,68 @@
+//! The clients of a simulation: how they are made, and which one has which number now.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use zklock::{Client, ClientOptions};
+
+use crate::network;
+use crate::setting::Setting;
+
+/// For how long a client without a connection is patient.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// All clients, by number. One that was closed has a successor.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    setting: Setting,
+    all: Rc<RefCell<Vec<Client>>>,
+}
+
+impl Clients {
+    /// As many as the setting says. None of them has connected.
+    pub fn new(setting: Setting) -> Self {
+        let all = (0..setting.clients).map(|number| new(&setting, number)).collect();
+        Self { setting, all: Rc::new(RefCell::new(all)) }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.setting.clients
+    }
+
+    /// The client that has this number now.
+    pub fn get(&self, number: usize) -> Client {
+        self.all.borrow()[number].clone()
+    }
+
+    /// Gives a number to a new client, as if its process had been started anew, and returns the old one.
+    pub fn replace(&self, number: usize) -> Client {
+        std::mem::replace(&mut self.all.borrow_mut()[number], new(&self.setting, number))
+    }
+
+    /// Below which path a client sees everything.
+    pub fn chroot(&self, number: usize) -> &'static str {
+        self.setting.chroot(number)
+    }
+
+    /// A path from the root, as a client has to write it.
+    pub fn below<'a>(&self, number: usize, path: &'a str) -> &'a str {
+        path.strip_prefix(self.chroot(number)).unwrap_or(path)
+    }
+
+    /// The path of a node from the root, as a client wrote it.
+    pub fn full(&self, number: usize, path: &str) -> String {
+        format!("{}{path}", self.chroot(number))
+    }
+}
+
+fn new(setting: &Setting, number: usize) -> Client {
+    let hosts = (0..setting.servers).map(|server| network::host(number, server));
+    let hosts = hosts.collect::<Vec<_>>().join(",") + setting.chroot(number);
+    let options = ClientOptions::new(Some(&hosts)).expect("good hosts");
+    let options = options.session_timeout(Duration::from_millis(setting.timeout)).expect("a good time-out");
+    // Its nodes say who made them, so that each can be traced to an attempt. That host and process have nothing to do
+    // with the seed is no matter: nothing depends on them.
+    Client::new(options.connect_timeout(CONNECT_TIMEOUT).expect("a good time-out"))
+}

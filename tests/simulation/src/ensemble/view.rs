@@ -1,0 +1,43 @@
+//! What operators see.
+
+use super::server::Server;
+use super::{Ensemble, frame, time};
+
+impl Ensemble {
+    /// The server that has carried out most answers a question.
+    fn told(&mut self, question: &[u8]) -> Vec<u8> {
+        let newest = self.servers.iter_mut().max_by_key(|server| server.applied);
+        newest.map(|newest: &mut Server| newest.tell(question, time())).unwrap_or_default()
+    }
+
+    /// The children of a node, as the server sees them that has carried out most; `None` if there is no node.
+    pub fn children(&mut self, path: &str) -> Option<Vec<String>> {
+        frame::names(&self.told(&frame::children(path)))
+    }
+
+    /// The same with the labels that the nodes' data state.
+    pub fn labels(&mut self, path: &str) -> Vec<(String, Option<String>)> {
+        let names = self.children(path).unwrap_or_default();
+        let labelled = names.into_iter().map(|name| {
+            let data = frame::content(&self.told(&frame::data(&format!("{path}/{name}"))));
+            let label = data.and_then(|data| label(&data));
+            (name, label)
+        });
+        labelled.collect()
+    }
+
+    /// Removes a directory of which nobody has need: an empty one that had children once, as servers remove containers.
+    pub fn reap(&mut self, path: &str) {
+        let empty = self.children(path).is_some_and(|children| children.is_empty());
+        if empty && frame::changes_of_children(&self.told(&frame::data(path))) > 0 {
+            self.delete(path);
+        }
+    }
+}
+
+/// What the data of a contender's node says that it is called.
+fn label(data: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(data);
+    let (_, rest) = text.split_once("\"label\":\"")?;
+    rest.split_once('"').map(|(label, _)| label.to_owned())
+}

@@ -1,0 +1,49 @@
+//! When nothing befalls anybody, what has to happen soon can be told from what only may.
+
+use crate::clock;
+use crate::setting::Setting;
+
+/// Since when nothing has befallen anybody.
+#[derive(Clone, Copy, Debug)]
+pub struct Calm {
+    /// Faults that go on.
+    active: usize,
+    /// Since when everything has settled after the last one.
+    since: u64,
+    /// For how long clients may feel a fault that is over: they connect again, by and by.
+    settling: u64,
+    /// How long a few round trips take at most.
+    soon: u64,
+    /// Whether latencies are so low that a connection is not given up because of them.
+    steady: bool,
+}
+
+impl Calm {
+    pub fn new(setting: &Setting) -> Self {
+        // With several servers a request that changes something passes three times between them.
+        let hops = if setting.servers == 1 { 2 } else { 5 };
+        let soon = 50 * hops * setting.latency + 30;
+        Self {
+            active: 0,
+            since: 1000 + 2 * soon,
+            settling: 2 * setting.timeout + 2000,
+            soon,
+            steady: 100 * setting.latency <= setting.timeout,
+        }
+    }
+
+    pub fn fault(&mut self, begins: bool) {
+        self.active = if begins { self.active + 1 } else { self.active.saturating_sub(1) };
+        self.since = clock::now() + self.settling;
+    }
+
+    /// Whether nothing has befallen anybody since then.
+    pub fn reigns_since(&self, time: u64) -> bool {
+        self.steady && self.active == 0 && self.since <= time
+    }
+
+    /// How long a few round trips take at most, while it reigns.
+    pub fn soon(&self) -> u64 {
+        self.soon
+    }
+}

@@ -1,0 +1,51 @@
+//! What happens at regular intervals: somebody looks at whose nodes are there, and the server removes directories of
+//! which nobody has need.
+
+use std::cell::RefCell;
+
+use crate::ensemble::Ensemble;
+use crate::oracle::Oracle;
+use crate::setting::Setting;
+use crate::workload::DIRECTORIES;
+
+/// When somebody looks next, and when the server removes empty directories.
+#[derive(Debug)]
+pub struct Rounds {
+    next_look: u64,
+    pause: u64,
+    next_reap: Option<u64>,
+    reaps: u64,
+}
+
+impl Rounds {
+    pub fn new(setting: &Setting) -> Self {
+        let pause = setting.timeout / 4;
+        Self { next_look: pause, pause, next_reap: setting.reaps, reaps: setting.reaps.unwrap_or(0) }
+    }
+
+    /// When there is something to do.
+    pub fn next(&self) -> u64 {
+        self.next_reap.map_or(self.next_look, |reap| reap.min(self.next_look))
+    }
+
+    /// Does what is due; false if there is nothing.
+    pub fn step(&mut self, now: u64, oracle: &RefCell<Oracle>, ensemble: &RefCell<Ensemble>) -> bool {
+        if self.next_look <= now {
+            self.next_look = now + self.pause;
+            let mut oracle = oracle.borrow_mut();
+            for directory in DIRECTORIES {
+                let nodes = ensemble.borrow_mut().labels(directory);
+                oracle.look_at(directory, &nodes, directory.ends_with("/locks"));
+            }
+            return true;
+        }
+        if self.next_reap.is_some_and(|reap| reap <= now) {
+            self.next_reap = Some(now + self.reaps);
+            for directory in DIRECTORIES {
+                ensemble.borrow_mut().reap(directory);
+            }
+            return true;
+        }
+        false
+    }
+}

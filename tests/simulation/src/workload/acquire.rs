@@ -1,0 +1,220 @@
+//! How a contender asks for what it wants, and whether the answer comes in time and is the one that was asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zklock::{
+    AnyLock, Error, ErrorKind, Lease, Lock, LockOptions, MultiLock, Mutex, Patience, Permits, ReadWriteLock,
+    Semaphore,
+};
+
+use super::want::{CROWDED, MOST, MUTEXES, Manner, Member, Place, READ_WRITE, SEMAPHORES, SHARED, Want};
+use super::{Attempt, Contender, milliseconds};
+use crate::clients::CONNECT_TIMEOUT;
+use crate::oracle::{Asked, Granted, Mode};
+
+/// How long a semaphore's try may wait for its turn.
+const TRY_LIMIT: u64 = 2000;
+
+impl Contender {
+    pub(super) async fn acquire(&mut self, attempt: &Attempt) -> Option<Vec<Granted>> {
+        let Attempt { label, want, manner, .. } = attempt;
+        let patience = match *manner {
+            Manner::Wait | Manner::GiveUp(_) => Patience::Forever,
+            Manner::Within(time) => Patience::For(Duration::from_millis(time)),
+            Manner::Try => Patience::Try,
+        };
+        let kinds = [manner.is_try(), *want == Want::Read, matches!(want, Want::Permits(..))];
+        self.oracle.borrow_mut().asks(label, Asked::new(queue(attempt), kinds));
+        let began = self.now();
+        let acquired = self.ask(attempt, patience);
+        let acquired = match *manner {
+            Manner::GiveUp(time) => match timeout(Duration::from_millis(time), acquired).await {
+                Ok(acquired) => acquired,
+                Err(_) => return None,
+            },
+            _ => acquired.await,
+        };
+        let most = match *manner {
+            Manner::Within(time) => Some(time),
+            Manner::Try => Some(milliseconds(CONNECT_TIMEOUT) * 2 + TRY_LIMIT),
+            Manner::Wait | Manner::GiveUp(_) => None,
+        };
+        if most.is_some_and(|most| self.is_late(began, most)) {
+            self.violation(&format!("{want:?} {manner:?} took {} ms", began.took()));
+        }
+        let mut oracle = self.oracle.borrow_mut();
+        let alone = oracle.waited_alone(label).filter(|alone| manner.is_try() && *alone > oracle.calm.soon());
+        if acquired.is_ok() {
+            oracle.is_served(label);
+        }
+        drop(oracle);
+        if let Some(alone) = alone {
+            self.violation(&format!("{want:?} {manner:?} waited for {alone} ms, and nobody else did"));
+        }
+        match acquired {
+            Ok(granted) => {
+                self.tell(&granted);
+                self.expect_all(&granted, attempt);
+                Some(granted)
+            }
+            Err(error) => {
+                self.failed(want, *manner, &error);
+                None
+            }
+        }
+    }
+
+    /// All that was asked for is there, and is held at the instant at which it is returned.
+    fn expect_all(&self, granted: &[Granted], Attempt { want, limit, .. }: &Attempt) {
+        let asked = match want {
+            Want::Several(members) => members.len(),
+            Want::Permits(_, count) => *count as usize,
+            _ => 1,
+        };
+        if granted.len() != asked {
+            self.violation(&format!("{want:?} is granted as {} leases", granted.len()));
+        }
+        if asked > 1 && granted.iter().any(|one| one.lease.check().is_err()) {
+            self.violation(&format!("{want:?} is granted with a lost member"));
+        }
+        let too_long = |one: &Granted| limit.is_some_and(|limit| one.lease.remaining() > limit);
+        if granted.iter().any(too_long) {
+            self.violation(&format!("{want:?} is granted for longer than {limit:?}"));
+        }
+    }
+
+    pub(super) fn failed(&self, want: &Want, manner: Manner, error: &Error) {
+        let mut oracle = self.oracle.borrow_mut();
+        oracle.history.note(&format!("contender {} is refused: {}", self.number, error.code()));
+        let expected = match error.kind() {
+            ErrorKind::LockTimeout => matches!(manner, Manner::Within(_) | Manner::Try),
+            // A try needs an answer, and others need to have had a session once.
+            ErrorKind::ConnectionFailed => true,
+            // Another contender may close the client at any time.
+            ErrorKind::ClientClosed => true,
+            _ => false,
+        };
+        if !expected {
+            oracle.violation(format!("contender {}: {want:?} {manner:?}: {error}", self.number));
+        }
+    }
+
+    fn options(&self, attempt: &Attempt) -> LockOptions {
+        let options = LockOptions::default().label(attempt.label.clone());
+        match attempt.limit {
+            Some(limit) => options.max_hold(limit),
+            None => options,
+        }
+    }
+
+    /// As the oracle wants to know it.
+    pub(super) fn granted(&self, of: usize, place: &'static str, mode: Mode, lease: Lease) -> Granted {
+        let node = self.clients.full(of, &lease.node());
+        Granted { contender: self.number, place, mode, lease: Arc::new(lease), node }
+    }
+
+    async fn ask(&self, attempt: &Attempt, patience: Patience) -> Result<Vec<Granted>, Error> {
+        let one = |place, mode, lease| vec![self.granted(self.of, place, mode, lease)];
+        Ok(match &attempt.want {
+            Want::Permits(which, count) => {
+                let place = &SEMAPHORES[*which];
+                let leases = self.semaphore(attempt, place, false)?.acquire_many(*count, patience).await?;
+                leases
+                    .into_iter()
+                    .map(|lease| self.granted(self.of, place.path, permit(place), lease))
+                    .collect()
+            }
+            Want::Several(members) => self.ask_for_several(attempt, members, patience).await?,
+            want => {
+                let (place, mode, lock) = match want {
+                    Want::Mutex(which) => {
+                        (MUTEXES[*which], Mode::Exclusive, self.mutex(attempt, *which, false)?)
+                    }
+                    Want::Read => (READ_WRITE, Mode::Shared, self.half(attempt, false, false)?),
+                    _ => (READ_WRITE, Mode::Exclusive, self.half(attempt, true, false)?),
+                };
+                one(place, mode, lock.acquire_as(attempt.owner, patience).await?)
+            }
+        })
+    }
+
+    async fn ask_for_several(
+        &self,
+        attempt: &Attempt,
+        members: &[(Member, bool)],
+        patience: Patience,
+    ) -> Result<Vec<Granted>, Error> {
+        let mut locks = Vec::new();
+        for &(member, other) in members {
+            locks.push(match member {
+                Member::Mutex(which) => AnyLock::from(self.mutex(attempt, which, other)?),
+                Member::Read => self.half(attempt, false, other)?.into(),
+                Member::Write => self.half(attempt, true, other)?.into(),
+                Member::Permit => self.semaphore(attempt, &SEMAPHORES[0], other)?.into(),
+            });
+        }
+        let leases = MultiLock::new(locks)?.acquire_as(attempt.owner, patience).await?;
+        // In one order, whatever the order in which they were named.
+        let mut sorted = members.to_vec();
+        sorted.sort_by_key(|(member, _)| member.path());
+        let granted = sorted.into_iter().zip(leases).map(|((member, other), lease)| {
+            let mode = match member {
+                Member::Mutex(_) | Member::Write => Mode::Exclusive,
+                Member::Read => Mode::Shared,
+                Member::Permit => permit(&SEMAPHORES[0]),
+            };
+            self.granted(self.number_of(other), member.path(), mode, lease)
+        });
+        Ok(granted.collect())
+    }
+
+    fn number_of(&self, other: bool) -> usize {
+        if other { self.other } else { self.of }
+    }
+
+    pub(super) fn mutex(&self, attempt: &Attempt, which: usize, other: bool) -> Result<Lock, Error> {
+        let path = self.clients.below(self.number_of(other), MUTEXES[which]);
+        Mutex::with_options(attempt.client(other), path, self.options(attempt)).map(Lock::from)
+    }
+
+    pub(super) fn half(&self, attempt: &Attempt, write: bool, other: bool) -> Result<Lock, Error> {
+        let path = self.clients.below(self.number_of(other), READ_WRITE);
+        let lock = ReadWriteLock::with_options(attempt.client(other), path, self.options(attempt))?;
+        Ok(if write { lock.write_lock } else { lock.read_lock })
+    }
+
+    fn semaphore(&self, attempt: &Attempt, place: &Place, other: bool) -> Result<Semaphore, Error> {
+        let of = self.number_of(other);
+        let permits: Permits = place.number(|path| self.clients.below(of, path).to_owned());
+        let path = self.clients.below(of, place.path);
+        Semaphore::with_options(attempt.client(other), path, permits, self.options(attempt))
+    }
+}
+
+/// Where an attempt queues first, if those that come later are to be served later.
+fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
+    match want {
+        Want::Mutex(which) => Some(MUTEXES[*which]),
+        Want::Read | Want::Write | Want::Downgrade => Some(READ_WRITE),
+        // So many that others feel it.
+        Want::Permits(CROWDED, _) => None,
+        Want::Permits(which, _) => Some(SEMAPHORES[*which].path),
+        // What it holds already may be lost while it waits for others, and then it queues again.
+        Want::Several(_) if limit.is_some() => None,
+        // A try may wait for its turn there.
+        Want::Several(members) if members.iter().any(|(member, _)| *member == Member::Permit) => None,
+        Want::Several(members) => {
+            match members.iter().map(|(member, _)| *member).min_by_key(|one| one.path()) {
+                Some(Member::Mutex(which)) => Some(MUTEXES[which]),
+                _ => None,
+            }
+        }
+    }
+}
+
+fn permit(place: &Place) -> Mode {
+    let most = if place.path == SEMAPHORES[SHARED].path { Some(MOST) } else { place.count };
+    Mode::Permit(most.and_then(|most| most.try_into().ok()).unwrap_or(usize::MAX))
+}

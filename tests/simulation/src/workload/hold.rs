@@ -1,0 +1,199 @@
+//! What a contender does with what it holds.
+
+use std::time::Duration;
+
+use tokio::time::{sleep_until, timeout};
+use zklock::{ErrorKind, Lease, LossReason, Patience};
+
+use super::listen::Each;
+use super::want::{Manner, Want};
+use super::{Attempt, Contender, Moment, milliseconds};
+use crate::clock;
+use crate::oracle::{Granted, Mode};
+
+/// A hold that lasts longer than this is told at once when its node is gone.
+const LONG_HOLD: u64 = 200;
+
+impl Contender {
+    /// Holds for a while, and lets go in one of several ways.
+    pub(super) async fn hold(&mut self, mut granted: Vec<Granted>, attempt: &Attempt) {
+        // Mostly short; sometimes as long as it takes for heartbeats to matter.
+        let most = if self.chance.percent(70) { self.setting.timeout / 5 } else { self.setting.timeout };
+        let time = self.chance.skewed(0..=most);
+        // And for longer than a session lives that nobody proves: time enough for its end to be noticed.
+        let time = if self.chance.percent(4) { 3 * self.setting.timeout } else { time };
+        let since = self.now();
+        if self.chance.percent(15) {
+            self.transact(&granted).await;
+        }
+        if matches!(attempt.want, Want::Mutex(_) | Want::Read | Want::Write) && self.chance.percent(20) {
+            self.enter_again(&mut granted, attempt).await;
+        }
+        if attempt.want == Want::Read && self.chance.percent(20) {
+            self.upgrade(attempt).await;
+        }
+        // What is lost in the end, if it is held for long enough, was not lost for a level that was released before.
+        let inner = (granted.len() > 1 && matches!(attempt.want, Want::Mutex(_) | Want::Read | Want::Write))
+            .then(|| granted.remove(0));
+        let ended = inner.as_ref().map(|inner| inner.lease.ended());
+        if let Some(inner) = inner {
+            let certain = granted[0].lease.check().is_ok();
+            self.release(vec![inner]).await;
+            let now = granted[0].lease.check().map_err(|error| error.kind());
+            if certain && !matches!(now, Ok(()) | Err(ErrorKind::LockLost)) {
+                self.violation(&format!("{:?} is no longer held after one of two releases", attempt.want));
+            }
+        }
+        // Sometimes for longer than it may.
+        let limit = attempt.limit.filter(|_| self.chance.percent(50));
+        let time = limit.map_or(time, |limit| time.max(milliseconds(limit) + 50));
+        let mut lost = self.stay(&granted, attempt, since, time).await;
+        if attempt.want == Want::Downgrade
+            && !lost
+            && let Some(reading) = self.downgrade(attempt).await
+        {
+            let (writing, since) = (std::mem::replace(&mut granted, reading), self.now());
+            self.release(writing).await;
+            lost = self.stay(&granted, attempt, since, time).await;
+        }
+        if let Some(ended) = ended
+            && let Ok(Some(reason)) = timeout(Duration::ZERO, ended).await
+        {
+            self.violation(&format!("a level that was released is lost: {reason}"));
+        }
+        if lost {
+            for Granted { lease, .. } in &granted {
+                self.oracle.borrow_mut().ends(lease, "lost");
+            }
+        }
+        self.release(granted).await;
+    }
+
+    /// Whoever holds a lock has it again at once.
+    async fn enter_again(&mut self, granted: &mut Vec<Granted>, attempt: &Attempt) {
+        let first = granted[0].clone();
+        let lock = match attempt.want {
+            Want::Mutex(which) => self.mutex(attempt, which, false),
+            Want::Read => self.half(attempt, false, false),
+            _ => self.half(attempt, true, false),
+        };
+        let Ok(lock) = lock else { return };
+        let patience =
+            *self.chance.pick(&[&Patience::Try, &Patience::For(Duration::ZERO), &Patience::Forever]);
+        if first.lease.check().is_err() {
+            return;
+        }
+        let began = self.now();
+        match lock.acquire_as(attempt.owner, patience).await {
+            Ok(lease) => {
+                let again = self.granted(self.of, first.place, first.mode, lease);
+                if began.took() > 0 || again.node != first.node {
+                    self.violation(&format!("{:?} is not entered again, but acquired", attempt.want));
+                }
+                self.tell(std::slice::from_ref(&again));
+                granted.push(again);
+            }
+            Err(error) if error.kind() == ErrorKind::ClientClosed => {}
+            Err(error) => self.violation(&format!("{:?} is not entered again: {error}", attempt.want)),
+        }
+    }
+
+    /// A reader that asks to write is refused at once.
+    async fn upgrade(&mut self, attempt: &Attempt) {
+        let Ok(lock) = self.half(attempt, true, false) else { return };
+        let (began, patience) = (self.now(), Duration::from_millis(self.setting.timeout));
+        let Ok(reading) = self.half(attempt, false, false).and_then(|lock| lock.owned_by(attempt.owner))
+        else {
+            return;
+        };
+        if !reading {
+            return;
+        }
+        match lock.acquire_as(attempt.owner, patience).await {
+            Err(error) if error.kind() == ErrorKind::UpgradeRefused && began.took() == 0 => {}
+            Err(error) if error.kind() == ErrorKind::ClientClosed => {}
+            other => {
+                let took = began.took();
+                self.violation(&format!("a reader that asks to write gets {other:?} after {took} ms"));
+            }
+        }
+    }
+
+    async fn downgrade(&mut self, attempt: &Attempt) -> Option<Vec<Granted>> {
+        self.now_does("downgrades");
+        let lock = self.half(attempt, false, false).ok()?;
+        match lock.acquire_as(attempt.owner, Patience::Forever).await {
+            Ok(lease) => {
+                let granted = vec![self.granted(self.of, super::READ_WRITE, Mode::Shared, lease)];
+                self.tell(&granted);
+                Some(granted)
+            }
+            Err(error) => {
+                self.failed(&Want::Downgrade, Manner::Wait, &error);
+                None
+            }
+        }
+    }
+
+    /// Holds for this long, or until something is lost or asked for; tells whether something is lost.
+    async fn stay(&mut self, granted: &[Granted], attempt: &Attempt, since: Moment, time: u64) -> bool {
+        let listens = self.chance.percent(60);
+        let gives_up = self.chance.percent(50);
+        let leases = || granted.iter().map(|one| &*one.lease);
+        let mut losses = Each::of(leases().map(Lease::lost));
+        let mut requests = Each::of(leases().filter(|_| listens).map(Lease::revoked));
+        let (from, mut heard) = (clock::now(), vec![false; granted.len()]);
+        let end = clock::at(from + time);
+        let lost: Option<LossReason> = loop {
+            tokio::select! {
+                biased;
+                (_, reason) = losses.next() => break Some(reason),
+                (place, ()) = requests.next() => {
+                    heard[place] = true;
+                    self.is_asked(&granted[place]);
+                    if gives_up {
+                        break None;
+                    }
+                }
+                () = sleep_until(end) => break None,
+            }
+        };
+        if let Some(reason) = lost {
+            self.oracle.borrow_mut().history.note(&format!("contender {} is told: {reason}", self.number));
+        } else if let Some(limit) = attempt.limit
+            && self.is_late(since, milliseconds(limit))
+        {
+            self.violation(&format!("{:?} is held after {limit:?}", attempt.want));
+        }
+        for (one, heard) in granted.iter().zip(heard) {
+            self.expect_news(one, since, from, listens, heard);
+        }
+        lost.is_some() || leases().any(|lease| lease.check().is_err())
+    }
+
+    fn is_asked(&self, Granted { node, .. }: &Granted) {
+        self.oracle.borrow_mut().history.note(&format!("contender {} is asked for {node}", self.number));
+        if !self.oracle.borrow().requests.is_asked(node) {
+            self.violation(&format!("{node} is asked for, by nobody"));
+        }
+    }
+
+    /// Who was asked to give up and listens, or has lost its node, knows it after a while, unless something is wrong
+    /// with its connection.
+    fn expect_news(&self, one: &Granted, since: Moment, from: u64, listens: bool, heard: bool) {
+        let oracle = self.oracle.borrow();
+        let (now, soon, held) = (clock::now(), oracle.calm.soon(), one.lease.check().is_ok());
+        let is_late = |at: u64| at + soon < now && oracle.calm.reigns_since(at);
+        let gone = oracle.requests.gone_since(&one.node).map(|at| at.max(since.at + LONG_HOLD));
+        let asked = oracle.requests.asked_since(&one.node).map(|at| at.max(from));
+        let deaf = listens && !heard && held && gone.is_none() && asked.is_some_and(is_late);
+        let unaware = held && gone.is_some_and(is_late);
+        drop(oracle);
+        if deaf {
+            self.violation(&format!("{} does not hear that it is asked for", one.node));
+        }
+        if unaware {
+            self.violation(&format!("{} is held, although its node was deleted long ago", one.node));
+        }
+    }
+}

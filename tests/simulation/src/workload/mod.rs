@@ -1,0 +1,194 @@
+//! What contenders do: each takes one kind of lock in one manner after the other, and tells the oracle.
+
+mod acquire;
+mod hold;
+mod listen;
+mod operator;
+mod release;
+mod want;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zklock::{Client, Owner};
+
+use self::want::{CROWDED, Manner, Want, limit};
+pub use self::want::{DIRECTORIES, READ_WRITE};
+use crate::chance::Chance;
+use crate::clients::Clients;
+use crate::clock;
+use crate::gate::Stopped;
+use crate::oracle::{Granted, Oracle};
+use crate::setting::Setting;
+
+/// How much later than promised something may come, in milliseconds: timers are rounded up.
+const SLACK: u64 = 10;
+
+/// One contender of a client.
+pub struct Contender {
+    number: usize,
+    clients: Clients,
+    /// Its client's number, and that of another client, which it uses now and then.
+    of: usize,
+    other: usize,
+    chance: Chance,
+    setting: Setting,
+    oracle: Rc<RefCell<Oracle>>,
+    stopped: Stopped,
+    /// What it does right now, for a report that it does it for ever.
+    doing: Rc<RefCell<String>>,
+    attempts: u64,
+}
+
+/// An attempt to acquire something.
+struct Attempt {
+    /// What its nodes are called.
+    label: String,
+    want: Want,
+    manner: Manner,
+    owner: Owner,
+    /// For how long it may hold, if that is limited.
+    limit: Option<Duration>,
+    /// The client, and the other one: they may be closed meanwhile.
+    through: [Client; 2],
+}
+
+impl Attempt {
+    fn client(&self, other: bool) -> &Client {
+        &self.through[usize::from(other)]
+    }
+}
+
+/// A moment of a client that may have been stopped since.
+#[derive(Clone, Copy)]
+struct Moment {
+    at: u64,
+    stops: u64,
+}
+
+impl Moment {
+    fn took(self) -> u64 {
+        clock::now() - self.at
+    }
+}
+
+impl Contender {
+    pub fn new(
+        number: usize,
+        seed: u64,
+        setting: Setting,
+        clients: Clients,
+        oracle: Rc<RefCell<Oracle>>,
+        stopped: Stopped,
+        doing: Rc<RefCell<String>>,
+    ) -> Self {
+        let (of, other) = (number % clients.count(), (number + 1) % clients.count());
+        let chance = Chance::of(seed, "contender", number);
+        Self { number, clients, of, other, chance, setting, oracle, stopped, doing, attempts: 0 }
+    }
+
+    /// Its client's number.
+    pub fn of(&self) -> usize {
+        self.of
+    }
+
+    /// Contends until the simulation's contenders are to stop.
+    pub async fn run(mut self) {
+        // All at once, while there is no such node yet.
+        self.set_number().await;
+        loop {
+            self.pause().await;
+            if clock::now() >= self.setting.duration {
+                break;
+            }
+            match self.chance.index(100) {
+                0..8 => self.ask_an_owner().await,
+                8..12 => self.break_a_lock().await,
+                12..15 => self.set_number().await,
+                15..18 => self.list().await,
+                18 => self.close().await,
+                _ => self.contend().await,
+            }
+        }
+        self.now_does("is done");
+    }
+
+    /// Where many begin at the same time, they meet on their way.
+    async fn pause(&mut self) {
+        let pause = self.chance.skewed(0..=self.setting.timeout / 4);
+        let grid = self.setting.timeout / 2;
+        let pause = if self.setting.rushes && self.chance.percent(60) {
+            grid - clock::now() % grid + self.chance.number(0..=self.setting.latency)
+        } else {
+            pause
+        };
+        sleep(Duration::from_millis(pause)).await;
+    }
+
+    async fn contend(&mut self) {
+        let known = self.oracle.borrow().number_known;
+        let want = Want::any(&mut self.chance, &self.setting, known);
+        let limit = limit(&mut self.chance, &self.setting);
+        let manner = Manner::any(&mut self.chance, &self.setting, &want, limit.is_some());
+        self.attempts += 1;
+        let label = format!("{}.{}", self.number, self.attempts);
+        self.now_does(&format!("wants {want:?}, {manner:?}, for {limit:?}"));
+        let through = [self.clients.get(self.of), self.clients.get(self.other)];
+        let attempt = Attempt { label, want, manner, owner: Owner::new(), limit, through };
+        let crowd = matches!(attempt.want, Want::Permits(CROWDED, _));
+        if crowd {
+            // Others feel it.
+            self.oracle.borrow_mut().calm.fault(true);
+        }
+        if let Some(granted) = self.acquire(&attempt).await {
+            self.now_does(&format!("holds {:?}", attempt.want));
+            self.hold(granted, &attempt).await;
+        }
+        let mut oracle = self.oracle.borrow_mut();
+        oracle.is_through(&attempt.label);
+        if crowd {
+            oracle.calm.fault(false);
+        }
+    }
+
+    fn client(&self) -> Client {
+        self.clients.get(self.of)
+    }
+
+    fn now_does(&self, what: &str) {
+        self.oracle.borrow_mut().history.note(&format!("contender {} {what}", self.number));
+        what.clone_into(&mut self.doing.borrow_mut());
+    }
+
+    fn violation(&self, what: &str) {
+        self.oracle.borrow_mut().violation(format!("contender {}: {what}", self.number));
+    }
+
+    fn now(&self) -> Moment {
+        Moment { at: clock::now(), stops: self.stops() }
+    }
+
+    /// Changes when one of its clients is stopped, or goes on.
+    fn stops(&self) -> u64 {
+        self.stopped.time(self.of) + self.stopped.time(self.other)
+    }
+
+    /// Whether something that began then has lasted longer than it may, although its clients ran.
+    fn is_late(&self, since: Moment, limit: u64) -> bool {
+        let stopped = self.stopped.is_stopped(self.of) || self.stopped.is_stopped(self.other);
+        since.took() > limit + SLACK && since.stops == self.stops() && !stopped
+    }
+
+    fn tell(&self, granted: &[Granted]) {
+        let mut oracle = self.oracle.borrow_mut();
+        for one in granted {
+            oracle.granted(one);
+        }
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

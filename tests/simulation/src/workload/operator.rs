@@ -1,0 +1,179 @@
+//! What contenders do beside contending: they ask others to give up, take locks away, set the number of permits, write
+//! under a lock, list contenders, and close their clients.
+
+use zklock::{Error, ErrorKind, NodeData};
+
+use super::want::{COUNT, MOST, MUTEXES};
+use super::{Contender, Moment, milliseconds};
+use crate::clients::CONNECT_TIMEOUT;
+use crate::oracle::Granted;
+
+/// Where the last holder of each mutex writes its token.
+const RECORDS: [&str; 2] = ["/locks/record-a", "/locks/record-b"];
+
+impl Contender {
+    /// A node through which somebody holds a lock.
+    fn any_node(&mut self) -> Option<String> {
+        let nodes = self.oracle.borrow().certain_nodes();
+        (!nodes.is_empty()).then(|| nodes[self.chance.index(nodes.len())].0.clone())
+    }
+
+    /// Asks somebody that holds a lock to give it up.
+    pub(super) async fn ask_an_owner(&mut self) {
+        let Some(node) = self.any_node() else { return };
+        self.now_does(&format!("asks for {node}"));
+        self.oracle.borrow_mut().asks_owner(&node, false);
+        let asked = self.client().revoke(self.clients.below(self.of, &node)).await;
+        if asked.is_ok() {
+            self.oracle.borrow_mut().asks_owner(&node, true);
+        }
+        self.expect_found("a request to give up", &node, asked);
+    }
+
+    /// Takes a lock away from somebody.
+    pub(super) async fn break_a_lock(&mut self) {
+        if let Some(node) = self.any_node() {
+            self.break_lock(&node).await;
+        }
+    }
+
+    async fn break_lock(&self, node: &str) -> bool {
+        self.now_does(&format!("breaks {node}"));
+        let certain = self.oracle.borrow().node_is_certain(node);
+        self.oracle.borrow_mut().broken(node, false);
+        let broken = self.client().break_lock(self.clients.below(self.of, node)).await;
+        let known = broken.is_ok();
+        if known {
+            self.oracle.borrow_mut().broken(node, true);
+        }
+        let connection = broken.as_ref().is_err_and(|error| error.kind() != ErrorKind::NotHeld);
+        if connection || !certain {
+            self.expect_found("breaking", node, broken);
+        }
+        known
+    }
+
+    /// A node of a lock that is held before and afterwards is found.
+    fn expect_found(&self, what: &str, node: &str, outcome: Result<(), Error>) {
+        let Err(error) = outcome else { return };
+        let expected = match error.kind() {
+            ErrorKind::NotHeld => !self.oracle.borrow().node_is_certain(node),
+            kind => matches!(kind, ErrorKind::ConnectionFailed | ErrorKind::ClientClosed),
+        };
+        if !expected {
+            self.violation(&format!("{what} of {node}: {error}"));
+        }
+    }
+
+    /// Sets the number of permits of a semaphore.
+    pub(super) async fn set_number(&mut self) {
+        let number = self.chance.number(1..=MOST.into()).try_into().unwrap_or(1);
+        self.now_does(&format!("sets {number} permits"));
+        let set = self.client().set_shared_count(self.clients.below(self.of, COUNT), number).await;
+        match set.map_err(|error| (error.kind(), error)) {
+            Ok(()) => self.oracle.borrow_mut().number_known = true,
+            Err((ErrorKind::ConnectionFailed | ErrorKind::ClientClosed, _)) => {}
+            Err((_, error)) => self.violation(&format!("setting the number of permits: {error}")),
+        }
+    }
+
+    /// Writes under the lock that it holds, or under one that is no longer there.
+    pub(super) async fn transact(&mut self, granted: &[Granted]) {
+        let [granted] = granted else { return };
+        let Some(which) = MUTEXES.iter().position(|path| *path == granted.place) else { return };
+        self.now_does("writes");
+        let record = self.clients.below(self.of, RECORDS[which]);
+        let Some(found) = self.read(record).await else { return };
+        let written = found.as_ref().and_then(|found| found.data.as_slice().try_into().ok());
+        let written = written.map_or(0, i64::from_be_bytes);
+        let token = granted.lease.fencing_token();
+        if written > token && self.oracle.borrow().node_is_certain(&granted.node) {
+            self.violation(&format!("{written} is written under {}, whose token is {token}", granted.node));
+        }
+        let gone = self.chance.percent(30) && self.break_lock(&granted.node).await;
+        let transaction = granted.lease.transaction();
+        let data = token.to_be_bytes();
+        let transaction = match &found {
+            Some(found) => transaction.set_data(record, &data, Some(found.version)),
+            None => transaction.create(record, &data),
+        };
+        match transaction.commit().await.map_err(|error| (error.kind(), error)) {
+            Ok(()) if gone => self.violation(&format!("{token} is written under a lock that is gone")),
+            Ok(())
+            | Err((
+                ErrorKind::ConnectionFailed
+                | ErrorKind::ClientClosed
+                | ErrorKind::TransactionFailed
+                | ErrorKind::NotHeld,
+                _,
+            )) => {}
+            Err((ErrorKind::LockLost, _)) if !self.oracle.borrow().node_is_certain(&granted.node) => {}
+            Err((_, error)) => self.violation(&format!("writing under {}: {error}", granted.node)),
+        }
+    }
+
+    /// Reads a node. A question is asked again as long as there is time.
+    async fn read(&self, path: &str) -> Option<Option<NodeData>> {
+        let began = self.now();
+        let found = self.client().get(path).await;
+        self.expect_answer("reading", began, found)
+    }
+
+    fn expect_answer<T>(&self, what: &str, began: Moment, answer: Result<T, Error>) -> Option<T> {
+        match answer.map_err(|error| (error.kind(), error)) {
+            Ok(answer) => return Some(answer),
+            Err((ErrorKind::ClientClosed, _)) => {}
+            Err((ErrorKind::ConnectionFailed, error)) => {
+                let soon = began.took() + 100 < milliseconds(CONNECT_TIMEOUT);
+                if soon && began.stops == self.stops() {
+                    self.violation(&format!("{what} fails after {} ms: {error}", began.took()));
+                }
+            }
+            Err((_, error)) => self.violation(&format!("{what}: {error}")),
+        }
+        None
+    }
+
+    /// Lists the contenders for a lock. Who holds it all the while is among them.
+    pub(super) async fn list(&mut self) {
+        let before = self.oracle.borrow().certain_nodes();
+        let Some((node, _)) = (!before.is_empty()).then(|| &before[self.chance.index(before.len())]) else {
+            return;
+        };
+        let Some(place) = super::DIRECTORIES.iter().find(|place| node.starts_with(&format!("{place}/")))
+        else {
+            return;
+        };
+        self.now_does(&format!("lists {place}"));
+        let began = self.now();
+        let Ok(lock) = zklock::Mutex::new(&self.client(), self.clients.below(self.of, place)) else { return };
+        let listed = zklock::Lock::from(lock).contenders().await;
+        let Some(listed) = self.expect_answer("listing", began, listed) else { return };
+        let listed: Vec<_> =
+            listed.iter().map(|contender| self.clients.full(self.of, &contender.node)).collect();
+        let oracle = self.oracle.borrow();
+        // A server that lags behind does not know of it yet.
+        let known = |since: u64| {
+            self.setting.servers == 1
+                || since + oracle.calm.soon() < began.at && oracle.calm.reigns_since(since)
+        };
+        let missing = before.iter().find(|(node, since)| {
+            node.starts_with(&format!("{place}/"))
+                && known(*since)
+                && oracle.node_is_certain(node)
+                && !listed.contains(node)
+        });
+        let missing = missing.cloned();
+        drop(oracle);
+        if let Some((node, _)) = missing {
+            self.violation(&format!("{node} is not among {} contenders", listed.len()));
+        }
+    }
+
+    /// Closes its client, with all that others have and want through it.
+    pub(super) async fn close(&mut self) {
+        self.now_does("closes its client");
+        let client = self.clients.replace(self.of);
+        client.close().await.ok();
+    }
+}

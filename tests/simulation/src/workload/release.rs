@@ -1,0 +1,49 @@
+//! How a contender lets go.
+
+use std::time::Duration;
+
+use zklock::ErrorKind;
+
+use super::{Contender, milliseconds};
+use crate::clock;
+use crate::oracle::Granted;
+
+impl Contender {
+    /// Releases all, one after the other, in one of several ways.
+    pub(super) async fn release(&mut self, granted: Vec<Granted>) {
+        for Granted { lease, node, .. } in granted {
+            self.oracle.borrow_mut().ends(&lease, "releases");
+            let limit = milliseconds(lease.remaining());
+            let began = self.now();
+            let within = self.chance.skewed(0..=2 * self.setting.timeout);
+            let most = match self.chance.index(6) {
+                0 => {
+                    drop(lease);
+                    continue;
+                }
+                1 => {
+                    lease.release_in_background().ok();
+                    0
+                }
+                2 => {
+                    lease.release_within(Duration::from_millis(within)).await.ok();
+                    within.min(limit)
+                }
+                _ => {
+                    lease.release().await.ok();
+                    limit
+                }
+            };
+            if self.is_late(began, most) {
+                self.violation(&format!("a release took {} ms of {most}", began.took()));
+            }
+            let again = lease.release_in_background().map_err(|error| error.kind());
+            if again != Err(ErrorKind::NotHeld) {
+                self.violation(&format!("{node} is released twice: {again:?}"));
+            }
+            if lease.check().is_ok() {
+                self.violation(&format!("{node} is held at {} ms, after its release", clock::now()));
+            }
+        }
+    }
+}

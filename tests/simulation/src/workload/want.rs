@@ -1,0 +1,179 @@
+//! What a contender may want, and how it may go about it.
+
+use std::time::Duration;
+
+use zklock::Permits;
+
+use crate::chance::Chance;
+use crate::setting::Setting;
+
+/// The locks, by their paths from the root.
+pub const MUTEXES: [&str; 2] = ["/locks/a", "/locks/b"];
+pub const READ_WRITE: &str = "/locks/c";
+
+/// Where the number of one semaphore's permits is.
+pub const COUNT: &str = "/locks/count";
+/// The largest number that is ever written there.
+pub const MOST: u32 = 4;
+
+/// A semaphore, and the directories of its permits and its turns.
+#[derive(Debug)]
+pub struct Place {
+    pub path: &'static str,
+    pub permits: &'static str,
+    pub turns: &'static str,
+    /// How many permits it has; `None` if their number is at [`COUNT`].
+    pub count: Option<u32>,
+}
+
+pub const SEMAPHORES: [Place; 4] = [
+    Place { path: "/locks/d", permits: "/locks/d/leases", turns: "/locks/d/locks", count: Some(3) },
+    Place { path: "/locks/e", permits: "/locks/e/leases", turns: "/locks/e/locks", count: Some(1) },
+    Place { path: "/locks/f", permits: "/locks/f/leases", turns: "/locks/f/locks", count: None },
+    Place { path: "/locks/g", permits: "/locks/g/leases", turns: "/locks/g/locks", count: Some(CROWD) },
+];
+/// The semaphore with one permit, the one with a number that changes, and the one with more permits than one request of
+/// the library asks about.
+pub const SINGLE: usize = 1;
+pub const SHARED: usize = 2;
+pub const CROWDED: usize = 3;
+pub const CROWD: u32 = 1200;
+
+/// The directories of all locks.
+pub const DIRECTORIES: [&str; 11] = [
+    MUTEXES[0],
+    MUTEXES[1],
+    READ_WRITE,
+    SEMAPHORES[0].permits,
+    SEMAPHORES[0].turns,
+    SEMAPHORES[1].permits,
+    SEMAPHORES[1].turns,
+    SEMAPHORES[2].permits,
+    SEMAPHORES[2].turns,
+    SEMAPHORES[3].permits,
+    SEMAPHORES[3].turns,
+];
+
+impl Place {
+    /// What programs say about the number of its permits.
+    pub fn number(&self, below: impl Fn(&str) -> String) -> Permits {
+        self.count.map_or_else(|| Permits::SharedCount(below(COUNT)), Permits::Fixed)
+    }
+}
+
+/// A member of several locks that are taken as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Member {
+    Mutex(usize),
+    Read,
+    Write,
+    Permit,
+}
+
+impl Member {
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Mutex(which) => MUTEXES[which],
+            Self::Read | Self::Write => READ_WRITE,
+            Self::Permit => SEMAPHORES[0].path,
+        }
+    }
+}
+
+/// What a contender wants.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Want {
+    Mutex(usize),
+    Read,
+    Write,
+    /// To write, and then to read on.
+    Downgrade,
+    /// So many permits of a semaphore.
+    Permits(usize, u32),
+    /// These, in the order in which they are named. With `true` through another client.
+    Several(Vec<(Member, bool)>),
+}
+
+impl Want {
+    /// Something, as long as the number of permits that others set is not known without the semaphore that needs it.
+    pub fn any(chance: &mut Chance, setting: &Setting, number_known: bool) -> Self {
+        // In the model of several servers, one write of a connection waits for the other: so many would take too long.
+        // And of so many packets some are slow, and heartbeats are behind them.
+        let bears_crowds = setting.servers == 1 && 100 * setting.latency <= setting.timeout / 2;
+        if bears_crowds && chance.index(200) == 0 {
+            return Self::Permits(CROWDED, chance.number(130..=u64::from(CROWD)).try_into().unwrap_or(CROWD));
+        }
+        match chance.index(20) {
+            0..=4 => Self::Mutex(0),
+            5 => Self::Mutex(1),
+            6..=8 => Self::Read,
+            9 => Self::Write,
+            10 => Self::Downgrade,
+            11 => Self::Permits(0, 1),
+            12 => Self::Permits(0, 2),
+            13 => Self::Permits(0, 3),
+            14 | 15 => Self::Permits(SINGLE, 1),
+            16 if number_known => {
+                Self::Permits(SHARED, chance.number(1..=MOST.into()).try_into().unwrap_or(1))
+            }
+            _ => Self::several(chance, setting),
+        }
+    }
+
+    fn several(chance: &mut Chance, setting: &Setting) -> Self {
+        let half = chance.pick(&[Member::Read, Member::Write]);
+        let mut members = vec![Member::Mutex(0), Member::Mutex(1), half, Member::Permit];
+        let count = chance.number(2..=3);
+        let mut wanted = Vec::new();
+        for _ in 0..count {
+            let member = members.swap_remove(chance.index(members.len()));
+            wanted.push((member, setting.clients > 1 && chance.percent(30)));
+        }
+        Self::Several(wanted)
+    }
+}
+
+/// How it goes about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    Wait,
+    Within(u64),
+    Try,
+    /// It gives up after so long, without a word.
+    GiveUp(u64),
+}
+
+impl Manner {
+    /// Some manner; `limited`: with a limit on the time for which it may hold.
+    pub fn any(chance: &mut Chance, setting: &Setting, want: &Want, limited: bool) -> Self {
+        let time = chance.skewed(1..=2 * setting.timeout);
+        // More permits may be wanted than there will ever be; or what is held already may be over each time before the
+        // rest is granted.
+        let in_vain = match want {
+            Want::Permits(SHARED, 2..) => true,
+            Want::Permits(_, 2..) | Want::Several(_) => limited,
+            _ => false,
+        };
+        match chance.index(10) {
+            0..=3 if in_vain => Self::Within(time),
+            0..=3 => Self::Wait,
+            4 | 5 => Self::Within(time),
+            6 | 7 => Self::Try,
+            _ => Self::GiveUp(time),
+        }
+    }
+
+    pub fn is_try(self) -> bool {
+        self == Self::Try
+    }
+}
+
+/// For how long a lock may be held, if that is limited: sometimes for about as long as it takes to acquire another.
+pub fn limit(chance: &mut Chance, setting: &Setting) -> Option<Duration> {
+    let most = match chance.index(8) {
+        0 => 4 * setting.latency,
+        1 => setting.timeout / 2,
+        _ => return None,
+    };
+    Some(Duration::from_millis(chance.number(1..=most)))
+}
