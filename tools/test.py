@@ -94,7 +94,7 @@ def rust() -> Tally:
 
 
 def simulation() -> Tally:
-    """The whole stack in simulated time: a seed is one history, in each build, and the first have no violation."""
+    """The whole stack in simulated time: a seed is one history, and the first ones have no violation."""
     manifest = ("--locked", "--release", "--manifest-path", f"{ROOT / 'tests' / 'simulation' / 'Cargo.toml'}")
     tally = Tally()
     for name, command in (
