@@ -28,6 +28,7 @@ impl Queue {
             leaving: false,
             reply_lost: false,
             unchecked: false,
+            writers_czxid: None,
             parent_attempts: 0,
             stage,
         };

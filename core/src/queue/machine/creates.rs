@@ -26,13 +26,14 @@ impl Queue {
     fn create(&mut self, id: JoinId) {
         let ticket = self.ticket();
         let writers_place = match self.joins.get(&id).map(|join| &join.intent) {
-            Some(Intent::Downgrade(writer)) if self.holder(writer).is_some() => Some(writer.clone()),
+            Some(Intent::Downgrade(writer)) => self.held_since(writer).map(|czxid| (writer.clone(), czxid)),
             _ => None,
         };
         let Some(mint) = self.mint.as_mut() else { return };
         let Some((prefix, unchecked)) = self.joins.change(id, |join| {
             let uuid = *join.uuid.get_or_insert_with(|| mint.mint());
             join.stage = Stage::Creating(ticket);
+            join.writers_czxid = writers_place.as_ref().map(|(_, czxid)| *czxid);
             // The writer whose place it was to take is gone: it is an ordinary reader.
             if writers_place.is_none() && join.intent != Intent::Try {
                 join.intent = Intent::Wait;
@@ -41,7 +42,7 @@ impl Queue {
         }) else {
             return;
         };
-        if let Some(writer) = writers_place {
+        if let Some((writer, _)) = writers_place {
             let name = format!("{prefix}{:010}", writer.sequence());
             let check = (!unchecked).then_some(writer);
             self.actions.push_back(Action::CreateInPlace(ticket, id, name, check));

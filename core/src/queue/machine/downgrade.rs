@@ -25,6 +25,14 @@ impl Queue {
         self.joins.get(&id)?.is_held().then_some(id)
     }
 
+    /// The czxid of a node through which a contender holds.
+    pub(super) fn held_since(&self, name: &NodeName) -> Option<i64> {
+        match &self.joins.get(&self.holder(name)?)?.stage {
+            Stage::Held(place) => Some(place.czxid),
+            _ => None,
+        }
+    }
+
     /// Whether a reader is on its way into the place of this writer.
     pub(super) fn is_downgrading(&self, writer: &NodeName) -> bool {
         self.joins.downgrading().any(|(_, join)| join.takes_place_of(writer) && !join.leaving)
@@ -45,20 +53,15 @@ impl Queue {
         any
     }
 
-    /// A reader in the place of a writer that its owner holds needs nothing but its node. It keeps the writer's token.
+    /// A reader in the place of a writer that its owner holds needs nothing but its node.
     pub(super) fn grant_downgrades(&mut self) {
         let placed = |(id, join): (JoinId, &Join)| match (&join.stage, &join.intent) {
-            (Stage::Queued(_), Intent::Downgrade(writer)) => {
-                match &self.joins.get(&self.holder(writer)?)?.stage {
-                    Stage::Held(place) => Some((id, place.czxid)),
-                    _ => None,
-                }
-            }
+            (Stage::Queued(_), Intent::Downgrade(writer)) => self.holder(writer).map(|_| id),
             _ => None,
         };
         let due: Vec<_> = self.joins.downgrading().filter_map(placed).collect();
-        for (id, czxid) in due {
-            self.hold(id, Some(czxid));
+        for id in due {
+            self.hold(id);
         }
     }
 

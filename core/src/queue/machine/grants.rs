@@ -3,7 +3,7 @@
 use super::super::action::Action;
 use super::super::event::JoinId;
 use super::super::name::NodeName;
-use super::join::{Join, Place, Stage};
+use super::join::{Place, Stage};
 use super::state::{Look, Queue};
 
 impl Queue {
@@ -44,7 +44,7 @@ impl Queue {
                     None => return self.want(Look::Plain),
                 }
             }
-            self.hold(id, None);
+            self.hold(id);
         }
     }
 
@@ -55,9 +55,10 @@ impl Queue {
     }
 
     /// Makes a queued contender a holder. A reader in a writer's place takes the writer's token.
-    pub(super) fn hold(&mut self, id: JoinId, writers_czxid: Option<i64>) {
-        let Some(Join { stage: Stage::Queued(place), .. }) = self.joins.get(&id) else { return };
-        let czxid = writers_czxid.unwrap_or(place.czxid);
+    pub(super) fn hold(&mut self, id: JoinId) {
+        let Some(join) = self.joins.get(&id) else { return };
+        let Stage::Queued(place) = &join.stage else { return };
+        let czxid = join.token(place);
         let place = Place { confirmed: false, czxid, ..place.clone() };
         self.actions.push_back(Action::Grant(id, place.name.clone(), czxid));
         self.joins.set_stage(id, Stage::Held(place));

@@ -18,6 +18,9 @@ pub(super) struct Join {
     pub(super) reply_lost: bool,
     /// A reader's node in the writer's place cannot be created under a check of the writer's.
     pub(super) unchecked: bool,
+    /// The czxid of the writer in whose place its node is created. It is the reader's token too, even if the writer is
+    /// lost before the reader holds: whoever queues behind it has an older node than the reader's.
+    pub(super) writers_czxid: Option<i64>,
     pub(super) parent_attempts: u32,
     pub(super) stage: Stage,
 }
@@ -68,6 +71,14 @@ impl Join {
     /// a listing showed nothing, was carried out all the same (rule 8).
     pub(super) fn may_have_two(&self) -> bool {
         self.reply_lost && matches!(self.stage, Stage::Queued(_))
+    }
+
+    /// The czxid that goes for the place with this name: a reader in a writer's place has the writer's.
+    pub(super) fn token(&self, place: &Place) -> i64 {
+        match (&self.intent, self.writers_czxid) {
+            (Intent::Downgrade(writer), Some(czxid)) if writer.sequence() == place.name.sequence() => czxid,
+            _ => place.czxid,
+        }
     }
 
     /// Whether this is a reader that belongs in this writer's place.

@@ -21,7 +21,7 @@ impl Queue {
         if permits.is_some_and(|permits| !self.exhausted_by(permits)) {
             let due: Vec<_> = self.joins.awaiting().collect();
             for id in due {
-                self.hold(id, None);
+                self.hold(id);
             }
         }
         self.joins.of_permits()
