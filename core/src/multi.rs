@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use crate::any_lock::AnyLock;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::leases::Leases;
 use crate::lock::busy_is_none;
@@ -103,7 +103,7 @@ impl MultiLock {
     }
 
     /// Acquires all if all are free, without queueing for any. Some may be held for a moment before one turns out
-    /// to be taken.
+    /// to be taken; one that is lost in that moment counts as taken.
     ///
     /// Cancel safe as [`acquire`](Self::acquire).
     ///
@@ -114,7 +114,8 @@ impl MultiLock {
     }
 
     /// Acquires all for `owner`, within one deadline; the leases are in the order in which they were taken. A lock that
-    /// is lost while another is waited for is acquired again, after all the others have been released.
+    /// is lost while another is waited for is acquired again, after all the others have been released; so locks that may
+    /// be held only for a shorter time than it takes to acquire the others are never acquired together.
     ///
     /// Cancel safe as [`acquire`](Self::acquire).
     ///
@@ -148,6 +149,11 @@ impl MultiLock {
             let leases = self.acquire_once(owners, deadline).await?;
             if let Some(leases) = leases.filter(Leases::is_held) {
                 return Ok(leases);
+            }
+            // Not all can be had at once. Some that may be held only for a moment can never be.
+            if deadline.is_try() {
+                let message = "one of several locks was lost while the others were tried";
+                return Err(Error::new(ErrorKind::LockTimeout, message));
             }
         }
     }

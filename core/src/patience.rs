@@ -73,6 +73,11 @@ impl Deadline {
         Self { patience, end }
     }
 
+    /// Whether nothing is waited for.
+    pub(crate) fn is_try(self) -> bool {
+        self.patience == Patience::Try
+    }
+
     /// When the time is up; `None` if it never is.
     pub(crate) fn end(self) -> Option<Instant> {
         self.end

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zklock::{AnyLock, LeaseState, LossReason, MultiLock};
+use zklock::{AnyLock, LeaseState, LockOptions, LossReason, MultiLock, Mutex};
 
 use super::{client, hold, mutex, run, server};
 
@@ -35,5 +35,21 @@ fn a_member_that_is_lost_at_the_moment_of_the_last_grant_is_not_returned() {
             "{states:?}"
         );
         assert_eq!(blocker.lost().await, LossReason::NodeDeleted);
+    });
+}
+
+#[test]
+fn a_try_of_locks_that_cannot_be_held_together_ends() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let briefly = LockOptions::default().max_hold(Duration::from_millis(20));
+        let first = Mutex::with_options(&client, "/a", briefly).expect("a lock");
+        let second = mutex(&client, "/b");
+        let both = MultiLock::new([(&first).into(), (&second).into()]).expect("two locks");
+        // The first is over before the second can be there.
+        server.latency(Duration::from_millis(50)).await;
+        let tried = timeout(Duration::from_secs(20), both.try_acquire()).await.expect("an end");
+        assert!(tried.expect("an answer").is_none());
     });
 }
