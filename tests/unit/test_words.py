@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -68,7 +68,7 @@ def told(server: Standalone, expected: list[list[str]] | None = None) -> list[li
     with pytest.raises(NoNodeError):
         client.get("/b")
     tell()
-    for request in (
+    requests: tuple[Callable[[], object], ...] = (
         lambda: client.exists("/b"),
         lambda: client.get("/a"),
         lambda: client.set("/a", b"y"),
@@ -79,7 +79,8 @@ def told(server: Standalone, expected: list[list[str]] | None = None) -> list[li
         lambda: client.transaction().commit(),
         lambda: client.add_auth("digest", "ann:secret"),
         lambda: client.delete("/a"),
-    ):
+    )
+    for request in requests:
         request()
         tell()
     for line in server.four_letter("cons").splitlines():

@@ -38,7 +38,7 @@ impl Contender {
         };
         let most = match *manner {
             Manner::Within(time) => Some(time),
-            Manner::Try => Some(milliseconds(CONNECT_TIMEOUT) * 2 + TRY_LIMIT),
+            Manner::Try => Some((milliseconds(CONNECT_TIMEOUT) * 2 + TRY_LIMIT) * want.members()),
             Manner::Wait | Manner::GiveUp(_) => None,
         };
         if most.is_some_and(|most| self.is_late(began, most)) {
@@ -90,10 +90,9 @@ impl Contender {
         oracle.history.note(&format!("contender {} is refused: {}", self.number, error.code()));
         let expected = match error.kind() {
             ErrorKind::LockTimeout => matches!(manner, Manner::Within(_) | Manner::Try),
-            // A try needs an answer, and others need to have had a session once.
-            ErrorKind::ConnectionFailed => true,
-            // Another contender may close the client at any time.
-            ErrorKind::ClientClosed => true,
+            // A try needs an answer, and others need to have had a session once. And another contender may close the
+            // client at any time.
+            ErrorKind::ConnectionFailed | ErrorKind::ClientClosed => true,
             _ => false,
         };
         if !expected {
@@ -101,7 +100,7 @@ impl Contender {
         }
     }
 
-    fn options(&self, attempt: &Attempt) -> LockOptions {
+    fn options(attempt: &Attempt) -> LockOptions {
         let options = LockOptions::default().label(attempt.label.clone());
         match attempt.limit {
             Some(limit) => options.max_hold(limit),
@@ -176,12 +175,12 @@ impl Contender {
 
     pub(super) fn mutex(&self, attempt: &Attempt, which: usize, other: bool) -> Result<Lock, Error> {
         let path = self.clients.below(self.number_of(other), MUTEXES[which]);
-        Mutex::with_options(attempt.client(other), path, self.options(attempt)).map(Lock::from)
+        Mutex::with_options(attempt.client(other), path, Self::options(attempt)).map(Lock::from)
     }
 
     pub(super) fn half(&self, attempt: &Attempt, write: bool, other: bool) -> Result<Lock, Error> {
         let path = self.clients.below(self.number_of(other), READ_WRITE);
-        let lock = ReadWriteLock::with_options(attempt.client(other), path, self.options(attempt))?;
+        let lock = ReadWriteLock::with_options(attempt.client(other), path, Self::options(attempt))?;
         Ok(if write { lock.write_lock } else { lock.read_lock })
     }
 
@@ -189,7 +188,7 @@ impl Contender {
         let of = self.number_of(other);
         let permits: Permits = place.number(|path| self.clients.below(of, path).to_owned());
         let path = self.clients.below(of, place.path);
-        Semaphore::with_options(attempt.client(other), path, permits, self.options(attempt))
+        Semaphore::with_options(attempt.client(other), path, permits, Self::options(attempt))
     }
 }
 

@@ -132,8 +132,6 @@ impl Contender {
         let want = Want::any(&mut self.chance, &self.setting, known);
         let limit = limit(&mut self.chance, &self.setting);
         let manner = Manner::any(&mut self.chance, &self.setting, &want, limit.is_some());
-        // Such a try begins anew for ever if it holds one for a shorter time than it takes to get the others: see README.
-        let limit = limit.filter(|_| !(manner.is_try() && matches!(want, Want::Several(_))));
         self.attempts += 1;
         let label = format!("{}.{}", self.number, self.attempts);
         self.now_does(&format!("wants {want:?}, {manner:?}, for {limit:?}"));

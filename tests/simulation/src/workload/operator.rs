@@ -146,7 +146,7 @@ impl Contender {
         };
         self.now_does(&format!("lists {place}"));
         let began = self.now();
-        let Ok(lock) = zklock::Mutex::new(&self.client(), self.clients.below(self.of, place)) else { return };
+        let Ok(lock) = zklock::Mutex::new(self.client(), self.clients.below(self.of, place)) else { return };
         let listed = zklock::Lock::from(lock).contenders().await;
         let Some(listed) = self.expect_answer("listing", began, listed) else { return };
         let listed: Vec<_> =

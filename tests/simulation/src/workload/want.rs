@@ -95,6 +95,14 @@ pub enum Want {
 }
 
 impl Want {
+    /// How many are acquired, one after the other.
+    pub fn members(&self) -> u64 {
+        match self {
+            Self::Several(members) => members.len() as u64,
+            _ => 1,
+        }
+    }
+
     /// Something, as long as the number of permits that others set is not known without the semaphore that needs it.
     pub fn any(chance: &mut Chance, setting: &Setting, number_known: bool) -> Self {
         // In the model of several servers, one write of a connection waits for the other: so many would take too long.

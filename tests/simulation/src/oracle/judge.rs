@@ -1,0 +1,229 @@
+//! The judge of what clients are told: what each lease says of itself, at the instants at which it would be wrong.
+//!
+//! A lease that is held goes on being held until something ends it, so two can only begin to be held at once when one
+//! is granted: each grant is compared with all that say then that they are held. And when a server ends a session whose
+//! time is over, no lease of that session may say that it is held, whether or not somebody else is granted the lock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use zklock::{Lease, LeaseState};
+
+use super::attempts::Attempts;
+use super::calm::Calm;
+use super::requests::Requests;
+use crate::clock;
+use crate::history::History;
+use crate::setting::Setting;
+use crate::workload::READ_WRITE;
+
+/// In which way a lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Exclusive,
+    Shared,
+    /// One of so many.
+    Permit(usize),
+}
+
+/// A lease that a contender has.
+#[derive(Debug)]
+pub(super) struct Hold {
+    contender: usize,
+    place: &'static str,
+    mode: Mode,
+    lease: Arc<Lease>,
+    /// The full path of its node.
+    pub(super) node: String,
+    pub(super) since: u64,
+}
+
+/// What is granted, to whom.
+#[derive(Clone, Debug)]
+pub struct Granted {
+    pub contender: usize,
+    pub place: &'static str,
+    pub mode: Mode,
+    pub lease: Arc<Lease>,
+    /// The full path of its node.
+    pub node: String,
+}
+
+/// The fencing tokens of a lock.
+#[derive(Debug, Default)]
+struct Tokens {
+    exclusive: i64,
+    any: i64,
+}
+
+/// Everything that was judged, and the history of it.
+#[derive(Debug)]
+pub struct Oracle {
+    pub history: History,
+    pub violations: Vec<String>,
+    pub grants: u64,
+    pub(super) holds: Vec<Hold>,
+    tokens: BTreeMap<&'static str, Tokens>,
+    /// The sessions that operators took away: nobody promises that their holders know.
+    killed: BTreeSet<i64>,
+    pub(super) attempts: Attempts,
+    pub requests: Requests,
+    pub calm: Calm,
+    /// Whether the number of permits that is shared was set.
+    pub number_known: bool,
+    /// Nodes of waiters that are gone, with another client's right before them until then. By rule 6 no such waiter is
+    /// granted the lock without having looked.
+    gone: BTreeSet<String>,
+}
+
+fn holds(lease: &Lease) -> bool {
+    // All three have to say so, in this order: asking may end what is over by the clock.
+    let remains = !lease.remaining().is_zero();
+    let passes = lease.check().is_ok();
+    let held = matches!(lease.state(), LeaseState::Held | LeaseState::Suspended);
+    held || passes || remains
+}
+
+impl Oracle {
+    /// Nothing was judged yet.
+    pub fn new(setting: &Setting) -> Self {
+        Self {
+            history: History::default(),
+            violations: Vec::new(),
+            grants: 0,
+            holds: Vec::new(),
+            tokens: BTreeMap::new(),
+            killed: BTreeSet::new(),
+            attempts: Attempts::default(),
+            requests: Requests::default(),
+            calm: Calm::new(setting),
+            number_known: false,
+            gone: BTreeSet::new(),
+        }
+    }
+
+    /// Something is wrong.
+    pub fn violation(&mut self, what: impl Into<String>) {
+        let what = format!("at {} ms: {}", clock::now(), what.into());
+        self.history.note(&format!("VIOLATION {what}"));
+        self.violations.push(what);
+    }
+
+    /// A contender was granted a lock.
+    pub fn granted(&mut self, granted: &Granted) {
+        self.grants += 1;
+        let Granted { contender, place, mode, lease, node } = granted;
+        let token = lease.fencing_token();
+        self.history.note(&format!(
+            "contender {contender} has {node} {mode:?}, token {token}, {:?}",
+            lease.remaining()
+        ));
+        self.is_as_asked(granted);
+        if self.gone.contains(node) {
+            self.violation(format!("{node} is granted, and was gone before"));
+        }
+        let hold = Hold {
+            contender: *contender,
+            place,
+            mode: *mode,
+            lease: Arc::clone(lease),
+            node: node.clone(),
+            since: clock::now(),
+        };
+        // It may be lost already, if its client was stopped on the way.
+        if self.is_certain(&hold) {
+            self.compare(&hold);
+            self.follow(*contender, place, *mode, token);
+        }
+        self.holds.push(hold);
+    }
+
+    /// The node is in the right place, and of the right kind.
+    fn is_as_asked(&mut self, Granted { contender, place, mode, node, .. }: &Granted) {
+        let kind = match mode {
+            Mode::Shared => "-__READ__",
+            Mode::Exclusive if *place == READ_WRITE => "-__WRIT__",
+            Mode::Exclusive => "-lock-",
+            Mode::Permit(_) => "-lease-",
+        };
+        if !(node.starts_with(place) && node.contains(kind)) {
+            self.violation(format!("contender {contender} wants {place} {mode:?}, and gets {node}"));
+        }
+    }
+
+    fn compare(&mut self, new: &Hold) {
+        let others = self.holds.iter().filter(|hold| {
+            hold.place == new.place && hold.contender != new.contender && self.is_certain(hold)
+        });
+        let (mut found, mut permits) = (Vec::new(), 0);
+        for other in others {
+            match (new.mode, other.mode) {
+                (Mode::Shared, Mode::Shared) => {}
+                (Mode::Permit(_), Mode::Permit(_)) => permits += 1,
+                _ => found.push(other.node.clone()),
+            }
+        }
+        let own =
+            |hold: &&Hold| hold.place == new.place && hold.contender == new.contender && holds(&hold.lease);
+        permits += self.holds.iter().filter(own).count();
+        if let Mode::Permit(most) = new.mode
+            && permits + 1 > most
+        {
+            self.violation(format!("{} of {most} permits of {} are held", permits + 1, new.place));
+        }
+        for other in found {
+            self.violation(format!("{} is granted while {other} is held", new.node));
+        }
+    }
+
+    /// Tokens, and with them the order in which the nodes were created, grow from holder to holder.
+    fn follow(&mut self, contender: usize, place: &'static str, mode: Mode, token: i64) {
+        let downgrade = self.holds.iter().any(|hold| {
+            hold.contender == contender && hold.place == place && hold.lease.fencing_token() == token
+        });
+        let tokens = self.tokens.entry(place).or_default();
+        let before = match mode {
+            Mode::Exclusive => std::mem::replace(&mut tokens.exclusive, token).max(tokens.any),
+            Mode::Shared => tokens.exclusive,
+            Mode::Permit(_) => return,
+        };
+        tokens.any = tokens.any.max(token);
+        if token <= before && !downgrade {
+            self.violation(format!("{place} is granted with token {token} after {before}"));
+        }
+    }
+
+    /// A contender is about to release a lease, or has been told that it is lost.
+    pub fn ends(&mut self, lease: &Arc<Lease>, how: &str) {
+        if let Some(place) = self.holds.iter().position(|hold| Arc::ptr_eq(&hold.lease, lease)) {
+            let hold = self.holds.swap_remove(place);
+            self.history.note(&format!("contender {} {how} {}", hold.contender, hold.node));
+        }
+    }
+
+    /// The servers end a session whose time is over.
+    pub fn expired(&mut self, session: i64) {
+        self.history.note(&format!("session {session:#x} is over"));
+        let of_session = |hold: &&Hold| hold.lease.session_id() == session && self.is_certain(hold);
+        let wrong: Vec<_> = self.holds.iter().filter(of_session).map(|hold| hold.node.clone()).collect();
+        for node in wrong {
+            self.violation(format!("{node} is held when its session is over"));
+        }
+    }
+
+    /// A waiter's node is gone, and those right before it are another client's.
+    pub fn gone(&mut self, node: String) {
+        self.gone.insert(node);
+    }
+
+    /// An operator ends a session.
+    pub fn killed(&mut self, session: i64) {
+        self.killed.insert(session);
+    }
+
+    /// Whether a lease says that it is held, and it is promised that this is so.
+    pub(super) fn is_certain(&self, hold: &Hold) -> bool {
+        let taken = self.requests.is_broken(&hold.node) || self.killed.contains(&hold.lease.session_id());
+        !taken && holds(&hold.lease)
+    }
+}

@@ -1,0 +1,71 @@
+//! Whether each attempt is served in its turn, and whether it leaves anything behind.
+
+use super::attempts::Attempt;
+use super::judge::Oracle;
+use crate::clock;
+
+impl Oracle {
+    /// Somebody asks for a lock, and queues there.
+    pub fn asks(&mut self, label: &str, attempt: Attempt) {
+        self.attempts.0.insert(label.to_owned(), attempt);
+    }
+
+    /// It has what it asked for. Nobody that asked long before is still waiting.
+    pub fn is_served(&mut self, label: &str) {
+        let Some(served) = self.attempts.0.get_mut(label) else { return };
+        served.granted = Some(clock::now());
+        let (Some(queue), began, reads) = (served.queue, served.began, served.reads) else { return };
+        let soon = self.calm.soon();
+        let overtaken = self.attempts.0.iter().find(|(_, other)| {
+            let in_the_way = other.queue == Some(queue) && !other.tries && !other.excused;
+            let together = reads && other.reads;
+            in_the_way
+                && !together
+                && other.granted.is_none()
+                && other.ended.is_none()
+                && other.began + soon < began
+                && self.calm.reigns_since(other.began)
+        });
+        if let Some((other, _)) = overtaken {
+            let what = format!("{label} is granted {queue} before {other}, which asked long before");
+            self.violation(what);
+        }
+    }
+
+    /// An attempt has come to its end: refused, given up, or released.
+    pub fn is_through(&mut self, label: &str) {
+        if let Some(attempt) = self.attempts.0.get_mut(label) {
+            attempt.ended.get_or_insert(clock::now());
+        }
+    }
+
+    /// For how long a try has waited without anybody else in the queue, in calm; `None` if that cannot be told.
+    pub fn waited_alone(&self, label: &str) -> Option<u64> {
+        let attempt = self.attempts.0.get(label)?;
+        let beside = self.attempts.last_beside(label, attempt.queue?).filter(|_| attempt.takes_turns);
+        let alone = self.calm.reigns_since(attempt.began).then(|| beside.unwrap_or(0).max(attempt.began))?;
+        clock::now().checked_sub(alone)
+    }
+
+    /// Looks at a lock's directory: whose nodes are there, by their labels. `turns`: those of a semaphore's turns, which
+    /// nobody keeps that has its permits.
+    pub fn look_at(&mut self, directory: &str, nodes: &[(String, Option<String>)], turns: bool) {
+        let now = clock::now();
+        let soon = 2 * self.calm.soon();
+        for (node, label) in nodes {
+            let attempt = label.as_ref().and_then(|label| self.attempts.0.get(label));
+            let Some(attempt) = attempt else {
+                // A request to give up takes the label's place.
+                if !self.requests.is_asked(&format!("{directory}/{node}")) {
+                    self.violation(format!("{directory}/{node} is nobody's"));
+                }
+                continue;
+            };
+            let over = if turns { attempt.granted.or(attempt.ended) } else { attempt.ended };
+            if let Some(over) = over.filter(|over| over + soon < now && self.calm.reigns_since(*over)) {
+                let what = format!("{directory}/{node} is left of {label:?}, which was through at {over} ms");
+                self.violation(what);
+            }
+        }
+    }
+}
