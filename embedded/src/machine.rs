@@ -264,7 +264,7 @@ impl Machine {
     fn write(&mut self, id: ConnectionId, session: i64, write: Write, now: Time) -> Result<Body, Code> {
         let at = self.moment(now);
         let identities = self.connections.identities(id);
-        let who = Caller { session, identities, ttl_nodes: self.settings.ttl_nodes };
+        let who = Caller { session, identities, ttl_nodes: self.settings.ttl_nodes, claimed: &[] };
         let (change, body) = writes::apply(&mut self.tree, write, who, at)?;
         self.announce(change);
         Ok(body)
@@ -273,7 +273,7 @@ impl Machine {
     fn write_all(&mut self, id: ConnectionId, session: i64, writes: Vec<Write>, now: Time) -> Body {
         let at = self.moment(now);
         let identities = self.connections.identities(id);
-        let who = Caller { session, identities, ttl_nodes: self.settings.ttl_nodes };
+        let who = Caller { session, identities, ttl_nodes: self.settings.ttl_nodes, claimed: &[] };
         let (changes, parts) = writes::apply_all(&mut self.tree, writes, who, at);
         self.announce(changes);
         Body::Multi(parts)
@@ -311,7 +311,7 @@ impl Machine {
     fn reap(&mut self, now: Time) {
         for path in self.tree.to_reap(now.wall) {
             let at = self.moment(now);
-            let who = Caller { session: 0, identities: &[], ttl_nodes: true };
+            let who = Caller { session: 0, identities: &[], ttl_nodes: true, claimed: &[] };
             if let Ok((change, _)) = writes::apply(&mut self.tree, Write::DeleteContainer { path }, who, at) {
                 self.announce(change);
             }

@@ -14,6 +14,15 @@ pub(crate) struct Caller<'a> {
     pub(crate) session: i64,
     pub(crate) identities: &'a [Identity],
     pub(crate) ttl_nodes: bool,
+    /// Nodes of the same transaction that are containers, but were asked for with an ephemeral's flags. Apache ZooKeeper
+    /// takes them for ephemeral until the transaction is carried out.
+    pub(crate) claimed: &'a [String],
+}
+
+impl Caller<'_> {
+    fn sees_ephemeral(&self, path: &str, owner: i64) -> bool {
+        matches!(Lifetime::of(owner), Lifetime::Ephemeral(_)) || self.claimed.iter().any(|one| one == path)
+    }
 }
 
 /// The change, if there is one, and the reply.
@@ -33,7 +42,7 @@ pub(crate) fn apply(tree: &mut Tree, write: Write, who: Caller, at: Moment) -> R
         Write::DeleteContainer { path } => {
             parent_of_deletable(&path)?;
             let found = node(tree, &path)?;
-            if found.children.is_empty() && matches!(Lifetime::of(found.kept.owner), Lifetime::Ephemeral(_)) {
+            if found.children.is_empty() && who.sees_ephemeral(&path, found.kept.owner) {
                 return Err(Code::BadVersion);
             }
             delete(tree, &path, at)
@@ -75,10 +84,15 @@ pub(crate) fn apply_all(
     let count = writes.len();
     let mut changes = Vec::new();
     let mut parts = Vec::new();
+    let mut claimed = Vec::new();
     for (i, write) in writes.into_iter().enumerate() {
         let number = part_number(&write);
-        match apply(tree, write, who, at) {
+        let claims = matches!(&write, Write::Create(Create { by: By::CreateContainer, flags: 1 | 3, .. }));
+        match apply(tree, write, Caller { claimed: &claimed, ..who }, at) {
             Ok((change, body)) => {
+                if let (true, Body::PathStat(path, _)) = (claims, &body) {
+                    claimed.push(path.clone());
+                }
                 changes.extend(change);
                 parts.push(Part::Done(number, body));
             }
@@ -122,9 +136,9 @@ fn create(tree: &mut Tree, request: Create, who: Caller, at: Moment) -> Result<D
         By::Create | By::Create2 if matches!(flags, 1 | 3) => Lifetime::Ephemeral(who.session),
         By::Create | By::Create2 => Lifetime::Persistent,
     };
-    let parent = path::parent(&path).filter(|_| !path.contains('\0')).ok_or(Code::BadArguments)?;
+    let above = path::parent(&path).filter(|_| !path.contains('\0')).ok_or(Code::BadArguments)?.to_owned();
     let acl = access::resolve(&acl, who.identities)?;
-    let parent = node(tree, parent)?;
+    let parent = node(tree, &above)?;
     access::check(&parent.acl, access::CREATE, who.identities)?;
     let (creates, parent_owner) = (parent.kept.creates, parent.kept.owner);
     if sequential {
@@ -136,7 +150,7 @@ fn create(tree: &mut Tree, request: Create, who: Caller, at: Moment) -> Result<D
     if tree.get(&path).is_some() {
         return Err(Code::NodeExists);
     }
-    if matches!(Lifetime::of(parent_owner), Lifetime::Ephemeral(_)) {
+    if who.sees_ephemeral(&above, parent_owner) {
         return Err(Code::NoChildrenForEphemerals);
     }
     if by == By::CreateTtl && !is_ttl {
@@ -182,7 +196,7 @@ mod tests {
     use crate::access::Rule;
 
     const AT: Moment = Moment { zxid: 5, time: 1000 };
-    const WHO: Caller = Caller { session: 77, identities: &[], ttl_nodes: true };
+    const WHO: Caller = Caller { session: 77, identities: &[], ttl_nodes: true, claimed: &[] };
 
     fn request(path: &str, by: By, flags: i32) -> Create {
         let acl = vec![Rule { perms: access::ALL, who: Identity::new("world", "anyone") }];
@@ -205,6 +219,18 @@ mod tests {
         make(&mut tree, "/q/plain", 0).unwrap();
         apply(&mut tree, remove("/q/plain", -1), WHO, AT).unwrap();
         assert_eq!(make(&mut tree, "/q/b-", 3), Ok(Body::Path("/q/b-0000000002".to_owned())));
+    }
+
+    #[test]
+    fn a_container_with_an_ephemerals_flags_has_no_children_in_its_own_transaction() {
+        let mut tree = Tree::new();
+        let container = || Write::Create(request("/c", By::CreateContainer, 1));
+        let child = || Write::Create(request("/c/x", By::Create, 0));
+        let (_, parts) = apply_all(&mut tree, vec![container(), child()], WHO, AT);
+        assert_eq!(parts[1], Part::Failed(Code::NoChildrenForEphemerals.number()));
+        assert!(tree.get("/c").is_none());
+        assert!(matches!(apply_all(&mut tree, vec![container()], WHO, AT).1[..], [Part::Done(..)]));
+        assert!(matches!(apply_all(&mut tree, vec![child()], WHO, AT).1[..], [Part::Done(..)]));
     }
 
     #[test]
