@@ -1,8 +1,12 @@
 //! The Rust worker of the scenario suite: does with locks what it is told (see `tests/worker-protocol.md`).
 
+mod answers;
+mod arguments;
 mod command;
+mod holds;
 mod lockable;
 mod log;
+mod process;
 mod world;
 
 use std::io::{BufRead, Write};

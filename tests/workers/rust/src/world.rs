@@ -4,9 +4,6 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::Future;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
-use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,19 +13,20 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use zklock::binding::{Language, Spelling};
 use zklock::{
-    Acl, Client, ClientOptions, ClientSource, Contender, Election, Error, ErrorKind, Histogram, Lease,
-    MultiLock, NodeData, Owner, Patience, ServerReport, Stats, Tls, Transaction, Transport,
+    Client, ClientOptions, ClientSource, Election, ErrorKind, Lease, MultiLock, NodeData, Owner, Patience,
 };
 
-use crate::command::{self, Command, Contend, Identity, LockObject, Objects, OneLock, Operation};
+use crate::answers::{Answer, Failure, answer, stats, tell, tell_loss, unknown};
+use crate::arguments::{encryption, identified, with};
+use crate::command::{Command, Contend, LockObject, Objects, OneLock};
+use crate::holds::{hold_often, release};
 use crate::lockable::{Lockable, Manner, candidate, describe, permits};
+use crate::process::{exchange, threads};
 use crate::{log, now, write};
 
 const RUST: Language = Language { name: "rust", unit: Duration::from_secs(1), spelling: Spelling::Snake };
 
 type Job = Pin<Box<dyn Future<Output = ()>>>;
-/// A line to answer with, without its id.
-type Answer = Result<Value, Failure>;
 
 #[derive(Default)]
 pub(crate) struct World {
@@ -38,66 +36,6 @@ pub(crate) struct World {
     leases: RefCell<HashMap<String, Vec<Rc<Lease>>>>,
     owners: RefCell<HashMap<String, (Owner, mpsc::UnboundedSender<Job>)>>,
     pending: RefCell<HashMap<String, oneshot::Sender<()>>>,
-}
-
-enum Failure {
-    Lock(Error),
-    Suite(String),
-}
-
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        Self::Suite(error.to_string())
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::Lock(error)
-    }
-}
-
-fn unknown(what: &str, name: &str) -> Failure {
-    Failure::Suite(format!("no {what} is called {name}"))
-}
-
-/// What an error says, to people and to programs.
-fn told(error: &Error) -> Value {
-    let mut line = json!({
-        "event": "error", "code": error.code(), "type": format!("{:?}", error.kind()), "message": error.to_string(),
-    });
-    let told = |report: &ServerReport| json!([report.server, report.problem.as_str()]);
-    if !error.servers().is_empty() {
-        line["servers"] = error.servers().iter().map(told).collect();
-        line["cause"] = std::error::Error::source(error).map(ToString::to_string).into();
-    }
-    let told = |blocker: &Contender| {
-        let about = blocker.about.as_ref();
-        json!({
-            "position": blocker.position,
-            "node": blocker.node,
-            "session": blocker.session_id.to_string(),
-            "pid": about.map(|about| about.pid),
-            "label": about.and_then(|about| about.label.as_deref()),
-        })
-    };
-    if !error.blockers().is_empty() {
-        line["blockers"] = error.blockers().iter().map(told).collect();
-    }
-    if let Some(reason) = error.loss_reason() {
-        line["reason"] = reason.as_str().into();
-    }
-    line
-}
-
-fn answer(id: &Value, answer: Answer) {
-    let mut line = match answer {
-        Ok(line) => line,
-        Err(Failure::Lock(error)) => told(&error),
-        Err(Failure::Suite(message)) => json!({"event": "error", "type": "Worker", "message": message}),
-    };
-    line["id"] = id.clone();
-    write(line);
 }
 
 impl World {
@@ -497,138 +435,4 @@ impl World {
     fn first_lease(&self, name: &str) -> Result<Rc<Lease>, Failure> {
         self.leases(name)?.into_iter().next().ok_or_else(|| unknown("lease", name))
     }
-}
-
-/// Adds what is known of a lease to a line.
-fn tell(line: &mut Value, lease: &Lease) {
-    line["node"] = lease.node().into();
-    line["token"] = lease.fencing_token().to_string().into();
-    line["session"] = lease.session_id().to_string().into();
-    line["remaining"] = lease.remaining().as_secs_f64().into();
-}
-
-/// Writes a line when a lease is lost.
-fn tell_loss(name: String, leases: &[Rc<Lease>]) {
-    let Some(lost) = leases.first().map(|lease| lease.lost()) else { return };
-    spawn_local(async move {
-        let reason = lost.await;
-        write(json!({"event": "lost", "lease": name, "reason": reason.as_str()}));
-    });
-}
-
-/// How to encrypt, from files.
-fn encryption(files: &command::Tls) -> Result<Tls, Failure> {
-    let read = |file: &Path| std::fs::read_to_string(file);
-    let tls = Tls::new(&read(&files.ca)?)?;
-    match (&files.cert, &files.key) {
-        (Some(certificate), Some(key)) => Ok(tls.identity(&read(certificate)?, &read(key)?)?),
-        _ => Ok(tls),
-    }
-}
-
-/// Adds one write.
-fn with(transaction: Transaction, operation: Operation) -> Transaction {
-    match operation {
-        Operation::Create { path, data } => transaction.create(&path, data.as_bytes()),
-        Operation::SetData { path, data, version } => transaction.set_data(&path, data.as_bytes(), version),
-        Operation::Delete { path, version } => transaction.delete(&path, version),
-        Operation::Check { path, version } => transaction.check(&path, version),
-    }
-}
-
-/// Writes a line to another process, and returns the line that comes back. Blocks this thread, which is not the locks'.
-fn exchange(address: &str, text: &str) -> std::io::Result<String> {
-    let mut connection = TcpStream::connect(address)?;
-    writeln!(connection, "{text}")?;
-    let mut reply = String::new();
-    BufReader::new(connection).read_line(&mut reply)?;
-    Ok(reply.trim_end().to_owned())
-}
-
-/// Releases them, the newest first; all are on their way before the first is waited for.
-async fn release(leases: &[Rc<Lease>], patience: Patience) -> Result<(), Error> {
-    let mut releases: Vec<Pin<Box<dyn Future<Output = _>>>> = Vec::new();
-    for lease in leases.iter().rev() {
-        match patience {
-            Patience::Forever => releases.push(Box::pin(lease.release())),
-            Patience::For(time) => releases.push(Box::pin(lease.release_within(time))),
-            Patience::Try => lease.release_in_background()?,
-        }
-    }
-    for released in releases {
-        released.await?;
-    }
-    Ok(())
-}
-
-/// One contender that takes the lock again and again, and reports each hold.
-async fn hold_often(
-    id: Value,
-    lock: Rc<Lockable>,
-    number: usize,
-    rounds: usize,
-    hold_ms: [f64; 2],
-) -> Result<usize, Failure> {
-    let [low, high] = hold_ms;
-    for round in 0..rounds {
-        let t_wait = now();
-        let leases = lock.acquire(Owner::new(), Patience::Forever, None).await?;
-        let t = now();
-        let Some(lease) = leases.first() else { continue };
-        let time = low + (high - low) * fastrand::f64();
-        tokio::time::sleep(Duration::from_secs_f64(time / 1000.0)).await;
-        let t_end = now();
-        lease.release().await?;
-        write(json!({
-            "id": id, "event": "held", "lease": format!("{number}.{round}"), "owner": number.to_string(), "node": lease.node(),
-            "token": lease.fencing_token().to_string(), "t_wait": t_wait, "t": t, "t_end": t_end,
-        }));
-    }
-    Ok(rounds)
-}
-
-/// A snapshot with its times in seconds.
-fn stats(stats: &Stats) -> Value {
-    let requests: HashMap<_, _> = stats.requests.iter().map(|(kind, count)| (kind.as_str(), count)).collect();
-    json!({
-        "transport": stats.transport.map(Transport::as_str), "acquisitions": stats.acquisitions, "contended": stats.contended,
-        "busy": stats.busy, "timeouts": stats.timeouts, "losses": stats.losses, "wait": histogram(&stats.wait),
-        "hold": histogram(&stats.hold), "requests": requests,
-    })
-}
-
-fn histogram(histogram: &Histogram) -> Value {
-    let buckets: Vec<_> =
-        histogram.buckets.iter().map(|(bound, count)| (bound.as_secs_f64(), count)).collect();
-    json!({
-        "count": histogram.count, "sum": histogram.sum.as_secs_f64(), "max": histogram.max.as_secs_f64(),
-        "buckets": buckets,
-    })
-}
-
-/// The names of this process's threads.
-fn threads() -> Vec<String> {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    tasks
-        .filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok())
-        .map(|name| name.trim().to_owned())
-        .collect()
-}
-
-/// The options, with who the client is.
-fn identified(mut options: ClientOptions, identity: Identity) -> Result<ClientOptions, Error> {
-    for (scheme, credential) in identity.auth {
-        options = options.auth(&scheme, credential)?;
-    }
-    if let Some(acl) = identity.acl {
-        options = options.acl(Acl::parse(&acl)?);
-    }
-    if let Some(acl) = identity.parent_acl {
-        let acl = Acl::parse(&acl).map_err(|error| error.with_argument("parent_acl"))?;
-        options = options.parent_acl(acl);
-    }
-    if let Some((user, password)) = identity.sasl {
-        options = options.sasl(&user, &password)?;
-    }
-    Ok(options.label(identity.label)?.identify(identity.identify.unwrap_or(true)))
 }

@@ -1,0 +1,109 @@
+//! The lines that the suite gets: what became of a command, what is known of a lease, what an error says.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+use tokio::task::spawn_local;
+use zklock::{Contender, Error, Histogram, Lease, ServerReport, Stats, Transport};
+
+use crate::write;
+
+/// A line to answer with, without its id.
+pub(crate) type Answer = Result<Value, Failure>;
+
+pub(crate) enum Failure {
+    Lock(Error),
+    Suite(String),
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::Suite(error.to_string())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Lock(error)
+    }
+}
+
+pub(crate) fn unknown(what: &str, name: &str) -> Failure {
+    Failure::Suite(format!("no {what} is called {name}"))
+}
+
+/// What an error says, to people and to programs.
+pub(crate) fn told(error: &Error) -> Value {
+    let mut line = json!({
+        "event": "error", "code": error.code(), "type": format!("{:?}", error.kind()), "message": error.to_string(),
+    });
+    let told = |report: &ServerReport| json!([report.server, report.problem.as_str()]);
+    if !error.servers().is_empty() {
+        line["servers"] = error.servers().iter().map(told).collect();
+        line["cause"] = std::error::Error::source(error).map(ToString::to_string).into();
+    }
+    let told = |blocker: &Contender| {
+        let about = blocker.about.as_ref();
+        json!({
+            "position": blocker.position,
+            "node": blocker.node,
+            "session": blocker.session_id.to_string(),
+            "pid": about.map(|about| about.pid),
+            "label": about.and_then(|about| about.label.as_deref()),
+        })
+    };
+    if !error.blockers().is_empty() {
+        line["blockers"] = error.blockers().iter().map(told).collect();
+    }
+    if let Some(reason) = error.loss_reason() {
+        line["reason"] = reason.as_str().into();
+    }
+    line
+}
+
+pub(crate) fn answer(id: &Value, answer: Answer) {
+    let mut line = match answer {
+        Ok(line) => line,
+        Err(Failure::Lock(error)) => told(&error),
+        Err(Failure::Suite(message)) => json!({"event": "error", "type": "Worker", "message": message}),
+    };
+    line["id"] = id.clone();
+    write(line);
+}
+
+/// Adds what is known of a lease to a line.
+pub(crate) fn tell(line: &mut Value, lease: &Lease) {
+    line["node"] = lease.node().into();
+    line["token"] = lease.fencing_token().to_string().into();
+    line["session"] = lease.session_id().to_string().into();
+    line["remaining"] = lease.remaining().as_secs_f64().into();
+}
+
+/// Writes a line when a lease is lost.
+pub(crate) fn tell_loss(name: String, leases: &[Rc<Lease>]) {
+    let Some(lost) = leases.first().map(|lease| lease.lost()) else { return };
+    spawn_local(async move {
+        let reason = lost.await;
+        write(json!({"event": "lost", "lease": name, "reason": reason.as_str()}));
+    });
+}
+
+/// A snapshot with its times in seconds.
+pub(crate) fn stats(stats: &Stats) -> Value {
+    let requests: HashMap<_, _> = stats.requests.iter().map(|(kind, count)| (kind.as_str(), count)).collect();
+    json!({
+        "transport": stats.transport.map(Transport::as_str), "acquisitions": stats.acquisitions, "contended": stats.contended,
+        "busy": stats.busy, "timeouts": stats.timeouts, "losses": stats.losses, "wait": histogram(&stats.wait),
+        "hold": histogram(&stats.hold), "requests": requests,
+    })
+}
+
+pub(crate) fn histogram(histogram: &Histogram) -> Value {
+    let buckets: Vec<_> =
+        histogram.buckets.iter().map(|(bound, count)| (bound.as_secs_f64(), count)).collect();
+    json!({
+        "count": histogram.count, "sum": histogram.sum.as_secs_f64(), "max": histogram.max.as_secs_f64(),
+        "buckets": buckets,
+    })
+}

@@ -1,0 +1,46 @@
+//! What the suite's commands describe, in the library's own types.
+
+use std::path::Path;
+
+use zklock::{Acl, ClientOptions, Error, Tls, Transaction};
+
+use crate::answers::Failure;
+use crate::command::{self, Identity, Operation};
+
+/// The options, with who the client is.
+pub(crate) fn identified(mut options: ClientOptions, identity: Identity) -> Result<ClientOptions, Error> {
+    for (scheme, credential) in identity.auth {
+        options = options.auth(&scheme, credential)?;
+    }
+    if let Some(acl) = identity.acl {
+        options = options.acl(Acl::parse(&acl)?);
+    }
+    if let Some(acl) = identity.parent_acl {
+        let acl = Acl::parse(&acl).map_err(|error| error.with_argument("parent_acl"))?;
+        options = options.parent_acl(acl);
+    }
+    if let Some((user, password)) = identity.sasl {
+        options = options.sasl(&user, &password)?;
+    }
+    Ok(options.label(identity.label)?.identify(identity.identify.unwrap_or(true)))
+}
+
+/// How to encrypt, from files.
+pub(crate) fn encryption(files: &command::Tls) -> Result<Tls, Failure> {
+    let read = |file: &Path| std::fs::read_to_string(file);
+    let tls = Tls::new(&read(&files.ca)?)?;
+    match (&files.cert, &files.key) {
+        (Some(certificate), Some(key)) => Ok(tls.identity(&read(certificate)?, &read(key)?)?),
+        _ => Ok(tls),
+    }
+}
+
+/// Adds one write.
+pub(crate) fn with(transaction: Transaction, operation: Operation) -> Transaction {
+    match operation {
+        Operation::Create { path, data } => transaction.create(&path, data.as_bytes()),
+        Operation::SetData { path, data, version } => transaction.set_data(&path, data.as_bytes(), version),
+        Operation::Delete { path, version } => transaction.delete(&path, version),
+        Operation::Check { path, version } => transaction.check(&path, version),
+    }
+}

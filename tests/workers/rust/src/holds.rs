@@ -1,0 +1,55 @@
+//! How leases are released, and contenders that hold a lock again and again.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use zklock::{Error, Lease, Owner, Patience};
+
+use crate::answers::Failure;
+use crate::lockable::Lockable;
+use crate::{now, write};
+
+/// Releases them, the newest first; all are on their way before the first is waited for.
+pub(crate) async fn release(leases: &[Rc<Lease>], patience: Patience) -> Result<(), Error> {
+    let mut releases: Vec<Pin<Box<dyn Future<Output = _>>>> = Vec::new();
+    for lease in leases.iter().rev() {
+        match patience {
+            Patience::Forever => releases.push(Box::pin(lease.release())),
+            Patience::For(time) => releases.push(Box::pin(lease.release_within(time))),
+            Patience::Try => lease.release_in_background()?,
+        }
+    }
+    for released in releases {
+        released.await?;
+    }
+    Ok(())
+}
+
+/// One contender that takes the lock again and again, and reports each hold.
+pub(crate) async fn hold_often(
+    id: Value,
+    lock: Rc<Lockable>,
+    number: usize,
+    rounds: usize,
+    hold_ms: [f64; 2],
+) -> Result<usize, Failure> {
+    let [low, high] = hold_ms;
+    for round in 0..rounds {
+        let t_wait = now();
+        let leases = lock.acquire(Owner::new(), Patience::Forever, None).await?;
+        let t = now();
+        let Some(lease) = leases.first() else { continue };
+        let time = low + (high - low) * fastrand::f64();
+        tokio::time::sleep(Duration::from_secs_f64(time / 1000.0)).await;
+        let t_end = now();
+        lease.release().await?;
+        write(json!({
+            "id": id, "event": "held", "lease": format!("{number}.{round}"), "owner": number.to_string(), "node": lease.node(),
+            "token": lease.fencing_token().to_string(), "t_wait": t_wait, "t": t, "t_end": t_end,
+        }));
+    }
+    Ok(rounds)
+}
