@@ -181,7 +181,13 @@ impl Guard {
             return Ok(false);
         }
         match self.expects {
-            Expects::Nothing => Err(Malformed::new("something that was not asked for")),
+            Expects::Nothing => {
+                // Whether it spoke before we did or we before it is chance: what it is called must not depend on that.
+                if let Some(prefix) = bytes.first_chunk() {
+                    greeting::size(*prefix)?;
+                }
+                Err(Malformed::new("something that was not asked for"))
+            }
             Expects::Line { left } => {
                 let size = bytes.len();
                 let left = left.checked_sub(size).ok_or_else(|| Malformed::new("a line that is too long"))?;
