@@ -169,7 +169,8 @@ impl AsyncWrite for TcpStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
         // Before, for the server may answer before this thread reads the clock again.
         let since = self.now();
-        let count = ready!(Pin::new(&mut self.socket).poll_write(cx, buf))?;
+        let written = ready!(Pin::new(&mut self.socket).poll_write(cx, buf));
+        let count = unless_hung_up(written, buf.len())?;
         self.written(&[IoSlice::new(buf)], count, since);
         Poll::Ready(Ok(count))
     }
@@ -180,13 +181,16 @@ impl AsyncWrite for TcpStream {
         bufs: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
         let since = self.now();
-        let count = ready!(Pin::new(&mut self.socket).poll_write_vectored(cx, bufs))?;
+        let written = ready!(Pin::new(&mut self.socket).poll_write_vectored(cx, bufs));
+        let count = unless_hung_up(written, bufs.iter().map(|buf| buf.len()).sum())?;
         self.written(bufs, count, since);
         Poll::Ready(Ok(count))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(cx)
+        // What was encrypted is written here at times.
+        let flushed = ready!(Pin::new(&mut self.socket).poll_flush(cx));
+        Poll::Ready(unless_hung_up(flushed, ()))
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
@@ -194,13 +198,58 @@ impl AsyncWrite for TcpStream {
     }
 }
 
+/// To write to a server that has hung up is no failure, but bytes that are lost, as they would have been a moment
+/// earlier. The failure is the reader's to tell: it finds the end of the connection too, behind what the server said
+/// before. The client crate ends a connection at the first failure, and would not read why it was refused.
+fn unless_hung_up<T>(done: Result<T>, all: T) -> Result<T> {
+    use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+    match done {
+        Err(error) if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset) => Ok(all),
+        done => done,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::future::Future;
-    use std::pin::pin;
+    use std::future::{Future, poll_fn};
+    use std::io::IoSlice;
+    use std::pin::{Pin, pin};
     use std::task::{Context, Poll, Waker};
 
+    use futures_io::{AsyncRead, AsyncWrite};
+    use tokio::net::TcpListener;
+
     use super::TcpStream;
+
+    // Elsewhere a reset may take with it what was not read before it.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn what_a_server_said_before_it_hung_up_is_read_after_writing() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        let ask = poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, b"ask")).await;
+        assert_eq!(ask.unwrap(), 3);
+        server.readable().await.unwrap();
+        server.writable().await.unwrap();
+        assert_eq!(server.try_write(b"refused").unwrap(), 7);
+        // It leaves something unread: closing is a reset.
+        drop(server);
+        for _ in 0..3 {
+            let written = poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, b"more")).await;
+            assert_eq!(written.unwrap(), 4);
+            let pieces = [IoSlice::new(b"and"), IoSlice::new(b"more")];
+            let written = poll_fn(|cx| Pin::new(&mut stream).poll_write_vectored(cx, &pieces)).await;
+            assert_eq!(written.unwrap(), 7);
+            poll_fn(|cx| Pin::new(&mut stream).poll_flush(cx)).await.unwrap();
+        }
+        let mut said = [0; 64];
+        let count = poll_fn(|cx| Pin::new(&mut stream).poll_read(cx, &mut said)).await.unwrap();
+        assert_eq!(&said[..count], b"refused");
+        let end = poll_fn(|cx| Pin::new(&mut stream).poll_read(cx, &mut said)).await;
+        assert!(end.is_err() || end.is_ok_and(|count| count == 0));
+    }
 
     #[test]
     fn a_failure_that_is_there_at_once_is_told_a_moment_later() {
