@@ -29,7 +29,8 @@ pub struct Settings {
     /// false.
     pub ttl_nodes: bool,
     /// How long a client may take nothing of what it is sent before its connection is closed, in milliseconds: its session
-    /// may be gone, and events would pile up for nobody. The default is 10,000.
+    /// may be gone, and events would pile up for nobody. The same for one that is hung up on, to hang up too. The default
+    /// is 10,000.
     pub patience: u64,
     /// Session passwords follow from it: a random number, or a fixed one for a simulation. The default is 0.
     pub seed: u64,

@@ -52,7 +52,7 @@ pub(crate) struct Line {
     pub(crate) gate: Gate,
     /// The longest frame.
     pub(crate) limit: usize,
-    /// How long a client may take nothing of what it is sent.
+    /// How long a client may take nothing of what it is sent, or leave open a connection that was closed here.
     pub(crate) patience: Duration,
 }
 
@@ -101,7 +101,7 @@ async fn converse(
         tokio::select! {
             biased;
             parcel = parcel(&mut next, &mut arriving) => {
-                let Some(mut bytes) = parcel else { break };
+                let Some(mut bytes) = parcel else { break socket.hang_up(&mut chunk).await };
                 while let Ok(more) = arriving.try_recv() {
                     if !more.is_due() {
                         next = Some(more);
@@ -168,6 +168,21 @@ struct Socket {
 }
 
 impl Socket {
+    /// Says that nothing more comes, and reads on until the client has hung up too. To close at once, with something that
+    /// arrives and is not read, would be a reset, which on some systems takes with it what the client has not read yet:
+    /// why it is refused.
+    async fn hang_up(&mut self, chunk: &mut [u8]) {
+        // The end of a connection is something to be heard as well.
+        if self.gate.wait_for(|open| *open).await.is_err() {
+            return;
+        }
+        if SockRef::from(&self.stream).shutdown(Shutdown::Write).is_ok() {
+            let patience = self.patience;
+            let rest = async { while self.read(chunk).await.is_ok_and(|count| count > 0) {} };
+            timeout(patience, rest).await.unwrap_or_default();
+        }
+    }
+
     async fn read(&mut self, chunk: &mut [u8]) -> io::Result<usize> {
         loop {
             self.stream.readable().await?;

@@ -51,6 +51,34 @@ fn who_has_said_all_still_gets_the_answer() {
 }
 
 #[test]
+fn who_is_refused_hears_it_and_then_an_orderly_end() {
+    run(async {
+        let frame =
+            |record: &[u8]| [&u32::try_from(record.len()).unwrap().to_be_bytes()[..], record].concat();
+        let server = server().await;
+        let mut stream = TcpStream::connect(server.hosts()).await.unwrap();
+        let mut said = frame(&[&[0; 12][..], &6000_i32.to_be_bytes(), &[0; 8], &frame(&[0; 16])].concat());
+        let (xid, op, kind) = (-4_i32, 100_i32, 0_i32);
+        let credentials =
+            [&xid.to_be_bytes()[..], &op.to_be_bytes(), &kind.to_be_bytes(), &frame(b"x"), &frame(b"y")];
+        said.extend(frame(&credentials.concat()));
+        // More than the server reads at once, so that it hangs up on something that it has not read.
+        for _ in 0..20_000 {
+            said.extend(frame(&[(-2_i32).to_be_bytes(), 11_i32.to_be_bytes()].concat()));
+        }
+        stream.write_all(&said).await.unwrap();
+        // The answer to the request for a session, and the refusal.
+        let mut heard = [0; 40 + 20];
+        stream.read_exact(&mut heard).await.unwrap();
+        assert_eq!(heard[44..48], xid.to_be_bytes());
+        assert_eq!(heard[56..], (-115_i32).to_be_bytes());
+        assert_eq!(stream.read(&mut heard).await.unwrap(), 0);
+        // After a reset this would fail.
+        stream.write_all(&said).await.unwrap();
+    });
+}
+
+#[test]
 fn a_client_that_is_cut_off_keeps_its_session_and_its_lock() {
     run(async {
         let server = server().await;
