@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import selectors
 import socket
 import struct
@@ -95,6 +96,12 @@ class Pipe:
             self._queue.popleft()
             if self._proxy.delay:
                 self._proxy.slowest = max(self._proxy.slowest, loop.time() - due + self._proxy.delay)
+            self._deliver(frame)
+
+    def flush(self) -> None:
+        """Pass on everything now."""
+        while self._queue:
+            _, frame = self._queue.popleft()
             self._deliver(frame)
 
     def clear(self) -> None:
@@ -230,7 +237,26 @@ class Connection:
             if self.server is not None and self.server.is_closing():
                 self.server = None
         else:
-            self._proxy.loop.call_later(self._proxy.delay, self.abort)
+            self._proxy.loop.call_later(self._proxy.delay, self._finish)
+
+    def _finish(self) -> None:
+        """Hang up on who is left, after passing on what is due.
+
+        A timer of the same instant may not have rung yet. It is not a reset, as the other end's was none: behind
+        one, a client's next write would fail before it has read the server's last words.
+        """
+        if self._proxy.holding or self not in self._proxy.connections:
+            self.ended()
+            return
+        self._up.flush()
+        self._down.flush()
+        if self.client is not None and not self.client.get_write_buffer_size():
+            self.client.close()
+            self.client = None
+        if self.server is not None and not self.server.get_write_buffer_size():
+            self.server.close()
+            self.server = None
+        self.abort()
 
     def healed(self) -> None:
         """The black hole ends: what it held comes out, and then the news that the other end is gone.
@@ -248,6 +274,20 @@ class Connection:
 def _no_delay(transport: asyncio.BaseTransport) -> None:
     plug = transport.get_extra_info("socket")
     plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _unread(transport: asyncio.BaseTransport, why: Exception | None) -> bytes:
+    """What has arrived at an end that is lost, and was not read yet.
+
+    asyncio gives a socket up at the first failure. A write to someone who has hung up is one, and what they said
+    before is still there.
+    """
+    chunks = []
+    if why is not None:
+        with contextlib.suppress(OSError):
+            while chunk := os.read(transport.get_extra_info("socket").fileno(), 65536):
+                chunks.append(chunk)
+    return b"".join(chunks)
 
 
 class ClientEnd(asyncio.Protocol):
@@ -280,6 +320,8 @@ class ClientEnd(asyncio.Protocol):
         self._connection.client_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if (transport := self._connection.client) is not None and (rest := _unread(transport, exc)):
+            self._connection.client_data(rest)
         self._connection.ended()
 
 
@@ -299,4 +341,6 @@ class ServerEnd(asyncio.Protocol):
         self._connection.server_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if (transport := self._connection.server) is not None and (rest := _unread(transport, exc)):
+            self._connection.server_data(rest)
         self._connection.ended()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -64,6 +65,29 @@ def test_a_cut_client_comes_back(proxy: Proxy) -> None:
         proxy.cut()
         assert back.wait(10)
         assert through.client.client_id == session
+
+
+def test_what_a_server_said_before_it_hung_up_is_passed_on() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        Proxy("{}:{}".format(*listener.getsockname()), opaque=True) as proxy,
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client,
+    ):
+        server, _ = listener.accept()
+        client.sendall(b"first")
+        assert server.recv(1) == b"f"
+        # The proxy comes back to a client that has said more, and to a server that has spoken and hung up: it has
+        # left something unread, so that a write to it fails. The client hears it, whatever the proxy does first.
+        busy, go_on = threading.Event(), threading.Event()
+        proxy.loop.call_soon_threadsafe(lambda: (busy.set(), go_on.wait(10)))
+        assert busy.wait(10)
+        client.sendall(b"more")
+        server.sendall(b"refused")
+        server.close()
+        go_on.set()
+        assert client.recv(100) == b"refused"
+        # And then the end, in an orderly way.
+        assert client.recv(100) == b""
 
 
 def test_those_that_are_turned_away_are_counted(proxy: Proxy) -> None:
