@@ -76,7 +76,10 @@ pub(crate) async fn establish(
                 return Ok(session);
             }
             Ok(Err(zk::Error::AuthFailed)) => return Err(Denial::Credentials),
-            Ok(Err(error)) => rounds.failed(options, settings, &error),
+            Ok(Err(error)) => {
+                let servers = ServerReport::all(&options.hosts.servers, &settings.entries());
+                rounds.failed(&Servers::from(servers).to_string(), &error);
+            }
             Err(panic) => tracing::error!(%panic, "a bug: connecting panicked; trying again"),
         }
         sleep(backoff.pause()).await;
@@ -92,9 +95,8 @@ struct Rounds {
 }
 
 impl Rounds {
-    fn failed(&mut self, options: &ClientOptions, settings: &Settings, error: &zk::Error) {
-        let hosts = &options.hosts.servers;
-        let servers = Servers::from(ServerReport::all(hosts, &settings.entries())).to_string();
+    /// `servers`: what happened at each.
+    fn failed(&mut self, servers: &str, error: &zk::Error) {
         let now = Instant::now();
         let tells = self.told.as_ref().is_none_or(|(told, when)| {
             let pause = if *told == servers { TOLD_AGAIN } else { TOLD_ANEW };
@@ -102,7 +104,7 @@ impl Rounds {
         });
         if tells {
             tracing::warn!(%servers, "no server can be used; trying again");
-            self.told = Some((servers, now));
+            self.told = Some((servers.to_owned(), now));
         } else {
             tracing::debug!(%error, %servers, "no session yet");
         }
@@ -177,8 +179,9 @@ async fn connect(
 async fn is_on_our_transport() -> bool {
     let probe = Settings::probe();
     let attempt = zk::Client::connector().with_fail_eagerly().connect("255.255.255.255:1");
-    let connected = timeout(PROBE_LIMIT, probe.scope(attempt)).await;
-    probe.followed() && !matches!(connected, Ok(Ok(_)))
+    // It fails in any case: our transport makes no connection for a question.
+    timeout(PROBE_LIMIT, probe.scope(attempt)).await.ok();
+    probe.followed()
 }
 
 fn connector(options: &ClientOptions) -> zk::Connector {
@@ -196,6 +199,27 @@ fn connector(options: &ClientOptions) -> zk::Connector {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// How often the log tells of rounds that fail once a second, in so many seconds; `problem` says what happens in
+    /// each.
+    async fn told(seconds: u64, problem: impl Fn(u64) -> String) -> usize {
+        let (mut rounds, mut told) = (Rounds::default(), 0);
+        for second in 0..seconds {
+            let before = rounds.told.as_ref().map(|(_, when)| *when);
+            rounds.failed(&problem(second), &zk::Error::ConnectionLoss);
+            told += usize::from(rounds.told.as_ref().map(|(_, when)| *when) != before);
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        told
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_log_tells_once_a_minute_of_servers_that_cannot_be_used_and_sooner_if_something_else_happens()
+    {
+        assert_eq!(told(60, |_| "refused".to_owned()).await, 1);
+        assert_eq!(told(61, |_| "refused".to_owned()).await, 2);
+        assert_eq!(told(60, |second| format!("problem {second}")).await, 12);
+    }
 
     #[tokio::test]
     async fn the_question_whose_the_connections_are_reaches_our_transport() {

@@ -328,7 +328,9 @@ impl Link {
                     News::State(_, state) => state.is_terminated(),
                     _ => true,
                 };
-                if sender.send(Input::News(news)).is_err() || last {
+                // Where nobody is told any more, the driver is gone, and this task with it.
+                sender.send(Input::News(news)).ok();
+                if last {
                     break;
                 }
             }
@@ -420,3 +422,6 @@ impl Link {
         }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -422,3 +422,6 @@ impl Driver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,3 +79,24 @@ fn a_delete_proves_nothing_on_a_connection_that_may_be_another_session_s() {
         becomes(&staying, LeaseState::Held).await;
     });
 }
+
+#[test]
+fn a_lock_was_not_broken_because_a_session_that_may_be_another_does_not_find_its_node() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        let lease = hold(&client).await;
+        // A server that lags behind, and gave the client another session, knows nothing of the node.
+        server.answer(|request| match request.op {
+            Op::Multi => Answer::Error(code::THROTTLED),
+            Op::Delete => Answer::Error(code::NO_NODE),
+            _ => Answer::Truth,
+        });
+        let known = server.requests().len();
+        server.cut();
+        server.await_request(known, |request| request.op == Op::Multi);
+        lease.release().await.expect("the end of the hold");
+        server.await_request(known, |request| request.op == Op::Delete);
+        assert_eq!((lease.state(), client.stats().losses), (LeaseState::Released, 0));
+    });
+}

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
-use zklock::{LossReason, Mutex as Lock, Owner, Patience, ReadWriteLock};
+use zklock::{ClientState, ErrorKind, LossReason, Mutex as Lock, Owner, Patience, ReadWriteLock};
 
 use crate::server::{Answer, Op, Server, code};
 use crate::{DIRECTORY, TIMEOUT, block_on, client, hold};
@@ -34,7 +34,8 @@ struct Traps;
 impl Subscriber for Traps {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         let target = metadata.target();
-        target.starts_with("zookeeper_client") || target == "zklock::driver::wire"
+        let ours = ["zklock::driver::wire", "zklock::driver::slot"];
+        target.starts_with("zookeeper_client") || ours.contains(&target)
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -130,5 +131,23 @@ fn a_panic_of_a_request_ends_the_session_at_once() {
         server.answer_truthfully();
         let again = lock.acquire().await.expect("the lock");
         assert_ne!(again.session_id(), staying.session_id());
+    });
+}
+
+#[test]
+fn a_panic_of_the_driver_closes_its_client() {
+    let directory = "/locks/driven";
+    let server = Server::start(directory, TIMEOUT);
+    // As it watches the node of a long hold.
+    let trap = format!("{directory} Watch(");
+    panic_at(trap.clone());
+    block_on(async {
+        let client = client(&server);
+        let lock = Lock::new(&client, directory).expect("a path");
+        let lease = lock.acquire().await.expect("the lock");
+        assert_eq!(lease.lost().await, LossReason::ClientClosed);
+        assert!(!is_armed(&trap));
+        assert_eq!(client.state(), ClientState::Closed);
+        assert_eq!(lock.acquire().await.expect_err("no driver").kind(), ErrorKind::ClientClosed);
     });
 }

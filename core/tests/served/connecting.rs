@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use zklock::{Client, ClientState, ErrorKind};
 
-use super::{behind_proxy, hold, options, run};
+use super::{behind_proxy, client, hold, mutex, options, run, server, until_contenders};
 
 #[test]
 fn who_finds_no_server_is_told_in_time_and_who_asks_again_is_connected() {
@@ -32,5 +32,38 @@ fn who_finds_no_server_is_told_in_time_and_who_asks_again_is_connected() {
         assert_eq!(states.next().await, Some(ClientState::Connected));
         assert_eq!(client.state(), ClientState::Connected);
         drop(hold(&client, "/l").await);
+    });
+}
+
+#[test]
+fn who_has_reached_a_server_in_time_waits_for_the_lock_as_long_as_it_takes() {
+    run(async {
+        let server = server().await;
+        let holder = client(&server.hosts()).await;
+        let lease = hold(&holder, "/l").await;
+        let limit = Duration::from_millis(300);
+        let waiter = Client::new(options(&server.hosts()).connect_timeout(limit).expect("a time-out"));
+        // It asks before there is a session, so the time for that runs.
+        let lock = mutex(&waiter, "/l");
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        until_contenders(&mutex(&holder, "/l"), 2).await;
+        tokio::time::sleep(limit * 2).await;
+        assert!(!waiting.is_finished(), "it was told that no server answers");
+        lease.release().await.expect("the end of the hold");
+        drop(waiting.await.expect("no panic").expect("the lock"));
+    });
+}
+
+#[test]
+fn that_no_server_was_found_is_no_time_out_of_a_lock() {
+    run(async {
+        let (_server, proxy) = behind_proxy().await;
+        proxy.cut(false);
+        let limit = Duration::from_millis(300);
+        let client = Client::new(options(&proxy.hosts).connect_timeout(limit).expect("a time-out"));
+        let refused = mutex(&client, "/l").acquire().await.expect_err("nobody answers");
+        assert_eq!((refused.kind(), client.stats().timeouts), (ErrorKind::ConnectionFailed, 0), "{refused}");
+        let late = mutex(&client, "/l").acquire_within(limit / 3).await.expect_err("nobody answers");
+        assert_eq!((late.kind(), client.stats().timeouts), (ErrorKind::LockTimeout, 1), "{late}");
     });
 }

@@ -80,3 +80,21 @@ async fn a_queue_that_hears_nothing_for_twenty_seconds_looks_again() {
     assert_eq!(fixture.slots.take_unsettled().len(), 1);
     assert!(matches!(fixture.actions()[..], [Action::List { .. }]), "it looks");
 }
+
+#[tokio::test]
+async fn a_child_that_does_not_count_is_reported_once_however_many_queues_there_are() {
+    let mut fixture = Fixture::new();
+    let path = Arc::clone(&fixture.path);
+    let ignored = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Ignored(_)));
+    for reported in [true, false] {
+        fixture.queue(1, &["readme"]);
+        let mut actions = fixture.actions();
+        fixture.slots.tell(&path, Event::Leave(JoinId(1)));
+        actions.extend(fixture.actions());
+        assert_eq!(ignored(&actions), reported, "{actions:?}");
+        let Some(Action::Delete(ticket, _)) = actions.pop() else { panic!("{actions:?}") };
+        fixture.slots.tell(&path, Event::Deleted(ticket, Outcome::Done(())));
+        fixture.slots.settle(&path, &mut fixture.link, &mut fixture.timers);
+        assert!(fixture.slots.get("/l").is_none(), "nobody is there");
+    }
+}

@@ -1,0 +1,73 @@
+//! What a link makes of news that come late.
+
+use zklock_embedded::Server;
+
+use super::*;
+
+/// A server, and a link that has begun to look for a session on it.
+pub(in crate::driver) async fn searching() -> (Server, Link, mpsc::UnboundedReceiver<Input>) {
+    let server = Server::start("127.0.0.1:0").await.expect("a free port");
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let options = ClientOptions::new(Some(&server.hosts())).expect("hosts");
+    let mut link = Link::new(options, Arc::default(), sender);
+    assert!(link.start());
+    (server, link, receiver)
+}
+
+/// The next news.
+async fn news(receiver: &mut mpsc::UnboundedReceiver<Input>) -> News {
+    match receiver.recv().await {
+        Some(Input::News(news)) => news,
+        _ => panic!("news"),
+    }
+}
+
+/// Where the client crate finds a place for its tasks.
+async fn on_the_runtime(test: impl Future<Output = ()> + Send + 'static) {
+    runtime::spawn(test).expect("a thread").await.expect("no panic");
+}
+
+#[tokio::test]
+async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
+    on_the_runtime(async {
+        let (_server, mut link, mut receiver) = searching().await;
+        let found = news(&mut receiver).await;
+        assert!(matches!(found, News::Established(_, Ok(_))));
+        // The last caller has given up while that was on its way.
+        assert!(link.stop());
+        assert!(matches!(link.handle(found), Change::None) && !link.is_live());
+        // The next one begins anew.
+        assert!(link.start());
+        let found = news(&mut receiver).await;
+        assert!(matches!(link.handle(found), Change::Began { .. }) && link.is_connected());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn news_of_a_session_that_is_over_leave_the_next_one_alone() {
+    on_the_runtime(async {
+        let (_server, mut link, mut receiver) = searching().await;
+        let found = news(&mut receiver).await;
+        assert!(matches!(link.handle(found), Change::Began { .. }));
+        let (first, old) = (link.session_id(), link.epoch);
+        assert!(matches!(link.lose(), Change::Lost));
+        let found = loop {
+            let news = news(&mut receiver).await;
+            if matches!(news, News::Established(..)) {
+                break news;
+            }
+        };
+        assert!(matches!(link.handle(found), Change::Began { .. }));
+        let second = link.session_id();
+        assert_ne!(second, first);
+        for late in [News::Unserved(old), News::Over(old), News::Panicked(old, "late".to_owned())] {
+            assert!(matches!(link.handle(late), Change::None));
+            assert!(link.is_connected());
+        }
+        assert_eq!(link.session_id(), second);
+        // Of its own it hears.
+        assert!(matches!(link.handle(News::Unserved(link.epoch)), Change::Lost));
+    })
+    .await;
+}

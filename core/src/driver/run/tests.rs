@@ -1,0 +1,107 @@
+//! What a driver makes of single answers and of news.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Metadata, Subscriber};
+use zklock_embedded::Server;
+
+use super::*;
+use crate::mailbox::Mailbox;
+use crate::queue::Ticket;
+use crate::runtime;
+
+/// A driver without a session, of a client that asks for sessions of a minute, and the handles' end.
+fn driver(hosts: &str) -> (Driver, Inbox, Mailbox) {
+    let (mailbox, inbox) = Mailbox::new();
+    let options = ClientOptions::new(Some(hosts)).expect("hosts");
+    let options = options.session_timeout(MINUTE).expect("a time-out");
+    (Driver::new(options, Arc::clone(&inbox.status), inbox.sender.clone()), inbox, mailbox)
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[test]
+fn the_log_writes_sessions_as_zookeeper_does() {
+    assert_eq!(Session(0x0100_0a2b).to_string(), "0x1000a2b");
+}
+
+#[tokio::test]
+async fn a_session_that_answers_only_questions_is_still_waited_for() {
+    let test = async {
+        let server = Server::start("127.0.0.1:0").await.expect("a free port");
+        let (mut driver, mut inbox, _mailbox) = driver(&server.hosts());
+        driver.start_link();
+        while !driver.link.is_connected() {
+            let input = inbox.receiver.recv().await.expect("news");
+            assert!(driver.take_in(std::iter::once(input)).is_continue());
+        }
+        let current = (0..9).find(|connection| driver.link.is_current(*connection)).expect("the first ones");
+        let ticket = Ticket::default();
+        let read = Event::Watched(ticket, Outcome::Done(()));
+        let written = || Event::Deleted(ticket, Outcome::Done(()));
+        assert_eq!(driver.link.patience(), None);
+        driver.link.asks_proof();
+        driver.outcome("/l".into(), current, read);
+        driver.outcome("/l".into(), current + 1, written());
+        assert!(driver.link.patience().is_some(), "neither answers a write of this connection");
+        driver.outcome("/l".into(), current, written());
+        assert_eq!(driver.link.patience(), None);
+    };
+    runtime::spawn(test).expect("a thread").await.expect("no panic");
+}
+
+/// Counts the warnings that contain a text.
+#[derive(Clone)]
+struct Warnings {
+    text: &'static str,
+    count: Arc<AtomicUsize>,
+}
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut said = Said(String::new());
+        event.record(&mut said);
+        self.count.fetch_add(usize::from(said.0.contains(self.text)), Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+struct Said(String);
+
+impl Visit for Said {
+    fn record_debug(&mut self, _: &Field, value: &dyn fmt::Debug) {
+        self.0 += &format!("{value:?} ");
+    }
+}
+
+#[tokio::test]
+async fn the_log_warns_of_a_session_time_out_that_a_server_shortened_once_for_each() {
+    let warnings = Warnings { text: "the server shortened", count: Arc::default() };
+    let (mut driver, _inbox, _mailbox) = driver("h");
+    let _recorded = tracing::subscriber::set_default(warnings.clone());
+    // As many as there are granted in one session after the other, and how often it has warned by then.
+    for (timeout, warned) in
+        [(MINUTE * 2, 0), (MINUTE, 0), (MINUTE / 2, 1), (MINUTE / 2, 1), (MINUTE / 3, 2), (MINUTE, 2)]
+    {
+        driver.follow(Change::Began { session_id: 1, timeout });
+        assert_eq!(warnings.count.load(Ordering::Relaxed), warned, "{timeout:?}");
+    }
+}
