@@ -222,3 +222,18 @@ impl Wire {
 fn size(children: &[String]) -> usize {
     children.iter().map(String::len).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_crowd_is_sorted_on_a_thread_of_its_own_and_a_few_names_are_not() {
+        for (count, elsewhere) in [(1, false), (1_000, true)] {
+            let names: Vec<_> = (0..count).map(|number| format!("lock-{number:010}")).collect();
+            let here = std::thread::current().id();
+            let there = aside(size(&names), || std::thread::current().id()).await;
+            assert_eq!(there != Some(here), elsewhere, "{count}");
+        }
+    }
+}

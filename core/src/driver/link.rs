@@ -424,4 +424,4 @@ impl Link {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;

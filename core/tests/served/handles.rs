@@ -70,6 +70,10 @@ fn a_contender_states_its_label_and_a_time_out_who_is_in_the_way() {
         let blocker = error.blockers().first().expect("who is in the way");
         assert_eq!((blocker.node.as_str(), blocker.session_id), (lease.node().as_str(), client.session_id()));
         assert_eq!(blocker.about.as_ref().and_then(|about| about.label.as_deref()), Some("first"));
+        // Of another client's node it is told what was seen when the watch on it was set.
+        let theirs = super::client(&server.hosts()).await;
+        let late = mutex(&theirs, "/l").acquire_within(Duration::from_millis(200)).await;
+        assert_eq!(late.expect_err("it is taken").blockers(), error.blockers());
         let contender = mutex(&client, "/l").contenders().await.expect("an answer").remove(0);
         let about = contender.about.expect("its description");
         assert_eq!((about.label.as_deref(), about.pid), (Some("first"), std::process::id()));

@@ -5,7 +5,7 @@ use zklock_embedded::Server;
 use super::*;
 
 /// A server, and a link that has begun to look for a session on it.
-pub(in crate::driver) async fn searching() -> (Server, Link, mpsc::UnboundedReceiver<Input>) {
+async fn searching() -> (Server, Link, mpsc::UnboundedReceiver<Input>) {
     let server = Server::start("127.0.0.1:0").await.expect("a free port");
     let (sender, receiver) = mpsc::unbounded_channel();
     let options = ClientOptions::new(Some(&server.hosts())).expect("hosts");

@@ -1,6 +1,6 @@
 //! What a driver makes of single answers and of news.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tracing::field::{Field, Visit};
@@ -88,7 +88,7 @@ struct Said(String);
 
 impl Visit for Said {
     fn record_debug(&mut self, _: &Field, value: &dyn fmt::Debug) {
-        self.0 += &format!("{value:?} ");
+        write!(self.0, "{value:?} ").ok();
     }
 }
 
