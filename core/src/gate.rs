@@ -15,6 +15,18 @@ tokio::task_local! {
 pub trait Gate {
     /// Whether the tasks of this client may run.
     fn open(&self, client: usize, cx: &mut Context<'_>) -> bool;
+
+    /// Whether this part of a client panics now.
+    fn breaks(&self, client: usize, part: Part) -> bool;
+}
+
+/// What can panic, and is not to end the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What the client crate runs for a session, and the search for one.
+    Service,
+    /// A request of the driver's, or something else that runs on a session.
+    Request,
 }
 
 thread_local! {
@@ -44,6 +56,18 @@ pub(crate) fn gated<F: Future>(future: F) -> impl Future<Output = F::Output> + u
             None => gated.await,
         }
     }
+}
+
+/// A task that panics when the gate says so.
+pub(crate) fn fragile<F: Future>(part: Part, future: F) -> impl Future<Output = F::Output> + use<F> {
+    let mut future = Box::pin(future);
+    std::future::poll_fn(move |cx| {
+        let client = CLIENT.try_with(|client| *client).ok();
+        let gate = GATE.with_borrow(Clone::clone);
+        let breaks = client.zip(gate).is_some_and(|(client, gate)| gate.breaks(client, part));
+        assert!(!breaks, "as planned: a panic in a {part:?}");
+        future.as_mut().poll(cx)
+    })
 }
 
 struct Gated<F> {

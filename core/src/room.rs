@@ -8,6 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// lost again, and in the end the session.
 const LIMIT: usize = 120 * 1024;
 
+fn limit() -> usize {
+    #[cfg(feature = "_simulation")]
+    if let Some(limit) = crate::simulation::watch_room() {
+        return limit;
+    }
+    LIMIT
+}
+
 /// The room on one session; clones count together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WatchRoom(Arc<AtomicUsize>);
@@ -22,14 +30,14 @@ pub(crate) struct Reserved {
 impl WatchRoom {
     /// Reserves room for a watch on a path of this length, if there is any.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reserved> {
-        let add = |used| (used + bytes <= LIMIT).then_some(used + bytes);
+        let add = |used| (used + bytes <= limit()).then_some(used + bytes);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
         Some(Reserved { room: self.clone(), bytes })
     }
 
     /// Whether there is room for a watch on a path of this length.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
-        self.0.load(Ordering::Relaxed) + bytes <= LIMIT
+        self.0.load(Ordering::Relaxed) + bytes <= limit()
     }
 }
 

@@ -119,7 +119,8 @@ struct OnRuntime;
 impl Spawn for OnRuntime {
     fn spawn(&self, task: Task) {
         let Task { future, .. } = task;
-        drop(tokio::spawn(gated(zklock_transport::inherit(watched(Pin::from(future))))));
+        let task = fragile(Part::Service, Pin::from(future));
+        drop(tokio::spawn(gated(zklock_transport::inherit(watched(task)))));
     }
 }
 
@@ -130,8 +131,21 @@ pub(crate) fn gated<F: Future>(future: F) -> F {
     future
 }
 
+/// The same for what a simulation makes panic.
+#[cfg(not(feature = "_simulation"))]
+pub(crate) fn fragile<F: Future>(_: Part, future: F) -> F {
+    future
+}
+
+/// What a simulation makes panic.
+#[cfg(not(feature = "_simulation"))]
+pub(crate) enum Part {
+    Service,
+    Request,
+}
+
 #[cfg(feature = "_simulation")]
-pub(crate) use crate::gate::gated;
+pub(crate) use crate::gate::{Part, fragile, gated};
 
 /// For a simulation: what the client crate spawns while `body` runs is put on the caller's runtime.
 #[cfg(feature = "_simulation")]

@@ -22,7 +22,7 @@ use crate::options::ClientOptions;
 use crate::queue::{Event, NodeName};
 use crate::random;
 use crate::room::WatchRoom;
-use crate::runtime;
+use crate::runtime::{self, Part};
 use crate::servers::{ServerReport, Servers};
 use crate::session::{self, Denial, Session};
 use crate::supervision::caught;
@@ -246,7 +246,7 @@ impl Link {
     pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let (epoch, sender) = (self.epoch, self.sender.clone());
         self.tasks.spawn(runtime::gated(async move {
-            if let Err(panic) = caught(task).await {
+            if let Err(panic) = caught(runtime::fragile(Part::Request, task)).await {
                 sender.send(Input::News(News::Panicked(epoch, panic))).ok();
             }
         }))

@@ -16,13 +16,14 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Clients {
     setting: Setting,
-    all: Rc<RefCell<Vec<Client>>>,
+    /// With what each is called, see [`network::CLIENTS`].
+    all: Rc<RefCell<Vec<(usize, Client)>>>,
 }
 
 impl Clients {
     /// As many as the setting says. None of them has connected.
     pub fn new(setting: Setting) -> Self {
-        let all = (0..setting.clients).map(|number| new(&setting, number)).collect();
+        let all = (0..setting.clients).map(|number| (number, new(&setting, number))).collect();
         Self { setting, all: Rc::new(RefCell::new(all)) }
     }
 
@@ -33,12 +34,20 @@ impl Clients {
 
     /// The client that has this number now.
     pub fn get(&self, number: usize) -> Client {
-        self.all.borrow()[number].clone()
+        self.all.borrow()[number].1.clone()
+    }
+
+    /// The client that is called so, if it was not closed.
+    pub fn named(&self, name: usize) -> Option<Client> {
+        let all = self.all.borrow();
+        all.iter().find(|(one, _)| *one == name).map(|(_, client)| client.clone())
     }
 
     /// Gives a number to a new client, as if its process had been started anew, and returns the old one.
     pub fn replace(&self, number: usize) -> Client {
-        std::mem::replace(&mut self.all.borrow_mut()[number], new(&self.setting, number))
+        let (name, client) = &mut self.all.borrow_mut()[number];
+        *name += network::CLIENTS;
+        std::mem::replace(client, new(&self.setting, *name))
     }
 
     /// Below which path a client sees everything.
@@ -57,9 +66,9 @@ impl Clients {
     }
 }
 
-fn new(setting: &Setting, number: usize) -> Client {
-    let hosts = (0..setting.servers).map(|server| network::host(number, server));
-    let hosts = hosts.collect::<Vec<_>>().join(",") + setting.chroot(number);
+fn new(setting: &Setting, name: usize) -> Client {
+    let hosts = (0..setting.servers).map(|server| network::host(name, server));
+    let hosts = hosts.collect::<Vec<_>>().join(",") + setting.chroot(name % network::CLIENTS);
     let options = ClientOptions::new(Some(&hosts)).expect("good hosts");
     let options = options.session_timeout(Duration::from_millis(setting.timeout)).expect("a good time-out");
     // Its nodes say who made them, so that each can be traced to an attempt. That host and process have nothing to do

@@ -26,6 +26,15 @@ enum Source {
 
 thread_local! {
     static SOURCE: Cell<Source> = const { Cell::new(Source::System) };
+    /// When the machine was suspended, if it is.
+    static SUSPENDED: Cell<Option<Duration>> = const { Cell::new(None) };
+}
+
+/// The machine of all clients is suspended, or no longer is. Meanwhile the clock stands still that does not count that
+/// time. It catches up afterwards, which a real one does not: tokio has one clock for clients and servers, and timers of
+/// the client crate that went by another would go off too soon for ever.
+pub fn suspend(suspended: bool) {
+    SUSPENDED.set(elapsed().filter(|_| suspended));
 }
 
 /// From now on this thread's time is simulated, and stands at the beginning.
@@ -41,6 +50,7 @@ pub fn begin() {
 /// This thread's time is the system's again.
 pub fn resume() {
     SOURCE.set(Source::System);
+    SUSPENDED.set(None);
 }
 
 /// The time since the simulation began, in milliseconds: no timer is finer.
@@ -89,7 +99,11 @@ pub unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::
         // SAFETY: as promised by the caller.
         return unsafe { original(clock, time) };
     };
-    let now = if clock == libc::CLOCK_REALTIME { wall(elapsed) } else { BOOTED + elapsed };
+    let now = match clock {
+        libc::CLOCK_REALTIME => wall(elapsed),
+        libc::CLOCK_MONOTONIC => BOOTED + SUSPENDED.get().unwrap_or(elapsed),
+        _ => BOOTED + elapsed,
+    };
     let seconds = libc::time_t::try_from(now.as_secs()).unwrap_or(libc::time_t::MAX);
     // SAFETY: as promised by the caller.
     unsafe { *time = libc::timespec { tv_sec: seconds, tv_nsec: now.subsec_nanos().into() } };

@@ -1,5 +1,7 @@
 //! What befalls clients, servers and the network between them.
 
+use zklock::simulation::Part;
+
 use crate::chance::Chance;
 use crate::network::Way;
 use crate::setting::Setting;
@@ -35,6 +37,20 @@ pub enum What {
     Forget { server: usize },
     /// A server turns requests away.
     Throttle { server: usize, percent: u64 },
+    /// On the connections of the client that holds a lock at that moment nothing but pings is answered, until the server
+    /// closes them.
+    Deafen { part: usize },
+    /// A server tells nobody of watches that fire.
+    Mute { server: usize },
+    /// A client's connections are cut, and servers that do not know its session any more give it another. Perhaps it is
+    /// stopped before that, and goes on afterwards.
+    Replace { client: usize, stop: bool },
+    /// Nothing arrives from the client that holds a lock at that moment, or at it, or both.
+    Corner { part: usize, ways: Vec<Way> },
+    /// The machine is suspended on which all clients are.
+    Suspend,
+    /// A part of a client panics.
+    Break { client: usize, part: Part },
     /// An operator ends a client's session.
     Kill { client: usize },
     /// An operator deletes a contender's node, the one that is this part of the way through the queue.
@@ -43,8 +59,6 @@ pub enum What {
     Reap { place: usize },
     /// A client's next create is carried out late.
     Late { client: usize },
-    /// A client's connections are cut, and the servers take it for a new one.
-    Replace { client: usize },
     /// An operator takes away what stands before two contenders of one client, and the second of them.
     Sweep,
 }
@@ -58,16 +72,11 @@ impl Fault {
         let at = chance.number(setting.tick..=setting.duration);
         let lasts = chance.skewed(1..=2 * setting.timeout);
         let many = setting.servers > 1;
-        let what = match chance.index(20) {
+        let what = match chance.index(32) {
             0 | 1 => What::Cut { client },
             2..=5 => {
                 let server = chance.percent(50).then_some(server);
-                let ways = match chance.index(3) {
-                    0 => vec![Way::ToServer],
-                    1 => vec![Way::ToClient],
-                    _ => vec![Way::ToServer, Way::ToClient],
-                };
-                What::Silence { client, server, ways }
+                What::Silence { client, server, ways: ways(&mut chance) }
             }
             6 | 7 => What::Stop { client },
             8 | 9 => What::Crash { server },
@@ -76,21 +85,45 @@ impl Fault {
             13 if many => What::Depose,
             14 if many => What::Lag { server, by: chance.skewed(1..=2 * setting.tick) },
             12..=14 => What::Silence { client, server: None, ways: vec![Way::ToServer, Way::ToClient] },
-            15 => What::Throttle { server, percent: chance.number(1..=60) },
-            16 => What::Kill { client },
-            17 => What::Delete { place: chance.index(8), part: chance.number(0..=99) },
-            18 => What::Reap { place: chance.index(8) },
-            _ => What::Forget { server },
+            15 | 16 => What::Throttle { server, percent: chance.number(1..=60) },
+            17 => What::Throttle { server, percent: 100 },
+            18 => What::Kill { client },
+            19..=21 => What::Delete { place: chance.index(8), part: chance.number(0..=99) },
+            22 => What::Reap { place: chance.index(8) },
+            23 => What::Forget { server },
+            24 => What::Deafen { part: chance.index(100) },
+            25 => What::Mute { server },
+            26 | 27 => What::Replace { client, stop: chance.percent(60) },
+            28 | 29 => What::Corner { part: chance.index(100), ways: ways(&mut chance) },
+            30 => What::Suspend,
+            _ => What::Break { client, part: if chance.percent(50) { Part::Service } else { Part::Request } },
+        };
+        // Around the time after which sessions and terms end.
+        let lasts = match what {
+            What::Corner { .. } | What::Suspend => {
+                chance.number(setting.timeout / 3..=setting.timeout * 8 / 5)
+            }
+            What::Deafen { .. } => chance.number(5 * setting.timeout / 2..=4 * setting.timeout),
+            What::Replace { .. } => chance.number(1..=setting.timeout / 3),
+            _ => lasts,
         };
         let (what, lasts) = match chance.index(20) {
             0 | 1 if many => (What::Late { client }, 4 * setting.timeout),
             0 | 1 => (What::Sweep, 4 * setting.timeout),
-            2 => (What::Replace { client }, chance.number(setting.tick / 4..=setting.tick)),
+            2 => (What::Replace { client, stop: false }, chance.number(setting.tick / 4..=setting.tick)),
             _ => (what, lasts),
         };
         // Others elect a new leader when theirs is silent for longer.
         let lasts =
             if many && matches!(what, What::Freeze { .. }) { lasts.min(3 * setting.tick) } else { lasts };
         Self { what, at, lasts }
+    }
+}
+
+fn ways(chance: &mut Chance) -> Vec<Way> {
+    match chance.index(3) {
+        0 => vec![Way::ToServer],
+        1 => vec![Way::ToClient],
+        _ => vec![Way::ToServer, Way::ToClient],
     }
 }

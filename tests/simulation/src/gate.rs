@@ -5,15 +5,21 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-use zklock::simulation::Gate;
+use zklock::simulation::{Gate, Part};
+
+use crate::clock;
 
 /// What is known of a client that was stopped once.
 #[derive(Debug, Default)]
 struct Process {
+    /// What of it panics when it runs next.
+    broken: Option<Part>,
     /// The tasks that want to run, while it is stopped.
     waiting: Option<Vec<Waker>>,
     /// How often it was stopped, and has gone on.
     times: u64,
+    /// When it last went on.
+    since: u64,
 }
 
 /// The clients that are stopped, or were.
@@ -29,11 +35,16 @@ impl Stopped {
         process.waiting.get_or_insert_default();
     }
 
+    /// Lets a part of a client panic.
+    pub fn break_down(&self, client: usize, part: Part) {
+        self.0.borrow_mut().entry(client).or_default().broken = Some(part);
+    }
+
     /// Lets it go on.
     pub fn go_on(&self, client: usize) {
         let mut all = self.0.borrow_mut();
         let process = all.entry(client).or_default();
-        process.times += 1;
+        (process.times, process.since) = (process.times + 1, clock::now());
         for waker in process.waiting.take().into_iter().flatten() {
             waker.wake();
         }
@@ -48,6 +59,12 @@ impl Stopped {
     pub fn is_stopped(&self, client: usize) -> bool {
         self.0.borrow().get(&client).is_some_and(|process| process.waiting.is_some())
     }
+
+    /// Whether a client runs, and has run at least since then.
+    pub fn has_run_since(&self, client: usize, then: u64) -> bool {
+        let all = self.0.borrow();
+        all.get(&client).is_none_or(|process| process.waiting.is_none() && process.since <= then)
+    }
 }
 
 impl Gate for Stopped {
@@ -55,5 +72,10 @@ impl Gate for Stopped {
         let mut all = self.0.borrow_mut();
         let waiting = all.get_mut(&client).and_then(|process| process.waiting.as_mut());
         waiting.map(|waiting| waiting.push(cx.waker().clone())).is_none()
+    }
+
+    fn breaks(&self, client: usize, part: Part) -> bool {
+        let mut all = self.0.borrow_mut();
+        all.get_mut(&client).is_some_and(|process| process.broken.take_if(|broken| *broken == part).is_some())
     }
 }

@@ -9,6 +9,7 @@ mod clients;
 mod clock;
 mod ensemble;
 mod fault;
+mod frame;
 mod gate;
 mod history;
 mod network;
@@ -20,6 +21,8 @@ mod schedule;
 mod setting;
 mod shrink;
 mod sweep;
+mod turns;
+mod witness;
 mod workload;
 mod world;
 
@@ -103,6 +106,13 @@ fn main() -> ExitCode {
         say(USAGE);
         return ExitCode::from(2);
     };
+    // What panics as planned is nobody's business.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !panic.payload_as_str().is_some_and(|words| words.starts_with("as planned")) {
+            hook(panic);
+        }
+    }));
     let well = match wish.seed {
         Some(seed) => replay(&wish.plan(seed).without(&wish.without_faults, &wish.without_contenders)),
         None => run(&wish),

@@ -17,9 +17,13 @@ use zklock::simulation::{Connecting, Network as Networks, Stream as AnyStream};
 use crate::chance::Chance;
 use crate::clock;
 use crate::schedule::Schedule;
+use crate::witness::Witness;
 
 /// The number of a connection.
 pub type Id = u64;
+
+/// More than there are clients at a time. A client that was closed has a successor, whose name is by this higher.
+pub const CLIENTS: usize = 100;
 
 /// More than there are servers.
 const SERVERS: Id = 16;
@@ -70,6 +74,8 @@ enum Stage {
 #[derive(Debug)]
 struct Connection {
     client: usize,
+    /// What its client is called, see [`CLIENTS`].
+    name: usize,
     server: usize,
     stage: Stage,
     /// What has arrived at the client.
@@ -97,6 +103,8 @@ pub struct Network {
     arrivals: Schedule<Arrival>,
     /// Told when something was sent.
     news: Rc<Notify>,
+    /// Who listens.
+    pub witness: Witness,
 }
 
 impl Network {
@@ -112,6 +120,7 @@ impl Network {
             refused: BTreeMap::new(),
             arrivals: Schedule::new(),
             news: Rc::default(),
+            witness: Witness::default(),
         }
     }
 
@@ -149,15 +158,22 @@ impl Network {
         self.deliver(id, Packet::Reset);
     }
 
+    /// Cuts all connections of a client.
+    pub fn cut_all(&mut self, client: usize) {
+        for id in self.of(client) {
+            self.cut(id);
+        }
+    }
+
     /// A random latency, in milliseconds.
     pub fn latency(&mut self) -> u64 {
         let most = if self.chance.percent(2) { self.longest } else { self.latency };
         self.chance.number(1..=most.max(1))
     }
 
-    /// The client that a connection is from, while it has a use for it.
-    pub fn client(&self, id: Id) -> Option<usize> {
-        self.connections.get(&id).map(|connection| connection.client)
+    /// What the client is called that a connection is from, while it has a use for it.
+    pub fn name(&self, id: Id) -> Option<usize> {
+        self.connections.get(&id).map(|connection| connection.name)
     }
 
     /// From now on every server but one refuses a client's connections; with `None` none does.
@@ -180,18 +196,22 @@ impl Network {
         own.map(|(id, _)| *id).collect()
     }
 
-    /// Nothing arrives any more one way, until then.
-    pub fn silence(&mut self, client: usize, server: usize, way: Way, until: u64) {
-        let end = self.silence.entry((client, server, way)).or_default();
-        *end = until.max(*end);
+    /// Nothing arrives any more in these ways, until then.
+    pub fn silence(&mut self, client: usize, server: usize, ways: &[Way], until: u64) {
+        for way in ways {
+            let end = self.silence.entry((client, server, *way)).or_default();
+            *end = until.max(*end);
+        }
     }
 
-    fn open(&mut self, client: usize, server: usize) -> Id {
+    fn open(&mut self, name: usize, server: usize) -> Id {
+        let client = name % CLIENTS;
         let id = self.next * SERVERS + server as Id;
         self.next += 1;
         let refused = self.refused.get(&client).is_some_and(|only| *only != server);
         let connection = Connection {
             client,
+            name,
             server,
             stage: if refused { Stage::Reset } else { Stage::Opening },
             inbox: VecDeque::new(),
@@ -199,6 +219,7 @@ impl Network {
             last: [0; 2],
         };
         self.connections.insert(id, connection);
+        self.witness.opens(id, name);
         id
     }
 
@@ -208,7 +229,10 @@ impl Network {
         match packet {
             _ if matches!(connection.stage, Stage::Closed | Stage::Reset) => return,
             Packet::Open => connection.stage = Stage::Open,
-            Packet::Bytes(bytes) => connection.inbox.extend(bytes),
+            Packet::Bytes(bytes) => {
+                self.witness.hears(id, &bytes, clock::now());
+                connection.inbox.extend(bytes);
+            }
             Packet::Close => connection.stage = Stage::Closed,
             Packet::Reset => {
                 connection.stage = Stage::Reset;
@@ -262,6 +286,13 @@ impl Network {
     fn close(&mut self, id: Id) {
         self.send(id, Way::ToServer, Packet::Close);
         self.connections.remove(&id);
+        self.witness.closes(id);
+    }
+
+    /// Whether a client has any connection, as far as it can know.
+    pub fn is_connected(&self, name: usize) -> bool {
+        let open = |connection: &&Connection| connection.name == name && connection.stage == Stage::Open;
+        self.connections.values().any(|connection| open(&connection))
     }
 }
 
@@ -303,6 +334,7 @@ impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
         Poll::Ready(with(|network| {
             network.writable(self.0)?;
+            network.witness.sends(self.0, buf, clock::now());
             network.send(self.0, Way::ToServer, Packet::Bytes(buf.to_vec()));
             Ok(buf.len())
         }))
@@ -321,23 +353,23 @@ impl AsyncWrite for Stream {
 pub struct Here;
 
 /// The name by which a client calls a server.
-pub fn host(client: usize, server: usize) -> String {
-    format!("c{client}.s{server}")
+pub fn host(name: usize, server: usize) -> String {
+    format!("c{name}.s{server}")
 }
 
 fn ends(host: &str) -> Option<(usize, usize)> {
-    let (client, server) = host.strip_prefix('c')?.split_once(".s")?;
-    Some((client.parse().ok()?, server.parse().ok()?))
+    let (name, server) = host.strip_prefix('c')?.split_once(".s")?;
+    Some((name.parse().ok()?, server.parse().ok()?))
 }
 
 impl Networks for Here {
     fn connect(&self, host: &str, _port: u16) -> Connecting {
         let ends = ends(host);
         Box::pin(async move {
-            let (client, server) = ends.ok_or(ErrorKind::NotFound)?;
+            let (name, server) = ends.ok_or(ErrorKind::NotFound)?;
             // From here on dropping it closes the connection.
             let stream = with(|network| {
-                let id = network.open(client, server);
+                let id = network.open(name, server);
                 network.send(id, Way::ToServer, Packet::Open);
                 Stream(id)
             });

@@ -37,6 +37,7 @@ impl Rounds {
                 let nodes = ensemble.borrow_mut().labels(directory);
                 oracle.look_at(directory, &nodes, directory.ends_with("/locks"));
             }
+            oracle.judge_promptness();
             return true;
         }
         if self.next_reap.is_some_and(|reap| reap <= now) {

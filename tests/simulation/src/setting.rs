@@ -15,6 +15,8 @@ pub struct Setting {
     pub latency: u64,
     /// For how long contenders begin anew, and faults befall them.
     pub duration: u64,
+    /// How many bytes of paths a client may watch, if they are fewer than in real life.
+    pub watch_room: Option<usize>,
     /// Whether some clients see everything below `/locks`.
     pub chroots: bool,
     /// How often the server removes the directories of locks that nobody contends for, if it does.
@@ -35,7 +37,11 @@ impl Setting {
         // A slow packet takes twenty times as long, and must not end a session.
         let latency = chance.pick(&[2, 5, 20, 60]).min(timeout / 50);
         let periods = chance.number(6..=10);
+        // Drawn from a sequence of its own: what was drawn before stays the same.
+        let mut rare = Chance::of(seed, "rare setting", 0);
+        let watch_room = rare.percent(20).then(|| rare.index(220));
         Self {
+            watch_room,
             servers: if seed.is_multiple_of(2) { 1 } else { 3 },
             clients,
             timeout,

@@ -1,7 +1,6 @@
 //! One simulation: lets what is due happen, in its order, until all contenders are done.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::future::pending;
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,21 +11,20 @@ use zklock::simulation;
 
 use crate::chance::Chance;
 use crate::ensemble::Ensemble;
-use crate::fault::{Fault, What};
+use crate::fault::Fault;
 use crate::gate::Stopped;
-use crate::network::{self, Network, Way};
+use crate::network::{self, Id, Network, Packet, Way};
 use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::rounds::Rounds;
 use crate::schedule::Schedule;
 use crate::workload::{Contender, DIRECTORIES};
-use crate::{chance, clients::Clients, clock, sweep};
+use crate::{chance, clients::Clients, clock};
 
-/// How long everything may take after the last fault, in session time-outs.
+/// How long everything may take after the last fault: so many session time-outs, and at least several times as long as
+/// a queue that hears nothing waits before it looks again.
 const PATIENCE: u32 = 30;
-
-/// How often an operator looks whether there is something to sweep, in milliseconds.
-const LOOK: u64 = 10;
+const LEAST_PATIENCE: Duration = Duration::from_secs(90);
 
 /// Which part of the session time-out the longest latency is after that.
 const CALM: u64 = 20;
@@ -55,15 +53,16 @@ pub fn simulate(plan: &Plan, keep_lines: bool) -> Outcome {
 fn run(plan: &Plan, keep_lines: bool) -> Outcome {
     chance::seed(plan.seed);
     clock::stop();
-    let oracle = Rc::new(RefCell::new(Oracle::new(&plan.setting)));
+    let stopped = Stopped::default();
+    let oracle = Rc::new(RefCell::new(Oracle::new(&plan.setting, stopped.clone())));
     if keep_lines {
         oracle.borrow_mut().history.lines = Some(Vec::new());
     }
     oracle.borrow_mut().history.sought.clone_from(&plan.sought);
-    let stopped = Stopped::default();
     network::set(Some(Network::new(Chance::of(plan.seed, "network", 0), plan.setting.latency)));
     let gate: Rc<dyn simulation::Gate> = Rc::new(stopped.clone());
     simulation::adopt(gate, || {
+        simulation::set_watch_room(plan.setting.watch_room);
         simulation::enter(network::here(), || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -91,38 +90,36 @@ fn run(plan: &Plan, keep_lines: bool) -> Outcome {
     }
 }
 
-/// A fault begins, or ends.
+/// A fault begins, or ends, or one of two parts ends.
 #[derive(Clone, Debug)]
-struct Turn {
-    fault: usize,
-    begins: bool,
+pub struct Turn {
+    pub fault: usize,
+    pub begins: bool,
+    pub last: bool,
 }
 
-struct World {
-    plan: Plan,
-    oracle: Rc<RefCell<Oracle>>,
-    stopped: Stopped,
-    clients: Clients,
-    ensemble: Rc<RefCell<Ensemble>>,
-    turns: Schedule<Turn>,
+pub struct World {
+    pub plan: Plan,
+    pub oracle: Rc<RefCell<Oracle>>,
+    pub stopped: Stopped,
+    pub clients: Clients,
+    pub ensemble: Rc<RefCell<Ensemble>>,
+    pub turns: Schedule<Turn>,
     /// The clients that were stopped for a sweep.
-    going_on: Schedule<usize>,
+    pub going_on: Schedule<usize>,
     rounds: Rounds,
     /// The servers that were cut off as the leader, by fault.
-    deposed: Vec<(usize, usize)>,
+    pub deposed: Vec<(usize, usize)>,
 }
 
 impl World {
     fn new(plan: &Plan, oracle: &Rc<RefCell<Oracle>>, stopped: &Stopped) -> Self {
         let setting = plan.setting;
-        let mut ensemble = Ensemble::new(Chance::of(plan.seed, "ensemble", 0), setting.servers, setting.tick);
-        if !setting.containers {
-            ensemble.without_containers();
-        }
+        let ensemble = Ensemble::new(Chance::of(plan.seed, "ensemble", 0), &setting);
         let mut turns = Schedule::new();
         for (place, (_, Fault { at, lasts, .. })) in plan.faults.iter().enumerate() {
-            turns.plan(*at, Turn { fault: place, begins: true });
-            turns.plan(at + lasts, Turn { fault: place, begins: false });
+            turns.plan(*at, Turn { fault: place, begins: true, last: false });
+            turns.plan(at + lasts, Turn { fault: place, begins: false, last: false });
         }
         Self {
             plan: plan.clone(),
@@ -141,6 +138,7 @@ impl World {
     async fn live(mut self) {
         let (oracle, ensemble) = (Rc::clone(&self.oracle), Rc::clone(&self.ensemble));
         let patience = Duration::from_millis(self.plan.setting.timeout) * PATIENCE;
+        let patience = patience.max(LEAST_PATIENCE);
         let last_fault = self.plan.faults.iter().map(|(_, fault)| fault.at + fault.lasts).max().unwrap_or(0);
         let end = last_fault.max(self.plan.setting.duration);
         let calm = self.plan.setting.timeout / CALM;
@@ -195,6 +193,7 @@ impl World {
     async fn happen(&mut self) {
         let news = network::with(|network| network.news());
         loop {
+            self.oracle.borrow_mut().overheard();
             while self.step(clock::now()) {
                 let expired = self.ensemble.borrow_mut().take_expired();
                 for session in expired {
@@ -237,126 +236,28 @@ impl World {
             let network::Arrival { connection, server, way, packet } = arrival;
             match way {
                 Way::ToServer => self.ensemble.borrow_mut().arrive(server, connection, packet),
-                Way::ToClient => network::with(|network| network.deliver(connection, packet)),
+                Way::ToClient => {
+                    self.before(connection, &packet);
+                    network::with(|network| network.deliver(connection, packet));
+                }
             }
             return true;
         }
         self.ensemble.borrow_mut().step(now) || self.rounds.step(now, &self.oracle, &self.ensemble)
     }
 
-    /// A fault begins or ends.
-    fn turn(&mut self, turn: &Turn) {
-        let (number, Fault { what, at, lasts }) = self.plan.faults[turn.fault].clone();
-        let until = at + lasts;
-        let begins = turn.begins;
-        if matches!(what, What::Sweep) {
-            return self.sweep(turn, until);
-        }
-        if !matches!(what, What::Delete { .. } | What::Reap { .. }) {
-            self.oracle.borrow_mut().calm.fault(begins);
-        }
-        let verb = if begins { "begins" } else { "ends" };
-        self.oracle.borrow_mut().history.note(&format!("fault {number} {verb}: {what:?}"));
-        let mut ensemble = self.ensemble.borrow_mut();
-        match what {
-            What::Cut { client } if begins => network::with(|network| {
-                for id in network.of(client) {
-                    network.cut(id);
-                }
-            }),
-            What::Silence { client, server, ways } if begins => network::with(|network| {
-                let servers: BTreeSet<_> = server.map_or((0..ensemble.count()).collect(), |one| [one].into());
-                for server in servers {
-                    for way in &ways {
-                        network.silence(client, server, *way, until);
-                    }
-                }
-            }),
-            What::Stop { client } if begins => self.stopped.stop(client),
-            What::Stop { client } => self.stopped.go_on(client),
-            What::Crash { server } if begins => ensemble.crash(server),
-            What::Crash { server } => ensemble.restart(server),
-            What::Freeze { server } if begins => ensemble.freeze(server),
-            What::Freeze { server } => ensemble.thaw(server),
-            What::Isolate { server } if begins => ensemble.isolate(server),
-            What::Isolate { server } => ensemble.join(server),
-            What::Depose => match ensemble.leader() {
-                Some(leader) if begins => {
-                    self.deposed.push((number, leader));
-                    ensemble.isolate(leader);
-                }
-                _ => {
-                    if let Some(place) = self.deposed.iter().position(|(fault, _)| *fault == number) {
-                        ensemble.join(self.deposed.swap_remove(place).1);
-                    }
-                }
-            },
-            What::Lag { server, by } => ensemble.lag(server, if begins { by } else { 0 }),
-            What::Forget { server } => ensemble.forget(server, begins),
-            What::Throttle { server, percent } => ensemble.throttle(server, if begins { percent } else { 0 }),
-            What::Kill { client } if begins => {
-                let session = self.clients.get(client).session_id();
-                self.oracle.borrow_mut().killed(session);
-                ensemble.expire(session);
-            }
-            What::Delete { place, part } if begins => {
-                let directory = DIRECTORIES[place % DIRECTORIES.len()];
-                let mut nodes = ensemble.children(directory).unwrap_or_default();
-                nodes.sort_by_key(|node| node.get(node.len().saturating_sub(10)..).map(str::to_owned));
-                let index = usize::try_from(part).unwrap_or(0) * nodes.len() / 100;
-                if let Some(node) = nodes.get(index) {
-                    let path = format!("{directory}/{node}");
-                    self.oracle.borrow_mut().broken(&path, true);
-                    ensemble.delete(&path);
-                }
-            }
-            What::Late { client } if begins => ensemble.trap(client, self.plan.setting.timeout),
-            What::Late { .. } => ensemble.end_trap(),
-            What::Replace { client } => {
-                for server in 0..ensemble.count() {
-                    ensemble.forget(server, begins);
-                }
-                for id in network::with(|network| network.of(client)) {
-                    if begins {
-                        network::with(|network| network.cut(id));
-                    }
-                }
-            }
-            What::Reap { place } if begins => ensemble.reap(DIRECTORIES[place % DIRECTORIES.len()]),
-            _ => {}
-        }
-    }
-
-    /// Sweeps a queue as soon as there is one to be swept. The client of the two is stopped meanwhile, so that it hears
-    /// of everything at once. With one server, where what an operator does has happened before anything else does.
-    fn sweep(&mut self, turn: &Turn, until: u64) {
-        if !turn.begins || clock::now() >= until {
-            return;
-        }
-        let mut ensemble = self.ensemble.borrow_mut();
-        // Of mutexes. Without a leader nothing that an operator does is carried out.
-        let is_led = ensemble.leader().is_some();
-        let mut mutexes = DIRECTORIES[..2].iter().filter(|_| is_led);
-        let found = mutexes.find_map(|directory| sweep::find(&mut ensemble, directory));
-        let of = |sweep: &sweep::Sweep| {
-            (0..self.clients.count()).find(|client| self.clients.get(*client).session_id() == sweep.session)
-        };
-        let Some((client, sweep)) = found.and_then(|sweep| Some((of(&sweep)?, sweep))) else {
-            return self.turns.plan(clock::now() + LOOK, turn.clone());
-        };
+    /// Something is about to arrive at a client.
+    fn before(&self, connection: Id, packet: &Packet) {
+        let known = network::with(|network| {
+            let name = network.name(connection)?;
+            Some((name, network.is_connected(name)))
+        });
+        let Some((name, connected)) = known else { return };
         let mut oracle = self.oracle.borrow_mut();
-        let number = self.plan.faults[turn.fault].0;
-        oracle.history.note(&format!("fault {number} sweeps before {}", sweep.second));
-        self.stopped.stop(client);
-        ensemble.touch(&sweep.second);
-        for node in sweep.others.iter().chain([&sweep.second]) {
-            oracle.broken(node, true);
-            ensemble.delete(node);
+        match (packet, self.clients.named(name)) {
+            (Packet::Open, Some(client)) if !connected => oracle.before_connection(name, &client),
+            _ => oracle.before_arrival(name, connection),
         }
-        oracle.gone(sweep.second);
-        drop(oracle);
-        drop(ensemble);
-        self.going_on.plan(clock::now() + 3 * self.plan.setting.latency, client);
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use zklock_embedded::Output;
 
-use super::frame::{self, Kind};
 use super::server::{Change, Entry, Server, Waiting};
 use super::{Ensemble, Proposal, Step, Word, time};
 use crate::clock;
+use crate::frame::{self, Kind};
 use crate::network::{self, Id};
 
 impl Ensemble {

@@ -101,6 +101,38 @@ impl Ensemble {
         self.servers[server].forgetful = forgetful;
     }
 
+    /// Servers take all sessions that they are to restore for new ones, or no longer do.
+    pub fn forget_all(&mut self, forgetful: bool) {
+        for server in &mut self.servers {
+            server.forgetful = forgetful;
+        }
+    }
+
+    /// A server tells nobody of watches that fire, or does again.
+    pub fn mute(&mut self, server: usize, mute: bool) {
+        self.servers[server].mute = mute;
+    }
+
+    /// From now on nothing but pings is answered on a connection.
+    pub fn deafen(&mut self, id: Id) {
+        for server in &mut self.servers {
+            if let Some(front) = server.fronts.get_mut(&id) {
+                front.deaf = true;
+            }
+        }
+    }
+
+    /// Servers close the connections on which they have answered nothing else.
+    pub fn hang_up_deaf(&mut self) {
+        for server in 0..self.count() {
+            let fronts = self.servers[server].fronts.iter();
+            let deaf: Vec<_> = fronts.filter(|(_, front)| front.deaf).map(|(id, _)| *id).collect();
+            for id in deaf {
+                self.hang_up(server, id, Packet::Close);
+            }
+        }
+    }
+
     /// A server turns so many of a hundred requests away.
     pub fn throttle(&mut self, server: usize, percent: u64) {
         self.servers[server].throttles = percent;

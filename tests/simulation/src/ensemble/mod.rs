@@ -10,7 +10,6 @@
 
 mod agreement;
 mod elections;
-mod frame;
 mod mishaps;
 mod server;
 mod service;
@@ -26,8 +25,10 @@ use self::server::{Change, Entry, Server, operators};
 use self::sessions::Sessions;
 use crate::chance::Chance;
 use crate::clock;
+use crate::frame;
 use crate::network::{Id, Packet};
 use crate::schedule::Schedule;
+use crate::setting::Setting;
 
 /// What clocks of servers show at the beginning, in milliseconds.
 const WALL: i64 = 1_900_000_000_000;
@@ -104,7 +105,7 @@ struct Proposal {
 pub struct Ensemble {
     chance: Chance,
     tick: u64,
-    /// Whether servers know container nodes.
+    /// Whether servers know container nodes, as since ZooKeeper 3.5.
     containers: bool,
     servers: Vec<Server>,
     leader: Option<usize>,
@@ -133,8 +134,9 @@ fn time() -> Time {
 }
 
 impl Ensemble {
-    /// So many servers, with this tick in milliseconds.
-    pub fn new(chance: Chance, count: usize, tick: u64) -> Self {
+    /// The servers of a setting.
+    pub fn new(chance: Chance, setting: &Setting) -> Self {
+        let Setting { tick, containers, servers: count, .. } = *setting;
         let settings = Settings {
             tick,
             min_timeout: 4 * tick,
@@ -146,7 +148,7 @@ impl Ensemble {
         let mut ensemble = Self {
             chance,
             tick,
-            containers: true,
+            containers,
             servers,
             leader: None,
             epoch: 0,
@@ -169,11 +171,6 @@ impl Ensemble {
         ensemble.elect();
         ensemble.steps.plan(tick / 2, Step::HalfTick);
         ensemble
-    }
-
-    /// From now on no server knows container nodes, as before ZooKeeper 3.5.
-    pub fn without_containers(&mut self) {
-        self.containers = false;
     }
 
     /// How many servers there are.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use zklock_embedded::{ConnectionId, Decoder, Inbound, Machine, Output, Settings, Time};
 
-use super::frame::{self, Kind};
+use crate::frame::{self, Kind};
 use crate::network::{Id, server_of};
 
 /// The clients' address; no access control depends on it here.
@@ -63,6 +63,8 @@ pub struct Front {
     pub waiting: Option<Waiting>,
     /// Its session; 0 before there is one.
     pub session: i64,
+    /// Whether its server answers nothing but pings any more.
+    pub deaf: bool,
     first: bool,
 }
 
@@ -75,6 +77,7 @@ impl Front {
             requests: VecDeque::new(),
             waiting: None,
             session: 0,
+            deaf: false,
             first: true,
         }
     }
@@ -136,6 +139,8 @@ pub struct Server {
     pub lag: u64,
     /// Whether it takes sessions that it is asked to restore for new ones.
     pub forgetful: bool,
+    /// Whether it tells nobody of watches that fire.
+    pub mute: bool,
     /// How many of a hundred requests it turns away.
     pub throttles: u64,
     /// The sessions that it has heard of since it last told the leader.
@@ -158,6 +163,7 @@ impl Server {
             cut: false,
             lag: 0,
             forgetful: false,
+            mute: false,
             throttles: 0,
             heard: BTreeSet::new(),
             fronts: BTreeMap::new(),

@@ -2,10 +2,10 @@
 
 use zklock_embedded::Output;
 
-use super::frame::{self, Kind};
 use super::server::{Change, Front, Role, Waiting};
 use super::{Ensemble, Word, time};
 use crate::clock;
+use crate::frame::{self, Kind};
 use crate::network::{self, Id, Packet, Way};
 
 impl Ensemble {
@@ -72,14 +72,18 @@ impl Ensemble {
                 && self.chance.percent(one.throttles);
             if turned_away {
                 front.requests.pop_front();
-                let reply = Packet::Bytes(frame::throttled(&request.frame));
+                let reply = Packet::Bytes(frame::refusal(&request.frame, frame::THROTTLED));
                 network::with(|network| network.send(id, Way::ToClient, reply));
                 continue;
             }
             if !self.containers && frame::creates_container(&request.frame) {
                 front.requests.pop_front();
-                let reply = Packet::Bytes(frame::unimplemented(&request.frame));
+                let reply = Packet::Bytes(frame::refusal(&request.frame, frame::UNIMPLEMENTED));
                 network::with(|network| network.send(id, Way::ToClient, reply));
+                continue;
+            }
+            if front.deaf && !matches!(request.kind, Kind::Ping) {
+                front.requests.pop_front();
                 continue;
             }
             match request.kind {
@@ -123,6 +127,8 @@ impl Ensemble {
     pub(super) fn output(&mut self, server: usize, outputs: Vec<Output>) {
         for output in outputs {
             match output {
+                Output::Send(_, message)
+                    if self.servers[server].mute && frame::is_event(&message.frame()) => {}
                 Output::Send(id, message) if self.servers[server].fronts.contains_key(&id.0) => {
                     network::with(|network| {
                         network.send(id.0, Way::ToClient, Packet::Bytes(message.frame()));

@@ -30,7 +30,7 @@ impl Ensemble {
     /// Something arrives at a server.
     pub(super) fn spring(&mut self, server: usize, id: Id, packet: &Packet) {
         let Packet::Bytes(bytes) = packet else { return };
-        let from = network::with(|network| network.client(id));
+        let from = network::with(|network| network.name(id)).map(|name| name % network::CLIENTS);
         let now = clock::now();
         match self.trap {
             Some(Trap::Set { client, timeout })

@@ -14,7 +14,8 @@ pub struct Calm {
     settling: u64,
     /// How long a few round trips take at most.
     soon: u64,
-    /// Whether latencies are so low that a connection is not given up because of them.
+    /// Whether latencies are so low that a connection is not given up because of them, and whoever has to know is told by
+    /// a watch.
     steady: bool,
 }
 
@@ -28,7 +29,7 @@ impl Calm {
             since: 1000 + 2 * soon,
             settling: 2 * setting.timeout + 2000,
             soon,
-            steady: 100 * setting.latency <= setting.timeout,
+            steady: 100 * setting.latency <= setting.timeout && setting.watch_room.is_none(),
         }
     }
 

@@ -11,8 +11,10 @@ use zklock::{Lease, LeaseState};
 
 use super::attempts::Attempts;
 use super::calm::Calm;
+use super::prompt::Prompt;
 use super::requests::Requests;
 use crate::clock;
+use crate::gate::Stopped;
 use crate::history::History;
 use crate::setting::Setting;
 use crate::workload::READ_WRITE;
@@ -29,13 +31,15 @@ pub enum Mode {
 /// A lease that a contender has.
 #[derive(Debug)]
 pub(super) struct Hold {
-    contender: usize,
-    place: &'static str,
+    pub(super) contender: usize,
+    pub(super) place: &'static str,
     mode: Mode,
-    lease: Arc<Lease>,
+    pub(super) lease: Arc<Lease>,
     /// The full path of its node.
     pub(super) node: String,
     pub(super) since: u64,
+    /// Whether something was wrong with it already.
+    pub(super) accused: bool,
 }
 
 /// What is granted, to whom.
@@ -69,6 +73,9 @@ pub struct Oracle {
     pub(super) attempts: Attempts,
     pub requests: Requests,
     pub calm: Calm,
+    pub prompt: Prompt,
+    /// Which clients are stopped.
+    pub(super) stopped: Stopped,
     /// Whether the number of permits that is shared was set.
     pub number_known: bool,
     /// Nodes of waiters that are gone, with another client's right before them until then. By rule 6 no such waiter is
@@ -76,7 +83,8 @@ pub struct Oracle {
     gone: BTreeSet<String>,
 }
 
-fn holds(lease: &Lease) -> bool {
+/// Whether a lease says in any way that it is held.
+pub(super) fn says_held(lease: &Lease) -> bool {
     // All three have to say so, in this order: asking may end what is over by the clock.
     let remains = !lease.remaining().is_zero();
     let passes = lease.check().is_ok();
@@ -86,7 +94,7 @@ fn holds(lease: &Lease) -> bool {
 
 impl Oracle {
     /// Nothing was judged yet.
-    pub fn new(setting: &Setting) -> Self {
+    pub fn new(setting: &Setting, stopped: Stopped) -> Self {
         Self {
             history: History::default(),
             violations: Vec::new(),
@@ -97,6 +105,8 @@ impl Oracle {
             attempts: Attempts::default(),
             requests: Requests::default(),
             calm: Calm::new(setting),
+            prompt: Prompt::new(setting),
+            stopped,
             number_known: false,
             gone: BTreeSet::new(),
         }
@@ -129,6 +139,7 @@ impl Oracle {
             lease: Arc::clone(lease),
             node: node.clone(),
             since: clock::now(),
+            accused: false,
         };
         // It may be lost already, if its client was stopped on the way.
         if self.is_certain(&hold) {
@@ -164,7 +175,7 @@ impl Oracle {
             }
         }
         let own =
-            |hold: &&Hold| hold.place == new.place && hold.contender == new.contender && holds(&hold.lease);
+            |hold: &&Hold| hold.place == new.place && hold.contender == new.contender && says_held(&hold.lease);
         permits += self.holds.iter().filter(own).count();
         if let Mode::Permit(most) = new.mode
             && permits + 1 > most
@@ -224,6 +235,6 @@ impl Oracle {
     /// Whether a lease says that it is held, and it is promised that this is so.
     pub(super) fn is_certain(&self, hold: &Hold) -> bool {
         let taken = self.requests.is_broken(&hold.node) || self.killed.contains(&hold.lease.session_id());
-        !taken && holds(&hold.lease)
+        !taken && says_held(&hold.lease)
     }
 }

@@ -2,8 +2,10 @@
 
 mod asking;
 mod attempts;
+mod bystander;
 mod calm;
 mod judge;
+mod prompt;
 mod requests;
 mod turns;
 

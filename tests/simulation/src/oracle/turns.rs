@@ -50,6 +50,7 @@ impl Oracle {
     /// Looks at a lock's directory: whose nodes are there, by their labels. `turns`: those of a semaphore's turns, which
     /// nobody keeps that has its permits.
     pub fn look_at(&mut self, directory: &str, nodes: &[(String, Option<String>)], turns: bool) {
+        self.prompt.sees(directory, nodes.iter().map(|(node, _)| node.clone()));
         let now = clock::now();
         let soon = 2 * self.calm.soon();
         for (node, label) in nodes {

@@ -27,6 +27,9 @@ impl Contender {
         };
         let kinds = [manner.is_try(), *want == Want::Read, matches!(want, Want::Permits(..))];
         self.oracle.borrow_mut().asks(label, Asked::new(queue(attempt), kinds));
+        // A number that others change may be all that was in the way.
+        let one = !matches!(want, Want::Several(_) | Want::Permits(SHARED, _));
+        self.oracle.borrow_mut().prompt.asks(self.number, one);
         let began = self.now();
         let acquired = self.ask(attempt, patience);
         let acquired = match *manner {
@@ -57,6 +60,10 @@ impl Contender {
             Ok(granted) => {
                 self.tell(&granted);
                 self.expect_all(&granted, attempt);
+                // Of what is granted through several clients only the last was granted now.
+                if !matches!(want, Want::Several(members) if members.iter().any(|(_, other)| *other)) {
+                    self.oracle.borrow_mut().judge_grants(&granted);
+                }
                 Some(granted)
             }
             Err(error) => {

@@ -122,10 +122,12 @@ impl Contender {
     async fn downgrade(&mut self, attempt: &Attempt) -> Option<Vec<Granted>> {
         self.now_does("downgrades");
         let lock = self.half(attempt, false, false).ok()?;
+        self.oracle.borrow_mut().prompt.asks(self.number, true);
         match lock.acquire_as(attempt.owner, Patience::Forever).await {
             Ok(lease) => {
                 let granted = vec![self.granted(self.of, super::READ_WRITE, Mode::Shared, lease)];
                 self.tell(&granted);
+                self.oracle.borrow_mut().judge_grants(&granted);
                 Some(granted)
             }
             Err(error) => {

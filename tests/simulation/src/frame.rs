@@ -1,4 +1,5 @@
-//! As much of the protocol's bytes as the model has to know: what a request is, and the few that an operator sends.
+//! As much of the protocol's bytes as the model and the judges have to know: what a request is, what an answer says, and
+//! the few requests that an operator sends.
 
 /// What a server has to do with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,9 @@ pub enum Kind {
     /// A write too: the session ends.
     Close,
 }
+
+const CHECK: i32 = 13;
+const MULTI: i32 = 14;
 
 fn int(bytes: &[u8], at: usize) -> i32 {
     bytes.get(at..at + 4).and_then(|int| int.try_into().ok()).map_or(0, i32::from_be_bytes)
@@ -70,22 +74,76 @@ pub fn connected(frame: &[u8]) -> Option<(i64, u64)> {
     Some((long(frame, 12), timeout))
 }
 
-/// The answer that a server gives which carries nothing out because it has too much to do.
-pub fn throttled(request: &[u8]) -> Vec<u8> {
-    refused(request, -127)
-}
+/// The code with which a server says that it has too much to do.
+pub const THROTTLED: i32 = -127;
 
-/// The answer of a server that does not know what it is asked for.
-pub fn unimplemented(request: &[u8]) -> Vec<u8> {
-    refused(request, -6)
-}
+/// The code with which a server says that it does not know such an operation.
+pub const UNIMPLEMENTED: i32 = -6;
 
-fn refused(request: &[u8], code: i32) -> Vec<u8> {
+/// The code for a node that does not exist.
+const NO_NODE: i32 = -101;
+
+/// The answer that a server gives which carries nothing out.
+pub fn refusal(request: &[u8], code: i32) -> Vec<u8> {
     let mut frame = 16_i32.to_be_bytes().to_vec();
     frame.extend_from_slice(&request[4..8]);
     frame.extend((-1_i64).to_be_bytes());
     frame.extend(code.to_be_bytes());
     frame
+}
+
+/// Whether a request creates a container, alone or as the first of a transaction.
+pub fn creates_container(request: &[u8]) -> bool {
+    const CREATE_CONTAINER: i32 = 19;
+    let operation = int(request, 8);
+    operation == CREATE_CONTAINER || operation == MULTI && int(request, 12) == CREATE_CONTAINER
+}
+
+/// Whether an answer tells of a watch that has fired.
+pub fn is_event(reply: &[u8]) -> bool {
+    number(reply) == -1
+}
+
+/// The number by which an answer is known to belong to its request.
+pub fn number(frame: &[u8]) -> i32 {
+    int(frame, 4)
+}
+
+/// What an answer says of its request: 0 for success.
+pub fn code(reply: &[u8]) -> i32 {
+    int(reply, 16)
+}
+
+/// Whether a request is a transaction.
+pub fn is_multi(request: &[u8]) -> bool {
+    int(request, 8) == MULTI
+}
+
+/// The nodes whose existence a transaction checks, if it does nothing else.
+pub fn checks(request: &[u8]) -> Vec<String> {
+    let (mut at, mut nodes) = (12, Vec::new());
+    while is_multi(request) && int(request, at) == CHECK && request.get(at + 4) == Some(&0) {
+        let length = usize::try_from(int(request, at + 9)).unwrap_or(0);
+        let Some(path) = request.get(at + 13..at + 13 + length) else { break };
+        nodes.extend(String::from_utf8(path.to_vec()));
+        at += 13 + length + 4;
+    }
+    // What follows the last operation says that it was the last.
+    if request.get(at + 4) == Some(&1) { nodes } else { Vec::new() }
+}
+
+/// Whether a transaction that was answered was carried out.
+pub fn is_done(reply: &[u8]) -> bool {
+    code(reply) == 0 && int(reply, 20) != -1
+}
+
+/// Which of a transaction's operations found no node.
+pub fn missing(reply: &[u8]) -> Option<usize> {
+    // Each failed operation: its kind, whether it was the last, the code twice. Those before it say that they succeeded.
+    let errors = reply.get(20..)?.chunks(13);
+    errors
+        .take_while(|error| int(error, 0) == -1 && error.get(4) == Some(&0))
+        .position(|error| int(error, 9) == NO_NODE)
 }
 
 fn framed(body: &[&[u8]]) -> Vec<u8> {
@@ -163,12 +221,6 @@ pub fn content(reply: &[u8]) -> Option<Vec<u8>> {
 pub fn changes_of_children(reply: &[u8]) -> i32 {
     let data = usize::try_from(int(reply, 20)).unwrap_or(0);
     if int(reply, 16) == 0 { int(reply, 24 + data + 36) } else { 0 }
-}
-
-/// Whether a request, or the first of those that are to be carried out together, creates a container.
-pub fn creates_container(frame: &[u8]) -> bool {
-    const CONTAINER: i32 = 19;
-    int(frame, 8) == CONTAINER || int(frame, 8) == 14 && int(frame, 12) == CONTAINER
 }
 
 /// The children, out of the answer; `None` if there is no such node.

@@ -1,0 +1,156 @@
+//! Compares what clients and leases say of themselves with what the witness has overheard: at each packet that is about
+//! to arrive at a client, when the client has had the time to draw conclusions from all that came before.
+
+use zklock::{Client, ClientState, LeaseState};
+
+use super::judge::{Granted, Hold, Oracle, says_held};
+use crate::clock;
+use crate::network::{self, CLIENTS, Id};
+use crate::witness::Gap;
+
+/// What is left out of durations, in milliseconds: times are compared that are whole milliseconds, and some that are not.
+const SLACK: u64 = 2;
+
+impl Oracle {
+    fn accuse(&mut self, hold: usize, what: &str) {
+        let hold = &mut self.holds[hold];
+        // Once is enough.
+        if !std::mem::replace(&mut hold.accused, true) {
+            let node = hold.node.clone();
+            self.violation(format!("{node} {what}"));
+        }
+    }
+
+    fn accuse_all(&mut self, wrong: impl Fn(&Self, &Hold) -> Option<String>) {
+        let found: Vec<_> = self.holds.iter().map(|hold| wrong(self, hold)).collect();
+        for (place, wrong) in found.into_iter().enumerate() {
+            if let Some(wrong) = wrong {
+                self.accuse(place, &wrong);
+            }
+        }
+    }
+
+    /// Something is about to arrive at a client.
+    pub fn before_arrival(&mut self, client: usize, connection: Id) {
+        let now = clock::now();
+        let vouched = network::with(|network| network.witness.vouched(connection));
+        self.accuse_all(|oracle, hold| {
+            let session = hold.lease.session_id();
+            if of(hold) != Some(client) {
+                return None;
+            }
+            let until = network::with(|network| network.witness.certain_until(session));
+            let remaining = u64::try_from(hold.lease.remaining().as_millis()).unwrap_or(u64::MAX);
+            if remaining > 0 && now + remaining > until + SLACK {
+                let sure = until.saturating_sub(now);
+                return Some(format!("has {remaining} ms left, and is certain for {sure} ms"));
+            }
+            if oracle.knows_missing(hold) && says_held(&hold.lease) {
+                return Some("is held, although its client was told that it does not exist".to_owned());
+            }
+            let sixth = network::with(|network| network.witness.timeout(session)) / 6;
+            let known = vouched.is_some_and(|(since, of)| {
+                of == session && since < now && oracle.has_run_since(client, since)
+            });
+            if known && remaining > sixth + SLACK && hold.lease.state() == LeaseState::Suspended {
+                return Some("is suspended, although its session is proven".to_owned());
+            }
+            None
+        });
+    }
+
+    /// A connection is about to be open to a client that has no other, and has known that for a while.
+    pub fn before_connection(&mut self, name: usize, client: &Client) {
+        // The client crate says that it is connected once a server has welcomed it, and goes on saying so if nothing else
+        // comes of that, until it has reached the next one.
+        let served = network::with(|network| network.witness.was_served(name));
+        if !served || !self.has_run_since(name, clock::now().saturating_sub(SLACK)) {
+            return;
+        }
+        if client.state() == ClientState::Connected {
+            self.violation(format!("client {name} says that it is connected, and is not"));
+        }
+        self.accuse_all(|_, hold| {
+            let held = of(hold) == Some(name) && hold.lease.state() == LeaseState::Held;
+            held.then(|| "is held, although its client is not connected".to_owned())
+        });
+    }
+
+    /// A client that holds a lock.
+    pub fn holder(&self, part: usize) -> Option<usize> {
+        let held: Vec<_> = self.holds.iter().filter(|hold| says_held(&hold.lease)).collect();
+        Some(of(held.get(part * held.len() / 100)?)? % CLIENTS)
+    }
+
+    /// Looks into what was overheard.
+    pub fn overheard(&mut self) {
+        let news = network::with(|network| network.witness.take_news());
+        for wrong in news.wrong {
+            self.violation(wrong);
+        }
+        for Gap { client, from, to } in news.gaps {
+            self.accuse_all(|oracle, hold| {
+                let all_along = of(hold) == Some(client) && hold.since <= from && says_held(&hold.lease);
+                (all_along && oracle.has_run_since(client, from))
+                    .then(|| format!("was not vouched for in {} ms", to - from))
+            });
+        }
+        for (client, since) in news.deaf {
+            if self.has_run_since(client, since) {
+                self.violation(format!(
+                    "client {client} keeps a session in which nothing is answered but pings"
+                ));
+            }
+        }
+        for client in news.anew {
+            self.accuse_all(|_, hold| {
+                let held = of(hold) == Some(client) && says_held(&hold.lease);
+                held.then(|| "is held, although its client has given its session up".to_owned())
+            });
+        }
+    }
+
+    /// Whether the client of a hold was told that its node does not exist.
+    fn knows_missing(&self, hold: &Hold) -> bool {
+        let since = network::with(|network| network.witness.missing(&hold.node));
+        since.zip(of(hold)).is_some_and(|(since, of)| since < clock::now() && self.has_run_since(of, since))
+    }
+
+    /// Whether the client that is called so runs, and has run at least since then.
+    fn has_run_since(&self, name: usize, then: u64) -> bool {
+        self.stopped.has_run_since(name % CLIENTS, then)
+    }
+
+    /// These were granted, all at this instant, and their contender knows at once.
+    pub fn judge_grants(&mut self, granted: &[Granted]) {
+        let now = clock::now();
+        if let [Granted { contender, place, node, .. }] = granted {
+            self.prompt.is_served(*contender, place, node);
+        }
+        for place in 0..self.holds.len() {
+            let hold = &self.holds[place];
+            let session = hold.lease.session_id();
+            let Some(of) = of(hold).filter(|of| self.has_run_since(*of, now.saturating_sub(1))) else { continue };
+            if hold.since < now || !granted.iter().any(|one| one.node == hold.node) {
+                continue;
+            }
+            let (timeout, until, proven) = network::with(|network| {
+                let witness = &network.witness;
+                (witness.timeout(session), witness.certain_until(session), witness.is_proven(of, session))
+            });
+            let sure = until.saturating_sub(now);
+            if self.knows_missing(hold) {
+                self.accuse(place, "is granted, although its client was told that it does not exist");
+            } else if sure + SLACK < timeout / 6 {
+                self.accuse(place, &format!("is granted with {sure} ms of {timeout} ms left"));
+            } else if !proven && !hold.lease.remaining().is_zero() {
+                self.accuse(place, "is granted on a connection that has proven nothing");
+            }
+        }
+    }
+}
+
+/// What its client is called.
+fn of(hold: &Hold) -> Option<usize> {
+    network::with(|network| network.witness.client(hold.lease.session_id()))
+}

@@ -1,0 +1,85 @@
+//! Whether who waits for what is free gets it soon, as long as there was no fault.
+//!
+//! Nobody can be served but because a node is gone that was there before. The nodes of all locks are looked at in regular
+//! rounds; so whoever is served is judged in the next one, by when a node was last found to be gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::judge::Oracle;
+use crate::clock;
+use crate::setting::Setting;
+
+/// Within this time who waits is granted what is free: well below the time after which a queue looks again in any case.
+const PROMPT: u64 = 10_000;
+
+/// A contender was served.
+#[derive(Debug)]
+struct Served {
+    place: &'static str,
+    node: String,
+    asked: u64,
+    at: u64,
+}
+
+/// Who has asked since when, who was served, and when nodes went.
+#[derive(Debug, Default)]
+pub struct Prompt {
+    /// Whether latencies are so low that sessions never end because of them, and no fault has begun.
+    quiet: bool,
+    /// Since when contenders have asked for the one thing that they want.
+    asked: BTreeMap<usize, u64>,
+    /// The nodes that were there in the last round, and when one was last found to be gone, by directory.
+    nodes: BTreeMap<String, BTreeSet<String>>,
+    gone: BTreeMap<String, u64>,
+    /// Those who were served since.
+    served: Vec<Served>,
+}
+
+impl Prompt {
+    pub fn new(setting: &Setting) -> Self {
+        Self { quiet: 200 * setting.latency <= setting.timeout, ..Self::default() }
+    }
+
+    /// A fault begins.
+    pub fn disturbed(&mut self) {
+        self.quiet = false;
+    }
+
+    /// A contender asks for one thing; or for several, one after the other.
+    pub fn asks(&mut self, contender: usize, one: bool) {
+        self.asked.remove(&contender);
+        if one {
+            self.asked.insert(contender, clock::now());
+        }
+    }
+
+    /// A contender has what it asked for.
+    pub(super) fn is_served(&mut self, contender: usize, place: &'static str, node: &str) {
+        if let Some(asked) = self.asked.get(&contender).copied().filter(|_| self.quiet) {
+            self.served.push(Served { place, node: node.to_owned(), asked, at: clock::now() });
+        }
+    }
+
+    /// These nodes are in a directory.
+    pub(super) fn sees(&mut self, directory: &str, nodes: impl Iterator<Item = String>) {
+        let nodes = nodes.collect();
+        let before = self.nodes.insert(directory.to_owned(), nodes).unwrap_or_default();
+        if before.iter().any(|node| !self.nodes[directory].contains(node)) {
+            self.gone.insert(directory.to_owned(), clock::now());
+        }
+    }
+}
+
+impl Oracle {
+    /// Everything was looked at: was anybody served long after the last node was gone that could have been in the way?
+    pub fn judge_promptness(&mut self) {
+        for Served { place, node, asked, at } in std::mem::take(&mut self.prompt.served) {
+            let gone = self.prompt.gone.iter().filter(|(directory, _)| directory.starts_with(place));
+            let gone = gone.map(|(_, gone)| *gone).max().unwrap_or(0);
+            let waited = at.saturating_sub(gone.max(asked));
+            if waited > PROMPT {
+                self.violation(format!("{node} was granted when nobody had gone for {waited} ms"));
+            }
+        }
+    }
+}

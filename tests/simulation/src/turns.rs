@@ -1,0 +1,194 @@
+//! What happens when a fault begins, and when it ends.
+
+use crate::clock;
+use crate::fault::{Fault, What};
+use crate::network;
+use crate::sweep;
+use crate::workload::DIRECTORIES;
+use crate::world::{Turn, World};
+
+/// How often an operator looks whether there is something to sweep, in milliseconds.
+const LOOK: u64 = 10;
+
+impl World {
+    /// A fault begins or ends.
+    pub fn turn(&mut self, turn: &Turn) {
+        let (number, Fault { what, at, lasts }) = self.plan.faults[turn.fault].clone();
+        if matches!(what, What::Sweep) {
+            return self.sweep(turn, at + lasts);
+        }
+        let verb = if turn.begins { "begins" } else { "ends" };
+        let mut oracle = self.oracle.borrow_mut();
+        oracle.history.note(&format!("fault {number} {verb}: {what:?}"));
+        oracle.prompt.disturbed();
+        // What has two parts ends with the second.
+        let goes_on = matches!(what, What::Replace { .. }) && !turn.begins && !turn.last;
+        if !goes_on && !matches!(what, What::Delete { .. } | What::Reap { .. }) {
+            oracle.calm.fault(turn.begins);
+        }
+        drop(oracle);
+        match what {
+            What::Replace { client, stop } => self.replace(turn, client, stop, at + lasts),
+            what => {
+                if turn.begins {
+                    self.befall_connections(&what, at + lasts);
+                }
+                self.befall_processes(&what, turn.begins);
+                self.befall_servers(&what, turn.begins, number);
+                if turn.begins {
+                    self.by_operators(&what);
+                }
+            }
+        }
+    }
+
+    /// A client's connections are cut, and its session is replaced, until some time after the client has gone on.
+    fn replace(&mut self, turn: &Turn, client: usize, stop: bool, until: u64) {
+        self.ensemble.borrow_mut().forget_all(!turn.last);
+        if turn.begins {
+            if stop {
+                self.stopped.stop(client);
+            }
+            network::with(|network| network.cut_all(client));
+        } else if !turn.last {
+            if stop {
+                self.stopped.go_on(client);
+            }
+            self.turns.plan(until + self.plan.setting.timeout / 2, Turn { last: true, ..turn.clone() });
+        }
+    }
+
+    /// What befalls connections.
+    fn befall_connections(&self, what: &What, until: u64) {
+        let servers = 0..self.plan.setting.servers;
+        match what {
+            What::Cut { client } => network::with(|network| network.cut_all(*client)),
+            What::Silence { client, server, ways } => network::with(|network| {
+                for server in servers.filter(|one| server.is_none_or(|server| server == *one)) {
+                    network.silence(*client, server, ways, until);
+                }
+            }),
+            What::Corner { part, ways } => {
+                let holder = self.oracle.borrow().holder(*part);
+                if let Some(client) = holder {
+                    network::with(|network| {
+                        servers.for_each(|server| network.silence(client, server, ways, until));
+                    });
+                }
+            }
+            What::Deafen { part } => {
+                let holder = self.oracle.borrow().holder(*part);
+                for id in
+                    holder.map(|client| network::with(|network| network.of(client))).into_iter().flatten()
+                {
+                    self.ensemble.borrow_mut().deafen(id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What befalls clients' processes.
+    fn befall_processes(&self, what: &What, begins: bool) {
+        let stop = |client| if begins { self.stopped.stop(client) } else { self.stopped.go_on(client) };
+        match what {
+            What::Stop { client } => stop(*client),
+            What::Suspend => {
+                (0..self.clients.count()).for_each(stop);
+                clock::suspend(begins);
+            }
+            What::Break { client, part } if begins => self.stopped.break_down(*client, *part),
+            _ => {}
+        }
+    }
+
+    /// What befalls servers.
+    fn befall_servers(&mut self, what: &What, begins: bool, number: usize) {
+        let mut ensemble = self.ensemble.borrow_mut();
+        match *what {
+            What::Crash { server } if begins => ensemble.crash(server),
+            What::Crash { server } => ensemble.restart(server),
+            What::Freeze { server } if begins => ensemble.freeze(server),
+            What::Freeze { server } => ensemble.thaw(server),
+            What::Isolate { server } if begins => ensemble.isolate(server),
+            What::Isolate { server } => ensemble.join(server),
+            What::Depose => match ensemble.leader() {
+                Some(leader) if begins => {
+                    self.deposed.push((number, leader));
+                    ensemble.isolate(leader);
+                }
+                _ => {
+                    if let Some(place) = self.deposed.iter().position(|(fault, _)| *fault == number) {
+                        ensemble.join(self.deposed.swap_remove(place).1);
+                    }
+                }
+            },
+            What::Lag { server, by } => ensemble.lag(server, if begins { by } else { 0 }),
+            What::Forget { server } => ensemble.forget(server, begins),
+            What::Throttle { server, percent } => ensemble.throttle(server, if begins { percent } else { 0 }),
+            What::Deafen { .. } if !begins => ensemble.hang_up_deaf(),
+            What::Late { client } if begins => ensemble.trap(client, self.plan.setting.timeout),
+            What::Late { .. } => ensemble.end_trap(),
+            What::Mute { server } => ensemble.mute(server, begins),
+            _ => {}
+        }
+    }
+
+    /// What operators do.
+    fn by_operators(&self, what: &What) {
+        let mut ensemble = self.ensemble.borrow_mut();
+        match *what {
+            What::Kill { client } => {
+                let session = self.clients.get(client).session_id();
+                self.oracle.borrow_mut().killed(session);
+                ensemble.expire(session);
+            }
+            What::Delete { place, part } => {
+                let directory = DIRECTORIES[place % DIRECTORIES.len()];
+                let mut nodes = ensemble.children(directory).unwrap_or_default();
+                nodes.sort_by_key(|node| node.get(node.len().saturating_sub(10)..).map(str::to_owned));
+                let index = usize::try_from(part).unwrap_or(0) * nodes.len() / 100;
+                if let Some(node) = nodes.get(index) {
+                    let path = format!("{directory}/{node}");
+                    self.oracle.borrow_mut().broken(&path, true);
+                    ensemble.delete(&path);
+                }
+            }
+            What::Reap { place } => ensemble.reap(DIRECTORIES[place % DIRECTORIES.len()]),
+            _ => {}
+        }
+    }
+
+    /// Sweeps a queue as soon as there is one to be swept. The client of the two is stopped meanwhile, so that it hears
+    /// of everything at once. With one server, where what an operator does has happened before anything else does.
+    fn sweep(&mut self, turn: &Turn, until: u64) {
+        if !turn.begins || clock::now() >= until {
+            return;
+        }
+        let mut ensemble = self.ensemble.borrow_mut();
+        // Of mutexes. Without a leader nothing that an operator does is carried out.
+        let is_led = ensemble.leader().is_some();
+        let mut mutexes = DIRECTORIES[..2].iter().filter(|_| is_led);
+        let found = mutexes.find_map(|directory| sweep::find(&mut ensemble, directory));
+        let of = |sweep: &sweep::Sweep| {
+            (0..self.clients.count()).find(|client| self.clients.get(*client).session_id() == sweep.session)
+        };
+        let Some((client, sweep)) = found.and_then(|sweep| Some((of(&sweep)?, sweep))) else {
+            return self.turns.plan(clock::now() + LOOK, turn.clone());
+        };
+        let mut oracle = self.oracle.borrow_mut();
+        let number = self.plan.faults[turn.fault].0;
+        oracle.history.note(&format!("fault {number} sweeps before {}", sweep.second));
+        oracle.prompt.disturbed();
+        self.stopped.stop(client);
+        ensemble.touch(&sweep.second);
+        for node in sweep.others.iter().chain([&sweep.second]) {
+            oracle.broken(node, true);
+            ensemble.delete(node);
+        }
+        oracle.gone(sweep.second);
+        drop(oracle);
+        drop(ensemble);
+        self.going_on.plan(clock::now() + 3 * self.plan.setting.latency, client);
+    }
+}
