@@ -415,6 +415,7 @@ impl Slot {
             }
             Action::CreateInPlace(ticket, join, name, check) => {
                 let data = self.waiters.get(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
+                link.asks_proof();
                 match check {
                     Some(writer) => drop(link.spawn(wire.create_beside(ticket, writer, name, data))),
                     None => drop(link.spawn(wire.create_in_place(ticket, name, data))),
@@ -423,6 +424,7 @@ impl Slot {
             Action::MakeParents(ticket) => {
                 let place = self.waiters.attempts().next().map(|attempt| &attempt.holds.place);
                 let lock = place.map_or(path.len(), |place| place.absolute_path().len());
+                link.asks_proof();
                 link.spawn(wire.make_parents(ticket, lock));
             }
             Action::List { ticket, sync } => drop(link.spawn(wire.list(ticket, sync))),
@@ -437,6 +439,8 @@ impl Slot {
             Action::Verify(ticket, name) => drop(link.spawn(wire.verify(ticket, name))),
             Action::Delete(ticket, name) => {
                 self.releases.deleting(ticket, &name);
+                // Others wait behind the node, as long as the session lives.
+                link.asks_proof();
                 link.spawn(wire.delete(ticket, name));
             }
             other => unreachable!("{other:?} is no request"),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use zklock::{ErrorKind, Patience, Semaphore};
 
 use super::proxy::{Fate, op};
-use super::{behind_proxy, client, hold, mutex, run, server, until_contenders};
+use super::{behind_proxy, brief_client, client, hold, mutex, run, server, until_contenders};
 
 #[test]
 fn a_wait_that_is_given_up_leaves_the_queue() {
@@ -78,5 +78,23 @@ fn a_wait_for_permits_that_is_given_up_frees_the_turn_and_what_it_had() {
         }
         drop(other.acquire_within(Duration::from_secs(5)).await.expect("the third permit"));
         taken.check().expect("they are held");
+    });
+}
+
+/// A server that is stuck answers pings, and nothing else. The session lives on meanwhile, and with it the node, behind
+/// which others wait.
+#[test]
+fn a_session_that_no_longer_deletes_anything_is_given_up() {
+    run(async {
+        let (server, proxy) = behind_proxy().await;
+        let one = brief_client(&proxy.hosts, Duration::from_secs(2)).await;
+        let other = client(&server.hosts()).await;
+        let lease = hold(&one, "/l").await;
+        // Nothing else is asked of the server after it.
+        proxy.once(op::DELETE, Fate::Vanish);
+        lease.release_in_background().expect("the end of the hold");
+        drop(hold(&other, "/l").await);
+        one.ready().await.expect("a connection");
+        assert_ne!(one.session_id(), lease.session_id());
     });
 }

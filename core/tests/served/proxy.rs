@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 /// The numbers of requests in ZooKeeper's protocol.
 pub(crate) mod op {
+    pub(crate) const DELETE: i32 = 2;
     pub(crate) const EXISTS: i32 = 3;
     pub(crate) const GET_DATA: i32 = 4;
     pub(crate) const SET_DATA: i32 = 5;
@@ -57,6 +58,8 @@ pub(crate) enum Fate {
     LoseReply,
     /// It waits, and all behind it on the connection, until [`Proxy::open`].
     Wait,
+    /// It is not answered, and does not reach the server; the connection seems well.
+    Vanish,
 }
 
 type Rule = Box<dyn FnMut(&Request) -> Fate + Send>;
@@ -194,6 +197,9 @@ async fn carry_up(
         let mut bytes = read(&mut from).await?;
         let (xid, op) = (number(&bytes, 0), number(&bytes, 4));
         let fate = if op == op::PING { Fate::Pass } else { shared.judge(op, &mut bytes) };
+        if fate == Fate::Vanish {
+            continue;
+        }
         if fate == Fate::Wait {
             shared.open.subscribe().wait_for(|open| *open).await.map_err(io::Error::other)?;
         }
