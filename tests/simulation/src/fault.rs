@@ -37,8 +37,7 @@ pub enum What {
     Forget { server: usize },
     /// A server turns requests away.
     Throttle { server: usize, percent: u64 },
-    /// On the connections of the client that holds a lock at that moment nothing but pings is answered, until the server
-    /// closes them.
+    /// On the connections of the client that holds a lock at that moment nothing but pings is answered any more.
     Deafen { part: usize },
     /// A server tells nobody of watches that fire.
     Mute { server: usize },

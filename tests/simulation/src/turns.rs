@@ -126,7 +126,6 @@ impl World {
             What::Lag { server, by } => ensemble.lag(server, if begins { by } else { 0 }),
             What::Forget { server } => ensemble.forget(server, begins),
             What::Throttle { server, percent } => ensemble.throttle(server, if begins { percent } else { 0 }),
-            What::Deafen { .. } if !begins => ensemble.hang_up_deaf(),
             What::Late { client } if begins => ensemble.trap(client, self.plan.setting.timeout),
             What::Late { .. } => ensemble.end_trap(),
             What::Mute { server } => ensemble.mute(server, begins),

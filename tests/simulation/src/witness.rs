@@ -35,8 +35,8 @@ struct Talk {
     asked: BTreeMap<i32, Asked>,
     /// When its handshake was sent.
     greeted: u64,
-    /// All requests that are not answered yet: their numbers, and when they were sent.
-    sent: VecDeque<(i32, u64)>,
+    /// All requests that are not answered yet: their numbers, when they were sent, and what they ask for.
+    sent: VecDeque<(i32, u64, Vec<u8>)>,
     /// When those were sent that are answered, and when they were answered.
     answered: Vec<(u64, u64)>,
     /// Whether something was wrong with it already.
@@ -94,16 +94,16 @@ pub struct Witness {
     served: BTreeMap<usize, bool>,
     /// The nodes that do not exist, as their client was told when it checked them, and since when it knows.
     missing: BTreeMap<String, u64>,
-    /// How many requests of a client were turned away since that time.
-    refused: BTreeMap<usize, (u64, usize)>,
+    /// How often a request of a client, whatever its number, was turned away since that time.
+    refused: BTreeMap<(usize, Vec<u8>), (u64, usize)>,
     news: Overheard,
 }
 
 /// For how long refusals are counted.
 const REFUSAL_TIME: u64 = 2000;
 
-/// So many requests of one client may be turned away within that time.
-pub const MOST_REFUSED: usize = 120;
+/// So often the same request of one client may be turned away within that time.
+pub const MOST_REFUSED: usize = 60;
 
 impl Witness {
     /// A client opens a connection.
@@ -177,7 +177,7 @@ impl Witness {
     fn request(&mut self, id: Id, frame: &[u8], now: u64) {
         let Some(talk) = self.talks.get_mut(&id) else { return };
         let kind = frame::kind(frame, false);
-        talk.sent.push_back((frame::number(frame), now));
+        talk.sent.push_back((frame::number(frame), now, frame.get(8..).unwrap_or_default().to_vec()));
         if kind == Kind::Write {
             if let Some(session) = self.sessions.get(&talk.session)
                 && now - talk.wrote > session.timeout / 6 + 2
@@ -213,9 +213,9 @@ impl Witness {
     fn reply(&mut self, id: Id, frame: &[u8], now: u64) {
         let Some(talk) = self.talks.get_mut(&id) else { return };
         let code = frame::code(frame);
-        talk.is_answered(frame::number(frame), now);
+        let body = talk.is_answered(frame::number(frame), now);
         if code == frame::THROTTLED {
-            let (since, count) = self.refused.entry(talk.client).or_default();
+            let (since, count) = self.refused.entry((talk.client, body)).or_default();
             if now >= *since + REFUSAL_TIME {
                 (*since, *count) = (now, 0);
             }
@@ -299,13 +299,14 @@ impl Witness {
 }
 
 impl Talk {
-    /// The first request with this number is answered.
-    fn is_answered(&mut self, number: i32, now: u64) {
-        if let Some(place) = self.sent.iter().position(|(one, _)| *one == number)
-            && let Some((_, sent)) = self.sent.remove(place)
-        {
-            self.answered.push((sent, now));
-        }
+    /// The first request with this number is answered. Returns what it asked for.
+    fn is_answered(&mut self, number: i32, now: u64) -> Vec<u8> {
+        let place = self.sent.iter().position(|(one, ..)| *one == number);
+        let Some((_, sent, body)) = place.and_then(|place| self.sent.remove(place)) else {
+            return Vec::new();
+        };
+        self.answered.push((sent, now));
+        body
     }
 
     /// From when a write counts that was sent then: see docs/safety.md, *After a pause*. To the millisecond in which a

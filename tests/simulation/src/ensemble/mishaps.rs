@@ -122,17 +122,6 @@ impl Ensemble {
         }
     }
 
-    /// Servers close the connections on which they have answered nothing else.
-    pub fn hang_up_deaf(&mut self) {
-        for server in 0..self.count() {
-            let fronts = self.servers[server].fronts.iter();
-            let deaf: Vec<_> = fronts.filter(|(_, front)| front.deaf).map(|(id, _)| *id).collect();
-            for id in deaf {
-                self.hang_up(server, id, Packet::Close);
-            }
-        }
-    }
-
     /// A server turns so many of a hundred requests away.
     pub fn throttle(&mut self, server: usize, percent: u64) {
         self.servers[server].throttles = percent;

@@ -116,9 +116,12 @@ impl Oracle {
         since.zip(of(hold)).is_some_and(|(since, of)| since < clock::now() && self.has_run_since(of, since))
     }
 
-    /// Whether the client that is called so runs, and has run at least since then.
+    /// Whether the client that is called so runs, and has run at least since then. What it runs may be stopped with the
+    /// one before it: their contenders use both, and the first to do so begins it.
     fn has_run_since(&self, name: usize, then: u64) -> bool {
-        self.stopped.has_run_since(name % CLIENTS, then)
+        let number = name % CLIENTS;
+        let before = (number + self.clients - 1) % self.clients;
+        [number, before].into_iter().all(|client| self.stopped.has_run_since(client, then))
     }
 
     /// These were granted, all at this instant, and their contender knows at once.
@@ -130,7 +133,9 @@ impl Oracle {
         for place in 0..self.holds.len() {
             let hold = &self.holds[place];
             let session = hold.lease.session_id();
-            let Some(of) = of(hold).filter(|of| self.has_run_since(*of, now.saturating_sub(1))) else { continue };
+            let Some(of) = of(hold).filter(|of| self.has_run_since(*of, now.saturating_sub(1))) else {
+                continue;
+            };
             if hold.since < now || !granted.iter().any(|one| one.node == hold.node) {
                 continue;
             }

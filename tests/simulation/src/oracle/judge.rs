@@ -74,7 +74,8 @@ pub struct Oracle {
     pub requests: Requests,
     pub calm: Calm,
     pub prompt: Prompt,
-    /// Which clients are stopped.
+    /// How many clients there are, and which are stopped.
+    pub(super) clients: usize,
     pub(super) stopped: Stopped,
     /// Whether the number of permits that is shared was set.
     pub number_known: bool,
@@ -106,6 +107,7 @@ impl Oracle {
             requests: Requests::default(),
             calm: Calm::new(setting),
             prompt: Prompt::new(setting),
+            clients: setting.clients,
             stopped,
             number_known: false,
             gone: BTreeSet::new(),
@@ -174,8 +176,9 @@ impl Oracle {
                 _ => found.push(other.node.clone()),
             }
         }
-        let own =
-            |hold: &&Hold| hold.place == new.place && hold.contender == new.contender && says_held(&hold.lease);
+        let own = |hold: &&Hold| {
+            hold.place == new.place && hold.contender == new.contender && says_held(&hold.lease)
+        };
         permits += self.holds.iter().filter(own).count();
         if let Mode::Permit(most) = new.mode
             && permits + 1 > most
