@@ -1,7 +1,9 @@
 //! The directories that a lock needs, where a server does not know containers.
 
+use std::time::Duration;
+
 use super::proxy::{Fate, code, op};
-use super::{behind_proxy, client, hold, run};
+use super::{behind_proxy, brief_client, client, hold, run};
 
 #[test]
 fn where_there_are_no_containers_the_directories_are_persistent() {
@@ -22,6 +24,21 @@ fn where_there_are_no_containers_the_directories_are_persistent() {
         lease.release().await.expect("the end of the hold");
         // What is there already is no problem either.
         hold(&client, "/a/b/d").await.release().await.expect("the end of the hold");
+        drop(server);
+    });
+}
+
+/// A server that is stuck answers pings, and nothing else. Whoever waits for the directories has no node yet, and so
+/// nothing else is asked.
+#[test]
+fn a_session_that_makes_no_directories_is_given_up() {
+    run(async {
+        let (server, proxy) = behind_proxy().await;
+        let client = brief_client(&proxy.hosts, Duration::from_secs(2)).await;
+        let first = client.session_id();
+        proxy.once(op::MULTI, Fate::Vanish);
+        let lease = hold(&client, "/a/b").await;
+        assert_ne!(lease.session_id(), first);
         drop(server);
     });
 }
