@@ -10,6 +10,8 @@ use crate::clock;
 pub struct Attempt {
     /// Where it queues, if others that queue there later may not be served before it.
     pub(super) queue: Option<&'static str>,
+    /// Where else it takes its turn, at some time: a lock of several asks for one after the other.
+    pub(super) later: Option<&'static str>,
     pub(super) tries: bool,
     /// Whether it wants to hold with others of its kind: these may be told in any order.
     pub(super) reads: bool,
@@ -24,9 +26,10 @@ pub struct Attempt {
 
 impl Attempt {
     /// Begins now.
-    pub fn new(queue: Option<&'static str>, [tries, reads, takes_turns]: [bool; 3]) -> Self {
+    pub fn new([queue, later]: [Option<&'static str>; 2], [tries, reads, takes_turns]: [bool; 3]) -> Self {
         Self {
             queue,
+            later,
             tries,
             reads,
             takes_turns,
@@ -43,9 +46,10 @@ impl Attempt {
 pub struct Attempts(pub(super) BTreeMap<String, Attempt>);
 
 impl Attempts {
-    /// Whether an attempt is in a queue, or was after this moment, but not this one.
+    /// Until when others may have been in a queue: for ever, if one may be there now.
     pub(super) fn last_beside(&self, label: &str, queue: &str) -> Option<u64> {
-        let others = self.0.iter().filter(|(other, attempt)| *other != label && attempt.queue == Some(queue));
+        let is_there = |attempt: &Attempt| [attempt.queue, attempt.later].contains(&Some(queue));
+        let others = self.0.iter().filter(|(other, attempt)| *other != label && is_there(attempt));
         let waited_until = |attempt: &Attempt| attempt.granted.or(attempt.ended).unwrap_or(u64::MAX);
         others.map(|(_, attempt)| waited_until(attempt)).max()
     }

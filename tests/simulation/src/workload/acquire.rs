@@ -26,7 +26,7 @@ impl Contender {
             Manner::Try => Patience::Try,
         };
         let kinds = [manner.is_try(), *want == Want::Read, matches!(want, Want::Permits(..))];
-        self.oracle.borrow_mut().asks(label, Asked::new(queue(attempt), kinds));
+        self.oracle.borrow_mut().asks(label, Asked::new([queue(attempt), turn(want)], kinds));
         // A number that others change may be all that was in the way.
         let one = !matches!(want, Want::Several(_) | Want::Permits(SHARED, _));
         self.oracle.borrow_mut().prompt.asks(self.number, one);
@@ -218,6 +218,13 @@ fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
             }
         }
     }
+}
+
+/// Where a lock of several takes its turn, before it asks for a permit there.
+fn turn(want: &Want) -> Option<&'static str> {
+    let Want::Several(members) = want else { return None };
+    let permit = members.iter().map(|(member, _)| *member).find(|member| *member == Member::Permit)?;
+    Some(permit.path())
 }
 
 fn permit(place: &Place) -> Mode {
