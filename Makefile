@@ -47,7 +47,7 @@ bench-embedded: jars ## The embedded server beside the real one: creations per s
 	@$(PYTHON) benches/embedded/run.py
 
 .PHONY: mutants
-mutants: build ## Plant bugs in a copy, one after the other: each breaks a promise, and its tests must notice
+mutants: build ## Plant bugs in a copy: each breaks a promise, and its tests must notice
 	@$(PYTHON) tools/mutants.py
 
 # Which sample, and how large.

@@ -1,9 +1,10 @@
-"""Plants the bugs of tests/mutants, one by one, in a copy of the tree, and looks whether they are noticed.
+"""Plants the bugs of tests/mutants in a copy of the tree, and looks of each whether it is noticed.
 
     python3 tools/mutants.py [--of core|python|node] [--shard K/N] [--go-on] [part of a name ...]
 
-With --go-on those that were found before in the same tree are not planted again. Ends with `k of n found`,
-and fails unless all are. What a patch is: tests/mutants/README.md.
+Most are compiled together, and take effect one after the other; the rest are planted one by one. With
+--go-on those that were found before in the same tree are not planted again. Ends with `k of n found`, and
+fails unless all are. What a patch is: tests/mutants/README.md.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,9 +31,11 @@ from planting import (
     fingerprint,
     make,
     notices,
+    pass_at_once,
     reason,
     remove,
 )
+from together import chosen, plant
 
 RECORD = HOME / "found.json"
 
@@ -46,18 +50,22 @@ def timed(action: Callable[[], T]) -> tuple[T, str]:
 
 
 def sound(mutants: list[Mutant]) -> dict[str, str]:
-    """What is wrong with commands that fail without any bug: together, as that is compiled once."""
+    """What is wrong with commands that fail, or test nothing, without any bug."""
     wrong: dict[str, str] = {}
-    for command, build in sorted(
-        (one.command, one.build or "") for one in mutants if one.command is not None
-    ):
+    commands = {one.command: one.build for one in mutants if one.command is not None}
+    for build in sorted(set(commands.values()), key=str):
+        own = sorted(command for command in commands if commands[command] == build)
         try:
-            if command not in wrong:
-                wrong[command] = ""
-                check(command, build or None)
+            make(build, "without any bug")
         except StaleError as stale:
-            wrong[command] = str(stale)
-    return {command: problem for command, problem in wrong.items() if problem}
+            wrong |= dict.fromkeys(own, str(stale))
+            continue
+        for command in own if own and not pass_at_once(own) else []:
+            try:
+                check(command)
+            except StaleError as stale:
+                wrong[command] = str(stale)
+    return wrong
 
 
 def by_command(mutant: Mutant) -> tuple[bool, str]:
@@ -70,32 +78,52 @@ def by_command(mutant: Mutant) -> tuple[bool, str]:
 
 def by_simulation(mutant: Mutant, known: set[int]) -> tuple[bool, str]:
     """Whether the simulation notices a bug that is planted; and a line of what it said."""
-
-    def simulate() -> tuple[int, str] | None:
-        make(SIMULATION, mutant.name)
-        return failing_seed(mutant.seeds, known)
-
-    found, took = timed(simulate)
+    found, took = timed(lambda: failing_seed(mutant.seeds, known))
     if found is not None:
         return True, f"by seed {found[0]} in {took}: {found[1]}"
     return False, f"not by the first {mutant.seeds} seeds"
 
 
-def verdict(mutant: Mutant, known: set[int]) -> tuple[str, str]:
-    """What became of a bug, in a word and in more."""
-    told = []
+@contextmanager
+def alone(mutant: Mutant) -> Iterator[None]:
+    """With this bug, and nothing else, in the copy."""
     try:
         apply(mutant)
-        if mutant.command is not None:
-            told.append(by_command(mutant))
+        make(mutant.build, mutant.name)
         if mutant.seeds:
-            told.append(by_simulation(mutant, known))
-    except StaleError as stale:
-        return "ERROR", str(stale)
+            make(SIMULATION, mutant.name)
+        yield
     finally:
         remove(mutant)
+
+
+def verdict(mutant: Mutant, known: set[int], number: int | None) -> tuple[str, str]:
+    """What became of a bug, in a word and in more. A number chooses it among those that are planted."""
+    told = []
+    try:
+        with alone(mutant) if number is None else chosen(number):
+            if mutant.command is not None:
+                told.append(by_command(mutant))
+            if mutant.seeds:
+                told.append(by_simulation(mutant, known))
+    except StaleError as stale:
+        return "ERROR", str(stale)
     more = "; ".join(line for _, line in told)
     return ("found", more) if all(found for found, _ in told) else ("NOT FOUND", f"{mutant.promise}: {more}")
+
+
+def verdicts(mutants: list[Mutant], numbers: dict[str, int]) -> Iterator[tuple[Mutant, str, str]]:
+    """What became of each of these bugs, in a copy in which all of them, or none, are planted."""
+    wrong = sound(mutants)
+    most = max((one.seeds for one in mutants), default=0)
+    known = failing_without_bugs(most) if most else set()
+    if known:
+        print(f"seeds that fail without any bug, and count for none: {', '.join(map(str, sorted(known)))}")
+    for mutant in mutants:
+        problem = wrong.get(mutant.command or "")
+        number = numbers.get(mutant.name)
+        result = ("ERROR", problem) if problem is not None else verdict(mutant, known, number)
+        yield mutant, *result
 
 
 class Record:
@@ -151,19 +179,16 @@ def main(arguments: list[str]) -> int:
     before = [one for one in mutants if wanted.go_on and one in record]
     rest = [one for one in mutants if one not in before]
     copy_tree()
-    wrong = sound(rest)
-    most = max((one.seeds for one in rest), default=0)
-    known = failing_without_bugs(most) if most else set()
-    if known:
-        print(f"seeds that fail without any bug, and count for none: {', '.join(map(str, sorted(known)))}")
+    numbers = plant(rest)
     found = len(before)
-    for mutant in rest:
-        problem = wrong.get(mutant.command or "")
-        word, more = ("ERROR", problem) if problem is not None else verdict(mutant, known)
-        if word == "found":
-            found += 1
-            record.add(mutant)
-        print(f"{word:9} {mutant.name} {more}", flush=True)
+    for where in (True, False):
+        if not where:
+            copy_tree()
+        for mutant, word, more in verdicts([one for one in rest if (one.name in numbers) is where], numbers):
+            if word == "found":
+                found += 1
+                record.add(mutant)
+            print(f"{word:9} {mutant.name} {more}", flush=True)
     print(f"{found} of {len(mutants)} found" + (f" ({len(before)} of them before)" if before else ""))
     return 0 if found == len(mutants) and mutants else 1
 
