@@ -1,6 +1,6 @@
 """Plants the bugs of tests/mutants in a copy of the tree, and looks of each whether it is noticed.
 
-    python3 tools/mutants.py [--of core|python|node] [--shard K/N] [--go-on] [part of a name ...]
+    python3 tools/mutants.py [--of core|python|node] [--shard K/N] [--go-on] [--quick] [part of a name ...]
 
 Most are compiled together, and take effect one after the other; the rest are planted one by one. With
 --go-on those that were found before in the same tree are not planted again. Ends with `k of n found`, and
@@ -12,10 +12,13 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,6 +41,9 @@ from planting import (
 from together import chosen, plant
 
 RECORD = HOME / "found.json"
+
+JOBS = max(2, os.cpu_count() or 2)
+"""How many bugs that were compiled together take effect at the same time, each in its own process."""
 
 
 T = TypeVar("T")
@@ -119,11 +125,16 @@ def verdicts(mutants: list[Mutant], numbers: dict[str, int]) -> Iterator[tuple[M
     known = failing_without_bugs(most) if most else set()
     if known:
         print(f"seeds that fail without any bug, and count for none: {', '.join(map(str, sorted(known)))}")
-    for mutant in mutants:
+
+    def judged(mutant: Mutant) -> tuple[Mutant, str, str]:
         problem = wrong.get(mutant.command or "")
         number = numbers.get(mutant.name)
         result = ("ERROR", problem) if problem is not None else verdict(mutant, known, number)
-        yield mutant, *result
+        return mutant, *result
+
+    # Many are noticed by a test that waits in vain, and meanwhile takes no processor.
+    with ThreadPoolExecutor(JOBS if mutants and mutants[0].name in numbers else 1) as pool:
+        yield from pool.map(judged, mutants)
 
 
 class Record:
@@ -164,6 +175,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--of", choices=PARTS)
     parser.add_argument("--shard", type=shard, default=(1, 1), metavar="K/N")
     parser.add_argument("--go-on", action="store_true")
+    parser.add_argument(
+        "--quick", action="store_true", help="without the simulation, where there is a command"
+    )
     wanted = parser.parse_args(arguments)
     try:
         mutants = [Mutant.read(path) for path in patches(wanted.names)]
@@ -175,6 +189,8 @@ def main(arguments: list[str]) -> int:
         wanted.shard[0] - 1 :: wanted.shard[1]
     ]
     mutants.sort(key=lambda one: (PARTS.index(one.part), one.build or "", one.name))
+    if wanted.quick:
+        mutants = [replace(one, seeds=0) if one.command is not None else one for one in mutants]
     record = Record(RECORD, fingerprint())
     before = [one for one in mutants if wanted.go_on and one in record]
     rest = [one for one in mutants if one not in before]

@@ -12,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Set
+from contextvars import ContextVar
 
 from mutant import Mutant, StaleError
 from suites import KILLED, ROOT, run
@@ -49,6 +50,9 @@ ENVIRONMENT = {
     "CARGO_PROFILE_RELEASE_DEBUG": "0",
     "CARGO_INCREMENTAL": "1",
 }
+
+CHOSEN: ContextVar[int | None] = ContextVar("chosen", default=None)
+"""Which bug takes effect of those that are planted together, for what this thread runs."""
 
 
 def tracked() -> Iterator[str]:
@@ -128,7 +132,9 @@ def copy_tree(but: Set[str] = frozenset()) -> None:
 
 def execute(command: str, limit: float) -> tuple[int, str]:
     """Runs a command in the copy."""
-    return run(shlex.split(command), cwd=TREE, limit=limit, quiet=True, env=ENVIRONMENT)
+    number = CHOSEN.get()
+    environment = ENVIRONMENT if number is None else {**ENVIRONMENT, "ZKLOCK_MUTANT": str(number)}
+    return run(shlex.split(command), cwd=TREE, limit=limit, quiet=True, env=environment)
 
 
 def count(word: str, output: str) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import schemata
 from mutant import Mutant, StaleError
-from planting import BUILD_LIMIT, ENVIRONMENT, SIMULATION, TREE, apply, copy_tree, execute, make, remove
+from planting import BUILD_LIMIT, CHOSEN, SIMULATION, TREE, apply, copy_tree, execute, make, remove
 from suites import ROOT
 
 SYNTAX = re.compile(rf"{schemata.TOKEN.pattern} | \bfn\s+(?P<name>\w+) | (?P<end>;)", re.VERBOSE | re.DOTALL)
@@ -161,9 +161,9 @@ def plant(mutants: list[Mutant]) -> dict[str, int]:
 
 @contextmanager
 def chosen(number: int) -> Iterator[None]:
-    """With this bug, of those that were planted together."""
-    ENVIRONMENT["ZKLOCK_MUTANT"] = str(number)
+    """With this bug, of those that were planted together, in what this thread runs."""
+    token = CHOSEN.set(number)
     try:
         yield
     finally:
-        del ENVIRONMENT["ZKLOCK_MUTANT"]
+        CHOSEN.reset(token)
