@@ -42,6 +42,17 @@ soak: build ## The long versions: every order of events in larger worlds, half a
 	$(PYTHON) tools/mutants.py
 	$(PYTHON) tools/sample_mutants.py
 
+# QUICK=1: two minutes instead of twenty. BENCH: further arguments, such as `--only free try`.
+.PHONY: bench
+bench: ## Every peer beside us in one run: `make bench`, or `make bench QUICK=1` (benches/README.md)
+	@tools/check_toolchains.sh
+	@python3 benches/prepare.py
+	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m locks $(if $(QUICK),--quick) $(BENCH)
+
+.PHONY: bench-report
+bench-report: ## The plots and the figures of docs/performance.md, from benches/results/full.json
+	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m locks.publish
+
 .PHONY: bench-embedded
 bench-embedded: jars ## The embedded server beside the real one: creations per second, memory
 	@$(PYTHON) benches/embedded/run.py
@@ -93,5 +104,6 @@ python: venv
 clean: ## Remove everything that was built or installed
 	rm -rf .make .venv target dist tests/target tests/simulation/target
 	rm -rf bindings-node/node_modules bindings-node/dist bindings-node/native
+	rm -rf benches/target benches/locks/workers/node/node_modules
 	rm -f bindings-python/python/zklock/*.so
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -23,7 +23,7 @@ BIN = Path(sys.executable).parent
 
 SHIMS = ["async-io", "async-net", "zklock-transport"]
 SMOL = {"smol", "async-executor", "async-global-executor", "async-std", "polling", "blocking"}
-PYTHON_SOURCES = ["tests", "tools", "bindings-python", "examples"]
+PYTHON_SOURCES = ["tests", "tools", "bindings-python", "examples", "benches"]
 TARGETS = ["--workspace", "--lib", "--bins", "--tests"]
 
 
@@ -134,6 +134,7 @@ QUICK = [
     Check("licences, bans, sources", tool("cargo-deny", "--locked", "check", "licenses", "bans", "sources")),
     Check("mypy: tests", tool("mypy", "--strict", ".", cwd="tests")),
     Check("mypy: tools", tool("mypy", "--strict", "tools")),
+    Check("mypy: benches", tool("mypy", "--strict", "locks", "prepare.py", cwd="benches")),
     Check(
         "mypy: zklock", tool("mypy", "--strict", "-p", "zklock", "-p", "zklock_pytest", cwd="bindings-python")
     ),
@@ -149,7 +150,7 @@ BUILT = [
         "node: examples",
         command(
             *("bindings-node/node_modules/.bin/eslint", "--config", "bindings-node/eslint.config.mjs"),
-            *("--max-warnings", "0", "examples"),
+            *("--max-warnings", "0", "examples", "benches/locks/workers/node/*.mjs"),
         ),
     ),
 ]

@@ -132,6 +132,7 @@ class Connection:
         self._flight: Flight | None = None
 
     def client_data(self, data: bytes) -> None:
+        self._proxy.counts.sent += len(data)
         if self._proxy.opaque:
             self._up.push(data)
             return
@@ -144,6 +145,7 @@ class Connection:
             self._up.push(frame)
 
     def server_data(self, data: bytes) -> None:
+        self._proxy.counts.received += len(data)
         if self._proxy.opaque:
             self._down.push(data)
             return

@@ -194,7 +194,12 @@ class Proxy(Switchboard):
         def copy() -> Counts:
             counts = self.counts
             return Counts(
-                Counter(counts.requests), list(counts.flights), list(counts.events), list(counts.arrivals)
+                Counter(counts.requests),
+                list(counts.flights),
+                list(counts.events),
+                list(counts.arrivals),
+                counts.sent,
+                counts.received,
             )
 
         return self._call(copy)

@@ -35,6 +35,9 @@ class Counts:
     events: list[Delivery] = field(default_factory=list)
     # When clients connected. CLOCK_MONOTONIC seconds.
     arrivals: list[float] = field(default_factory=list)
+    # Bytes from clients, and from the server.
+    sent: int = 0
+    received: int = 0
 
     @property
     def total(self) -> int:

@@ -1,0 +1,134 @@
+"""Measures zklock beside every peer: `make bench`, or `make bench QUICK=1`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as Shown
+
+from locks import results
+from locks.measure import FULL, QUICK, Measurement, Pace, Result
+from locks.packages import Unavailable
+from locks.peers import PEERS, Peer
+from locks.servers import SERVERS
+from locks.workloads import WORKLOADS, Workload
+
+
+def arguments() -> argparse.Namespace:
+    """What is to be measured."""
+    names = [workload.name for workload in WORKLOADS]
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="two minutes instead of twenty")
+    parser.add_argument("--only", nargs="+", metavar="WORKLOAD", choices=names, help="only these")
+    parser.add_argument("--peers", nargs="+", metavar="PEER", choices=[peer.name for peer in PEERS])
+    parser.add_argument("--output", default=None, help="the name of the results; default: full, or quick")
+    return parser.parse_args()
+
+
+def command(given: argparse.Namespace) -> str:
+    """The command that does the same again."""
+    parts = ["make bench"] + (["QUICK=1"] if given.quick else [])
+    chosen = [f"--only {' '.join(given.only)}"] if given.only else []
+    chosen += [f"--peers {' '.join(given.peers)}"] if given.peers else []
+    return " ".join(parts + ([f"BENCH='{' '.join(chosen)}'"] if chosen else []))
+
+
+def turns(workload: Workload, peers: list[Peer], pace: Pace) -> int:
+    """How many steps of the progress bar there are."""
+    speakers = sum(peer.server == "zookeeper" for peer in peers)
+    counting = 2 * speakers if workload.counted and not workload.delayed else 0
+    return len(peers) * (1 + pace.rounds) + counting
+
+
+def available(peers: list[Peer]) -> tuple[list[Peer], dict[str, str]]:
+    """Those that can take part as far as programs go, and why the others cannot."""
+    skipped = {peer.name: what for peer in peers if (what := peer.missing()) is not None}
+    return [peer for peer in peers if peer.name not in skipped], skipped
+
+
+@contextlib.contextmanager
+def serving(peers: list[Peer], skipped: dict[str, str]) -> Iterator[dict[str, str]]:
+    """The servers that these peers need, by name. Peers without theirs are noted."""
+    with contextlib.ExitStack() as stack:
+        hosts = {"zookeeper": stack.enter_context(SERVERS["zookeeper"]())}
+        for peer in peers:
+            if peer.server not in hosts:
+                try:
+                    hosts[peer.server] = stack.enter_context(SERVERS[peer.server]())
+                except (Unavailable, RuntimeError, OSError) as problem:
+                    skipped[peer.name] = str(problem)
+        yield hosts
+
+
+def show(told: results.Json, console: Console) -> None:
+    """The figures for the reader at the terminal."""
+    table = results.Table(told)
+    shown = Shown(title=told["made"])
+    for name in ("", "peer", "median", "low", "high", "to Curator", "to client", "requests"):
+        shown.add_column(name, justify="left" if name in ("", "peer") else "right")
+    for workload in WORKLOADS:
+        for peer in PEERS:
+            if (entry := table.entry(workload.name, peer.name)) is None:
+                continue
+            figures = [f"{entry[one]:,.4g}" for one in ("median", "low", "high")]
+            ratios = [table.ratio(workload.name, peer.name, to) for to in ("curator", "raw")]
+            requests = table.requests(workload.name, peer.name)
+            cells = ["" if one is None else f"{one:,.2f}" for one in (*ratios, requests)]
+            shown.add_row(f"{workload.name}, {workload.unit}", peer.name, *figures, *cells)
+        shown.add_section()
+    console.print(shown)
+    for one in told["results"]:
+        if "problem" in one:
+            console.print(f"no figure: {one['peer']} at {one['workload']}: {one['problem']}", markup=False)
+    for peer_name, why in told["skipped"].items():
+        console.print(f"left out: {peer_name}: {why}", markup=False)
+
+
+def main() -> int:
+    """Run all workloads, and write what they gave."""
+    given, console = arguments(), Console()
+    # A client that ends while the proxy writes to it is no news.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+    pace = QUICK if given.quick else FULL
+    workloads = [one for one in WORKLOADS if one.name in given.only] if given.only else list(WORKLOADS)
+    if given.quick and not given.only:
+        workloads = [one for one in workloads if one.quick]
+    peers, skipped = available([peer for peer in PEERS if not given.peers or peer.name in given.peers])
+    load, began = os.getloadavg(), time.monotonic()
+    measured: list[Result] = []
+    columns = (TextColumn("{task.description:40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with serving(peers, skipped) as hosts, Progress(*columns, console=console) as progress:
+        peers = [peer for peer in peers if peer.server in hosts]
+        plan = [(one, [peer for peer in peers if peer.does(one)]) for one in workloads]
+        plan = [(one, those) for one, those in plan if those]
+        bar = progress.add_task("", total=sum(turns(one, those, pace) for one, those in plan))
+        for workload, those in plan:
+
+            def step(name: str, workload: Workload = workload) -> None:
+                progress.update(bar, advance=1, description=f"{workload.name}: {name}")
+
+            measured += Measurement(hosts, pace, step).run(workload, those)
+    told = results.document(
+        measured,
+        command=command(given),
+        load=load,
+        server="Apache ZooKeeper 3.9.5, one server on loopback, forceSync=no",
+        skipped=skipped,
+        seconds=time.monotonic() - began,
+    )
+    show(told, console)
+    path = results.write(told, given.output or ("quick" if given.quick else "full"))
+    console.print(f"written: {path}; load average {load[0]:.1f} before", markup=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

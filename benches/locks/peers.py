@@ -1,0 +1,124 @@
+"""Who takes part: a table."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.paths import JARS, JAVA, NODE
+from locks.workloads import Workload
+
+BENCHES = Path(__file__).resolve().parent.parent
+ROOT = BENCHES.parent
+WORKERS = BENCHES / "locks" / "workers"
+TARGET = BENCHES / "target"
+RELEASE = ROOT / "target" / "release"
+
+MUTEX = frozenset({"mutex"})
+ALL_KINDS = frozenset({"mutex", "readwrite", "semaphore"})
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A worker program, and what it can do."""
+
+    name: str
+    shown: str
+    command: tuple[str, ...]
+    kinds: frozenset[str] = MUTEX
+    ops: frozenset[str] = frozenset({"pair"})
+    server: str = "zookeeper"
+    # The most contenders and holders that it is asked to have.
+    most: int = 2_000
+    # The only workloads that it has a part in; empty: all that it can do.
+    only: frozenset[str] = frozenset()
+    # How many times as long as others it is warmed up.
+    warm: float = 1.0
+    # Whether waiters have nodes, so that one can see when all wait.
+    queues: bool = True
+    env: dict[str, str] = field(default_factory=dict)
+    # A file without which it cannot start.
+    needs: Path | None = None
+
+    def missing(self) -> str | None:
+        """Why it cannot take part, if it cannot."""
+        if shutil.which(self.command[0]) is None:
+            return f"{Path(self.command[0]).name} is not there"
+        return None if self.needs is None or self.needs.exists() else f"{self.needs.name} is not built"
+
+    def does(self, workload: Workload) -> bool:
+        """Whether it takes part in a workload."""
+        return (
+            workload.kind in self.kinds
+            and workload.op in self.ops
+            and max(workload.total, workload.held) <= self.most
+            and (not self.only or workload.name in self.only)
+        )
+
+
+def _python(module: str) -> tuple[str, ...]:
+    return (sys.executable, str(WORKERS / "python" / f"{module}.py"))
+
+
+def _node(script: str) -> tuple[str, ...]:
+    return (NODE, str(WORKERS / "node" / script))
+
+
+def _plain(design: str) -> tuple[str, ...]:
+    # The task comes between them.
+    return (str(RELEASE / "bench-plain"), "{task}", design)
+
+
+_OURS = {"PYTHONPATH": str(TARGET / "python")}
+_EVERYTHING = frozenset({"pair", "try", "reenter"})
+_TRIES = frozenset({"pair", "try"})
+# What the designs that are written here are compared in.
+_QUEUES = frozenset(
+    {"free", "clients", "wait-10", "wait-100", "wait-500", "wait-2000", "handoff-10ms", "free-10ms"}
+)
+_YARDSTICK = frozenset({"free", "threads", "clients", "each", "free-10ms"})
+_JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
+
+PEERS = (
+    Peer("rust", "zklock, Rust", (str(RELEASE / "bench-zklock"),), ALL_KINDS, _EVERYTHING),
+    Peer("python", "zklock, Python", _python("zklock_threads"), ALL_KINDS, _EVERYTHING, env=_OURS),
+    Peer("asyncio", "zklock, asyncio", _python("zklock_tasks"), ALL_KINDS, _EVERYTHING, env=_OURS),
+    Peer(
+        "node",
+        "zklock, Node",
+        _node("zklock.mjs"),
+        ALL_KINDS,
+        _EVERYTHING,
+        env={"ZKLOCK_BENCH_PACKAGE": str(TARGET / "node")},
+    ),
+    Peer(
+        "curator",
+        "Curator",
+        (JAVA, *_JVM, "-cp", f"{TARGET / 'classes'}:{JARS}/*", "zklock.bench.Bench"),
+        ALL_KINDS,
+        _EVERYTHING,
+        warm=4.0,
+        needs=TARGET / "classes" / "zklock" / "bench" / "Bench.class",
+    ),
+    # Its waiters list all the others, and it has a thread for each.
+    Peer("kazoo", "kazoo", _python("kazoo_threads"), ALL_KINDS, _TRIES, most=500),
+    Peer("go", "go-zookeeper", (str(TARGET / "zookeeper"),)),
+    Peer("recipe", "node-zookeeper-client", _node("recipe.mjs"), most=500),
+    Peer("raw", "the client alone", _plain("raw"), only=_YARDSTICK, queues=False),
+    Peer("queue", "watch the one before", _plain("queue"), only=_QUEUES),
+    Peer("spin", "spin on create", _plain("spin"), only=_QUEUES, queues=False),
+    Peer("herd", "watch one node", _plain("herd"), only=_QUEUES, queues=False),
+    Peer(
+        "postgres",
+        "PostgreSQL",
+        _python("postgres_threads"),
+        ops=_TRIES,
+        server="postgres",
+        most=100,
+        queues=False,
+    ),
+    Peer("redis", "Redis", _python("redis_threads"), ops=_TRIES, server="redis", most=500, queues=False),
+    Peer("etcd", "etcd", (str(TARGET / "etcd"),), ops=_TRIES, server="etcd", most=500, queues=False),
+)

@@ -1,0 +1,147 @@
+"""The servers of the peers: ZooKeeper, and those of other locks, each with its data in memory or unsynced."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from harness.ports import free_port
+from harness.processes import reap, spawn
+from harness.server import Settings, Standalone
+from locks.packages import LIBRARIES, program
+
+STARTUP = 20.0
+
+Command = list[str | Path]
+
+# The usual tick, and a compiler that optimizes. As in the tests, nothing waits for a disk.
+ZOOKEEPER = Settings(
+    tick=2_000,
+    min_session_timeout=4_000,
+    jvm=("-Xmx1g", "-XX:TieredStopAtLevel=4", "-Djute.maxbuffer=4194304"),
+)
+
+
+@contextlib.contextmanager
+def zookeeper() -> Iterator[str]:
+    """Apache ZooKeeper, one server."""
+    with Standalone(ZOOKEEPER) as server:
+        yield server.hosts
+
+
+@contextlib.contextmanager
+def _serving(command: Command, port: int, user: str | None = None) -> Iterator[str]:
+    """A server that listens on this port, until the end."""
+    env = {"LD_LIBRARY_PATH": f"{LIBRARIES}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
+    words = [str(word) for word in command]
+    if user is not None:
+        words = [
+            "setpriv",
+            f"--reuid={user}",
+            f"--regid={pwd.getpwnam(user).pw_gid}",
+            "--clear-groups",
+            *words,
+        ]
+    process = spawn(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+    try:
+        deadline = time.monotonic() + STARTUP
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{command[0]} does not serve")
+            time.sleep(0.05)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        reap(process, grace=5)
+
+
+@contextlib.contextmanager
+def _directory() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    made = tempfile.mkdtemp(prefix="zklock-bench-", dir=memory if memory.is_dir() else None)
+    try:
+        yield Path(made)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def redis() -> Iterator[str]:
+    """Redis without persistence."""
+    port = free_port()
+    with _directory() as data:
+        command: Command = [
+            program("redis-server"),
+            "--port",
+            str(port),
+            "--bind",
+            "127.0.0.1",
+            "--dir",
+            data,
+        ]
+        with _serving([*command, "--save", "", "--appendonly", "no"], port) as hosts:
+            yield hosts
+
+
+@contextlib.contextmanager
+def etcd() -> Iterator[str]:
+    """One server of etcd."""
+    client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    with _directory() as data:
+        command: Command = [program("etcd"), "--data-dir", data, "--log-level", "error"]
+        command += ["--listen-client-urls", client, "--advertise-client-urls", client]
+        command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+        command += ["--initial-cluster", f"default={peer}"]
+        with _serving(command, int(client.rsplit(":", 1)[1])) as hosts:
+            yield hosts
+
+
+@contextlib.contextmanager
+def postgres() -> Iterator[str]:
+    """PostgreSQL without fsync, as somebody who is not root."""
+    port, binary = free_port(), program("postgres").resolve()
+    user = None
+    if os.geteuid() == 0:
+        names = {entry.pw_name for entry in pwd.getpwall()}
+        user = "postgres" if "postgres" in names else "nobody"
+    with _directory() as data:
+        if user is not None:
+            shutil.chown(data, user)
+        prefix = [] if user is None else ["setpriv", f"--reuid={user}", "--clear-groups"]
+        prefix += [] if user is None else [f"--regid={pwd.getpwnam(user).pw_gid}"]
+        initdb: Command = [
+            *prefix,
+            binary.parent / "initdb",
+            "-D",
+            data / "db",
+            "-U",
+            "bench",
+            "-A",
+            "trust",
+            "-N",
+        ]
+        env = {**os.environ, "USER": user or getpass.getuser(), "HOME": str(data)}
+        subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, env=env, cwd=data)
+        command: Command = [binary, "-D", data / "db", "-p", str(port), "-h", "127.0.0.1", "-k", data]
+        command += ["-c", "fsync=off", "-c", "max_connections=2200"]
+        with _serving(command, port, user) as hosts:
+            yield hosts
+
+
+SERVERS: dict[str, Callable[[], contextlib.AbstractContextManager[str]]] = {
+    "zookeeper": zookeeper,
+    "postgres": postgres,
+    "redis": redis,
+    "etcd": etcd,
+}

@@ -1,0 +1,73 @@
+// The worker on the lock of etcd's own client: a key under a lease, in the order of revisions.
+package main
+
+import (
+	"context"
+	"errors"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"zklock/benches/locks/go/gate"
+)
+
+// The time-out of the sessions of the others, in seconds.
+const ttl = 10
+
+var anywhere = context.Background()
+
+func connect(hosts string) *clientv3.Client {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{hosts}})
+	gate.Must(err)
+	return client
+}
+
+// newLock has a session of its own: contenders with one session would be one owner.
+func newLock(client *clientv3.Client, path string) *concurrency.Mutex {
+	session, err := concurrency.NewSession(client, concurrency.WithTTL(ttl))
+	gate.Must(err)
+	return concurrency.NewMutex(session, path)
+}
+
+func pairs(gates *gate.Gate, lock *concurrency.Mutex) {
+	for lock.Lock(anywhere) == nil {
+		gates.Pass()
+		if lock.Unlock(anywhere) != nil {
+			return
+		}
+		gates.Done()
+	}
+}
+
+func tries(gates *gate.Gate, lock *concurrency.Mutex) {
+	for {
+		gates.Pass()
+		if !errors.Is(lock.TryLock(anywhere), concurrency.ErrLocked) {
+			return
+		}
+		gates.Done()
+	}
+}
+
+func main() {
+	task, gates := gate.ReadTask(), gate.New()
+	var clients []*clientv3.Client
+	for client := 0; client <= task.Clients; client++ {
+		clients = append(clients, connect(task.Hosts))
+	}
+	if task.Held > 0 {
+		gate.Must(newLock(clients[task.Clients], task.LockPath(0)).Lock(anywhere))
+	}
+	for contender := 0; contender < task.Clients*task.Contenders; contender++ {
+		lock := newLock(clients[contender/task.Contenders], task.LockPath(contender))
+		if task.Op == "try" {
+			go tries(gates, lock)
+		} else {
+			go pairs(gates, lock)
+		}
+	}
+	gates.Serve(gate.Version("go.etcd.io/etcd/client/v3"))
+	for _, client := range clients {
+		_ = client.Close()
+	}
+}

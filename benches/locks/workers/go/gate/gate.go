@@ -1,0 +1,122 @@
+// Package gate is what the workers in Go share: the task they are given, the gate, and the lines to the driver.
+package gate
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Task is what a worker is to do.
+type Task struct {
+	Hosts      string
+	Path       string
+	Op         string
+	Kind       string
+	Clients    int
+	Contenders int
+	Each       bool
+	Held       int
+}
+
+// Must ends the worker if something failed.
+func Must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// ReadTask reads the first argument, in JSON.
+func ReadTask() (given Task) {
+	Must(json.Unmarshal([]byte(os.Args[1]), &given))
+	return given
+}
+
+// LockPath is the path of the lock of a contender.
+func (given Task) LockPath(contender int) string {
+	if given.Each {
+		return path.Join(given.Path, strconv.Itoa(contender))
+	}
+	return given.Path
+}
+
+// Gate stops contenders while nothing is counted, each holding what it has: so nothing else happens.
+type Gate struct {
+	mutex  sync.Mutex
+	opened chan struct{}
+	isOpen atomic.Bool
+	pairs  atomic.Int64
+}
+
+// New is a closed gate.
+func New() *Gate {
+	return &Gate{opened: make(chan struct{})}
+}
+
+// Pass returns when the gate is open.
+func (gate *Gate) Pass() {
+	for !gate.isOpen.Load() {
+		gate.mutex.Lock()
+		opened := gate.opened
+		gate.mutex.Unlock()
+		<-opened
+	}
+}
+
+// Done counts a pair of acquire and release.
+func (gate *Gate) Done() {
+	gate.pairs.Add(1)
+}
+
+func (gate *Gate) count(seconds float64) {
+	before, began := gate.pairs.Load(), time.Now()
+	gate.isOpen.Store(true)
+	close(gate.opened)
+	time.Sleep(time.Duration(seconds * float64(time.Second)))
+	gate.mutex.Lock()
+	gate.opened = make(chan struct{})
+	gate.isOpen.Store(false)
+	gate.mutex.Unlock()
+	tell(map[string]any{"count": gate.pairs.Load() - before, "seconds": time.Since(began).Seconds()})
+}
+
+func tell(fields map[string]any) {
+	text, err := json.Marshal(fields)
+	Must(err)
+	fmt.Println(string(text))
+}
+
+// Serve tells the driver that all is ready, and does what it says until it says `stop`.
+func (gate *Gate) Serve(version string) {
+	tell(map[string]any{"ready": version})
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		text, isCount := strings.CutPrefix(lines.Text(), "count ")
+		if !isCount {
+			return
+		}
+		seconds, err := strconv.ParseFloat(text, 64)
+		Must(err)
+		gate.count(seconds)
+	}
+}
+
+// Version names a module that this program contains, and its version.
+func Version(module string) string {
+	if info, known := debug.ReadBuildInfo(); known {
+		for _, dependency := range info.Deps {
+			if dependency.Path == module {
+				return module + " " + dependency.Version
+			}
+		}
+	}
+	return module
+}

@@ -1,0 +1,58 @@
+// The worker on go-zookeeper's own recipe, which has neither a try nor readers.
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"zklock/benches/locks/go/gate"
+)
+
+func connect(hosts string) *zk.Conn {
+	conn, events, err := zk.Connect(strings.Split(hosts, ","), 10*time.Second, zk.WithLogInfo(false))
+	gate.Must(err)
+	for event := range events {
+		if event.State == zk.StateHasSession {
+			break
+		}
+	}
+	// Somebody has to read them.
+	go func() {
+		for range events {
+		}
+	}()
+	return conn
+}
+
+func pairs(gates *gate.Gate, lock *zk.Lock) {
+	for {
+		if lock.Lock() != nil {
+			// It ends with its client.
+			return
+		}
+		gates.Pass()
+		if lock.Unlock() != nil {
+			return
+		}
+		gates.Done()
+	}
+}
+
+func main() {
+	task, gates := gate.ReadTask(), gate.New()
+	var clients []*zk.Conn
+	for range make([]struct{}, task.Clients) {
+		clients = append(clients, connect(task.Hosts))
+	}
+	for contender := 0; contender < task.Clients*task.Contenders; contender++ {
+		client := clients[contender/task.Contenders]
+		// An object is not safe for several goroutines.
+		go pairs(gates, zk.NewLock(client, task.LockPath(contender), zk.WorldACL(zk.PermAll)))
+	}
+	gates.Serve(gate.Version("github.com/go-zookeeper/zk"))
+	for _, client := range clients {
+		client.Close()
+	}
+}

@@ -1,0 +1,55 @@
+// What the workers in JavaScript share: the task they are given, the gate, and the lines to the driver.
+
+import { performance } from 'node:perf_hooks'
+import process from 'node:process'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+export const BATCH = 100
+
+export const task = JSON.parse(process.argv[2])
+export const contenders = task.clients * task.contenders
+
+/** The path of the lock of a contender. */
+export const lockPath = (contender) => (task.each ? `${task.path}/${contender}` : task.path)
+
+/** Whether a contender takes the write lock in this turn. */
+export const writes = (contender, turn) => (contender + turn) % 20 >= task.reads / 5
+
+const tell = (fields) => process.stdout.write(`${JSON.stringify(fields)}\n`)
+
+let open
+let opened = new Promise((resolve) => (open = resolve))
+let isOpen = false
+let done = 0
+
+/** Contenders stop here while nothing is counted, each holding what it has: so nothing else happens. */
+export const gate = {
+  pass: () => (isOpen ? undefined : opened),
+  done: (pairs) => (done += pairs),
+}
+
+async function count(seconds) {
+  const [before, began] = [done, performance.now()]
+  isOpen = true
+  open()
+  await sleep(seconds * 1000)
+  isOpen = false
+  opened = new Promise((resolve) => (open = resolve))
+  tell({ count: done - before, seconds: (performance.now() - began) / 1000 })
+}
+
+/** Tells the driver that all is ready, does what it says until it says `stop`, and ends this process. */
+export async function serve(version, close) {
+  tell({ ready: version })
+  for await (const line of createInterface({ input: process.stdin })) {
+    const [word, seconds] = line.split(' ')
+    if (word !== 'count') break
+    await count(Number(seconds))
+  }
+  await close()
+  process.exit(0)
+}
+
+/** Contenders end with their client. */
+export const quietly = (promise) => promise.catch(() => undefined)

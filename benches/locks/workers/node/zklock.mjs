@@ -1,0 +1,62 @@
+// The worker on zklock in Node. A pair is an acquire and a release; what is entered again is a scope of `using`.
+
+import { createRequire } from 'node:module'
+import process from 'node:process'
+import { setImmediate as turn } from 'node:timers/promises'
+
+import { BATCH, contenders, gate, lockPath, quietly, serve, task, writes } from './gate.mjs'
+
+const require = createRequire(`${process.env.ZKLOCK_BENCH_PACKAGE}/package.json`)
+const { Client, Mutex, ReadWriteLock, Semaphore } = require('zklock')
+const { version } = require('./package.json')
+
+/** What a contender acquires to write, and to read. */
+function locks(client, contender) {
+  const path = lockPath(contender)
+  if (task.kind === 'readwrite') {
+    const both = new ReadWriteLock(client, path)
+    return [both.writeLock, both.readLock]
+  }
+  const lock = task.kind === 'mutex' ? new Mutex(client, path) : new Semaphore(client, path, task.permits)
+  return [lock, lock]
+}
+
+const work = {
+  async pair(both, contender) {
+    for (let number = 0; ; number++) {
+      const lease = await both[writes(contender, number) ? 0 : 1].acquire()
+      await gate.pass()
+      await lease.release()
+      gate.done(1)
+    }
+  },
+
+  reenter: ([lock]) =>
+    lock.using(async () => {
+      for (;;) {
+        await gate.pass()
+        for (let number = 0; number < BATCH; number++) await lock.using(() => undefined)
+        gate.done(BATCH)
+        // Lets the loop look at its timers.
+        await turn()
+      }
+    }),
+
+  async try([lock]) {
+    for (;;) {
+      await gate.pass()
+      if ((await lock.tryAcquire()) !== null) throw new Error('the lock is taken')
+      gate.done(1)
+    }
+  },
+}
+
+// The last client holds what the others find.
+const clients = await Promise.all(Array.from({ length: task.clients + 1 }, () => Client.connect(task.hosts)))
+const held = await Promise.all(Array.from({ length: task.held }, () => locks(clients.at(-1), 0)[1].acquire()))
+for (let contender = 0; contender < contenders; contender++) {
+  const client = clients[Math.floor(contender / task.contenders)]
+  quietly(work[task.op](locks(client, contender), contender))
+}
+await serve(version, () => Promise.all(clients.map((client) => client.close())))
+held.length = 0

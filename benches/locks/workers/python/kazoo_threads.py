@@ -1,0 +1,83 @@
+"""The worker on kazoo's own recipes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import kazoo.client
+import kazoo.exceptions
+import kazoo.version
+
+from gate import Gate, Task, hold, serve, start
+
+
+def locks(task: Task, client: Any, contender: int) -> tuple[Any, Any]:
+    """What a contender acquires to write, and to read."""
+    path = task.lock_path(contender)
+    if task.kind == "mutex":
+        lock = client.Lock(path)
+        return lock, lock
+    if task.kind == "semaphore":
+        lock = client.Semaphore(path, max_leases=task.permits)
+        return lock, lock
+    return client.WriteLock(path), client.ReadLock(path)
+
+
+def pairs(task: Task, gate: Gate, both: tuple[Any, Any], contender: int) -> None:
+    """Acquire and release for ever."""
+    turn = 0
+    while True:
+        lock = both[0 if task.writes(contender, turn) else 1]
+        turn += 1
+        lock.acquire()
+        gate.wait()
+        lock.release()
+        gate.counts[contender] += 1
+
+
+def tries(gate: Gate, lock: Any, contender: int) -> None:
+    """Try in vain."""
+    while True:
+        gate.wait()
+        assert not lock.acquire(blocking=False)
+        gate.counts[contender] += 1
+
+
+def main() -> None:
+    task = Task.from_arguments()
+    contenders = task.clients * task.contenders
+    gate = Gate(contenders)
+    clients = [kazoo.client.KazooClient(task.hosts) for _ in range(task.clients + 1)]
+    for client in clients:
+        client.start()
+
+    def held() -> Any:
+        lock = locks(task, clients[-1], 0)[1]
+        lock.acquire()
+        return lock
+
+    hold(task.held, held)
+
+    def body(contender: int) -> None:
+        both = locks(task, clients[contender // task.contenders], contender)
+        work: dict[str, Callable[[], None]] = {
+            "pair": lambda: pairs(task, gate, both, contender),
+            "try": lambda: tries(gate, both[0], contender),
+        }
+        ends = (kazoo.exceptions.KazooException, kazoo.exceptions.ConnectionClosedError)
+        with contextlib.suppress(*ends):
+            work[task.op]()
+
+    start(contenders, body)
+
+    def close() -> None:
+        for client in clients:
+            client.stop()
+
+    serve(gate, f"kazoo {kazoo.version.__version__}", close)
+
+
+if __name__ == "__main__":
+    main()

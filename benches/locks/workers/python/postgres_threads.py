@@ -1,0 +1,66 @@
+"""The worker on a row in PostgreSQL: `SELECT … FOR UPDATE`, held until the transaction is committed."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from typing import Any
+
+import psycopg
+
+from gate import Gate, Task, serve, start
+
+WAIT = "SELECT FROM locks WHERE path = %s FOR UPDATE"
+TRY = "SELECT FROM locks WHERE path = %s FOR UPDATE SKIP LOCKED"
+
+
+def connect(task: Task) -> Any:
+    """A connection of one contender. Transactions are begun by hand."""
+    host, port = task.hosts.rsplit(":", 1)
+    return psycopg.connect(
+        host=host, port=int(port), user="bench", dbname="postgres", autocommit=True, prepare_threshold=1
+    )
+
+
+def contend(task: Task, gate: Gate, connection: Any, contender: int) -> None:
+    """Acquire and release for ever, or try in vain."""
+    path = (task.lock_path(contender),)
+    while True:
+        if task.op == "pair":
+            with connection.transaction():
+                connection.execute(WAIT, path)
+                gate.wait()
+        else:
+            gate.wait()
+            assert connection.execute(TRY, path).fetchone() is None
+        gate.counts[contender] += 1
+
+
+def main() -> None:
+    task = Task.from_arguments()
+    contenders = task.clients * task.contenders
+    gate = Gate(contenders)
+    with connect(task) as first:
+        # One table for all workers, and the rows that this one needs.
+        first.execute("SELECT pg_advisory_lock(%s)", (zlib.crc32(b"locks"),))
+        first.execute("CREATE TABLE IF NOT EXISTS locks (path text PRIMARY KEY)")
+        for contender in range(contenders):
+            row = (task.lock_path(contender),)
+            first.execute("INSERT INTO locks VALUES (%s) ON CONFLICT DO NOTHING", row)
+        version = first.info.server_version
+    holder = connect(task)
+    if task.held:
+        holder.execute("BEGIN")
+        holder.execute(WAIT, (task.lock_path(0),))
+    connections = [connect(task) for _ in range(contenders)]
+
+    def body(contender: int) -> None:
+        with contextlib.suppress(psycopg.Error):
+            contend(task, gate, connections[contender], contender)
+
+    start(contenders, body)
+    serve(gate, f"PostgreSQL {version // 10_000}.{version % 10_000}", lambda: None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""The worker on a key in Redis: `SET NX PX`, a delete in Lua, and a watchdog that renews what is held.
+
+There is no queue: who finds the key taken looks again after a pause, drawn anew each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+import uuid
+
+import redis
+
+from gate import Gate, Task, serve, start
+
+TTL = 10_000
+"""Milliseconds after which the key of a dead holder is gone: the session time-out of the others."""
+
+PAUSE = 0.01
+"""The longest pause of a waiter, in seconds."""
+
+DELETE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
+RENEW = (
+    "if redis.call('get', KEYS[1]) == ARGV[1] then"
+    " return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
+)
+
+
+class Lock:
+    """One contender's lock."""
+
+    def __init__(self, client: redis.Redis, path: str) -> None:
+        self._client = client
+        self._path = path
+        self._token = uuid.uuid4().hex
+        self._delete = client.register_script(DELETE)
+        self._renew = client.register_script(RENEW)
+        self.held = False
+
+    def attempt(self) -> bool:
+        """Take the lock if it is free."""
+        self.held = bool(self._client.set(self._path, self._token, nx=True, px=TTL))
+        return self.held
+
+    def acquire(self) -> None:
+        """Wait for the lock."""
+        while not self.attempt():
+            time.sleep(random.uniform(0, PAUSE))
+
+    def release(self) -> None:
+        """Give it up."""
+        self.held = False
+        self._delete(keys=[self._path], args=[self._token])
+
+    def renew(self) -> None:
+        """What the watchdog does, three times in the life of a key."""
+        if self.held:
+            self._renew(keys=[self._path], args=[self._token, TTL])
+
+
+def main() -> None:
+    task = Task.from_arguments()
+    contenders = task.clients * task.contenders
+    gate = Gate(contenders)
+    host, port = task.hosts.rsplit(":", 1)
+    # A pool for each client; each thread that is in a call has a connection.
+    clients = [redis.Redis(host=host, port=int(port)) for _ in range(task.clients)]
+    if task.held:
+        assert Lock(clients[0], task.lock_path(0)).attempt()
+    locks = [
+        Lock(clients[contender // task.contenders], task.lock_path(contender))
+        for contender in range(contenders)
+    ]
+
+    def watch() -> None:
+        while True:
+            time.sleep(TTL / 3_000)
+            for lock in locks:
+                lock.renew()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+    def body(contender: int) -> None:
+        lock = locks[contender]
+        with contextlib.suppress(redis.ConnectionError):
+            while True:
+                if task.op == "pair":
+                    lock.acquire()
+                    gate.wait()
+                    lock.release()
+                else:
+                    gate.wait()
+                    assert not lock.attempt()
+                gate.counts[contender] += 1
+
+    start(contenders, body)
+    info = clients[0].info("server")
+    serve(gate, f"Redis {info['redis_version']}", lambda: None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""The worker on zklock in Python, with tasks of asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+from zklock import ClientClosed, __version__, aio
+
+from gate import BATCH, Task, tell
+
+
+class Gate:
+    """The gate of the threads, for tasks."""
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+        self.done = 0
+
+    async def count(self, seconds: float) -> tuple[int, float]:
+        """Open the gate for so long; how many pairs were done, and how long it took."""
+        before, began = self.done, time.perf_counter()
+        self.opened.set()
+        await asyncio.sleep(seconds)
+        self.opened.clear()
+        return self.done - before, time.perf_counter() - began
+
+
+def locks(task: Task, client: aio.Client, contender: int) -> tuple[aio.Lock, aio.Lock]:
+    """What a contender acquires to write, and to read."""
+    path = task.lock_path(contender)
+    if task.kind == "mutex":
+        mutex = aio.Mutex(client, path)
+        return mutex, mutex
+    if task.kind == "semaphore":
+        semaphore = aio.Semaphore(client, path, task.permits)
+        return semaphore, semaphore
+    both = aio.ReadWriteLock(client, path)
+    return both.write_lock, both.read_lock
+
+
+async def pairs(task: Task, gate: Gate, both: tuple[aio.Lock, aio.Lock], contender: int) -> None:
+    """Acquire and release for ever."""
+    turn = 0
+    while True:
+        lock = both[0 if task.writes(contender, turn) else 1]
+        turn += 1
+        await lock.acquire()
+        await gate.opened.wait()
+        await lock.release()
+        gate.done += 1
+
+
+async def reenter(gate: Gate, lock: aio.Lock) -> None:
+    """Acquire once more what this task holds."""
+    await lock.acquire()
+    while True:
+        await gate.opened.wait()
+        for _ in range(BATCH):
+            await lock.acquire()
+            await lock.release()
+        gate.done += BATCH
+        # Lets the loop look at its timers.
+        await asyncio.sleep(0)
+
+
+async def tries(gate: Gate, lock: aio.Lock) -> None:
+    """Try in vain."""
+    while True:
+        await gate.opened.wait()
+        assert not await lock.acquire(blocking=False)
+        gate.done += 1
+
+
+async def contend(task: Task, gate: Gate, both: tuple[aio.Lock, aio.Lock], contender: int) -> None:
+    """Do what the task says."""
+    if task.op == "pair":
+        await pairs(task, gate, both, contender)
+    elif task.op == "reenter":
+        await reenter(gate, both[0])
+    else:
+        await tries(gate, both[0])
+
+
+async def hold(lock: aio.Lock, ready: asyncio.Semaphore) -> None:
+    """Acquire something, and keep it."""
+    await lock.acquire()
+    ready.release()
+    await asyncio.Event().wait()
+
+
+async def quietly(body: Coroutine[Any, Any, None]) -> None:
+    """Contenders end with their client."""
+    with contextlib.suppress(ClientClosed):
+        await body
+
+
+async def main() -> None:
+    task, gate = Task.from_arguments(), Gate()
+    # The last client holds what the others find.
+    clients = [aio.Client(task.hosts) for _ in range(task.clients + 1)]
+    await asyncio.gather(*(client.connect() for client in clients))
+    ready = asyncio.Semaphore(0)
+    kept = [asyncio.create_task(hold(locks(task, clients[-1], 0)[1], ready)) for _ in range(task.held)]
+    for _ in kept:
+        await ready.acquire()
+    for contender in range(task.clients * task.contenders):
+        both = locks(task, clients[contender // task.contenders], contender)
+        kept.append(asyncio.create_task(quietly(contend(task, gate, both, contender))))
+    tell(ready=__version__)
+    while (line := await asyncio.to_thread(sys.stdin.readline)).startswith("count "):
+        count, seconds = await gate.count(float(line.split()[1]))
+        tell(count=count, seconds=seconds)
+    await asyncio.gather(*(client.close() for client in clients))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,85 @@
+"""The worker on zklock in Python, with threads."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import zklock
+
+from gate import BATCH, Gate, Task, hold, serve, start
+
+
+def locks(task: Task, client: zklock.Client, contender: int) -> tuple[zklock.Lock, zklock.Lock]:
+    """What a contender acquires to write, and to read."""
+    path = task.lock_path(contender)
+    if task.kind == "mutex":
+        mutex = zklock.Mutex(client, path)
+        return mutex, mutex
+    if task.kind == "semaphore":
+        semaphore = zklock.Semaphore(client, path, task.permits)
+        return semaphore, semaphore
+    both = zklock.ReadWriteLock(client, path)
+    return both.write_lock, both.read_lock
+
+
+def pairs(task: Task, gate: Gate, both: tuple[zklock.Lock, zklock.Lock], contender: int) -> None:
+    """Acquire and release for ever."""
+    turn = 0
+    while True:
+        lock = both[0 if task.writes(contender, turn) else 1]
+        turn += 1
+        lock.acquire()
+        gate.wait()
+        lock.release()
+        gate.counts[contender] += 1
+
+
+def reenter(gate: Gate, lock: zklock.Lock, contender: int) -> None:
+    """Acquire once more what this thread holds."""
+    lock.acquire()
+    while True:
+        gate.wait()
+        for _ in range(BATCH):
+            lock.acquire()
+            lock.release()
+        gate.counts[contender] += BATCH
+
+
+def tries(gate: Gate, lock: zklock.Lock, contender: int) -> None:
+    """Try in vain."""
+    while True:
+        gate.wait()
+        assert not lock.acquire(blocking=False)
+        gate.counts[contender] += 1
+
+
+def main() -> None:
+    task = Task.from_arguments()
+    contenders = task.clients * task.contenders
+    gate = Gate(contenders)
+    # The last client holds what the others find.
+    clients = [zklock.Client(task.hosts) for _ in range(task.clients + 1)]
+    hold(task.held, lambda: locks(task, clients[-1], 0)[1].acquire())
+
+    def body(contender: int) -> None:
+        both = locks(task, clients[contender // task.contenders], contender)
+        work: dict[str, Callable[[], None]] = {
+            "pair": lambda: pairs(task, gate, both, contender),
+            "reenter": lambda: reenter(gate, both[0], contender),
+            "try": lambda: tries(gate, both[0], contender),
+        }
+        with contextlib.suppress(zklock.ClientClosed):
+            work[task.op]()
+
+    start(contenders, body)
+
+    def close() -> None:
+        for client in clients:
+            client.close()
+
+    serve(gate, zklock.__version__, close)
+
+
+if __name__ == "__main__":
+    main()

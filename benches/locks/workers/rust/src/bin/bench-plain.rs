@@ -1,0 +1,145 @@
+//! The plain ZooKeeper client: the requests of a lock without a lock, as the yardstick, and the classic designs. The
+//! second argument is the design.
+//!
+//! * `raw`: for a pair, a create and a listing (of the one child; with more contenders the node's own state) in one
+//!   flight, then a delete.
+//! * `spin`: whoever cannot create the one node tries again at once.
+//! * `herd`: everybody watches the one node, and all try again when it goes.
+//! * `queue`: a node in sequence, and a watch on the one before: what most recipes do.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use spawns_core::{Spawn, enter};
+use tokio::runtime::Builder;
+use zklock_bench_locks::{Gate, Task, serve};
+use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error};
+
+type Result<T> = std::result::Result<T, Error>;
+
+const NODE: CreateOptions<'static> = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+const NUMBERED: CreateOptions<'static> = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+const DIRECTORY: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
+
+/// Puts the client's tasks on the runtime of the thread.
+struct OnRuntime;
+
+impl Spawn for OnRuntime {
+    fn spawn(&self, task: spawns_core::Task) {
+        drop(tokio::spawn(Pin::from(task.future)));
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Design {
+    Raw,
+    Spin,
+    Herd,
+    Queue,
+}
+
+impl Design {
+    fn from_arguments() -> Self {
+        match std::env::args().nth(2).expect("a design").as_str() {
+            "raw" => Design::Raw,
+            "spin" => Design::Spin,
+            "herd" => Design::Herd,
+            "queue" => Design::Queue,
+            other => panic!("no such design: {other}"),
+        }
+    }
+}
+
+fn main() {
+    let (task, design) = (Task::from_arguments(), Design::from_arguments());
+    let gate = Arc::new(Gate::default());
+    let _scope = enter(&OnRuntime);
+    // For as long as each thread lasts.
+    let runtime = Builder::new_multi_thread()
+        .enable_all()
+        .on_thread_start(|| std::mem::forget(enter(&OnRuntime)))
+        .build()
+        .expect("a runtime");
+    let clients = runtime.block_on(start(&task, design, &gate)).expect("a server");
+    serve(&gate, "zookeeper-client 0.11.2");
+    // A session ends with its last handle; these are held by tasks.
+    runtime.shutdown_background();
+    drop(clients);
+}
+
+async fn start(task: &Task, design: Design, gate: &Arc<Gate>) -> Result<Vec<Client>> {
+    let mut clients = Vec::new();
+    for _ in 0..task.number("clients") {
+        clients.push(Client::connect(task.text("hosts")).await?);
+    }
+    for contender in 0..task.contenders() {
+        let client = clients[contender / task.number("contenders")].clone();
+        let path = task.path(contender);
+        client.mkdir(&path, &DIRECTORY).await.or_else(|error| match error {
+            Error::NodeExists => Ok(()),
+            other => Err(other),
+        })?;
+        let alone = task.contenders() == 1;
+        let gate = gate.clone();
+        tokio::spawn(async move {
+            // It ends with its client.
+            loop {
+                let held = acquire(design, &client, &path, alone).await?;
+                gate.pass().await;
+                client.delete(&held, None).await?;
+                gate.done(1);
+            }
+            #[expect(unreachable_code, reason = "names the type")]
+            Ok::<(), Error>(())
+        });
+    }
+    Ok(clients)
+}
+
+/// The path of the node by which the lock is held.
+async fn acquire(design: Design, client: &Client, path: &str, alone: bool) -> Result<String> {
+    let one = format!("{path}/lock");
+    match design {
+        Design::Raw => {
+            let numbered = format!("{path}/n-");
+            let create = client.create(&numbered, b"", &NUMBERED);
+            let sequence = if alone {
+                tokio::try_join!(create, client.get_children(path))?.0.1
+            } else {
+                tokio::try_join!(create, client.check_stat(path))?.0.1
+            };
+            Ok(format!("{numbered}{sequence}"))
+        }
+        Design::Spin => loop {
+            match client.create(&one, b"", &NODE).await {
+                Err(Error::NodeExists) => {}
+                done => return done.map(|_| one),
+            }
+        },
+        Design::Herd => loop {
+            match client.create(&one, b"", &NODE).await {
+                Err(Error::NodeExists) => {}
+                done => return done.map(|_| one),
+            }
+            let (there, watcher) = client.check_and_watch_stat(&one).await?;
+            if there.is_some() {
+                watcher.changed().await;
+            }
+        },
+        Design::Queue => {
+            let numbered = format!("{path}/n-");
+            let (_, sequence) = client.create(&numbered, b"", &NUMBERED).await?;
+            let ours = format!("n-{sequence}");
+            loop {
+                let mut names = client.list_children(path).await?;
+                names.sort_unstable();
+                let Some(before) = names.iter().rev().find(|name| **name < ours) else { break };
+                let (there, watcher) = client.check_and_watch_stat(&format!("{path}/{before}")).await?;
+                if there.is_some() {
+                    watcher.changed().await;
+                }
+            }
+            Ok(format!("{path}/{ours}"))
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What the workers in Rust share: the task they are given, the gate, and the lines to the driver. `benches/README.md`
+//! describes them.
+
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::sync::Notify;
+
+/// How often something that sends nothing is done between two looks at the gate.
+pub const BATCH: u64 = 100;
+
+/// What a worker is to do.
+#[derive(Clone)]
+pub struct Task(Value);
+
+impl Task {
+    /// The first argument, in JSON.
+    #[must_use]
+    pub fn from_arguments() -> Self {
+        let argument = std::env::args().nth(1).expect("a task");
+        Task(serde_json::from_str(&argument).expect("a task in JSON"))
+    }
+
+    /// A field that is a text.
+    #[must_use]
+    pub fn text(&self, field: &str) -> &str {
+        self.0[field].as_str().expect(field)
+    }
+
+    /// A field that is a number.
+    #[must_use]
+    pub fn number(&self, field: &str) -> usize {
+        usize::try_from(self.0[field].as_u64().expect(field)).expect(field)
+    }
+
+    /// How many contenders all clients have together.
+    #[must_use]
+    pub fn contenders(&self) -> usize {
+        self.number("clients") * self.number("contenders")
+    }
+
+    /// The path of the lock of a contender.
+    #[must_use]
+    pub fn path(&self, contender: usize) -> String {
+        let path = self.text("path");
+        if self.0["each"] == true { format!("{path}/{contender}") } else { path.to_owned() }
+    }
+
+    /// Whether a contender takes the write lock in this turn.
+    #[must_use]
+    pub fn writes(&self, contender: usize, turn: usize) -> bool {
+        (contender + turn) * 100 % 2_000 >= self.number("reads") * 20
+    }
+}
+
+/// Contenders stop here while nothing is counted, each holding what it has: so nothing else happens.
+#[derive(Default)]
+pub struct Gate {
+    open: AtomicBool,
+    opened: Notify,
+    count: AtomicU64,
+}
+
+impl Gate {
+    /// Returns when the gate is open.
+    pub async fn pass(&self) {
+        while !self.open.load(Ordering::Acquire) {
+            let opened = self.opened.notified();
+            if self.open.load(Ordering::Acquire) {
+                return;
+            }
+            opened.await;
+        }
+    }
+
+    /// Counts so many pairs of acquire and release.
+    pub fn done(&self, pairs: u64) {
+        self.count.fetch_add(pairs, Ordering::Relaxed);
+    }
+}
+
+/// Tells the driver that all is ready, and does what it says until it says `stop`.
+///
+/// # Panics
+/// If the driver is gone.
+#[expect(clippy::print_stdout, reason = "the lines to the driver")]
+pub fn serve(gate: &Arc<Gate>, version: &str) {
+    println!("{}", serde_json::json!({ "ready": version }));
+    for line in io::stdin().lock().lines() {
+        let line = line.expect("a line");
+        let Some(seconds) = line.strip_prefix("count ") else { break };
+        let time = Duration::from_secs_f64(seconds.parse().expect("a number of seconds"));
+        let (before, began) = (gate.count.load(Ordering::Relaxed), Instant::now());
+        gate.open.store(true, Ordering::Release);
+        gate.opened.notify_waiters();
+        thread::sleep(time);
+        gate.open.store(false, Ordering::Release);
+        let count = gate.count.load(Ordering::Relaxed) - before;
+        println!("{}", serde_json::json!({ "count": count, "seconds": began.elapsed().as_secs_f64() }));
+        io::stdout().flush().expect("a driver that reads");
+    }
+}

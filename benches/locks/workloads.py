@@ -1,0 +1,126 @@
+"""What is measured: a table. `benches/README.md` says what the fields mean to a worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+RTT = 0.010
+"""A round trip through the delaying proxy, in seconds."""
+
+CLIENTS = 20
+"""How many clients share many contenders."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Contenders that do the same, over and over."""
+
+    name: str
+    shown: str
+    op: str = "pair"
+    kind: str = "mutex"
+    clients: int = 1
+    # Of each client.
+    contenders: int = 1
+    # Whether each contender has a lock of its own.
+    each: bool = False
+    # The percentage of acquires that are for reading.
+    reads: int = 0
+    permits: int = 0
+    # How many holds there are besides; all but one are readers.
+    held: int = 0
+    # Whether there is a proxy that takes 5 ms each way.
+    delayed: bool = False
+    # Whether the quick run has it too.
+    quick: bool = False
+    # Whether requests are counted.
+    counted: bool = True
+
+    @property
+    def total(self) -> int:
+        """How many contenders there are."""
+        return self.clients * self.contenders
+
+    @property
+    def queues(self) -> bool:
+        """Whether all contenders but one wait in a queue for one lock."""
+        return self.op == "pair" and self.kind == "mutex" and self.total > 1 and not self.each
+
+    @property
+    def unit(self) -> str:
+        """What the figures are."""
+        if self.op == "reenter":
+            return "ns"
+        return "round trips" if self.delayed else "1/s"
+
+    def figure(self, rate: float) -> float:
+        """The figure for so many pairs, tries or hand-offs a second."""
+        if rate == 0:
+            return float("inf") if self.unit != "1/s" else 0.0
+        if self.unit == "ns":
+            return 1e9 / rate
+        return 1 / rate / RTT if self.unit == "round trips" else rate
+
+    def task(self, hosts: str, path: str) -> dict[str, object]:
+        """What a worker is told."""
+        return {
+            "hosts": hosts,
+            "path": path,
+            "op": self.op,
+            "kind": self.kind,
+            "clients": self.clients,
+            "contenders": self.contenders,
+            "each": self.each,
+            "reads": self.reads,
+            "permits": self.permits,
+            "held": self.held,
+        }
+
+
+def _waiting(number: int, *, quick: bool = False) -> Workload:
+    clients = min(number, CLIENTS)
+    return Workload(
+        f"wait-{number}",
+        f"{number:,} contenders, {clients} clients",
+        clients=clients,
+        contenders=number // clients,
+        quick=quick,
+    )
+
+
+def _held(number: int, *, quick: bool = False) -> Workload:
+    return Workload(
+        f"held-{number}",
+        f"a reader beside {number:,} that hold",
+        kind="readwrite",
+        reads=100,
+        held=number,
+        quick=quick,
+    )
+
+
+WORKLOADS = (
+    Workload("free", "free lock, 1 client", quick=True),
+    Workload("threads", "64 threads, 1 client", contenders=64, quick=True),
+    Workload("clients", "64 clients", clients=64, quick=True),
+    Workload("each", "64 threads, a lock each", contenders=64, each=True),
+    Workload("readers", "16 clients, 95 % readers", kind="readwrite", clients=16, reads=95, quick=True),
+    Workload("semaphore", "16 clients, 4 permits", kind="semaphore", clients=16, permits=4),
+    Workload("try", "busy try, 1 client", op="try", held=1, quick=True),
+    Workload("reenter", "enter again", op="reenter", counted=False, quick=True),
+    _waiting(10),
+    _waiting(100, quick=True),
+    _waiting(500),
+    _waiting(2000),
+    _held(10, quick=True),
+    _held(100),
+    _held(500),
+    _held(2000),
+    Workload("free-10ms", "free lock", delayed=True, quick=True),
+    Workload("handoff-10ms", "hand-off among 10 clients", clients=10, delayed=True, quick=True),
+    Workload(
+        "readers-10ms", "a reader beside 10 that hold", kind="readwrite", reads=100, held=10, delayed=True
+    ),
+    Workload("semaphore-10ms", "free permit", kind="semaphore", permits=4, delayed=True),
+    Workload("try-10ms", "busy try", op="try", held=1, delayed=True),
+)

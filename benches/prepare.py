@@ -1,0 +1,120 @@
+"""Builds what `make bench` runs, optimized: python3 benches/prepare.py. Names what cannot be had here.
+
+Everything but cargo's own products lies in `benches/target`; the tests' builds, which are not optimized, stay
+as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHES = Path(__file__).resolve().parent
+ROOT = BENCHES.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import build  # noqa: E402
+from parts import BUILT, PARTS, STAMPS, Part  # noqa: E402
+
+TARGET = BENCHES / "target"
+WORKERS = BENCHES / "locks" / "workers"
+RELEASE = ROOT / "target" / "release"
+VENV = STAMPS / "bench"
+
+# What has to be fetched, and is fetched again when what names it has changed.
+ENVIRONMENT = Part("bench-venv", ("benches/requirements.txt",), (VENV / "bin" / "python",))
+PACKAGES = Part(
+    "bench-npm",
+    ("benches/locks/workers/node/package-lock.json",),
+    (WORKERS / "node" / "node_modules" / "node-zookeeper-client",),
+)
+
+
+def outdated(part: Part) -> bool:
+    """Whether something has to be fetched."""
+    return part.problem() is not None
+
+
+def library(name: str) -> Path:
+    """An optimized shared library."""
+    found = [RELEASE / f"lib{name}{suffix}" for suffix in (".so", ".dylib")]
+    return next((path for path in found if path.exists()), found[0])
+
+
+def rust() -> None:
+    """The workers and both bindings in one build: cargo chooses features by what is built together."""
+    build.run("cargo", "build", "--locked", "--release", "--workspace", "--quiet")
+
+
+def python() -> None:
+    """The Python package with the optimized extension."""
+    package = TARGET / "python" / "zklock"
+    shutil.rmtree(package, ignore_errors=True)
+    shutil.copytree(
+        build.PACKAGE_SOURCES / "zklock", package, ignore=shutil.ignore_patterns("*.so", "__pycache__")
+    )
+    shutil.copy2(library("_zklock"), package / "_zklock.abi3.so")
+
+
+def node() -> None:
+    """The Node package with the optimized addon."""
+    source, package = ROOT / "bindings-node", TARGET / "node"
+    shutil.rmtree(package, ignore_errors=True)
+    package.mkdir(parents=True)
+    for name in ("package.json", "index.mjs"):
+        shutil.copy2(source / name, package / name)
+    for name in ("dist", "native"):
+        shutil.copytree(source / name, package / name)
+    (addon,) = (package / "native").glob("*.node")
+    shutil.copy2(library("zklock_node"), addon)
+    if outdated(PACKAGES):
+        build.run("npm", "ci", "--no-audit", "--no-fund", "--silent", cwd=WORKERS / "node")
+        PACKAGES.record(PACKAGES.digests())
+
+
+def java() -> None:
+    """The worker on Curator."""
+    classes = TARGET / "classes"
+    classes.mkdir(parents=True, exist_ok=True)
+    build.run(
+        *("javac", "-Xlint:all,-processing,-classfile", "-Werror", "-proc:none", "--release", "17"),
+        *("-d", classes, "-cp", f"{BUILT / 'lib'}/*", WORKERS / "java" / "Bench.java"),
+    )
+
+
+def go() -> None:
+    """The workers on go-zookeeper and on etcd's client."""
+    programs = ("./zookeeper", "./etcd")
+    build.run(
+        "go", "build", "-trimpath", "-buildvcs=false", "-o", f"{TARGET}/", *programs, cwd=WORKERS / "go"
+    )
+
+
+def main() -> int:
+    """Build everything that can be built here."""
+    if (lacking := PARTS["jars"].lacking()) is not None:
+        raise SystemExit(f"the benchmark runs on {lacking}")
+    subprocess.run([sys.executable, ROOT / "tools" / "build.py", "jars", "node"], check=True)
+    TARGET.mkdir(exist_ok=True)
+    if outdated(ENVIRONMENT):
+        build.run("python3", "-m", "venv", VENV)
+        pip = (VENV / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        build.run(*pip, "-r", BENCHES / "requirements.txt")
+        ENVIRONMENT.record(ENVIRONMENT.digests())
+    os.environ.pop("NAPI_TYPE_DEF_TMP_FOLDER", None)
+    rust()
+    python()
+    node()
+    for program, make in (("javac", java), ("go", go)):
+        if shutil.which(program) is None:
+            print(f"left out: what needs {program} on the PATH", flush=True)
+        else:
+            make()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
