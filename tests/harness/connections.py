@@ -244,8 +244,8 @@ class Connection:
     def _finish(self) -> None:
         """Hang up on who is left, after passing on what is due.
 
-        A timer of the same instant may not have rung yet. It is not a reset, as the other end's was none: behind
-        one, a client's next write would fail before it has read the server's last words.
+        A timer of the same instant may not have rung yet. It is not a reset, as the other end's was none:
+        behind one, a client's next write would fail before it has read the server's last words.
         """
         if self._proxy.holding or self not in self._proxy.connections:
             self.ended()
@@ -281,8 +281,8 @@ def _no_delay(transport: asyncio.BaseTransport) -> None:
 def _unread(transport: asyncio.BaseTransport, why: Exception | None) -> bytes:
     """What has arrived at an end that is lost, and was not read yet.
 
-    asyncio gives a socket up at the first failure. A write to someone who has hung up is one, and what they said
-    before is still there.
+    asyncio gives a socket up at the first failure. A write to someone who has hung up is one, and what they
+    said before is still there.
     """
     chunks = []
     if why is not None:

@@ -76,8 +76,8 @@ def test_what_a_server_said_before_it_hung_up_is_passed_on() -> None:
         server, _ = listener.accept()
         client.sendall(b"first")
         assert server.recv(1) == b"f"
-        # The proxy comes back to a client that has said more, and to a server that has spoken and hung up: it has
-        # left something unread, so that a write to it fails. The client hears it, whatever the proxy does first.
+        # The proxy comes back to a client that has said more, and to a server that has spoken and hung up: it
+        # has left something unread, so that a write to it fails. The client hears it, whatever comes first.
         busy, go_on = threading.Event(), threading.Event()
         proxy.loop.call_soon_threadsafe(lambda: (busy.set(), go_on.wait(10)))
         assert busy.wait(10)
