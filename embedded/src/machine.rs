@@ -297,13 +297,15 @@ impl Machine {
         if !self.sessions.remove(session) {
             return false;
         }
+        // First, so that its client is not told that its nodes are gone: they went with the session, and that is what it
+        // is to hear. Apache ZooKeeper queues these events too, and closes the connection without sending what is queued.
+        if let (true, Some(connection)) = (close, connection) {
+            self.close(connection);
+        }
         self.zxid += 1;
         for path in self.tree.ephemerals(session) {
             let change = self.tree.delete(&path, self.zxid);
             self.announce(change);
-        }
-        if let (true, Some(connection)) = (close, connection) {
-            self.close(connection);
         }
         true
     }

@@ -136,14 +136,16 @@ fn an_expired_session_takes_its_nodes_along() {
     session(&mut machine, A);
     session(&mut machine, B);
     say(&mut machine, A, create("/e", 1), at(50));
+    assert!(reply(&say(&mut machine, A, exists("/e", true), at(50))).is_ok());
     assert!(reply(&say(&mut machine, B, exists("/e", true), at(900))).is_ok());
     assert_eq!(machine.next_tick(), 1100);
     machine.tick(at(1099));
     assert_eq!(machine.take_outputs(), []);
     machine.tick(at(1100));
     let outputs = machine.take_outputs();
+    // Its own client hears of the end alone.
+    assert_eq!(outputs[0], Output::Close(A));
     assert_eq!(events(&outputs), [(B, Event::Deleted, "/e")]);
-    assert_eq!(outputs.last(), Some(&Output::Close(A)));
     assert_eq!(reply(&say(&mut machine, B, exists("/e", false), at(1100))), Err(Code::NoNode.number()));
 }
 
