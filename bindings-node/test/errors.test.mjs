@@ -175,7 +175,7 @@ scenario('a time-out of zero tries, of infinity waits', async (t) => {
 scenario('a server that is not there is ConnectionFailedError within the connect time-out', async () => {
   const before = performance.now();
   await assert.rejects(Client.connect('127.0.0.1:1', { connectTimeout: 300 }), ConnectionFailedError);
-  assert.ok(performance.now() - before < 1500);
+  assert.ok(performance.now() - before < 5000);
 });
 
 scenario('after close everything is ClientClosedError, but closing again', async (t) => {

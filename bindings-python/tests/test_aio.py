@@ -40,7 +40,7 @@ def test_connecting(hosts: str) -> None:
         started = time.monotonic()
         with pytest.raises(zklock.ConnectionFailed):
             await aio.Client("127.0.0.1:1", connect_timeout=0.3).connect()
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 5
 
     asyncio.run(main())
 

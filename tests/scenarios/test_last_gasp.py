@@ -19,8 +19,8 @@ SESSION_TIMEOUT = 4 * TICK
 # How long before its end the session is heard of again.
 EARLY = 0.15
 
-# Under load the moment may be missed.
-TRIES = 4
+# Under load the moment may be missed. Each try has the same chance, and one that is missed proves nothing.
+TRIES = 10
 
 # The ZooKeeper client below hangs up on a server of which it hears nothing for two fifths of the time-out.
 NEWS = 0.24 * SESSION_TIMEOUT
@@ -54,6 +54,7 @@ def ask_early(leader: Server) -> None:
     leader.resume()
 
 
+@pytest.mark.timeout(TRIES * 30)
 def test_s400_heard_of_again_a_moment_before_the_session_ends(
     surface: str, ensemble: Ensemble, path: str, start: Start
 ) -> None:
@@ -92,7 +93,9 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
         for turn, released in enumerate(locks, start=1):
             sleep_until(silent + turn * NEWS)
             other.release(f"first {released}", owner=f"first {released}")
-        assert proxy.carries(session), "it has hung up"
+        if not proxy.carries(session):
+            # It has hung up: the news came too late for it, or the session has ended already.
+            return False
         sleep_until(end - EARLY)
         proxy.heal()
         # Its writes are carried out, and it knows that it is the first. Then it is out of reach, or it would

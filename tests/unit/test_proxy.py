@@ -41,9 +41,13 @@ def test_requests_and_flights_are_counted(proxy: Proxy) -> None:
 def test_the_delay_is_kept_each_way(proxy: Proxy) -> None:
     proxy.delay = 0.05
     with Observer(proxy.hosts) as through:
-        started = time.monotonic()
-        through.exists("/")
-        assert 0.1 <= time.monotonic() - started < 0.2
+        took = []
+        for _ in range(10):
+            started = time.monotonic()
+            through.exists("/")
+            took.append(time.monotonic() - started)
+        # A busy machine may add to it, but not to all.
+        assert 0.1 <= min(took) < 0.2
 
 
 def test_a_dropped_reply_has_reached_the_server(proxy: Proxy, observer: Observer, path: str) -> None:
