@@ -83,7 +83,8 @@ def test_what_a_server_said_before_it_hung_up_is_passed_on() -> None:
         # The proxy comes back to a client that has said more, and to a server that has spoken and hung up: it
         # has left something unread, so that a write to it fails. The client hears it, whatever comes first.
         busy, go_on = threading.Event(), threading.Event()
-        proxy.loop.call_soon_threadsafe(lambda: (busy.set(), go_on.wait(10)))
+        proxy.loop.call_soon_threadsafe(busy.set)
+        proxy.loop.call_soon_threadsafe(go_on.wait, 10)
         assert busy.wait(10)
         client.sendall(b"more")
         server.sendall(b"refused")
