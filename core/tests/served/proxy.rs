@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 /// The numbers of requests in ZooKeeper's protocol.
 pub(crate) mod op {
+    pub(crate) const CLOSE: i32 = -11;
     pub(crate) const DELETE: i32 = 2;
     pub(crate) const EXISTS: i32 = 3;
     pub(crate) const GET_DATA: i32 = 4;

@@ -99,3 +99,20 @@ fn under_a_broken_lock_nothing_is_written() {
         assert_eq!(operator.get("/x").await.expect("an answer").expect("a node").data, b"1");
     });
 }
+
+#[test]
+fn who_closes_a_client_waits_until_the_server_knows() {
+    run(async {
+        let (server, proxy) = behind_proxy().await;
+        let client = client(&proxy.hosts).await;
+        let lease = hold(&client, "/l").await;
+        proxy.once(op::CLOSE, Fate::Wait);
+        let closing = tokio::spawn(async move { client.close().await });
+        proxy.saw(|request| request.op == op::CLOSE).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!closing.is_finished(), "the server has not been told");
+        proxy.open();
+        closing.await.expect("no panic").expect("an end");
+        assert!(!server.expire(lease.session_id()).await, "the session is still there");
+    });
+}
