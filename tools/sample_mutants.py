@@ -235,7 +235,7 @@ def keys(mutants: Iterable[Mutant]) -> dict[Mutant, Survivor]:
 def accepted() -> dict[Survivor, str]:
     """What may survive, and why."""
     found = {}
-    for entry in tomllib.loads(SURVIVORS.read_text())["survivor"]:
+    for entry in tomllib.loads(SURVIVORS.read_text()).get("survivor", []):
         survivor = Survivor(entry["file"], entry["mutant"], entry["line"], entry.get("nth", 1))
         if entry["reason"] not in REASONS or not entry["because"] or survivor in found:
             raise BrokenError(f"{SURVIVORS.name}: {survivor}: twice, or without a reason")

@@ -267,6 +267,8 @@ fn one_lock(one: &AnyLock, other: &AnyLock) -> Error {
 mod tests {
     use super::*;
     use crate::client::Client;
+    use crate::each_process::EachProcess;
+    use crate::lock::ClientSource;
     use crate::mutex::Mutex;
     use crate::options::ClientOptions;
     use crate::rwlock::ReadWriteLock;
@@ -326,5 +328,17 @@ mod tests {
         let multi = MultiLock::new(vec![read.clone(), write_lock.into(), read.clone()]).unwrap();
         assert_eq!(multi.locks().len(), 2);
         assert!(multi.locks()[1].same_lock(&read));
+    }
+
+    #[test]
+    fn a_client_of_which_every_process_has_its_own_is_one_client() {
+        let new = || EachProcess::new(ClientOptions::new(Some("a:1")).unwrap());
+        let (one, other) = (new(), new());
+        let lock = |client: &EachProcess| {
+            AnyLock::from(Mutex::new(ClientSource::EachProcess(client.clone()), "/x").unwrap())
+        };
+        assert_eq!(MultiLock::new(vec![lock(&one), lock(&one)]).unwrap().locks().len(), 1);
+        let refused = MultiLock::new(vec![lock(&one), lock(&other)]).unwrap_err();
+        assert!(refused.to_string().contains("two clients would wait for each other"), "{refused}");
     }
 }

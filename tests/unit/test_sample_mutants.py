@@ -155,14 +155,9 @@ def test_twins_on_a_line_are_told_apart() -> None:
     assert (known[first].nth, known[second].nth) == (1, 2)
 
 
-def survivors() -> list[dict[str, Any]]:
-    listed: list[dict[str, Any]] = tomllib.loads(SURVIVORS.read_text())["survivor"]
-    return listed
-
-
-@pytest.mark.parametrize("entry", survivors(), ids=lambda entry: entry["mutant"])
-def test_what_may_survive_is_still_in_the_code(entry: dict[str, Any]) -> None:
-    lines = [line.strip() for line in (ROOT / entry["file"]).read_text().splitlines()]
-    assert lines.count(entry["line"]) >= 1
-    assert entry["reason"] in REASONS
-    assert entry["because"]
+def test_what_may_survive_is_still_in_the_code() -> None:
+    for entry in tomllib.loads(SURVIVORS.read_text()).get("survivor", []):
+        lines = [line.strip() for line in (ROOT / entry["file"]).read_text().splitlines()]
+        assert lines.count(entry["line"]) >= 1, entry["mutant"]
+        assert entry["reason"] in REASONS, entry["mutant"]
+        assert entry["because"], entry["mutant"]
