@@ -104,6 +104,18 @@ def main() -> int:
     peers, skipped = available([peer for peer in PEERS if not given.peers or peer.name in given.peers])
     load, began = os.getloadavg(), time.monotonic()
     measured: list[Result] = []
+
+    def told() -> results.Json:
+        return results.document(
+            measured,
+            command=command(given),
+            load=load,
+            server="Apache ZooKeeper 3.9.5, one server on loopback, forceSync=no",
+            skipped=skipped,
+            seconds=time.monotonic() - began,
+        )
+
+    name = given.output or ("quick" if given.quick else "full")
     columns = (TextColumn("{task.description:40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with serving(peers, skipped) as hosts, Progress(*columns, console=console) as progress:
         peers = [peer for peer in peers if peer.server in hosts]
@@ -112,20 +124,14 @@ def main() -> int:
         bar = progress.add_task("", total=sum(turns(one, those, pace) for one, those in plan))
         for workload, those in plan:
 
-            def step(name: str, workload: Workload = workload) -> None:
-                progress.update(bar, advance=1, description=f"{workload.name}: {name}")
+            def step(shown: str, workload: Workload = workload) -> None:
+                progress.update(bar, advance=1, description=f"{workload.name}: {shown}")
 
             measured += Measurement(hosts, pace, step).run(workload, those)
-    told = results.document(
-        measured,
-        command=command(given),
-        load=load,
-        server="Apache ZooKeeper 3.9.5, one server on loopback, forceSync=no",
-        skipped=skipped,
-        seconds=time.monotonic() - began,
-    )
-    show(told, console)
-    path = results.write(told, given.output or ("quick" if given.quick else "full"))
+            # Whoever interrupts a run keeps what it has measured.
+            results.write(told(), name)
+    path = results.write(told(), name)
+    show(told(), console)
     console.print(f"written: {path}; load average {load[0]:.1f} before", markup=False)
     return 0
 
