@@ -25,6 +25,8 @@ def digest(told: Json) -> str:
 def grid(table: Table, names: tuple[str, ...], peers: tuple[str, ...], *, spread: bool = False) -> str:
     """Medians by workload and peer; what nobody did is left out."""
     peers = tuple(peer for peer in peers if any(table.entry(name, peer) for name in names))
+    if not peers:
+        return "Not measured in this run."
     lines = ["| | " + " | ".join(SHOWN[peer] for peer in peers) + " |", "|---" + "|---:" * len(peers) + "|"]
     for name in names:
         entries = [table.entry(name, peer) for peer in peers]
