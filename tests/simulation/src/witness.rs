@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::clock;
 use crate::frame::{self, Kind};
 use crate::network::Id;
 
@@ -91,7 +92,8 @@ pub struct Witness {
     /// The last session of each client.
     last: BTreeMap<usize, i64>,
     /// Whether a write was carried out on each client's last connection that it has given up.
-    served: BTreeMap<usize, bool>,
+    /// And when it was given up.
+    served: BTreeMap<usize, (bool, u64)>,
     /// The nodes that do not exist, as their client was told when it checked them, and since when it knows.
     missing: BTreeMap<String, u64>,
     /// How often a request of a client, whatever its number, was turned away since that time.
@@ -130,7 +132,7 @@ impl Witness {
     /// Nothing is said any more on a connection.
     pub fn closes(&mut self, id: Id) {
         if let Some(talk) = self.talks.remove(&id) {
-            self.served.insert(talk.client, talk.proven);
+            self.served.insert(talk.client, (talk.proven, clock::now()));
         }
     }
 
@@ -276,15 +278,17 @@ impl Witness {
         self.talks.get(&id).and_then(|talk| Some((talk.vouched?, talk.session)))
     }
 
-    /// Whether the server of any connection of a client has carried out a write for this session, as the client knows.
+    /// Whether the server of any connection of a client has carried out a write for this session, as the client knows; or
+    /// that of the one which it has lost at this instant, maybe after a grant.
     pub fn is_proven(&self, client: usize, session: i64) -> bool {
         let mut own = self.talks.values().filter(|talk| talk.client == client && talk.session == session);
-        own.any(|talk| talk.proven)
+        let lost = self.served.get(&client).is_some_and(|(proven, at)| *proven && *at == clock::now());
+        lost || own.any(|talk| talk.proven)
     }
 
     /// Whether a write was carried out on the last connection that a client has given up.
     pub fn was_served(&self, client: usize) -> bool {
-        self.served.get(&client).copied().unwrap_or(false)
+        self.served.get(&client).is_some_and(|(proven, _)| *proven)
     }
 
     /// Since when the client whose node this is has known that it does not exist.

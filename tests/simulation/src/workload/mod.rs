@@ -170,14 +170,22 @@ impl Contender {
         Moment { at: clock::now(), stops: self.stops() }
     }
 
+    /// Its clients, and those before them: what one runs may be stopped with the one before it, whose contenders use both,
+    /// since the first to do so begins it.
+    fn used(&self) -> [usize; 4] {
+        let count = self.clients.count();
+        let before = |client: usize| (client + count - 1) % count;
+        [self.of, self.other, before(self.of), before(self.other)]
+    }
+
     /// Changes when one of its clients is stopped, or goes on.
     fn stops(&self) -> u64 {
-        self.stopped.time(self.of) + self.stopped.time(self.other)
+        self.used().into_iter().map(|client| self.stopped.time(client)).sum()
     }
 
     /// Whether something that began then has lasted longer than it may, although its clients ran.
     fn is_late(&self, since: Moment, limit: u64) -> bool {
-        let stopped = self.stopped.is_stopped(self.of) || self.stopped.is_stopped(self.other);
+        let stopped = self.used().into_iter().any(|client| self.stopped.is_stopped(client));
         since.took() > limit + SLACK && since.stops == self.stops() && !stopped
     }
 
