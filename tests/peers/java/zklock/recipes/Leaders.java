@@ -97,11 +97,15 @@ final class Leaders {
                     if (leading.incrementAndGet() != 1) {
                         overlaps.incrementAndGet();
                     }
-                    Thread.sleep(5);
-                    if (mine.incrementAndGet() <= turns) {
-                        wanted.countDown();
+                    try {
+                        Thread.sleep(5);
+                        if (mine.incrementAndGet() <= turns) {
+                            wanted.countDown();
+                        }
+                    } finally {
+                        // To close a selector interrupts its leader.
+                        leading.decrementAndGet();
                     }
-                    leading.decrementAndGet();
                 }
             }));
         }
