@@ -176,7 +176,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--shard", type=shard, default=(1, 1), metavar="K/N")
     parser.add_argument("--go-on", action="store_true")
     parser.add_argument(
-        "--quick", action="store_true", help="without the simulation, where there is a command"
+        "--quick", action="store_true", help="without the simulation, and what only that is to notice"
     )
     wanted = parser.parse_args(arguments)
     try:
@@ -190,7 +190,7 @@ def main(arguments: list[str]) -> int:
     ]
     mutants.sort(key=lambda one: (PARTS.index(one.part), one.build or "", one.name))
     if wanted.quick:
-        mutants = [replace(one, seeds=0) if one.command is not None else one for one in mutants]
+        mutants = [replace(one, seeds=0) for one in mutants if one.command is not None]
     record = Record(RECORD, fingerprint())
     before = [one for one in mutants if wanted.go_on and one in record]
     rest = [one for one in mutants if one not in before]
