@@ -49,6 +49,11 @@ bench: ## Every peer beside us in one run: `make bench`, or `make bench QUICK=1`
 	@python3 benches/prepare.py
 	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m locks $(if $(QUICK),--quick) $(BENCH)
 
+# RENEW=1: what is counted becomes the baseline.
+.PHONY: bench-counts
+bench-counts: ## Instructions and allocations of single operations, compared with a stored baseline
+	@python3 benches/counts.py $(if $(RENEW),--renew)
+
 .PHONY: bench-report
 bench-report: ## The plots and the figures of docs/performance.md, from benches/results/full.json
 	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m locks.publish

@@ -1,0 +1,136 @@
+"""Counts instructions and allocations of single operations, and compares them with a stored baseline.
+
+`make bench-counts`; with `RENEW=1` what was counted becomes the baseline. Unlike times, these hardly depend
+on what else a machine does: what the queue does is the same in each run, and what the driver does differs by
+how events of its threads fall together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RELEASE = ROOT / "target" / "release"
+BASELINE = ROOT / "benches" / "results" / "counts.json"
+
+Counts = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is carried out how often, and by how much its counts may grow."""
+
+    name: str
+    shown: str
+    times: int
+    limit: float
+    served: bool = True
+
+
+WORKS = (
+    Work("queue", "queue: a contender comes and goes, alone", 2_000, 0.01, served=False),
+    Work("queue-100", "queue: the same beside 100 of ours", 500, 0.01, served=False),
+    Work("pair", "driver: acquire and release of a free lock", 400, 0.10),
+    Work("contend", "driver: the same, 16 tasks of one client", 800, 0.15),
+    Work("try", "driver: a busy try", 400, 0.10),
+    Work("reenter", "driver: enter again", 4_000, 0.05),
+)
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The embedded server (for development and tests only), as a process: its work does not count."""
+    process = subprocess.Popen([RELEASE / "zklock-test-server"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().removeprefix("listening on ").split()[0]
+    finally:
+        process.kill()
+        process.wait()
+
+
+def carried_out(work: Work, times: int, hosts: str, *before: str) -> subprocess.CompletedProcess[str]:
+    """Carry out some work, perhaps under another program."""
+    command = [*before, str(RELEASE / "zklock-bench-counts"), work.name, str(times), hosts]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+
+
+def instructions(work: Work, hosts: str) -> float:
+    """For each time: what three times as often takes more, so that what happens once is not in it."""
+    tool = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
+    found = []
+    for times in (work.times // 4, work.times // 4 * 3):
+        (collected,) = re.findall(r"Collected : (\d+)", carried_out(work, times, hosts, *tool).stderr)
+        # A tenth is done before, to warm up.
+        found.append((int(collected), times + times // 10 + 1))
+    (few, few_times), (many, many_times) = found
+    return (many - few) / (many_times - few_times)
+
+
+def counted() -> Counts:
+    """Everything, for each time that the work is done."""
+    counts: Counts = {}
+    has_valgrind = shutil.which("valgrind") is not None
+    if not has_valgrind:
+        print("left out: instructions (valgrind is not on the PATH)")
+    for work in WORKS:
+        # A server of its own: nodes and sessions of others would be in the way.
+        with server() as hosts:
+            told = json.loads(carried_out(work, work.times, hosts).stdout)
+        counts[work.name] = {name: round(value / work.times, 2) for name, value in told.items()}
+        if has_valgrind:
+            with server() as hosts:
+                counts[work.name]["instructions"] = round(instructions(work, hosts))
+        print(
+            f"{work.shown}: " + ", ".join(f"{value:,g} {name}" for name, value in counts[work.name].items())
+        )
+    return counts
+
+
+def moved(baseline: Counts, now: Counts) -> list[str]:
+    """What has grown by more than it may, and what has shrunk by as much, so that the baseline can follow."""
+    found = []
+    for work in WORKS:
+        for name, value in now.get(work.name, {}).items():
+            before = baseline.get(work.name, {}).get(name)
+            if before is not None and abs(value - before) > work.limit * max(before, 1):
+                change = f"{(value - before) / before:+.1%}" if before else "from nothing"
+                found.append(f"{work.shown}: {name} {before:,g} -> {value:,g} ({change})")
+    return found
+
+
+def grown(line: str) -> bool:
+    """Whether what moved is worse now."""
+    return "(-" not in line
+
+
+def main() -> int:
+    """Count, and compare."""
+    parser = argparse.ArgumentParser(prog="make bench-counts", description=__doc__)
+    parser.add_argument("--renew", action="store_true", help="take what is counted for the baseline")
+    renew = parser.parse_args().renew
+    build = ["cargo", "build", "--locked", "--release", "--workspace", "--quiet"]
+    subprocess.run(build, cwd=ROOT, check=True)
+    now = counted()
+    if not renew and not BASELINE.exists():
+        raise SystemExit(f"there is no {BASELINE.name} to compare with: RENEW=1 writes it")
+    if renew:
+        BASELINE.parent.mkdir(exist_ok=True)
+        BASELINE.write_text(json.dumps(now, indent=1) + "\n")
+        return 0
+    changes = moved(json.loads(BASELINE.read_text()), now)
+    print("\n".join(["", "moved:", *changes]) if changes else "\nnothing has moved")
+    return 1 if any(map(grown, changes)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

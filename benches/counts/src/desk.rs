@@ -1,0 +1,76 @@
+//! A queue without I/O, and a directory that grants its requests at once.
+
+use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue};
+
+/// The queue of one client for one directory.
+pub(crate) struct Desk {
+    queue: Queue,
+    nodes: Vec<String>,
+    sequence: u64,
+    joins: u64,
+    held: Vec<NodeName>,
+}
+
+impl Desk {
+    /// A desk with so many contenders of ours, the first of which holds.
+    pub(crate) fn new(contenders: usize) -> Self {
+        let (queue, nodes, held) = (Queue::default(), Vec::new(), Vec::new());
+        let mut desk = Self { queue, nodes, sequence: 0, joins: 0, held };
+        for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
+            desk.tell(event);
+        }
+        for _ in 0..contenders {
+            desk.join();
+        }
+        desk
+    }
+
+    /// One more contender joins, and whoever holds releases.
+    pub(crate) fn come_and_go(&mut self) {
+        self.join();
+        let holder = self.held.pop().expect("a holder");
+        self.tell(Event::Release(holder));
+    }
+
+    fn join(&mut self) {
+        self.joins += 1;
+        self.tell(Event::Join(JoinId(self.joins), Naming::Curator, Kind::Exclusive, Intent::Wait));
+    }
+
+    /// Tells the queue an event, and carries out what follows from it.
+    fn tell(&mut self, event: Event) {
+        let mut events = vec![event];
+        while !events.is_empty() {
+            for event in events.drain(..) {
+                self.queue.handle(event);
+            }
+            self.queue.settle();
+            while let Some(action) = self.queue.next_action() {
+                events.extend(self.answer(action));
+            }
+        }
+    }
+
+    fn answer(&mut self, action: Action) -> Option<Event> {
+        match action {
+            Action::Create(ticket, _, prefix) => {
+                self.sequence += 1;
+                let node = format!("{prefix}{:010}", self.sequence);
+                self.nodes.push(node.clone());
+                let zxid = i64::try_from(self.sequence).expect("few nodes");
+                Some(Event::Created(ticket, Outcome::Done((node, zxid))))
+            }
+            Action::List { ticket, .. } => Some(Event::Listed(ticket, Outcome::Done(self.nodes.clone()))),
+            Action::Watch(ticket, _) => Some(Event::Watched(ticket, Outcome::Done(()))),
+            Action::Delete(ticket, node) => {
+                self.nodes.retain(|one| one != node.as_str());
+                Some(Event::Deleted(ticket, Outcome::Done(())))
+            }
+            Action::Grant(_, node, _) => {
+                self.held.push(node);
+                None
+            }
+            _ => None,
+        }
+    }
+}
