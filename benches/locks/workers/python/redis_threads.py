@@ -67,8 +67,9 @@ def main() -> None:
     host, port = task.hosts.rsplit(":", 1)
     # A pool for each client; each thread that is in a call has a connection.
     clients = [redis.Redis(host=host, port=int(port)) for _ in range(task.clients)]
+    holder = Lock(clients[0], task.lock_path(0))
     if task.held:
-        assert Lock(clients[0], task.lock_path(0)).attempt()
+        assert holder.attempt()
     locks = [
         Lock(clients[contender // task.contenders], task.lock_path(contender))
         for contender in range(contenders)
@@ -77,7 +78,7 @@ def main() -> None:
     def watch() -> None:
         while True:
             time.sleep(TTL / 3_000)
-            for lock in locks:
+            for lock in (holder, *locks):
                 lock.renew()
 
     threading.Thread(target=watch, daemon=True).start()

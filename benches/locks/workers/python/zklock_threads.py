@@ -60,7 +60,14 @@ def main() -> None:
     gate = Gate(contenders)
     # The last client holds what the others find.
     clients = [zklock.Client(task.hosts) for _ in range(task.clients + 1)]
-    hold(task.held, lambda: locks(task, clients[-1], 0)[1].acquire())
+
+    def held() -> zklock.Lock:
+        lock = locks(task, clients[-1], 0)[1]
+        lock.acquire()
+        # An object that nobody has any more gives up what it holds.
+        return lock
+
+    hold(task.held, held)
 
     def body(contender: int) -> None:
         both = locks(task, clients[contender // task.contenders], contender)
