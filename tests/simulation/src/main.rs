@@ -12,6 +12,7 @@ mod fault;
 mod frame;
 mod gate;
 mod history;
+mod names;
 mod network;
 mod oracle;
 mod plan;

@@ -16,22 +16,11 @@ use zklock::simulation::{Connecting, Network as Networks, Stream as AnyStream};
 
 use crate::chance::Chance;
 use crate::clock;
+use crate::names;
 use crate::schedule::Schedule;
 use crate::witness::Witness;
 
-/// The number of a connection.
-pub type Id = u64;
-
-/// More than there are clients at a time. A client that was closed has a successor, whose name is by this higher.
-pub const CLIENTS: usize = 100;
-
-/// More than there are servers.
-const SERVERS: Id = 16;
-
-/// The server that a connection leads to.
-pub fn server_of(id: Id) -> Id {
-    id % SERVERS
-}
+pub use crate::names::{CLIENTS, Id, server_of};
 
 /// What a connection carries.
 #[derive(Debug)]
@@ -206,7 +195,7 @@ impl Network {
 
     fn open(&mut self, name: usize, server: usize) -> Id {
         let client = name % CLIENTS;
-        let id = self.next * SERVERS + server as Id;
+        let id = names::connection(self.next, server);
         self.next += 1;
         let refused = self.refused.get(&client).is_some_and(|only| *only != server);
         let connection = Connection {

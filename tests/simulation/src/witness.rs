@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::clock;
 use crate::frame::{self, Kind};
-use crate::network::Id;
+use crate::names::Id;
 
 /// A request that is not answered yet.
 #[derive(Debug)]

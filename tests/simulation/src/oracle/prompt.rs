@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::judge::Oracle;
 use crate::clock;
 use crate::setting::Setting;
 
@@ -68,18 +67,16 @@ impl Prompt {
             self.gone.insert(directory.to_owned(), clock::now());
         }
     }
-}
 
-impl Oracle {
-    /// Everything was looked at: was anybody served long after the last node was gone that could have been in the way?
-    pub fn judge_promptness(&mut self) {
-        for Served { place, node, asked, at } in std::mem::take(&mut self.prompt.served) {
-            let gone = self.prompt.gone.iter().filter(|(directory, _)| directory.starts_with(place));
+    /// Everything was looked at: those who were served long after the last node was gone that could have been in the way.
+    /// Returns their nodes, and for how long nobody had gone.
+    pub(super) fn take_late(&mut self) -> Vec<(String, u64)> {
+        let served = std::mem::take(&mut self.served).into_iter();
+        let waited = served.map(|Served { place, node, asked, at }| {
+            let gone = self.gone.iter().filter(|(directory, _)| directory.starts_with(place));
             let gone = gone.map(|(_, gone)| *gone).max().unwrap_or(0);
-            let waited = at.saturating_sub(gone.max(asked));
-            if waited > PROMPT {
-                self.violation(format!("{node} was granted when nobody had gone for {waited} ms"));
-            }
-        }
+            (node, at.saturating_sub(gone.max(asked)))
+        });
+        waited.filter(|(_, waited)| *waited > PROMPT).collect()
     }
 }

@@ -47,6 +47,13 @@ impl Oracle {
         clock::now().checked_sub(alone)
     }
 
+    /// Everything was looked at: was anybody served long after the last node was gone that could have been in the way?
+    pub fn judge_promptness(&mut self) {
+        for (node, waited) in self.prompt.take_late() {
+            self.violation(format!("{node} was granted when nobody had gone for {waited} ms"));
+        }
+    }
+
     /// Looks at a lock's directory: whose nodes are there, by their labels. `turns`: those of a semaphore's turns, which
     /// nobody keeps that has its permits.
     pub fn look_at(&mut self, directory: &str, nodes: &[(String, Option<String>)], turns: bool) {
