@@ -170,7 +170,13 @@ impl Queue {
             // Not this session's after all (rule 12): start again, under a name that cannot be mistaken.
             Outcome::Done(None) if leaving => self.joins.remove(id),
             Outcome::Done(None) => self.start_again(id),
-            Outcome::NoNode | Outcome::Lost => self.want(Look::Synced),
+            Outcome::NoNode => self.want(Look::Synced),
+            Outcome::Lost => {
+                // The last listing showed it, and what it is to us was forgotten: only the next one tells our others
+                // again that it stands before them.
+                self.view = None;
+                self.want(Look::Synced);
+            }
             Outcome::Refused(refusal) => {
                 self.joins.set_stage(id, Stage::Idle);
                 self.refuse(id, refusal);
