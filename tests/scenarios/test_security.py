@@ -215,10 +215,11 @@ def test_s302_why_no_server_was_trusted(surface: str, tmp_path: Path, start: Sta
         reasons["127.0.0.1:9"] = "refused the connection"
         reasons["no..name:1"] = "no name that a certificate can hold"
         tls = {"ca": str(tmp_path / "ca.pem")}
-        asked = {"hosts": ",".join(reasons), "session_timeout": PATIENCE, "connect_timeout": 3 * PATIENCE}
+        # Each server is given a part of the session time-out: enough for a handshake on a busy machine.
+        asked = {"hosts": ",".join(reasons), "session_timeout": 3 * PATIENCE, "connect_timeout": 4 * PATIENCE}
         error = start(surface).send("connect", client="c", tls=tls, **asked).error()
     assert error.code == "CONNECTION_FAILED"
-    # "… within 4s: one server did this; another did that; check …"
+    # "… within 8s: one server did this; another did that; check …"
     told = dict(part.split(" ", 1) for part in str(error).partition("s: ")[2].split("; ")[:-1])
     assert told.keys() == reasons.keys()
     for server, why in reasons.items():
