@@ -120,6 +120,10 @@ QUICK = [
     Check("references", references),
     Check("documented", documented),
     Check("markdown", command(sys.executable, "tools/markdown_width.py")),
+    Check("links", command(sys.executable, "tools/links.py")),
+    Check(
+        "site", command("env", "NO_MKDOCS_2_WARNING=1", str(BIN / "mkdocs"), "build", "--strict", "--quiet")
+    ),
     Check("clippy", command("cargo", "clippy", "--locked", *TARGETS, "--quiet", "--", "-D", "warnings")),
     # A workspace of its own. Its lock file has to follow those of core and of the embedded server.
     Check(

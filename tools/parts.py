@@ -135,7 +135,7 @@ JAVA = os.environ.get("ZKLOCK_JAVA", "java")
 PARTS = {
     part.name: part
     for part in (
-        Part("venv", ("tests/requirements.txt",), (VENV / "bin" / "python",)),
+        Part("venv", ("tests/requirements.txt", "docs/requirements.txt"), (VENV / "bin" / "python",)),
         Part(
             "worker",
             (*WORKSPACE, *CORE, "tests/workers/rust"),
