@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from textwrap import indent
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -31,6 +32,11 @@ BORROWED = {
     "tests/scenarios.md": "scenarios.md",
 }
 _ORIGINS = {page: path for path, page in BORROWED.items()}
+LANGUAGES = {"python": "Python", "js": "Node", "rust": "Rust"}
+_BLOCK = re.compile(r"^```(\w+)\n.*?^```$", re.DOTALL | re.MULTILINE)
+_GROUP = re.compile(
+    r"^```python\n(?:(?!^```).)*^```\n(?:\n^```(?:js|rust)\n(?:(?!^```).)*^```\n)+", re.DOTALL | re.MULTILINE
+)
 _RUST = re.compile(r"^```rust\S*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -69,7 +75,19 @@ def rewritten(text: str, origin: str, page: str) -> str:
         lines = [line for line in code[1].splitlines(keepends=True) if not re.match(r"#( |$)", line)]
         return f"```rust\n{''.join(lines)}```"
 
-    return _RUST.sub(visible, text)
+    return tabbed(_RUST.sub(visible, text))
+
+
+def tabbed(text: str) -> str:
+    """Programs in several languages that follow each other, as tabs."""
+
+    def tabs(group: re.Match[str]) -> str:
+        return "".join(
+            f'=== "{LANGUAGES[block[1]]}"\n\n{indent(block[0], "    ")}\n\n'
+            for block in _BLOCK.finditer(group[0])
+        )
+
+    return _GROUP.sub(tabs, text)
 
 
 def decisions() -> str:

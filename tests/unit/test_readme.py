@@ -80,6 +80,19 @@ def test_the_first_minute_in_node(first_minute: str, node_project: Path) -> None
     assert re.match(r"holding with token \d+n\n", run_node(snippet, first_minute, node_project))
 
 
+def test_the_server_that_node_starts(node_project: Path) -> None:
+    (code,) = re.findall(r'^node --eval "(.*?)" &$', PAGES["README.md"], re.MULTILINE)
+    assert "port: 2181" in code
+    process = spawn([NODE, "--eval", code.replace("2181", "0")], stdout=PIPE, cwd=node_project)
+    try:
+        assert process.stdout is not None
+        hosts = process.stdout.readline().decode().strip()
+        snippet, *_ = re.findall(r"```js\n(.*?)```", PAGES["README.md"], re.DOTALL)
+        assert run_node(snippet, hosts, node_project).startswith("holding with token")
+    finally:
+        reap(process)
+
+
 def test_exporters_tell_the_same(server: Standalone, node_project: Path) -> None:
     def exporter(language: str) -> str:
         (snippet,) = (snippet for snippet in snippets(language) if "_bucket" in snippet)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import diagrams
 import links
 import pages
 from harness.paths import REPOSITORY
@@ -74,6 +75,14 @@ def test_rust_is_shown_as_rustdoc_shows_it() -> None:
     assert pages.rewritten(code, "README.md", "index.md") == "```rust\nlet x = 1;\n#[derive(Debug)]\n```"
 
 
+def test_programs_in_two_languages_are_tabs() -> None:
+    text = "```python\na = 1\n```\n\n```js\nlet a = 1;\n```\n\n```text\n1\n```\n"
+    assert pages.rewritten(text, "docs/x.md", "x.md") == (
+        '=== "Python"\n\n    ```python\n    a = 1\n    ```\n\n'
+        '=== "Node"\n\n    ```js\n    let a = 1;\n    ```\n\n\n```text\n1\n```\n'
+    )
+
+
 # Without `--quiet`, which keeps warnings from `--strict` as well.
 def build(root: Path, target: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -108,3 +117,15 @@ def test_a_dead_link_fails_the_build(tmp_path: Path, broken: str) -> None:
     done = build(copy, tmp_path / "site")
     assert done.returncode != 0
     assert "interop.md" in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize("name", diagrams.DIAGRAMS)
+def test_the_diagrams_are_as_drawn(name: str) -> None:
+    assert (diagrams.PICTURES / f"{name}.svg").read_text() == diagrams.drawn(name), (
+        "run `python3 tools/diagrams.py`"
+    )
+
+
+def test_every_diagram_is_shown() -> None:
+    texts = "".join(page.read_text() for page in (REPOSITORY / "docs").glob("*.md"))
+    assert [name for name in diagrams.DIAGRAMS if f"(diagrams/{name}.svg)" not in texts] == []

@@ -1,0 +1,109 @@
+"""The programs of the tutorial and of the how-tos run, and print what the pages say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.paths import NODE, REPOSITORY
+from harness.programs import Program, nameless, programs
+from harness.server import Standalone
+
+PAGES = [REPOSITORY / "docs" / "tutorial.md", *sorted((REPOSITORY / "docs" / "howto").glob("*.md"))]
+PROGRAMS = [program for page in PAGES for program in programs(page)]
+TESTS = ("test_", ".test.")
+# What prints nothing by itself belongs to a framework, and is run in it.
+RUN_BY = {
+    "app.py": "unit/test_programs.py",
+    "reports/locks.py": "unit/test_howto_django.py",
+    "reports/management/commands/nightly.py": "unit/test_howto_django.py",
+    "reports/views.py": "unit/test_howto_django.py",
+    "reports/tests.py": "unit/test_howto_django.py",
+    "server.mjs": "unit/test_howto_node.py",
+    "express.mjs": "consumers/node/test_servers.py",
+    "nightly.ts": "consumers/node/test_servers.py",
+}
+
+
+def command(program: Program, file: Path) -> list[str]:
+    """How a user starts it."""
+    if program.name.endswith(".py"):
+        # The plugin is found by itself where the package is installed, and not only on the path.
+        pytest_ = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "zklock_pytest")
+        return [sys.executable, *(pytest_ if program.name.startswith("test_") else ()), str(file)]
+    return [NODE, *(("--test",) if ".test." in program.name else ()), str(file)]
+
+
+def run(program: Program, hosts: str, directory: Path) -> str:
+    """What it prints."""
+    file = directory / program.name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(program.for_server(hosts))
+    done = subprocess.run(
+        command(program, file),
+        cwd=directory,
+        env={**os.environ, "ZKLOCK_HOSTS": hosts},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def label(program: Program) -> str:
+    """What a test is called by."""
+    return f"{program.page.stem}-{program.name}"
+
+
+def alike(text: str) -> str:
+    """Languages differ in how they write what is true, and numbers in every run."""
+    return re.sub(r"\d+n?", "N", text).replace("True", "true").replace("False", "false")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [one for one in PROGRAMS if one.printed is not None],
+    ids=label,
+)
+def test_a_program_prints_the_same(program: Program, server: Standalone, node_project: Path) -> None:
+    # A world of its own: what one leaves behind is nobody else's.
+    hosts = f"{server.hosts}/{program.page.stem}-{program.name.replace('.', '-')}"
+    assert program.printed is not None
+    assert alike(run(program, hosts, node_project)) == alike(program.printed)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [one for one in PROGRAMS if any(mark in one.name for mark in TESTS)],
+    ids=label,
+)
+def test_a_test_passes(program: Program, server: Standalone, node_project: Path) -> None:
+    """Those that a page shows, beside the other files that it shows."""
+    for other in programs(program.page):
+        (node_project / other.name).write_text(other.for_server(server.hosts))
+    out = run(program, server.hosts, node_project)
+    assert re.search(r"\b1 passed|^# pass 1$", out, re.MULTILINE), out
+
+
+def test_every_program_is_run_by_somebody() -> None:
+    tests = {program.name for program in PROGRAMS if any(mark in program.name for mark in TESTS)}
+    unclaimed = [
+        f"{program.page.name}: {program.name}"
+        for program in PROGRAMS
+        if program.printed is None and program.name not in tests | RUN_BY.keys()
+    ]
+    assert unclaimed == []
+    for name, test in RUN_BY.items():
+        assert name in (REPOSITORY / "tests" / test).read_text(), f"{test} does not run {name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_program_has_a_name(page: Path) -> None:
+    assert nameless(page) == []
