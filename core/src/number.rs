@@ -4,6 +4,7 @@ use zookeeper_client as zk;
 
 use crate::error::{Error, Result};
 use crate::room::Reserved;
+use crate::supervision::{Tasks, caught};
 
 /// What a node holds that should hold a number.
 pub(crate) struct Number {
@@ -19,13 +20,21 @@ pub(crate) struct Number {
 pub(crate) struct NumberWatch {
     pub(crate) watcher: zk::OneshotWatcher,
     pub(crate) room: Reserved,
+    /// Those of the session.
+    pub(crate) tasks: Tasks,
 }
 
 impl NumberWatch {
-    /// Waits until it fires.
+    /// Waits until it fires, or the session is over. A watch of the client crate panics if the crate's task ends before
+    /// it, and this is awaited in the tasks of callers: so their end is looked for first, and a panic is an end too.
     pub(crate) async fn changed(self) {
-        self.watcher.changed().await;
-        drop(self.room);
+        let Self { watcher, room, mut tasks } = self;
+        tokio::select! {
+            biased;
+            () = tasks.over() => {}
+            fired = caught(watcher.changed()) => drop(fired),
+        }
+        drop(room);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Watches over futures and tasks whose end nobody would hear of: what panics, or ends before its time, is reported.
 
 use std::any::Any;
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
@@ -9,34 +9,78 @@ use std::task::Poll;
 use tokio::sync::watch;
 
 tokio::task_local! {
-    /// Where the ends of the tasks are reported that the client crate spawns here.
-    static ENDED: watch::Sender<bool>;
+    /// Where the ends of the tasks are reported that the client crate spawns here, and where they are told to end.
+    static LINES: Lines;
+}
+
+#[derive(Clone)]
+struct Lines {
+    ended: watch::Sender<bool>,
+    stopped: watch::Receiver<bool>,
 }
 
 /// The tasks that were spawned while a future ran.
 #[derive(Clone, Debug)]
-pub(crate) struct Tasks(watch::Receiver<bool>);
+pub(crate) struct Tasks {
+    ended: watch::Receiver<bool>,
+    stop: watch::Sender<bool>,
+}
 
 impl Tasks {
     /// Waits for the end of one of them, however it comes. At once if there are none.
     pub(crate) async fn ended(&mut self) {
-        self.0.wait_for(|ended| *ended).await.ok();
+        self.ended.wait_for(|ended| *ended).await.ok();
+    }
+
+    /// Waits until one of them has ended, or they are told to.
+    pub(crate) async fn over(&mut self) {
+        let mut stopped = self.stop.subscribe();
+        tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+            () = self.ended() => {}
+        }
+    }
+
+    /// Ends them where they are. What they have open is closed.
+    pub(crate) fn stop(&self) {
+        self.stop.send_replace(true);
     }
 }
 
 /// Runs a future, and watches over the tasks that are spawned meanwhile and [`watched`] over.
 pub(crate) async fn supervised<F: Future>(future: F) -> (F::Output, Tasks) {
-    let (ended, tasks) = watch::channel(false);
-    (ENDED.scope(ended, future).await, Tasks(tasks))
+    let (ended, reports) = watch::channel(false);
+    let (stop, stopped) = watch::channel(false);
+    let lines = Lines { ended, stopped };
+    (LINES.scope(lines, future).await, Tasks { ended: reports, stop })
 }
 
-/// A task that is being spawned. Its end is reported to whom its spawner is [`supervised`] by.
-pub(crate) fn watched<F: Future>(task: F) -> impl Future<Output = F::Output> {
-    let end = End(ENDED.try_with(Clone::clone).ok());
+/// A task that is being spawned. Its end is reported to whom its spawner is [`supervised`] by, who may stop it.
+pub(crate) fn watched(task: impl Future<Output = ()>) -> impl Future<Output = ()> {
+    let (end, stopped) = match LINES.try_with(Clone::clone) {
+        Ok(Lines { ended, stopped }) => (End(Some(ended)), Some(stopped)),
+        Err(_) => (End(None), None),
+    };
     async move {
         let _end = end;
-        task.await
+        tokio::select! {
+            biased;
+            () = told(stopped) => {}
+            () = task => {}
+        }
     }
+}
+
+/// Waits until a task is told to end.
+async fn told(stopped: Option<watch::Receiver<bool>>) {
+    if let Some(mut stopped) = stopped {
+        if stopped.wait_for(|stopped| *stopped).await.is_ok() {
+            return;
+        }
+    }
+    // Nobody is there who could tell it.
+    pending::<()>().await;
 }
 
 /// Goes with a task, and tells when the task does.
@@ -69,7 +113,7 @@ fn words(panic: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::future::{pending, ready};
+    use std::future::ready;
 
     use super::*;
 
@@ -103,9 +147,21 @@ mod tests {
     async fn each_hears_of_its_own_tasks() {
         let (_, other) = spawn(pending()).await;
         spawn(ready(())).await.1.ended().await;
-        assert!(!*other.0.borrow());
+        assert!(!*other.ended.borrow());
         // Without a supervisor a task is spawned all the same.
-        assert_eq!(watched(ready(7)).await, 7);
+        watched(ready(())).await;
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn tasks_end_when_they_are_told_and_not_because_nobody_is_left_to_tell_them() {
+        let (_, mut tasks) = spawn(pending()).await;
+        tasks.clone().stop();
+        tasks.over().await;
+        tasks.ended().await;
+        let (task, tasks) = spawn(pending()).await;
+        drop(tasks);
+        tokio::task::yield_now().await;
+        assert!(!task.is_finished());
     }
 
     #[tokio::test(flavor = "current_thread")]

@@ -107,7 +107,7 @@ impl Wire {
                 if some.ok_or(zk::Error::RuntimeInconsistent)? {
                     return Ok(None);
                 }
-                Some(NumberWatch { watcher, room: reserved })
+                Some(NumberWatch { watcher, room: reserved, tasks: self.tasks.clone() })
             }
             Err(zk::Error::NoNode) => {
                 drop(reserved);
@@ -131,7 +131,7 @@ impl Wire {
             return Ok((self.client.ask(RequestKind::Read).check_stat(node).await?, None));
         };
         let (stat, watcher) = self.client.ask(RequestKind::Watch).check_and_watch_stat(node).await?;
-        Ok((stat, Some(NumberWatch { watcher, room })))
+        Ok((stat, Some(NumberWatch { watcher, room, tasks: self.tasks.clone() })))
     }
 
     /// The number of contenders.

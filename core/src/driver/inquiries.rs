@@ -132,7 +132,7 @@ impl Wire {
         let read = if let Some(room) = room {
             let read = self.client.ask(RequestKind::Watch).get_and_watch_data(&self.path).await;
             read.map(|(data, stat, watcher)| {
-                let changed = Some(NumberWatch { watcher, room });
+                let changed = Some(NumberWatch { watcher, room, tasks: self.tasks.clone() });
                 Number { data, version: stat.version, changed }
             })
         } else {

@@ -230,6 +230,7 @@ impl Link {
         };
         Some(Wire {
             client: Metered::new(session.client.clone(), Arc::clone(&self.meter)),
+            tasks: session.tasks.clone(),
             term: Arc::clone(term),
             path: Arc::clone(path),
             chroot: self.options.hosts.chroot.len(),
@@ -402,7 +403,13 @@ impl Link {
         self.room = WatchRoom::default();
         self.tasks = JoinSet::new();
         match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Live(live) => Some(live.session.client.into_session()),
+            Stage::Live(live) => {
+                let previous = live.session.client.into_session();
+                // The crate would keep the connection, and with its pings the session, as long as a request is
+                // unanswered: for ever, if that is why the session is given up.
+                live.session.tasks.stop();
+                Some(previous)
+            }
             Stage::Searching(search) => {
                 search.abort();
                 None

@@ -19,6 +19,7 @@ use crate::options::ClientOptions;
 use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
 use crate::shown::Shown;
 use crate::stats::RequestKind;
+use crate::supervision::Tasks;
 use crate::term::Term;
 
 /// The data of a node whose owner is asked to give up the lock, as Curator writes it.
@@ -53,6 +54,8 @@ impl AccessLists {
 /// One lock directory on one session: where requests go, and where their outcomes are reported.
 pub(super) struct Wire {
     pub(super) client: Metered,
+    /// The client crate's, which end with the session.
+    pub(super) tasks: Tasks,
     pub(super) term: Arc<Term>,
     pub(super) path: Arc<str>,
     /// How long the client's chroot is, with which the path begins.

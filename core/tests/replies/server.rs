@@ -102,6 +102,8 @@ struct Inner {
     /// When clients asked for a session.
     greetings: Vec<Instant>,
     requests: Vec<Request>,
+    /// The sessions of connections that are over.
+    ended: Vec<i64>,
     /// At which of its addresses it is now.
     address: Option<IpAddr>,
     rule: Option<Rule>,
@@ -209,14 +211,27 @@ impl Server {
 
     /// Waits until a request comes that was not among the first `known`.
     pub(crate) fn await_request(&self, known: usize, wanted: impl Fn(&Request) -> bool) -> Request {
+        self.eventually("the request did not come", |inner| {
+            inner.requests.iter().skip(known).find(|request| wanted(request)).copied()
+        })
+    }
+
+    /// Waits until so many connections of a session are over.
+    pub(crate) fn await_ends(&self, session: i64, count: usize) {
+        self.eventually("a connection lives on", |inner| {
+            (inner.ended.iter().filter(|ended| **ended == session).count() >= count).then_some(())
+        });
+    }
+
+    fn eventually<T>(&self, otherwise: &str, wanted: impl Fn(&Inner) -> Option<T>) -> T {
         let deadline = Instant::now() + Duration::from_secs(20);
         let mut inner = self.shared.lock();
         loop {
-            if let Some(found) = inner.requests.iter().skip(known).find(|request| wanted(request)) {
-                return *found;
+            if let Some(found) = wanted(&inner) {
+                return found;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "the request did not come");
+            assert!(!left.is_zero(), "{otherwise}");
             (inner, _) = self.shared.news.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -322,9 +337,16 @@ fn write_frame(stream: &mut TcpStream, frame: &[u8]) -> Result<()> {
 fn serve(shared: &Shared, mut stream: TcpStream) -> Result<()> {
     stream.set_nodelay(true)?;
     let Some(session) = greet(shared, &mut stream)? else { return Ok(()) };
+    let end = converse(shared, &mut stream, session);
+    shared.lock().ended.push(session);
+    shared.news.notify_all();
+    end
+}
+
+fn converse(shared: &Shared, stream: &mut TcpStream, session: i64) -> Result<()> {
     let mut unanswered: Vec<Vec<u8>> = Vec::new();
     loop {
-        let frame = read_frame(&mut stream)?;
+        let frame = read_frame(stream)?;
         let op = op(Reader(&frame[4..]).int());
         let request = Request { at: Instant::now(), op, session };
         let mut inner = shared.lock();
@@ -333,7 +355,7 @@ fn serve(shared: &Shared, mut stream: TcpStream) -> Result<()> {
         shared.news.notify_all();
         if answer.is_none() {
             for frame in unanswered.drain(..) {
-                write_frame(&mut stream, &inner.reply(session, &frame, Answer::Truth).0)?;
+                write_frame(stream, &inner.reply(session, &frame, Answer::Truth).0)?;
             }
         }
         let answer = answer.unwrap_or(Answer::Truth);
@@ -351,7 +373,7 @@ fn serve(shared: &Shared, mut stream: TcpStream) -> Result<()> {
         }
         let reply = inner.reply(session, &frame, answer);
         drop(inner);
-        write_frame(&mut stream, &reply.0)?;
+        write_frame(stream, &reply.0)?;
         if op == Op::Close {
             return Ok(());
         }

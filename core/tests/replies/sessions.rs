@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use zklock::{Client, ClientOptions, LossReason};
+use zklock::{Client, ClientOptions, Election, LossReason};
 
 use super::server::{Answer, Op, Server};
 use super::{DIRECTORY, TIMEOUT, block_on, client, hold, waits};
@@ -28,6 +28,51 @@ fn a_session_that_was_given_up_is_closed_before_anyone_queues_in_the_next() {
         let closed = requests.iter().position(|request| old(request) && request.op == Op::Close);
         let created = requests.iter().position(|request| !old(request) && request.op == Op::Create);
         assert!(closed.is_some() && closed < created, "{closed:?}, {created:?}");
+    });
+}
+
+/// It answers pings, and nothing else on the old connection, whatever becomes of the session elsewhere.
+#[test]
+fn nothing_is_left_of_the_connection_of_a_session_that_was_given_up() {
+    let brief = Duration::from_millis(600);
+    let server = Server::start(DIRECTORY, brief);
+    block_on(async {
+        let options = ClientOptions::new(Some(&server.hosts)).expect("hosts");
+        let client = Client::new(options.session_timeout(brief).expect("a time-out"));
+        client.ready().await.expect("a connection");
+        let before = client.session_id();
+        server.answer(move |request| match request.op {
+            Op::Ping | Op::Close => Answer::Truth,
+            _ if request.session == before => Answer::Silence,
+            _ => Answer::Truth,
+        });
+        assert_ne!(hold(&client).await.session_id(), before);
+        // The connection through which the session was closed, and its own: on that nothing was answered.
+        server.await_ends(before, 2);
+    });
+}
+
+/// The client crate's watches panic when its task is ended, in the tasks of those who wait for them.
+#[test]
+fn who_watches_an_election_goes_on_when_its_session_is_given_up() {
+    let brief = Duration::from_millis(600);
+    let server = Server::start(DIRECTORY, brief);
+    block_on(async {
+        let options = ClientOptions::new(Some(&server.hosts)).expect("hosts");
+        let client = Client::new(options.session_timeout(brief).expect("a time-out"));
+        let mut leaders = Election::new(&client, DIRECTORY).expect("a path").observe();
+        assert_eq!(leaders.next().await.expect("an answer"), None);
+        let watching = tokio::spawn(async move { leaders.next().await });
+        let before = client.session_id();
+        server.answer(move |request| match request.op {
+            Op::Ping | Op::Close => Answer::Truth,
+            _ if request.session == before => Answer::Silence,
+            _ => Answer::Truth,
+        });
+        let lease = hold(&client).await;
+        assert_ne!(lease.session_id(), before);
+        let leader = watching.await.expect("no panic").expect("an answer");
+        assert_eq!(leader.map(|leader| leader.node), Some(lease.node().to_owned()));
     });
 }
 
