@@ -104,6 +104,9 @@ pub fn is_event(reply: &[u8]) -> bool {
     number(reply) == -1
 }
 
+/// The number of all pings, and of their answers.
+pub const PING: i32 = -2;
+
 /// The number by which an answer is known to belong to its request.
 pub fn number(frame: &[u8]) -> i32 {
     int(frame, 4)

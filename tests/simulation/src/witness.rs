@@ -42,8 +42,8 @@ struct Talk {
     answered: Vec<(u64, u64)>,
     /// Whether something was wrong with it already.
     accused: bool,
-    /// When the client last sent a write, or had its handshake answered.
-    wrote: u64,
+    /// When the client last sent a write, or had its first ping answered: before that the client crate sends none.
+    wrote: Option<u64>,
     /// Whether the client knows of a write that was carried out.
     proven: bool,
     /// How many heartbeats were answered, and when the second of them was: the client then knows the answer to the
@@ -121,7 +121,7 @@ impl Witness {
             sent: VecDeque::new(),
             answered: Vec::new(),
             accused: false,
-            wrote: 0,
+            wrote: None,
             proven: false,
             beats: 0,
             vouched: None,
@@ -181,12 +181,12 @@ impl Witness {
         let kind = frame::kind(frame, false);
         talk.sent.push_back((frame::number(frame), now, frame.get(8..).unwrap_or_default().to_vec()));
         if kind == Kind::Write {
-            if let Some(session) = self.sessions.get(&talk.session)
-                && now - talk.wrote > session.timeout / 6 + 2
+            if let (Some(session), Some(from)) = (self.sessions.get(&talk.session), talk.wrote)
+                && now - from > session.timeout / 6 + 2
             {
-                self.news.gaps.push(Gap { client: talk.client, from: talk.wrote, to: now });
+                self.news.gaps.push(Gap { client: talk.client, from, to: now });
             }
-            talk.wrote = now;
+            talk.wrote = Some(now);
         }
         if matches!(kind, Kind::Write | Kind::Close) {
             let (is_multi, checks) = (frame::is_multi(frame), frame::checks(frame));
@@ -198,7 +198,6 @@ impl Witness {
         let Some(talk) = self.talks.get_mut(&id) else { return };
         let connected = frame::connected(frame);
         talk.session = connected.map_or(0, |(session, _)| session);
-        talk.wrote = now;
         // Who asks for a session and is given another one cannot close it any more.
         if talk.wanted != talk.session {
             self.sessions.entry(talk.wanted).or_default().settled = true;
@@ -214,6 +213,9 @@ impl Witness {
 
     fn reply(&mut self, id: Id, frame: &[u8], now: u64) {
         let Some(talk) = self.talks.get_mut(&id) else { return };
+        if frame::number(frame) == frame::PING {
+            talk.wrote.get_or_insert(now);
+        }
         let code = frame::code(frame);
         let body = talk.is_answered(frame::number(frame), now);
         if code == frame::THROTTLED {

@@ -120,6 +120,7 @@ impl Ensemble {
             };
             if let (Change::Expire(session), true) = (&entry.what, leads) {
                 self.expired.push(*session);
+                self.sessions.end(*session);
             }
             let outputs = one.apply(entry);
             if let Some((id, kind)) = by {

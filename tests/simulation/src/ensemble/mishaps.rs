@@ -122,19 +122,6 @@ impl Ensemble {
         }
     }
 
-    /// What is left of a session's connections ends. Its client has given it up, and cannot close it at a server that has
-    /// forgotten it, while an old connection on which nothing is answered lives on: see README.md.
-    pub(super) fn end_connections(&mut self, session: i64) {
-        for server in 0..self.servers.len() {
-            let fronts = self.servers[server].fronts.iter();
-            let left: Vec<_> =
-                fronts.filter(|(_, front)| front.session == session).map(|(id, _)| *id).collect();
-            for id in left {
-                self.hang_up(server, id, Packet::Close);
-            }
-        }
-    }
-
     /// A server turns so many of a hundred requests away.
     pub fn throttle(&mut self, server: usize, percent: u64) {
         self.servers[server].throttles = percent;

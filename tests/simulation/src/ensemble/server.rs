@@ -65,8 +65,6 @@ pub struct Front {
     pub session: i64,
     /// Whether its server answers nothing but pings any more.
     pub deaf: bool,
-    /// The session that was asked for in vain, until somebody has looked.
-    pub forgotten: i64,
     first: bool,
 }
 
@@ -80,7 +78,6 @@ impl Front {
             waiting: None,
             session: 0,
             deaf: false,
-            forgotten: 0,
             first: true,
         }
     }
@@ -95,8 +92,7 @@ impl Front {
             }
             let mut frame: Vec<u8> = self.received.drain(..length).collect();
             let mut kind = frame::kind(&frame, self.first);
-            if let (Kind::Connect { last_zxid, session: session @ 1.. }, true) = (kind, forgetful) {
-                self.forgotten = session;
+            if let (Kind::Connect { last_zxid, session: 1.. }, true) = (kind, forgetful) {
                 frame = frame::without_session(frame);
                 kind = Kind::Connect { last_zxid, session: 0 };
             }

@@ -38,14 +38,10 @@ impl Ensemble {
                     return self.hang_up(server, id, Packet::Close);
                 }
                 let session = front.session;
-                let forgotten = std::mem::take(&mut front.forgotten);
                 if one.role == Role::Leads {
                     self.sessions.touch(session, clock::now());
                 } else {
                     one.heard.insert(session);
-                }
-                if forgotten != 0 {
-                    self.end_connections(forgotten);
                 }
                 self.serve(server, id);
             }

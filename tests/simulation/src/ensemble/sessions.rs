@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 struct Session {
     timeout: u64,
     deadline: u64,
+    /// Its end is proposed: nobody's word saves it any more, but that of the next leader, who may not know of it.
+    ending: bool,
 }
 
 /// The sessions, as their leader counts their time. Times are in milliseconds.
@@ -28,22 +30,21 @@ impl Sessions {
     /// A client has this session now.
     pub fn begin(&mut self, session: i64, timeout: u64, now: u64) {
         let deadline = self.deadline(timeout, now);
-        self.living.insert(session, Session { timeout, deadline });
+        self.living.insert(session, Session { timeout, deadline, ending: false });
     }
 
     /// Its client was heard of.
     pub fn touch(&mut self, session: i64, now: u64) {
-        if let Some(timeout) = self.living.get(&session).map(|session| session.timeout) {
-            let deadline = self.deadline(timeout, now);
-            self.living.entry(session).and_modify(|session| session.deadline = deadline);
+        if let Some(timeout) = self.living.get(&session).filter(|one| !one.ending).map(|one| one.timeout) {
+            self.begin(session, timeout, now);
         }
     }
 
-    /// A new leader gives every session its whole time.
+    /// A new leader gives every session its whole time: also to those whose end was proposed, and not decided.
     pub fn touch_all(&mut self, now: u64) {
-        let all: Vec<_> = self.living.keys().copied().collect();
-        for session in all {
-            self.touch(session, now);
+        let all: Vec<_> = self.living.iter().map(|(id, session)| (*id, session.timeout)).collect();
+        for (session, timeout) in all {
+            self.begin(session, timeout, now);
         }
     }
 
@@ -52,12 +53,13 @@ impl Sessions {
         self.living.remove(&session);
     }
 
-    /// Those whose time is over; they are forgotten.
+    /// Those whose time is over since the last call. They are known until their end is decided.
     pub fn expired(&mut self, now: u64) -> Vec<i64> {
-        let over = |session: &Session| session.deadline <= now;
-        let expired: Vec<_> =
-            self.living.iter().filter(|(_, session)| over(session)).map(|(id, _)| *id).collect();
-        self.living.retain(|_, session| !over(session));
-        expired
+        let over = self.living.iter_mut().filter(|(_, session)| session.deadline <= now && !session.ending);
+        over.map(|(id, session)| {
+            session.ending = true;
+            *id
+        })
+        .collect()
     }
 }
