@@ -26,7 +26,11 @@ def arguments() -> argparse.Namespace:
     """What is to be measured."""
     names = [workload.name for workload in WORKLOADS]
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="two minutes instead of twenty")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="two minutes instead of twenty: less of it, and no counts of requests",
+    )
     parser.add_argument("--only", nargs="+", metavar="WORKLOAD", choices=names, help="only these")
     parser.add_argument("--peers", nargs="+", metavar="PEER", choices=[peer.name for peer in PEERS])
     parser.add_argument("--output", default=None, help="the name of the results; default: full, or quick")
@@ -44,7 +48,7 @@ def command(given: argparse.Namespace) -> str:
 def turns(workload: Workload, peers: list[Peer], pace: Pace) -> int:
     """How many steps of the progress bar there are."""
     speakers = sum(peer.server == "zookeeper" for peer in peers)
-    counting = 2 * speakers if workload.counted and not workload.delayed else 0
+    counting = 2 * speakers if pace.counts and workload.counted and not workload.delayed else 0
     return len(peers) * (1 + pace.rounds) + counting
 
 

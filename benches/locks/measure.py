@@ -33,10 +33,12 @@ class Pace:
     warm_up: float
     turn: float
     rounds: int
+    # Whether requests are counted, where there is no delay.
+    counts: bool = True
 
 
 FULL = Pace(1.0, 0.8, 3)
-QUICK = Pace(0.25, 0.25, 2)
+QUICK = Pace(0.25, 0.3, 3, counts=False)
 
 
 @dataclass
@@ -80,8 +82,15 @@ class Measurement:
                 proxy = Proxy(address, delay=RTT / 2, opaque=server != "zookeeper")
                 proxies[server] = stack.enter_context(proxy)
                 hosts[server] = proxy.hosts
-            results = self._turns(workload, peers, hosts, proxies.get("zookeeper"), self._pace)
-        if workload.counted and not workload.delayed:
+            # Those that poll have their turns when the others have gone, each alone.
+            together = [peer for peer in peers if not peer.polls]
+            groups = [together, *([peer] for peer in peers if peer.polls)]
+            turns = (
+                self._turns(workload, group, hosts, proxies.get("zookeeper"), self._pace) for group in groups
+            )
+            by_peer = {result.peer: result for results in turns for result in results}
+            results = [by_peer[peer.name] for peer in peers]
+        if self._pace.counts and workload.counted and not workload.delayed:
             once = Pace(self._pace.warm_up / 2, self._pace.turn / 2, 1)
             for peer, result in zip(peers, results, strict=True):
                 # One after the other, for a proxy has room for a thousand connections.

@@ -38,6 +38,8 @@ class Peer:
     warm: float = 1.0
     # Whether waiters have nodes, so that one can see when all wait.
     queues: bool = True
+    # Whether waiters ask again and again, which would disturb everybody else's turns.
+    polls: bool = False
     env: dict[str, str] = field(default_factory=dict)
     # A file without which it cannot start.
     needs: Path | None = None
@@ -108,7 +110,7 @@ PEERS = (
     Peer("recipe", "node-zookeeper-client", _node("recipe.mjs"), most=500),
     Peer("raw", "the client alone", _plain("raw"), only=_YARDSTICK, queues=False),
     Peer("queue", "watch the one before", _plain("queue"), only=_QUEUES),
-    Peer("spin", "spin on create", _plain("spin"), only=_QUEUES, queues=False),
+    Peer("spin", "spin on create", _plain("spin"), only=_QUEUES, queues=False, polls=True),
     Peer("herd", "watch one node", _plain("herd"), only=_QUEUES, queues=False),
     Peer(
         "postgres",
@@ -119,6 +121,15 @@ PEERS = (
         most=100,
         queues=False,
     ),
-    Peer("redis", "Redis", _python("redis_threads"), ops=_TRIES, server="redis", most=500, queues=False),
+    Peer(
+        "redis",
+        "Redis",
+        _python("redis_threads"),
+        ops=_TRIES,
+        server="redis",
+        most=500,
+        queues=False,
+        polls=True,
+    ),
     Peer("etcd", "etcd", (str(TARGET / "etcd"),), ops=_TRIES, server="etcd", most=500, queues=False),
 )

@@ -77,25 +77,23 @@ class Workload:
         }
 
 
-def _waiting(number: int, *, quick: bool = False) -> Workload:
+def _waiting(number: int) -> Workload:
     clients = min(number, CLIENTS)
     return Workload(
         f"wait-{number}",
         f"{number:,} contenders, {clients} clients",
         clients=clients,
         contenders=number // clients,
-        quick=quick,
     )
 
 
-def _held(number: int, *, quick: bool = False) -> Workload:
+def _held(number: int) -> Workload:
     return Workload(
         f"held-{number}",
         f"a reader beside {number:,} that hold",
         kind="readwrite",
         reads=100,
         held=number,
-        quick=quick,
     )
 
 
@@ -109,14 +107,14 @@ WORKLOADS = (
     Workload("try", "busy try, 1 client", op="try", held=1, quick=True),
     Workload("reenter", "enter again", op="reenter", counted=False, quick=True),
     _waiting(10),
-    _waiting(100, quick=True),
+    _waiting(100),
     _waiting(500),
     _waiting(2000),
-    _held(10, quick=True),
+    _held(10),
     _held(100),
     _held(500),
     _held(2000),
-    Workload("free-10ms", "free lock", delayed=True, quick=True),
+    Workload("free-10ms", "free lock", delayed=True),
     Workload("handoff-10ms", "hand-off among 10 clients", clients=10, delayed=True, quick=True),
     Workload(
         "readers-10ms", "a reader beside 10 that hold", kind="readwrite", reads=100, held=10, delayed=True
