@@ -16,6 +16,11 @@ from surfaces import rust
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "docs/*.md", "bindings-*/README.md")
+PUBLISHED = {
+    "bindings-python/README.md": {"python", "python and rust"},
+    "bindings-node/README.md": {"node"},
+}
+NODE_INDEX = "bindings-node/src/index.ts"
 LANGUAGES = ("rust", "python", "aio", "node")
 
 _CODE = re.compile(r"```.*?```|`[^`]+`", re.DOTALL)
@@ -64,9 +69,37 @@ def problems(root: Path) -> list[str]:
     return [f"{name} ({where}) stands in no document" for name, where in sorted(missing.items())]
 
 
+def exported(root: Path) -> Iterator[str]:
+    """What the npm package exports, types too: docs/api.toml has no names for those of one value."""
+    for names_of_one in re.findall(
+        r"^export (?:type )?\{(.*?)\}", (root / NODE_INDEX).read_text(), re.DOTALL | re.MULTILINE
+    ):
+        yield from re.findall(r"(\w+)\s*(?:,|$)", names_of_one.strip())
+
+
+def unpublished(root: Path) -> list[str]:
+    """The public names that the page of a package does not show, as PyPI and npm publish it."""
+    table = tomllib.loads((root / TABLE).read_text())
+    everywhere = list(names(table, rust.errors(root)))
+    wrong = []
+    for page, languages in PUBLISHED.items():
+        known = {
+            word for code in _CODE.findall((root / page).read_text()) for word in re.findall(r"\w+", code)
+        }
+        shown = {name for name, where in everywhere if where.partition(":")[0] in {"the codes", *languages}}
+        if "node" in languages:
+            shown = {name if name.isupper() else _camel(name) for name in shown} | set(exported(root))
+        wrong += [f"{name} is not in {page}" for name in sorted(shown - known)]
+    return wrong
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"_(\w)", lambda letter: letter[1].upper(), name)
+
+
 def main() -> int:
     """Prints what is missing; fails if anything is."""
-    wrong = problems(ROOT)
+    wrong = problems(ROOT) + unpublished(ROOT)
     if wrong:
         print("\n".join(wrong))
     return 1 if wrong else 0

@@ -16,6 +16,7 @@ import api
 import notices
 from circles import circles
 from documented import problems as undocumented
+from documented import unpublished
 from references import problems
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -90,8 +91,8 @@ def references() -> str | None:
 
 
 def documented() -> str | None:
-    """Every public name stands in a document."""
-    return "\n".join(undocumented(ROOT)) or None
+    """Every public name stands in a document, and on the page of its package."""
+    return "\n".join(undocumented(ROOT) + unpublished(ROOT)) or None
 
 
 def public_api() -> str | None:

@@ -12,19 +12,20 @@ import documented
 from harness.nemesis.workload import HANG
 from harness.paths import REPOSITORY
 
-READ = ("docs", "core/src/error.rs", "README.md", "bindings-python/README.md", "bindings-node/README.md")
+READ = (
+    "docs",
+    "core/src/error.rs",
+    "README.md",
+    "bindings-python/README.md",
+    "bindings-node/README.md",
+    documented.NODE_INDEX,
+)
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """What the check reads."""
-    for path in (
-        "docs",
-        "core/src/error.rs",
-        "README.md",
-        "bindings-python/README.md",
-        "bindings-node/README.md",
-    ):
+    for path in READ:
         source, target = REPOSITORY / path, tmp_path / path
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
@@ -55,6 +56,26 @@ def test_only_code_counts(copy: Path) -> None:
     page.write_text(page.read_text().replace("`into_arcs`", "into_arcs"))
     (found,) = documented.problems(copy)
     assert found.startswith("into_arcs (")
+
+
+def test_the_pages_of_the_packages_have_every_name() -> None:
+    assert documented.unpublished(REPOSITORY) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [
+        ("bindings-node/README.md", "sessionTimeout"),
+        ("bindings-node/README.md", "ReadyOptions"),
+        ("bindings-node/README.md", "lossReason"),
+        ("bindings-python/README.md", "parent_acl"),
+        ("bindings-python/README.md", "NOT_HELD"),
+    ],
+)
+def test_a_name_that_a_package_does_not_show_is_found(copy: Path, page: str, name: str) -> None:
+    file = copy / page
+    file.write_text(file.read_text().replace(name, "elsewhere"))
+    assert documented.unpublished(copy) == [f"{name} is not in {page}"]
 
 
 def test_what_a_hang_is() -> None:
