@@ -14,7 +14,13 @@ from harness.paths import NODE, REPOSITORY
 from harness.programs import Program, nameless, programs
 from harness.server import Standalone
 
-PAGES = [REPOSITORY / "docs" / "tutorial.md", *sorted((REPOSITORY / "docs" / "howto").glob("*.md"))]
+PAGES = [
+    *(
+        REPOSITORY / "docs" / name
+        for name in ("tutorial.md", "from-curator.md", "from-filelock.md", "from-redis.md")
+    ),
+    *sorted((REPOSITORY / "docs" / "howto").glob("*.md")),
+]
 PROGRAMS = [program for page in PAGES for program in programs(page)]
 TESTS = ("test_", ".test.")
 # What prints nothing by itself belongs to a framework, and is run in it.
