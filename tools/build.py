@@ -19,7 +19,7 @@ from parts import BUILT, EVERYTHING, PACKAGE, PARTS, ROOT, STAGE, VENV, everythi
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
 TYPES = TARGET / "napi"
-CARGO_BUILDS = ("node", "worker", "embedded", "stage", "python")
+CARGO_BUILDS = ("node", "worker", "embedded", "command", "stage", "python")
 
 PACKAGE_SOURCES = ROOT / "bindings-python" / "python"
 
@@ -82,6 +82,11 @@ def embedded() -> None:
     install(TARGET / "zklock-test-server", BUILT / "zklock-test-server")
 
 
+def command() -> None:
+    """The `zklock` command."""
+    install(TARGET / "zklock", BUILT / "zklock")
+
+
 def python() -> None:
     """The Python binding, installed for editing."""
     (product,) = PARTS["python"].products
@@ -139,7 +144,7 @@ def bundlers() -> None:
 
 BUILDERS: dict[str, Callable[[], None]] = {
     builder.__name__: builder
-    for builder in (venv, npm, worker, embedded, stage, python, node, jars, java, go, bundlers)
+    for builder in (venv, npm, worker, embedded, command, stage, python, node, jars, java, go, bundlers)
 }
 
 

@@ -19,6 +19,7 @@ TREES: list[tuple[str, Read]] = [
     ("core/src", lambda source: Crate(source).arrows()),
     ("core/transport/src", lambda source: Crate(source).arrows()),
     ("embedded/src", lambda source: Crate(source).arrows()),
+    ("cli/src", lambda source: Crate(source).arrows()),
     ("tests/simulation/src", lambda source: Crate(source).arrows()),
     ("bindings-python/src", lambda source: Crate(source).arrows()),
     ("bindings-python/python/zklock", lambda source: Package(source).arrows()),

@@ -147,6 +147,11 @@ PARTS = {
             (*WORKSPACE, "embedded/Cargo.toml", "embedded/src", "tests/servers/embedded"),
             (BUILT / "zklock-test-server",),
         ),
+        Part(
+            "command",
+            (*WORKSPACE, *CORE, *EMBEDDED, "cli/Cargo.toml", "cli/src"),
+            (BUILT / "zklock",),
+        ),
         # The demo's environment, and its program in Rust.
         Part(
             "stage",

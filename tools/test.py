@@ -180,6 +180,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "node": node,
     # Six at a time, for its tests sleep most of the time.
     "clients": lambda: pytest("clients", "-n", "6", "--dist", "worksteal", cwd="tests"),
+    "cli": lambda: pytest("cli", "-n", "3", "--dist", "worksteal", cwd="tests"),
     # What a file sets up for all its tests is set up once. The files stay in their order: xdist would begin
     # with those that have the most tests, and end with one that has few and takes long, on one processor.
     "scenarios": lambda: pytest(
@@ -199,7 +200,7 @@ APART: dict[str, Callable[[], Tally]] = {
 }
 
 # Suites that run beside each other, for they mostly wait. The others use every processor by themselves.
-TOGETHER = ["simulation", "harness", "python", "coverage", "node", "clients"]
+TOGETHER = ["simulation", "harness", "python", "coverage", "node", "clients", "cli"]
 
 
 def stages(names: list[str]) -> Iterator[list[str]]:

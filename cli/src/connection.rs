@@ -1,0 +1,124 @@
+//! How to reach the ensemble: options that every command has. No secret is one of them, for everyone on the machine can
+//! read a command line.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use zklock::{Acl, ClientOptions, Tls};
+
+use crate::duration;
+use crate::failure::Failure;
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct Connection {
+    /// Servers, as HOST[:PORT],…[/CHROOT] [env: `ZKLOCK_HOSTS`] [default: 127.0.0.1:2181]
+    #[arg(short = 'z', long, value_name = "HOSTS")]
+    hosts: Option<String>,
+    /// File with credentials, one a line: digest:USER:PASSWORD or sasl:USER:PASSWORD [env: `ZKLOCK_AUTH_FILE`]
+    #[arg(long, value_name = "FILE")]
+    auth_file: Option<PathBuf>,
+    /// Who may use the nodes that are created: open, creator, or SCHEME:ID:PERMISSIONS,… [env: `ZKLOCK_ACL`]
+    #[arg(long, value_name = "ACL")]
+    acl: Option<String>,
+    /// Encrypt; trust the authorities whose certificates are in this file [env: `ZKLOCK_TLS_CA`]
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// The certificate to present to the servers [env: `ZKLOCK_TLS_CERT`]
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of that certificate [env: `ZKLOCK_TLS_KEY`]
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// How long to wait for a first answer from any server
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
+    connect_timeout: Duration,
+}
+
+/// What an option or else the environment says. An empty variable says nothing.
+fn or_environment<T: Clone + From<std::ffi::OsString>>(option: Option<&T>, variable: &str) -> Option<T> {
+    option.cloned().or_else(|| std::env::var_os(variable).filter(|value| !value.is_empty()).map(T::from))
+}
+
+impl Connection {
+    /// Options of a client, which gives up connecting after `patience` at the latest.
+    pub(crate) fn options(&self, patience: Option<Duration>) -> Result<ClientOptions, Failure> {
+        let time = patience.map_or(self.connect_timeout, |patience| patience.min(self.connect_timeout));
+        // An attempt without patience still needs an answer.
+        let time = if time.is_zero() { self.connect_timeout } else { time };
+        let mut options = ClientOptions::new(self.hosts.as_deref())?.connect_timeout(time)?;
+        if let Some(file) = or_environment(self.auth_file.as_ref(), "ZKLOCK_AUTH_FILE") {
+            options = credentials(options, &file)?;
+        }
+        let acl = self.acl.clone().or_else(|| std::env::var("ZKLOCK_ACL").ok()).filter(|acl| !acl.is_empty());
+        if let Some(acl) = acl {
+            options = options.acl(Acl::parse(&acl)?);
+        }
+        if let Some(tls) = self.tls()? {
+            options = options.tls(tls);
+        }
+        Ok(options)
+    }
+
+    fn tls(&self) -> Result<Option<Tls>, Failure> {
+        let ca = or_environment(self.tls_ca.as_ref(), "ZKLOCK_TLS_CA");
+        let certificate = or_environment(self.tls_cert.as_ref(), "ZKLOCK_TLS_CERT");
+        let key = or_environment(self.tls_key.as_ref(), "ZKLOCK_TLS_KEY");
+        let Some(ca) = ca else {
+            return match certificate.or(key) {
+                Some(_) => {
+                    Err(Failure::usage("a certificate or key is given, but no --tls-ca to trust servers by"))
+                }
+                None => Ok(None),
+            };
+        };
+        let tls = Tls::new(&read(&ca)?)?;
+        match (certificate, key) {
+            (Some(certificate), Some(key)) => Ok(Some(tls.identity(&read(&certificate)?, &read(&key)?)?)),
+            (None, None) => Ok(Some(tls)),
+            _ => Err(Failure::usage("--tls-cert and --tls-key are given together, or neither is")),
+        }
+    }
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    fs::read_to_string(file)
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))
+}
+
+/// Adds what the lines of a file say. Their text is in no message: it is secret.
+fn credentials(mut options: ClientOptions, file: &Path) -> Result<ClientOptions, Failure> {
+    for (index, line) in read(file)?.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let bad = || {
+            let form = "digest:USER:PASSWORD, sasl:USER:PASSWORD or another SCHEME:CREDENTIAL";
+            Failure::usage(format!("{}, line {}: is not {form}", file.display(), index + 1))
+        };
+        let (scheme, credential) = line.split_once(':').ok_or_else(bad)?;
+        options = match (scheme, credential.split_once(':')) {
+            ("sasl", Some((user, password))) => options.sasl(user, password)?,
+            ("digest" | "sasl", None) => return Err(bad()),
+            _ => options.auth(scheme, credential)?,
+        };
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_wrong_is_named_by_its_number_alone() {
+        let file = std::env::temp_dir().join(format!("zklock-auth-{}", std::process::id()));
+        fs::write(&file, "# ours\n\ndigest:app:pass:word\ndigest:secret\n").unwrap();
+        let refused = credentials(ClientOptions::new(None).unwrap(), &file).unwrap_err().message.unwrap();
+        fs::remove_file(&file).unwrap();
+        assert!(refused.contains("line 4") && !refused.contains("secret"), "{refused}");
+    }
+}

@@ -1,0 +1,49 @@
+//! The `zklock` command: runs programs under distributed locks on Apache ZooKeeper, and looks after such locks.
+//!
+//! This crate is the whole command; `main.rs` only calls [`main`]. It is not a library to build upon: for that there is
+//! the crate `zklock`.
+
+mod connection;
+mod duration;
+mod failure;
+mod options;
+mod output;
+mod run;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::failure::{Failure, USAGE};
+use crate::options::{Cli, Command};
+
+/// Runs the command with these arguments, the first of which is its own name; returns its exit status.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => finish(carry_out(cli.command)),
+        Err(told) => {
+            // Help goes to the standard output, problems to the standard error; nobody may be left to read them.
+            told.print().unwrap_or_default();
+            ExitCode::from(if told.use_stderr() { USAGE } else { 0 })
+        }
+    }
+}
+
+fn carry_out(command: Command) -> Result<u8, Failure> {
+    match command {
+        Command::Run(options) => run::run(&options),
+    }
+}
+
+fn finish(outcome: Result<u8, Failure>) -> ExitCode {
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            if let Some(message) = &failure.message {
+                output::complain(message);
+            }
+            ExitCode::from(failure.code)
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The options of `zklock run`.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use zklock::ClientOptions;
+
+use crate::connection::Connection;
+use crate::duration;
+use crate::failure::{CONFLICT, Failure};
+
+const EXAMPLES: &str = "\
+Exit status:
+  the command's own; 128+N if signal N ended it, or ended the wait for the lock
+  75   the lock is taken: at once with -n, after the time with -w (-E sets another status)
+  79   the lock was lost while the command ran, and so the command was ended
+  69   no server can be reached        77   credentials refused
+  64   wrong usage                     126, 127   the command cannot be run, or is not found
+
+Environment of the command:
+  ZKLOCK_PATH, ZKLOCK_NODE, ZKLOCK_TOKEN (fencing token), ZKLOCK_SESSION, ZKLOCK_MODE
+
+Examples:
+  zklock run -n /locks/nightly -- ./nightly.sh        # one host of many; the others exit with 75
+  zklock run -w 30 /locks/deploy -- make deploy       # wait for at most 30 seconds
+  zklock run --slots 3 /locks/gpu -- ./train.sh       # three at a time
+  zklock run -s /locks/data -- ./report.sh            # together with other readers, not with -x
+  ZKLOCK_HOSTS=zk1,zk2,zk3/app zklock run /locks/job -- ./job.sh";
+
+/// Take a lock, run a command, and release the lock when the command has ended
+///
+/// The command is run without a shell, and gets signals that zklock gets. While it runs, zklock proves to the servers
+/// that it is alive. If it cannot any more, the command is ended before another contender can get the lock.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// The lock's path, such as /locks/nightly
+    #[arg(value_name = "PATH")]
+    pub(crate) path: String,
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
+    pub(crate) command: Vec<OsString>,
+
+    /// Hold the write half of a read/write lock: alone. Without -x, -s and --slots it is a mutex, which is alone too
+    #[arg(short = 'x', long, group = "mode")]
+    pub(crate) exclusive: bool,
+    /// Hold the read half of a read/write lock: together with other readers
+    #[arg(short = 's', long, group = "mode")]
+    pub(crate) shared: bool,
+    /// Hold one of N permits of a semaphore; all contenders must say the same N
+    #[arg(long, value_name = "N", group = "mode", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) slots: Option<u32>,
+
+    /// Do not wait: if the lock is taken, exit with status 75
+    #[arg(short = 'n', long = "nonblock", group = "patience")]
+    pub(crate) nonblock: bool,
+    /// Wait for at most this long: 30, 1.5, 500ms, 1m30s
+    #[arg(short = 'w', long = "wait", value_name = "TIME", group = "patience", value_parser = duration::parse)]
+    pub(crate) wait: Option<Duration>,
+    /// The exit status if the lock is taken
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = CONFLICT)]
+    pub(crate) conflict_exit_code: u8,
+
+    /// The session time-out to ask for: so long a lock stays taken if this machine is lost
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
+    session_timeout: Duration,
+    /// What to do with the command while no server answers but the lock is still certain
+    #[arg(long, value_enum, default_value_t = OnSuspend::Continue)]
+    pub(crate) on_suspend: OnSuspend,
+    /// How to end the command when the lock is about to be lost
+    #[arg(long, value_enum, default_value_t = OnLost::Term)]
+    pub(crate) on_lost: OnLost,
+    /// How long before the lock ceases to be certain the command gets SIGTERM; SIGKILL comes 0.2 s before
+    /// [default: an eighth of the session time-out]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) kill_after: Option<Duration>,
+    /// A name for this contender, which `zklock ls` shows [default: the command's name]
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnSuspend {
+    /// Let it run
+    Continue,
+    /// Stop it (SIGSTOP), and let it continue when a server answers in time
+    Stop,
+    /// End it (SIGTERM)
+    Term,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnLost {
+    /// SIGTERM first, and SIGKILL if it is still there
+    Term,
+    /// SIGKILL alone
+    Kill,
+    /// Let it run on without the lock: for commands that check a fencing token themselves
+    Ignore,
+}
+
+impl Options {
+    pub(crate) fn ignores_loss(&self) -> bool {
+        self.on_lost == OnLost::Ignore
+    }
+
+    /// How the client connects.
+    pub(crate) fn client(&self) -> Result<ClientOptions, Failure> {
+        // Its arguments may be secret, its name is not.
+        let name = || self.command.first().and_then(|name| Path::new(name).file_name());
+        let label = self.label.clone().or_else(|| Some(name()?.to_string_lossy().into_owned()));
+        let options = self.connection.options(self.wait)?;
+        Ok(options.session_timeout(self.session_timeout)?.label(label)?)
+    }
+}

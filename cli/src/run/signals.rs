@@ -1,0 +1,53 @@
+//! Signals that zklock gets, one after the other.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use nix::sys::signal::Signal;
+use tokio::signal::unix::{self, SignalKind};
+
+use crate::failure::Failure;
+
+/// Signals that are listened to.
+pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
+
+impl Signals {
+    /// Listens to these. One that zklock was started with ignored, as `nohup` does, stays ignored.
+    pub(crate) fn listen(wanted: &[Signal]) -> Result<Self, Failure> {
+        let mut signals = Self(Vec::new());
+        signals.add(wanted.iter().copied().filter(|signal| !is_ignored(*signal)))?;
+        Ok(signals)
+    }
+
+    /// Listens to these too, even if they are ignored.
+    pub(crate) fn add(&mut self, wanted: impl IntoIterator<Item = Signal>) -> Result<(), Failure> {
+        for signal in wanted {
+            let stream = unix::signal(SignalKind::from_raw(signal as i32))
+                .map_err(|error| Failure::system("cannot listen to signals", &error))?;
+            self.0.push((signal, stream));
+        }
+        Ok(())
+    }
+
+    /// The next one. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Signal {
+        poll_fn(|context| {
+            for (signal, stream) in &mut self.0 {
+                if matches!(stream.poll_recv(context), Poll::Ready(Some(()))) {
+                    return Poll::Ready(*signal);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// Whether a signal is ignored now.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    // SAFETY: plain data, for which zeros are valid.
+    let mut now: nix::libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: asks only, and writes into what is valid for the call.
+    let answer = unsafe { nix::libc::sigaction(signal as i32, std::ptr::null(), &raw mut now) };
+    answer == 0 && now.sa_sigaction == nix::libc::SIG_IGN
+}
