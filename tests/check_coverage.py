@@ -15,13 +15,16 @@ from harness.assertions import Sources
 from harness.paths import TESTS
 from harness.surfaces import SURFACES
 
+COMMAND = "the command"
+"""What takes the place of a surface for the scenarios of the `zklock` command, which are in `cli/`."""
+
 # scenarios/test_x.py::test_s07_name[rust] or [rust-further-parameters]
 _ID = re.compile(r"::(?P<name>test_\w+)(?:\[(?P<parameters>.*)\])?$")
 
 
 def collected() -> list[tuple[str, str | None]]:
     """Name and surface of every scenario test."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "scenarios"]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "scenarios", "cli"]
     run = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
     if run.returncode != 0:
         raise SystemExit(run.stdout + run.stderr)
@@ -29,8 +32,15 @@ def collected() -> list[tuple[str, str | None]]:
     for line in run.stdout.splitlines():
         if match := _ID.search(line):
             first = (match["parameters"] or "").split("-")[0]
-            found.append((match["name"], first if first in SURFACES else None))
+            found.append((match["name"], surface_of(line, first)))
     return found
+
+
+def surface_of(line: str, first: str) -> str | None:
+    """The surface of a collected test, by where it is and the first of its parameters."""
+    if line.startswith("cli/"):
+        return COMMAND
+    return first if first in SURFACES else None
 
 
 def gaps(tests: list[tuple[str, str | None]], rows: dict[int, contract.Scenario]) -> list[str]:
@@ -47,10 +57,14 @@ def gaps(tests: list[tuple[str, str | None]], rows: dict[int, contract.Scenario]
             found.append(f"{name} runs on no surface")
         elif surface in rows[number].exempt:
             found.append(f"{name} runs on {surface}, to which S{number} does not apply")
+        elif surface == COMMAND and len(rows[number].exempt) < len(SURFACES):
+            found.append(f"{name} is of the command, and S{number} is not")
         else:
             covered.add((number, surface))
     for number, row in sorted(rows.items()):
         missing = [name for name in SURFACES if name not in row.exempt and (number, name) not in covered]
+        if len(row.exempt) == len(SURFACES) and (number, COMMAND) not in covered:
+            missing = [COMMAND]
         if missing:
             found.append(f"S{number} {row.name}: no test on {', '.join(missing)}")
     return sorted(set(found), key=found.index)

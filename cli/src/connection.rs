@@ -52,14 +52,22 @@ impl Connection {
         if let Some(file) = or_environment(self.auth_file.as_ref(), "ZKLOCK_AUTH_FILE") {
             options = credentials(options, &file)?;
         }
-        let acl = self.acl.clone().or_else(|| std::env::var("ZKLOCK_ACL").ok()).filter(|acl| !acl.is_empty());
-        if let Some(acl) = acl {
+        if let Some(acl) = self.acl() {
             options = options.acl(Acl::parse(&acl)?);
         }
         if let Some(tls) = self.tls()? {
             options = options.tls(tls);
         }
         Ok(options)
+    }
+
+    /// Whether an access control list is given.
+    pub(crate) fn restricts_access(&self) -> bool {
+        self.acl().is_some_and(|acl| acl != "open")
+    }
+
+    fn acl(&self) -> Option<String> {
+        self.acl.clone().or_else(|| std::env::var("ZKLOCK_ACL").ok()).filter(|acl| !acl.is_empty())
     }
 
     fn tls(&self) -> Result<Option<Tls>, Failure> {

@@ -4,16 +4,25 @@
 //! the crate `zklock`.
 
 mod connection;
+mod dev;
+mod doctor;
 mod duration;
 mod failure;
+mod ls;
+mod manual;
+mod operate;
 mod options;
 mod output;
+mod queue;
 mod run;
+mod session;
+mod signals;
+mod wait;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::failure::{Failure, USAGE};
 use crate::options::{Cli, Command};
@@ -33,6 +42,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn carry_out(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Run(options) => run::run(&options),
+        Command::Ls(options) => ls::ls(&options),
+        Command::Wait(options) => wait::wait(&options),
+        Command::Break(options) => operate::break_lock(&options),
+        Command::Revoke(options) => operate::revoke(&options),
+        Command::Doctor(options) => doctor::doctor(&options),
+        Command::Dev(options) => dev::dev(&options),
+        Command::Completions(options) => manual::completions(&options, Cli::command()),
+        Command::Man(options) => manual::man(&options, Cli::command()),
     }
 }
 

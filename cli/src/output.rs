@@ -11,7 +11,6 @@ pub(crate) fn complain(message: impl Display) {
 }
 
 /// Writes to the standard output. A reader that has seen enough, such as `head`, is no problem.
-#[expect(dead_code, reason = "the next commands")]
 pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
@@ -20,4 +19,15 @@ pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// Asks a question that is answered with yes or no; anything but yes is no.
+pub(crate) fn ask(question: &str) -> Result<bool, Failure> {
+    let mut err = io::stderr().lock();
+    let mut answer = String::new();
+    write!(err, "{question}")
+        .and_then(|()| err.flush())
+        .and_then(|()| io::stdin().read_line(&mut answer))
+        .map_err(|error| Failure::system("cannot ask", &error))?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }

@@ -59,6 +59,8 @@ pub(crate) enum Inquiry {
     First { place: Place, watch: bool, reply: Reply<First> },
     /// The number of contenders.
     Count { place: Place, reply: Reply<usize> },
+    /// The names of the children of this node; none if there is no node.
+    Children { node: Arc<str>, reply: Reply<Vec<String>> },
     /// Whether there is a node at this full path, which another client was granted a lock through. Not answered by a
     /// server that lags behind.
     Exists { node: Arc<str>, reply: Reply<bool> },

@@ -67,7 +67,7 @@ impl Client {
     }
 
     /// A node's path from the ensemble's root.
-    fn full(&self, path: &str) -> Result<Arc<str>> {
+    pub(crate) fn full(&self, path: &str) -> Result<Arc<str>> {
         check_path("path", path)?;
         Ok(format!("{}{path}", self.address().chroot).into())
     }

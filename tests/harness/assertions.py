@@ -69,7 +69,8 @@ class Sources:
     """The files below a directory, and what in them asserts."""
 
     def __init__(self, root: Path) -> None:
-        found = [path for part in ("harness", "scenarios") for path in sorted((root / part).rglob("*.py"))]
+        parts = ("harness", "scenarios", "cli")
+        found = [path for part in parts for path in sorted((root / part).rglob("*.py"))]
         self._modules = {
             ".".join(path.relative_to(root).with_suffix("").parts): _read(path) for path in found
         }
@@ -81,7 +82,7 @@ class Sources:
             f"{name} asserts nothing"
             for where, module in self._modules.items()
             for name, function in module.functions.items()
-            if where.startswith("scenarios.") and name.startswith("test_")
+            if where.startswith(("scenarios.", "cli.")) and name.startswith("test_")
             if not self._asserts(function, module)
         ]
 

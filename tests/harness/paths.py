@@ -18,6 +18,7 @@ PYTHON = sys.executable
 
 RUST_WORKER = Path(os.environ.get("ZKLOCK_RUST_WORKER", str(TARGET / "zklock-worker")))
 RUST_ENDS = TARGET / "ends"
+COMMAND = TARGET / "zklock"
 EMBEDDED = TARGET / "zklock-test-server"
 GO_WORKER = Path(os.environ.get("ZKLOCK_GO_WORKER", str(TARGET / "go-worker")))
 NODE_PACKAGE = Path(os.environ.get("ZKLOCK_NODE_PACKAGE", str(REPOSITORY / "bindings-node")))

@@ -4,22 +4,21 @@ mod acquire;
 mod child;
 mod guard;
 mod options;
-mod signals;
 mod supervise;
 mod terminal;
 
 use nix::sys::signal::Signal;
-use tokio::runtime::Builder;
 use zklock::{Client, Lease};
 
-use crate::failure::{Failure, after_signal};
+use crate::failure::{Failure, LOST, after_signal};
 use crate::output::complain;
 use crate::run::acquire::Wish;
 use crate::run::child::{End, Launch};
 use crate::run::guard::{Guard, Policy};
 pub(crate) use crate::run::options::Options;
-use crate::run::signals::Signals;
 use crate::run::supervise::Supervision;
+use crate::session::runtime;
+use crate::signals::Signals;
 
 /// Those that end a wait.
 const ENDING: [Signal; 6] =
@@ -28,11 +27,7 @@ const ENDING: [Signal; 6] =
 /// Runs the program under the lock; returns the exit status.
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     // On this thread: the kernel ends the child with the thread that started it.
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::system("cannot start", &error))?;
-    runtime.block_on(under_lock(options))
+    runtime()?.block_on(under_lock(options))
 }
 
 async fn under_lock(options: &Options) -> Result<u8, Failure> {
@@ -66,20 +61,13 @@ async fn supervised(
     // The child is reaped: nothing of it works under the lock any more.
     lease.release().await.ok();
     let lost = lease.loss_reason();
-    if options.ignores_loss() {
+    if lost.is_none() && !told {
         return Ok(status(end));
     }
-    match (lost, told) {
-        (None, false) => Ok(status(end)),
-        (reason, _) => {
-            let why = reason.map_or("no server proved it in time".to_owned(), |reason| reason.to_string());
-            complain(format_args!(
-                "the lock {:?} was lost while the command ran ({why}); the command {end}",
-                lease.path()
-            ));
-            Err(Failure { code: crate::failure::LOST, message: None })
-        }
-    }
+    let why = lost.map_or("no server proved it in time", |reason| reason.as_str());
+    let path = lease.path();
+    complain(format_args!("the lock {path:?} was lost while the command ran ({why}); the command {end}"));
+    if options.ignores_loss() { Ok(status(end)) } else { Err(Failure { code: LOST, message: None }) }
 }
 
 fn status(end: End) -> u8 {

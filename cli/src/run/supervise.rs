@@ -10,8 +10,8 @@ use zklock::{Client, Lease};
 use crate::failure::Failure;
 use crate::run::child::{Change, Child, End, Launch};
 use crate::run::guard::Guard;
-use crate::run::signals::Signals;
 use crate::run::terminal::{self, Terminal};
+use crate::signals::{Signals, is_ignored};
 
 /// Passed on to the command beside those that end a wait.
 const PASSED_ON: [Signal; 2] = [Signal::SIGTSTP, Signal::SIGWINCH];
@@ -30,7 +30,7 @@ pub(crate) struct Supervision {
 impl Supervision {
     /// Starts the command.
     pub(crate) fn start(launch: Launch, guard: Guard, mut signals: Signals) -> Result<Self, Failure> {
-        signals.add(PASSED_ON.into_iter().filter(|signal| !super::signals::is_ignored(*signal)))?;
+        signals.add(PASSED_ON.into_iter().filter(|signal| !is_ignored(*signal)))?;
         signals.add([Signal::SIGCONT])?;
         let mut children = Signals::listen(&[])?;
         children.add([Signal::SIGCHLD])?;

@@ -5,6 +5,7 @@
 //! further down.
 
 mod acquired;
+mod children;
 mod closing;
 mod connection;
 mod draft;
@@ -22,6 +23,7 @@ mod scope;
 mod versions;
 
 pub use acquired::Acquired;
+pub use children::children;
 pub use closing::close_all;
 pub use connection::{Connection, shown_hosts};
 pub use draft::Draft;

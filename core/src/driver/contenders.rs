@@ -155,7 +155,7 @@ impl Wire {
         aside(size, sort).await.ok_or(zk::Error::RuntimeInconsistent)
     }
 
-    async fn children(&self) -> Result<Vec<String>, zk::Error> {
+    pub(super) async fn children(&self) -> Result<Vec<String>, zk::Error> {
         match self.client.ask(RequestKind::List).list_children(&self.path).await {
             Err(zk::Error::NoNode) => Ok(Vec::new()),
             children => children,

@@ -49,6 +49,10 @@ pub(super) fn inquire(link: &mut Link, options: &ClientOptions, inquiry: Inquiry
             let question = |wire: Wire| async move { wire.read(place.path(), wire.count().await) };
             ask(link, options, &path, silence, reply, question);
         }
+        Inquiry::Children { node, reply } => {
+            let question = |wire: Wire| async move { wire.read(wire.shown(), wire.children().await) };
+            ask(link, options, &node, silence, reply, question);
+        }
         Inquiry::Exists { node, reply } => {
             let question = |wire: Wire| async move { wire.read(wire.shown(), wire.exists().await) };
             ask(link, options, &node, silence, reply, question);

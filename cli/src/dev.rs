@@ -1,0 +1,40 @@
+//! `zklock dev`: a server for development.
+
+use clap::Args;
+use nix::sys::signal::Signal;
+use zklock_embedded::{Settings, TestServer};
+
+use crate::failure::{Failure, UNREACHABLE};
+use crate::output::print;
+use crate::session::runtime;
+use crate::signals::Signals;
+
+/// Start a ZooKeeper server in memory, for development and tests only
+///
+/// One node that forgets everything when it ends, on Ctrl-C or SIGTERM. Production is Apache ZooKeeper.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  zklock dev &\n  zklock run /locks/try -- echo it works")]
+pub(crate) struct Options {
+    /// Where to listen on 127.0.0.1; 0 is any free port. Clients look at 2181 by default
+    #[arg(short, long, default_value_t = 2181)]
+    port: u16,
+}
+
+pub(crate) fn dev(options: &Options) -> Result<u8, Failure> {
+    let runtime = runtime()?;
+    runtime.block_on(async {
+        // Before anybody can be told that it runs.
+        let mut ends = Signals::listen(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
+        let port = options.port;
+        let server = TestServer::start_on(("127.0.0.1", port), Settings::random()).map_err(|error| {
+            let next = "another server may be running there: see `zklock doctor`, or choose another --port";
+            Failure::new(UNREACHABLE, format!("cannot listen on 127.0.0.1:{port}: {error}; {next}"))
+        })?;
+        let hosts = server.hosts();
+        print(format_args!(
+            "listening on {hosts}, for development only (production is Apache ZooKeeper); Ctrl-C ends it\n"
+        ))?;
+        ends.next().await;
+        Ok(0)
+    })
+}

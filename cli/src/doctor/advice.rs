@@ -1,0 +1,138 @@
+//! What follows from what was found. Asks nobody.
+
+use std::fmt;
+use std::time::Duration;
+
+use zklock::binding::Shown;
+
+/// One line of the diagnosis.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    /// `ok`, `note` or `CHANGE`.
+    mark: &'static str,
+    what: String,
+    next: Option<String>,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:6}  {}", self.mark, self.what)?;
+        if let Some(next) = &self.next {
+            write!(f, "\n        -> {next}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Finding {
+    pub(crate) fn good(what: String) -> Self {
+        Self { mark: "ok", what, next: None }
+    }
+
+    pub(crate) fn note(what: &str, next: &str) -> Self {
+        Self { mark: "note", what: what.to_owned(), next: Some(next.to_owned()) }
+    }
+
+    fn change(what: String, next: &str) -> Self {
+        Self { mark: "CHANGE", what, next: Some(next.to_owned()) }
+    }
+
+    pub(crate) fn is_a_problem(&self) -> bool {
+        self.mark == "CHANGE"
+    }
+}
+
+/// The session time-out that was asked for, and the one that was granted.
+pub(crate) fn advise_session(asked: Duration, granted: Duration) -> Finding {
+    if asked == granted {
+        return Finding::good(format!("the session time-out is {granted:?}, as asked for"));
+    }
+    let bound = if granted > asked { "minSessionTimeout" } else { "maxSessionTimeout" };
+    Finding::change(
+        format!("the session time-out is {granted:?}, not {asked:?} as asked for: the servers' {bound}"),
+        &format!("ask for {granted:?}, or change {bound} on every server (by default 2 and 20 ticks)"),
+    )
+}
+
+/// Heartbeats come every sixth of the session time-out, and two may go unanswered.
+pub(crate) fn advise_latency(read: Duration, session_timeout: Duration) -> Finding {
+    let what = format!("a read takes {:.2} ms", read.as_secs_f64() * 1000.0);
+    if read > session_timeout / 20 {
+        return Finding::change(
+            format!(
+                "{what}, more than a twentieth of the session time-out: terms are shorter than they could be"
+            ),
+            "ask for a longer session time-out, or bring clients and servers closer together",
+        );
+    }
+    Finding::good(what)
+}
+
+/// Which releases have lost transactions (ZOOKEEPER-4785, ZOOKEEPER-4925).
+pub(crate) fn advise_version(server: &str, srvr: &str) -> Finding {
+    let line = srvr.lines().find_map(|line| line.split_once("version: ")).map(|(_, version)| version);
+    let version = line.and_then(|version| version.split(['-', ',', ' ']).next()).unwrap_or_default();
+    let mode = srvr.lines().find_map(|line| line.strip_prefix("Mode: ")).unwrap_or("unknown mode");
+    let numbers: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();
+    let what = format!("{server} runs ZooKeeper {} ({})", Shown(version), Shown(mode));
+    match numbers.first_chunk::<3>() {
+        Some(version) if *version >= [3, 9, 4] => Finding::good(what),
+        Some([3, 8, patch]) if *patch >= 5 => {
+            Finding::note(&what, "it works; 3.9.4 or later is the reference")
+        }
+        Some([3, 5..=9, _]) => {
+            Finding::change(what, "releases before 3.8.5 and 3.9.4 can lose transactions: use 3.9.4 or later")
+        }
+        _ => Finding::note(&what, "zklock is tested with Apache ZooKeeper 3.9"),
+    }
+}
+
+/// Below four ticks nothing is promised.
+pub(crate) fn advise_tick(server: &str, conf: &str, session_timeout: Duration) -> Option<Finding> {
+    let tick = conf.lines().find_map(|line| line.strip_prefix("tickTime="))?.trim().parse().ok()?;
+    let tick = Duration::from_millis(tick);
+    let what = format!("{server} has a tick of {tick:?}");
+    if session_timeout >= tick.saturating_mul(4) {
+        return Some(Finding::good(what));
+    }
+    Some(Finding::change(
+        format!(
+            "{what}: the session time-out of {session_timeout:?} is less than four of them, so two may hold"
+        ),
+        "ask for four ticks at least, or set a shorter tickTime on every server",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(version: &str) -> &'static str {
+        let srvr = format!("Zookeeper version: {version}-0f3e, built on 2025-01-01 UTC\nMode: follower\n");
+        advise_version("zk1:2181", &srvr).mark
+    }
+
+    #[test]
+    fn releases_that_lose_transactions_are_to_be_changed() {
+        assert_eq!(["3.9.4", "3.10.0", "4.0.0"].map(version), ["ok"; 3]);
+        assert_eq!(["3.9.3", "3.8.4", "3.7.2"].map(version), ["CHANGE"; 3]);
+        assert_eq!(["3.8.5", "", "unknown"].map(version), ["note"; 3]);
+    }
+
+    #[test]
+    fn a_session_time_out_is_four_ticks_at_least() {
+        let conf = "clientPort=2181\ntickTime=2000\n";
+        let mark = |seconds| advise_tick("a", conf, Duration::from_secs(seconds)).map(|found| found.mark);
+        assert_eq!([mark(8), mark(7)], [Some("ok"), Some("CHANGE")]);
+        assert!(advise_tick("a", "", Duration::from_secs(8)).is_none());
+    }
+
+    #[test]
+    fn what_the_servers_changed_is_named() {
+        let second = Duration::from_secs(1);
+        assert!(advise_session(second, 4 * second).to_string().contains("minSessionTimeout"));
+        assert!(advise_session(90 * second, 40 * second).to_string().contains("maxSessionTimeout"));
+        assert!(!advise_session(second, second).is_a_problem());
+        assert!(advise_latency(second, 10 * second).is_a_problem());
+    }
+}

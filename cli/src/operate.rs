@@ -1,0 +1,95 @@
+//! `zklock break` and `zklock revoke`: what operators do about a contender.
+
+use std::io::{IsTerminal, stdin};
+
+use clap::Args;
+use zklock::Client;
+use zklock::binding::Shown;
+
+use crate::connection::Connection;
+use crate::failure::Failure;
+use crate::output::{ask, print};
+use crate::queue::{self, Place, age};
+use crate::session::with_client;
+
+/// Take a contender's lock, or its place in the queue, away
+///
+/// The next in line is granted the lock at once, and the holder learns of its loss at the same time at best. So end the
+/// holder first, if it can be reached. `zklock ls PATH` shows the nodes. Asks before it does anything.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  zklock break /locks/nightly _c_2f7c…-lock-0000000007")]
+pub(crate) struct Break {
+    #[command(flatten)]
+    which: Which,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Ask a contender to give up its lock, as Curator's `Revoker` does
+///
+/// It may ignore that. Programs that listen decide themselves what they do.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  zklock revoke /locks/nightly _c_2f7c…-lock-0000000007")]
+pub(crate) struct Revoke {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Args, Debug)]
+struct Which {
+    /// The lock's path
+    path: String,
+    /// The contender's node, as `zklock ls` shows it: its name, or its full path
+    node: String,
+}
+
+impl Which {
+    fn full(&self) -> String {
+        if self.node.starts_with('/') { self.node.clone() } else { format!("{}/{}", self.path, self.node) }
+    }
+
+    /// The contender, if it is in the queue of this lock.
+    async fn find(&self, client: &Client) -> Result<Place, Failure> {
+        let full = self.full();
+        let found =
+            queue::read(client, &self.path).await?.into_iter().find(|place| place.contender.node == full);
+        found.ok_or_else(|| {
+            let (path, node) = (Shown(&self.path), Shown(&full));
+            Failure::new(1, format!("{path} has no contender {node}; `zklock ls {path}` shows who there is"))
+        })
+    }
+}
+
+pub(crate) fn break_lock(options: &Break) -> Result<u8, Failure> {
+    if !options.yes && !stdin().is_terminal() {
+        return Err(Failure::usage("nobody is there to be asked; with --yes nobody is"));
+    }
+    with_client(&options.connection, async |client| {
+        let place = options.which.find(client).await?;
+        let (who, role, since) = (place.who(), place.role.as_str(), age(place.since()));
+        if !options.yes {
+            let question =
+                format!("{who} {role}, for {since}. The next contender may go on at once. Break it? [y/N] ");
+            if !ask(&question)? {
+                return Err(Failure::new(1, "nothing was done"));
+            }
+        }
+        client.break_lock(&place.contender.node).await?;
+        print(format_args!("broken: {who}\n"))?;
+        Ok(0)
+    })
+}
+
+pub(crate) fn revoke(options: &Revoke) -> Result<u8, Failure> {
+    with_client(&options.connection, async |client| {
+        let place = options.which.find(client).await?;
+        client.revoke(&place.contender.node).await?;
+        print(format_args!("asked: {}\n", place.who()))?;
+        Ok(0)
+    })
+}

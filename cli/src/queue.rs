@@ -1,0 +1,116 @@
+//! The queue of one lock, as commands show it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use zklock::binding::Shown;
+use zklock::{Client, Contender, Mutex, Semaphore};
+
+use crate::failure::Failure;
+
+/// What a contender does, as far as its queue tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Holds,
+    Waits,
+}
+
+impl Role {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Waits => "waits",
+        }
+    }
+}
+
+/// One contender.
+pub(crate) struct Place {
+    pub(crate) role: Role,
+    pub(crate) contender: Contender,
+}
+
+/// Everybody in the queue of a lock, in its order; empty if it is free. A semaphore has its nodes one level deeper.
+pub(crate) async fn read(client: &Client, path: &str) -> Result<Vec<Place>, Failure> {
+    let contenders = Mutex::new(client, path)?.contenders().await?;
+    if !contenders.is_empty() {
+        return Ok(of_lock(contenders));
+    }
+    // It asks nothing that depends on the number.
+    Ok(of_semaphore(path, Semaphore::new(client, path, 1)?.contenders().await?))
+}
+
+/// The first one holds, and so do the readers behind it that no writer separates from it.
+fn of_lock(contenders: Vec<Contender>) -> Vec<Place> {
+    let mut readers = true;
+    let place = |contender: Contender| {
+        let holds = contender.position == 0 || (readers && contender.reader);
+        readers &= contender.reader;
+        Place { role: if holds { Role::Holds } else { Role::Waits }, contender }
+    };
+    contenders.into_iter().map(place).collect()
+}
+
+/// As many as there are permits hold. Where nobody says how many, a program's own setting does, and all that got so far
+/// are taken to hold.
+fn of_semaphore(path: &str, contenders: Vec<Contender>) -> Vec<Place> {
+    let leases = format!("{path}/leases/");
+    let permits = contenders.iter().find_map(|contender| contender.about.as_ref()?.permits);
+    let permits = permits.map_or(usize::MAX, |permits| permits as usize);
+    let place = |contender: Contender| {
+        let holds = contender.node.starts_with(&leases) && contender.position < permits;
+        Place { role: if holds { Role::Holds } else { Role::Waits }, contender }
+    };
+    contenders.into_iter().map(place).collect()
+}
+
+impl Place {
+    /// Since when it contends, if it says so.
+    pub(crate) fn since(&self) -> Option<SystemTime> {
+        let since = Duration::from_millis(self.contender.about.as_ref()?.since);
+        UNIX_EPOCH.checked_add(since)
+    }
+
+    /// Who it is: label, process and host, as far as it says.
+    pub(crate) fn who(&self) -> String {
+        let Some(about) = &self.contender.about else {
+            let data = String::from_utf8_lossy(&self.contender.data);
+            return if data.is_empty() { "-".to_owned() } else { Shown(&data).to_string() };
+        };
+        let label = about.label.as_deref().unwrap_or(&about.language);
+        Shown(&format!("{label} ({}, process {})", about.host, about.pid)).to_string()
+    }
+
+    /// For programs. A token is text, for not all of them keep so large a number exactly.
+    pub(crate) fn to_json(&self, path: &str) -> Value {
+        let Contender { position, node, reader, session_id, fencing_token, about, data, .. } =
+            &self.contender;
+        json!({
+            "path": path,
+            "position": position,
+            "state": self.role.as_str(),
+            "reader": reader,
+            "node": node,
+            "session": format!("{session_id:#x}"),
+            "token": fencing_token.to_string(),
+            "host": about.as_ref().map(|about| &about.host),
+            "pid": about.as_ref().map(|about| about.pid),
+            "language": about.as_ref().map(|about| &about.language),
+            "label": about.as_ref().and_then(|about| about.label.as_ref()),
+            "since": about.as_ref().map(|about| about.since),
+            "data": about.is_none().then(|| String::from_utf8_lossy(data)),
+        })
+    }
+}
+
+/// How long ago that was, to the second.
+pub(crate) fn age(since: Option<SystemTime>) -> String {
+    since.map_or_else(
+        || "-".to_owned(),
+        |since| {
+            // The other host's clock may be ahead of ours.
+            let age = since.elapsed().unwrap_or_default();
+            humantime::format_duration(Duration::from_secs(age.as_secs())).to_string()
+        },
+    )
+}

@@ -1,0 +1,1 @@
+"""The `zklock` command, as a shell sees it."""

@@ -1,0 +1,53 @@
+"""What the tests run under a lock: `job.py LOG WORDS…` appends what happens to it, one JSON object a line.
+
+The words: `tick` writes the time every 10 ms; `child` starts another one of the same, in the same process
+group; a number ends it after so many seconds, with status 0. SIGTERM and others end it with status 3, those
+that are named with a minus in front are only written down (`-SIGTERM`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from types import FrameType
+
+NOTED = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2")
+
+
+def main() -> None:
+    """Write, until a signal or the time ends it."""
+    log, *words = sys.argv[1:]
+    out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+
+    def write(event: str) -> None:
+        line = {"event": event, "pid": os.getpid(), "time": time.clock_gettime_ns(time.CLOCK_MONOTONIC)}
+        os.write(out, (json.dumps(line) + "\n").encode())
+
+    def noted(number: int, _frame: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        write(name)
+        if f"-{name}" not in words:
+            os._exit(3)
+
+    for name in NOTED:
+        if signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
+            signal.signal(getattr(signal, name), noted)
+    if "child" in words:
+        again = [word for word in words if word != "child"]
+        subprocess.Popen([sys.executable, __file__, log, *again])
+    write("start")
+    limit = min((float(word) for word in words if word.replace(".", "").isdigit()), default=60.0)
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        if "tick" in words:
+            write("tick")
+        time.sleep(0.01)
+    write("end")
+
+
+if __name__ == "__main__":
+    main()

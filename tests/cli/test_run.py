@@ -1,0 +1,218 @@
+"""`zklock run`: exit statuses, signals, what the command is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from harness.command import Command, Log, is_alive, run
+from harness.observer import Observer
+from harness.ports import free_port
+from harness.server import Standalone
+from harness.steps import eventually
+
+FORWARDED = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    """Where the jobs of this test write."""
+    return Log(tmp_path)
+
+
+@pytest.mark.parametrize("status", [0, 1, 7, 255])
+def test_s540_the_commands_status(server: Standalone, observer: Observer, path: str, status: int) -> None:
+    assert run(server.hosts, "run", path, "--", "sh", "-c", f"exit {status}").status == status
+    assert observer.queue(path) == []
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGSEGV"])
+def test_s541_a_command_that_a_signal_ends(server: Standalone, path: str, name: str) -> None:
+    number = getattr(signal, name)
+    ended = run(server.hosts, "run", path, "--", "sh", "-c", f"kill -{number} $$")
+    assert ended.status == 128 + number
+
+
+def test_s542_a_taken_lock(server: Standalone, observer: Observer, path: str) -> None:
+    with Command(server.hosts, "run", path, "--", "sleep", "60") as holder:
+        observer.wait_queue(path, 1)
+        at_once = run(server.hosts, "run", "-n", path, "--", "echo", "ran")
+        assert (at_once.status, at_once.out) == (75, "")
+        assert "taken" in at_once.err
+        in_time = run(server.hosts, "run", "-w", "0.3", path, "--", "echo", "ran")
+        assert (in_time.status, in_time.out) == (75, "")
+        assert "sleep" in in_time.err, "says who holds it"
+        assert run(server.hosts, "run", "-w", "300ms", "-E", "9", path, "--", "true").status == 9
+        assert run(server.hosts, "run", "-n", "-E", "0", path, "--", "true").status == 0
+        assert len(observer.queue(path)) == 1
+        holder.signal(signal.SIGTERM)
+        assert holder.wait().status == 128 + signal.SIGTERM
+    assert run(server.hosts, "run", "-n", path, "--", "true").status == 0
+
+
+def test_s543_no_server(path: str) -> None:
+    nowhere = f"127.0.0.1:{free_port()}"
+    refused = run(nowhere, "run", "--connect-timeout", "0.5", path, "--", "echo", "ran")
+    assert (refused.status, refused.out) == (69, "")
+    assert nowhere in refused.err
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hosts = f"127.0.0.1:{silent.getsockname()[1]}"
+        assert run(hosts, "run", "-w", "0.5", path, "--", "true").status == 69
+
+
+def test_s544_credentials(server: Standalone, observer: Observer, path: str, tmp_path: Path) -> None:
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
+    right.write_text("# of the batch jobs\ndigest:app:secret\n")
+    wrong.write_text("digest:app:guess\n")
+    # An exclusive directory: others can neither look nor queue.
+    made = run(server.hosts, "run", "--auth-file", str(right), "--acl", "creator", path, "--", "true")
+    assert made.status == 0, made.err
+    refused = run(server.hosts, "run", "--auth-file", str(wrong), path, "--", "echo", "ran")
+    assert (refused.status, refused.out) == (77, "")
+    assert "guess" not in refused.err
+    by_environment = {"ZKLOCK_AUTH_FILE": str(right), "ZKLOCK_ACL": "creator"}
+    assert run(server.hosts, "run", path, "--", "true", env=by_environment).status == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run"],
+        ["run", "/a"],
+        ["run", "--bogus", "/a", "--", "true"],
+        ["run", "-n", "-w", "1", "/a", "--", "true"],
+        ["run", "-x", "-s", "/a", "--", "true"],
+        ["run", "--slots", "0", "/a", "--", "true"],
+        ["run", "-w", "soon", "/a", "--", "true"],
+        ["run", "no-slash", "--", "true"],
+        ["run", "--auth-file", "/nonexistent", "/a", "--", "true"],
+        ["run", "--kill-after", "9", "/a", "--", "true"],
+        ["bogus"],
+        [],
+    ],
+)
+def test_s545_wrong_usage(server: Standalone, words: list[str]) -> None:
+    refused = run(server.hosts, *words)
+    assert (refused.status, refused.out) == (64, "")
+    assert refused.err != ""
+
+
+def test_s546_a_command_that_cannot_be_run(
+    server: Standalone, observer: Observer, path: str, tmp_path: Path
+) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("text")
+    assert run(server.hosts, "run", path, "--", str(plain)).status == 126
+    missing = run(server.hosts, "run", path, "--", "/nonexistent/command")
+    assert missing.status == 127
+    assert "/nonexistent/command" in missing.err
+    assert observer.queue(path) == []
+
+
+@pytest.mark.parametrize("name", FORWARDED)
+def test_s547_a_signal_while_waiting(server: Standalone, observer: Observer, path: str, name: str) -> None:
+    with Command(server.hosts, "run", path, "--", "sleep", "60") as holder:
+        (first,) = observer.wait_queue(path, 1)
+        with Command(server.hosts, "run", path, "--", "echo", "ran") as waiter:
+            observer.wait_queue(path, 2)
+            waiter.signal(getattr(signal, name))
+            ended = waiter.wait()
+        assert (ended.status, ended.out) == (128 + getattr(signal, name), "")
+        # No later than the process: its session is closed.
+        assert observer.queue(path) == [first]
+        assert holder.process.poll() is None
+
+
+@pytest.mark.parametrize("name", FORWARDED)
+def test_s548_a_signal_while_running(
+    server: Standalone, observer: Observer, path: str, log: Log, name: str
+) -> None:
+    with Command(server.hosts, "run", path, "--", *log.job("child")) as command:
+        assert len({event.pid for event in log.wait("start", 2)}) == 2
+        command.signal(getattr(signal, name))
+        assert command.wait().status == 3, "what the job exits with"
+        assert len({event.pid for event in log.wait(name, 2)}) == 2, "the whole group gets it"
+    assert len(log.events(name)) == 2, "each once"
+    assert observer.queue(path) == []
+
+
+def test_s549_what_the_command_is_told(server: Standalone, observer: Observer, path: str) -> None:
+    names = ("PATH", "NODE", "TOKEN", "SESSION", "MODE")
+    script = "; ".join(f"echo $ZKLOCK_{name}" for name in names)
+    with Command(server.hosts, "run", "-s", path, "--", "sh", "-c", f"{script}; read end") as command:
+        (node,) = observer.wait_queue(path, 1)
+        full = f"{path}/{node}"
+        owner, token = observer.owner(full), observer.czxid(full)
+        command.type("\n")
+        told = command.wait().out.split()
+    assert told == [path, full, str(token), hex(owner), "shared"]
+
+
+def test_s550_twenty_cron_jobs(server: Standalone, observer: Observer, path: str, log: Log) -> None:
+    jobs = [Command(server.hosts, "run", path, "--", *log.job("0.05")) for _ in range(20)]
+    for job in jobs:
+        with job:
+            ended = job.wait(60)
+            assert ended.status == 0, ended.err
+    events = [(event.event, event.pid) for event in log.events("start", "end")]
+    assert len(events) == 40
+    for (began, one), (ended_, other) in zip(events[::2], events[1::2], strict=True):
+        assert (began, ended_, one) == ("start", "end", other), "one is over before the next begins"
+    assert observer.queue(path) == []
+
+
+def test_s553_a_killed_parent(server: Standalone, path: str, log: Log) -> None:
+    with Command(server.hosts, "run", path, "--", *log.job("-SIGTERM")) as command:
+        (started,) = log.wait("start")
+        assert is_alive(started.pid)
+        command.signal(signal.SIGKILL)
+        eventually(lambda: not is_alive(started.pid), "the command ends with its parent", 5)
+
+
+def test_s554_an_ignored_signal(server: Standalone, observer: Observer, path: str, log: Log) -> None:
+    # As `nohup` and shells without job control start commands.
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        command = Command(server.hosts, "run", path, "--", *log.job("0.6"))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with command:
+        log.wait("start")
+        command.signal(signal.SIGHUP)
+        assert command.wait().status == 0
+    assert log.events("SIGHUP") == []
+
+
+def test_s561_readers_and_permits(server: Standalone, observer: Observer, path: str) -> None:
+    def refused(*words: str) -> bool:
+        status = run(server.hosts, "run", "-n", *words, "--", "true").status
+        assert status in (0, 75)
+        return status == 75
+
+    with Command(server.hosts, "run", "-s", path, "--", "sleep", "60"):
+        observer.wait_queue(path, 1)
+        assert [refused(*mode, path) for mode in (["-s"], ["-x"], [])] == [False, True, True]
+    permits = f"{path}-permits"
+    with (
+        Command(server.hosts, "run", "--slots", "2", permits, "--", "sleep", "60"),
+        Command(server.hosts, "run", "--slots", "2", permits, "--", "sleep", "60") as second,
+    ):
+        observer.wait_queue(f"{permits}/leases", 2)
+        assert refused("--slots", "2", permits)
+        assert run(server.hosts, "run", "-n", "--slots", "3", permits, "--", "true").status == 64
+        second.signal(signal.SIGTERM)
+        second.wait()
+        assert not refused("--slots", "2", permits)
+
+
+def test_s562_no_argument_is_shown_to_others(server: Standalone, observer: Observer, path: str) -> None:
+    with Command(server.hosts, "run", path, "--", "sh", "-c", "sleep 60; : hidden"):
+        (node,) = observer.wait_queue(path, 1)
+        data = observer.client.get(f"{path}/{node}")[0]
+    assert b'"sh"' in data
+    assert b"hidden" not in data
+    assert os.environ.get("ZKLOCK_AUTH_FILE") is None

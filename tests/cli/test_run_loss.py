@@ -1,0 +1,164 @@
+"""`zklock run`: the command ends before its lock can be another's."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.answers import now
+from harness.command import Command, Log, is_alive, run
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import eventually
+
+SESSION = 4.0
+TERM = int(SESSION / 2 * 1e9)
+"""Nanoseconds: what was acknowledged before a black hole proves no more than this after it."""
+
+MARGIN = int(0.2e9)
+LATE = int(0.1e9)
+"""What a busy machine may add, and what is left of the margin then is still more than nothing."""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    """Where the jobs of this test write."""
+    return Log(tmp_path)
+
+
+def held(proxy: Proxy, path: str, log: Log, options: list[str], *words: str) -> Command:
+    """A command whose job runs, with a session time-out of four seconds."""
+    timeout = ("--session-timeout", f"{SESSION}")
+    command = Command(proxy.hosts, "run", *timeout, *options, path, "--", *log.job("tick", *words))
+    log.wait("tick")
+    return command
+
+
+def test_s551_a_black_hole(
+    server: Standalone, proxy: Proxy, observer: Observer, path: str, log: Log, tmp_path: Path
+) -> None:
+    others = Log(tmp_path / "..")
+    others.path = tmp_path / "others"
+    # It does not listen to SIGTERM, and it has a child that does not either.
+    with (
+        held(proxy, path, log, [], "child", "-SIGTERM") as command,
+        Command(server.hosts, "run", path, "--", *others.job("0")) as other,
+    ):
+        observer.wait_queue(path, 2)
+        log.wait("start", 2)
+        proxy.black_hole()
+        cut = now()
+        ended = command.wait()
+        assert ended.status == 79
+        assert "lost" in ended.err
+        last = max(event.time for event in log.events("tick"))
+        assert last <= cut + TERM, "no tick after the end of the term"
+        told = log.events("SIGTERM")
+        assert len(told) == 2
+        # An eighth of the session time-out before the end of the term at the latest.
+        assert max(event.time for event in told) <= cut + TERM - int(SESSION / 8 * 1e9) + LATE
+        assert all(not is_alive(event.pid) for event in log.events("start"))
+        proxy.heal()
+        assert other.wait().status == 0
+        assert others.events("start")[0].time > last, "the next one begins after the last sign of this one"
+
+
+def test_s552_a_broken_lock(proxy: Proxy, observer: Observer, path: str, log: Log) -> None:
+    with held(proxy, path, log, []) as command:
+        (node,) = observer.wait_queue(path, 1)
+        observer.delete(f"{path}/{node}")
+        gone = now()
+        (told,) = log.wait("SIGTERM")
+        assert told.time - gone < TERM / 2, "at once, not at the end of a term"
+        assert command.wait().status == 79
+    # One that does not listen is killed all the same.
+    log.path.unlink()
+    with held(proxy, path, log, [], "-SIGTERM", "child") as command:
+        (node,) = observer.wait_queue(path, 1)
+        log.wait("start", 2)
+        observer.delete(f"{path}/{node}")
+        assert command.wait().status == 79
+        pids = {event.pid for event in log.events("start")}
+        eventually(lambda: not any(map(is_alive, pids)), "all of its group are gone", 5)
+
+
+def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, path: str, log: Log) -> None:
+    with held(proxy, path, log, ["--on-suspend", "stop"], "60") as command:
+        proxy.cut()
+        proxy.refuse_new()
+        time.sleep(0.5)
+        during = len(log.events("tick"))
+        time.sleep(0.3)
+        assert len(log.events("tick")) <= during + 1, "it is stopped"
+        proxy.accept()
+        log.wait("tick", during + 10)
+        assert log.events("SIGTERM") == []
+        command.signal(signal.SIGTERM)
+        assert command.wait().status == 3
+    assert observer.queue(path) == []
+
+
+def test_s556_a_suspended_command_is_ended(proxy: Proxy, path: str, log: Log) -> None:
+    with held(proxy, path, log, ["--on-suspend", "term"]) as command:
+        proxy.refuse()
+        cut = now()
+        (told,) = log.wait("SIGTERM")
+        assert told.time - cut < TERM / 2
+        proxy.accept()
+        assert command.wait().status == 79
+
+
+def test_s557_what_a_loss_does(proxy: Proxy, observer: Observer, path: str, log: Log) -> None:
+    with held(proxy, path, log, ["--on-lost", "kill"]) as command:
+        proxy.black_hole()
+        cut = now()
+        assert command.wait().status == 79
+        assert log.events("SIGTERM") == []
+        last = max(event.time for event in log.events("tick"))
+        assert last <= cut + TERM
+        proxy.heal()
+    log.path.unlink()
+    with held(proxy, path, log, ["--on-lost", "ignore"], "2") as command:
+        (node,) = observer.queue(path)[-1:]
+        observer.delete(f"{path}/{node}")
+        ended = command.wait()
+        assert ended.status == 0
+        assert "lost" in ended.err, "it is said all the same"
+        assert len(log.events("end")) == 1
+
+
+def test_s558_kill_after(proxy: Proxy, path: str, log: Log) -> None:
+    with held(proxy, path, log, ["--kill-after", "0.9"], "-SIGTERM") as command:
+        proxy.black_hole()
+        cut = now()
+        assert command.wait().status == 79
+        (told,) = log.events("SIGTERM")
+        last = max(event.time for event in log.events("tick"))
+        assert told.time <= cut + TERM - int(0.9e9) + LATE
+        assert last - told.time > 0.9e9 - MARGIN - LATE, "it has the time that was asked for"
+        proxy.heal()
+
+
+def test_s563_a_paused_zklock(server: Standalone, observer: Observer, path: str, log: Log) -> None:
+    """What runs while zklock itself is stopped cannot be helped; it does not run on when zklock does."""
+    with held_by(server, path, log) as command:
+        command.signal(signal.SIGSTOP)
+        observer.wait_queue(path, 0, timeout=SESSION * 3)
+        command.signal(signal.SIGCONT)
+        woken = now()
+        assert command.wait().status == 79
+        last = max(event.time for event in log.events("tick"))
+        assert last < woken + TERM / 4
+    assert run(server.hosts, "run", "-n", path, "--", "true").status == 0
+
+
+def held_by(server: Standalone, path: str, log: Log) -> Command:
+    """The same as `held`, without a proxy."""
+    words = ("run", "--session-timeout", f"{SESSION}", path, "--", *log.job("tick", "-SIGTERM"))
+    command = Command(server.hosts, *words)
+    log.wait("tick")
+    return command

@@ -1,0 +1,123 @@
+"""The `zklock` command as a process, and what the job that it runs has written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import PIPE
+from tempfile import TemporaryFile
+from types import TracebackType
+from typing import Self
+
+from harness.built import require
+from harness.paths import COMMAND, PYTHON, TESTS
+from harness.processes import reap, spawn
+
+LIMIT = 30.0
+"""Seconds within which a command ends that has something to end for."""
+
+POLL = 0.01
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+class Command:
+    """A running `zklock`."""
+
+    def __init__(self, hosts: str, *words: str, env: Mapping[str, str] | None = None) -> None:
+        require("command")
+        # Closed with the command.
+        self.out, self.err = TemporaryFile(), TemporaryFile()  # noqa: SIM115
+        environment = {"ZKLOCK_HOSTS": hosts, **(env or {})}
+        self.process = spawn(
+            [str(COMMAND), *words], stdin=PIPE, stdout=self.out, stderr=self.err, env=environment
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        reap(self.process)
+        self.out.close()
+        self.err.close()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, and no one else."""
+        os.kill(self.process.pid, number)
+
+    def type(self, text: str) -> None:
+        """Write to its standard input."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(text.encode())
+        self.process.stdin.flush()
+
+    def wait(self, limit: float = LIMIT) -> Outcome:
+        """Wait until it has ended."""
+        status = self.process.wait(limit)
+        self.out.seek(0)
+        self.err.seek(0)
+        return Outcome(status, self.out.read().decode(), self.err.read().decode())
+
+
+def run(hosts: str, *words: str, env: Mapping[str, str] | None = None) -> Outcome:
+    """Run a command to its end."""
+    with Command(hosts, *words, env=env) as command:
+        return command.wait()
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a job has written down."""
+
+    event: str
+    pid: int
+    time: int
+    """CLOCK_MONOTONIC in nanoseconds."""
+
+
+class Log:
+    """What jobs have written down, in the order in which they did."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "log"
+
+    def job(self, *words: str) -> list[str]:
+        """The command line of a job that writes here."""
+        return [PYTHON, str(TESTS / "cli" / "job.py"), str(self.path), *words]
+
+    def events(self, *names: str) -> list[Event]:
+        """All with these names; every one if none is named."""
+        text = self.path.read_text() if self.path.exists() else ""
+        found = [Event(**json.loads(line)) for line in text.splitlines()]
+        return [event for event in found if not names or event.event in names]
+
+    def wait(self, name: str, number: int = 1, limit: float = LIMIT) -> list[Event]:
+        """Wait until there are so many with this name."""
+        deadline = time.monotonic() + limit
+        while len(found := self.events(name)) < number:
+            assert time.monotonic() < deadline, f"no {number} {name} in {limit} s, but {self.events()}"
+            time.sleep(POLL)
+        return found
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs. One that has ended and was not reaped does not."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
