@@ -140,7 +140,7 @@ async fn bury(options: &ClientOptions, settings: &Settings, ghost: zk::Connector
 
 /// Ends a session, and with it all its nodes. Returns whether the server has acknowledged it within `limit`.
 pub(crate) async fn close(session: Session, limit: Duration) -> bool {
-    let Session { client, mut tasks, .. } = session;
+    let Session { client, tasks, .. } = session;
     let mut state = client.state_watcher();
     let ended = client.state();
     if ended.is_terminated() {
@@ -148,17 +148,21 @@ pub(crate) async fn close(session: Session, limit: Duration) -> bool {
     }
     // The crate closes the session when its last handle goes.
     drop(client);
+    let mut watched = tasks.clone();
     let closed = async {
         loop {
             tokio::select! {
                 biased;
                 state = state.changed() => if state.is_terminated() { return true },
                 // Without it no state will ever change.
-                () = tasks.ended() => return false,
+                () = watched.ended() => return false,
             }
         }
     };
-    timeout(limit, closed).await.unwrap_or(false)
+    let closed = timeout(limit, closed).await.unwrap_or(false);
+    // The crate would wait for the answer for ever if the server answers nothing but pings, which keep the session.
+    tasks.stop();
+    closed
 }
 
 /// Tries every server once.

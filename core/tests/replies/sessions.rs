@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use zklock::{Client, ClientOptions, Election, LossReason};
+use zklock::{Client, ClientOptions, Election, ErrorKind, LossReason};
 
 use super::server::{Answer, Op, Server};
 use super::{DIRECTORY, TIMEOUT, block_on, client, hold, waits};
@@ -73,6 +73,35 @@ fn who_watches_an_election_goes_on_when_its_session_is_given_up() {
         assert_ne!(lease.session_id(), before);
         let leader = watching.await.expect("no panic").expect("an answer");
         assert_eq!(leader.map(|leader| leader.node), Some(lease.node().to_owned()));
+    });
+}
+
+/// The server answers pings, and nothing else: with these it would keep the session for ever, and its nodes.
+#[test]
+fn nothing_is_left_of_the_connection_of_a_client_that_was_closed() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        client.ready().await.expect("a connection");
+        let session = client.session_id();
+        server.answer(|request| if request.op == Op::Ping { Answer::Truth } else { Answer::Silence });
+        client.close().await.expect("closing never fails");
+        server.await_ends(session, 1);
+    });
+}
+
+/// What it waits with is a watch in the client crate, which has nobody to hear of then.
+#[test]
+fn who_observes_through_a_client_that_closes_in_vain_is_told() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        let mut leaders = Election::new(&client, DIRECTORY).expect("a path").observe();
+        assert_eq!(leaders.next().await.expect("an answer"), None);
+        server.answer(|request| if request.op == Op::Ping { Answer::Truth } else { Answer::Silence });
+        let (told, closed) = tokio::join!(leaders.next(), client.close());
+        closed.expect("closing never fails");
+        assert_eq!(told.expect_err("the client is closed").kind(), ErrorKind::ClientClosed);
     });
 }
 
