@@ -7,11 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 import zklock
 
+from harness.observer import Observer
 from harness.paths import REPOSITORY
+from harness.processes import reap, spawn
 from harness.programs import programs
 from harness.server import Standalone
 
@@ -25,16 +28,12 @@ execute_from_command_line(sys.argv)
 SETTINGS = """
 SECRET_KEY, ROOT_URLCONF, INSTALLED_APPS, ALLOWED_HOSTS = "x", "urls", ["reports"], ["*"]
 """
-URLS = """
-from django.urls import path
-from reports.views import write_report
-urlpatterns = [path("report", write_report)]
-"""
 FILES = {
     "reports/locks.py",
     "reports/management/commands/nightly.py",
     "reports/tests.py",
     "reports/views.py",
+    "urls.py",
 }
 
 
@@ -43,18 +42,8 @@ def project(tmp_path: Path) -> Path:
     """A project with the page's files."""
     shown = {program.name: program.code for program in programs(REPOSITORY / "docs" / "howto" / "django.md")}
     assert shown.keys() == FILES
-    empty = (
-        "reports/__init__.py",
-        "reports/management/__init__.py",
-        "reports/management/commands/__init__.py",
-    )
-    files = {
-        **shown,
-        **dict.fromkeys(empty, ""),
-        "manage.py": MANAGE,
-        "settings.py": SETTINGS,
-        "urls.py": URLS,
-    }
+    # Django looks into the directories of commands whether or not they are packages.
+    files = {**shown, "reports/__init__.py": "", "manage.py": MANAGE, "settings.py": SETTINGS}
     for name, code in files.items():
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -83,6 +72,27 @@ def test_the_command_runs_on_one_host(project: Path, server: Standalone) -> None
     assert manage(project, hosts, "nightly").splitlines() == ["page 0", "page 1", "page 2"]
     with zklock.Client(hosts) as other, zklock.Mutex(other, "/locks/nightly-report"):
         assert manage(project, hosts, "nightly").splitlines() == ["another host is at it"]
+
+
+def test_two_terminals(project: Path, server: Standalone, observer: Observer) -> None:
+    """What the page proposes to try."""
+    page = (REPOSITORY / "docs" / "howto" / "django.md").read_text()
+    (code,) = re.findall(r'^python manage\.py shell -c "(.*)"$', page, re.MULTILINE)
+    hosts = f"{server.hosts}/howto-django-two"
+    environment = {**os.environ, "ZKLOCK_HOSTS": hosts}
+    first = spawn(
+        [sys.executable, "manage.py", "shell", "-c", code], env=environment, cwd=project, stdin=PIPE
+    )
+    try:
+        observer.wait_queue("/howto-django-two/locks/nightly-report", 1)
+        assert manage(project, hosts, "nightly").splitlines() == ["another host is at it"]
+        assert first.stdin is not None
+        first.stdin.write(b"\n")
+        first.stdin.close()
+        assert first.wait(20) == 0
+        observer.wait_queue("/howto-django-two/locks/nightly-report", 0, timeout=1)
+    finally:
+        reap(first)
 
 
 def test_the_tests_pass(project: Path, server: Standalone) -> None:

@@ -30,6 +30,7 @@ RUN_BY = {
     "reports/management/commands/nightly.py": "unit/test_howto_django.py",
     "reports/views.py": "unit/test_howto_django.py",
     "reports/tests.py": "unit/test_howto_django.py",
+    "urls.py": "unit/test_howto_django.py",
     "server.mjs": "unit/test_howto_node.py",
     "express.mjs": "consumers/node/test_servers.py",
     "nightly.ts": "consumers/node/test_servers.py",
