@@ -1,0 +1,51 @@
+"""The examples of docs/cli.md, as a shell runs them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.paths import COMMAND, REPOSITORY
+from harness.server import Standalone
+
+PAGE = REPOSITORY / "docs" / "cli.md"
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def examples() -> list[tuple[str, str]]:
+    """What is typed, and what is shown then."""
+    found = []
+    for block in BLOCK.findall(PAGE.read_text()):
+        for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            typed, _, shown = example.partition("\n")
+            found.append((typed, shown))
+    return found
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Whether that is what the page shows, where `…` stands for anything."""
+    pattern = ".*".join(re.escape(part) for part in shown.split("…"))
+    return re.fullmatch(pattern, printed, re.DOTALL) is not None
+
+
+def test_s549_there_are_examples() -> None:
+    assert len(examples()) >= 7
+    assert not matches("a …\n", "b c\n")
+
+
+@pytest.mark.parametrize(("typed", "shown"), examples(), ids=range(len(examples())))
+def test_s549_an_example(server: Standalone, tmp_path: Path, typed: str, shown: str) -> None:
+    (tmp_path / "zklock").symlink_to(COMMAND)
+    environment = {
+        **os.environ,
+        "ZKLOCK_HOSTS": server.hosts,
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+    }
+    shell = shutil.which("bash") or "sh"
+    ran = subprocess.run([shell, "-c", typed], env=environment, capture_output=True, text=True, timeout=60)
+    assert matches(shown, ran.stdout), f"{typed}\n{ran.stdout}{ran.stderr}"
