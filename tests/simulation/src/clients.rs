@@ -37,6 +37,11 @@ impl Clients {
         self.all.borrow()[number].1.clone()
     }
 
+    /// The client that has this number now, and what it is called.
+    pub fn named_now(&self, number: usize) -> (usize, Client) {
+        self.all.borrow()[number].clone()
+    }
+
     /// The client that is called so, if it was not closed.
     pub fn named(&self, name: usize) -> Option<Client> {
         let all = self.all.borrow();

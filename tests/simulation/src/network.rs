@@ -86,6 +86,8 @@ pub struct Network {
     next: Id,
     /// Until when nothing arrives, from a client at a server or back.
     silence: BTreeMap<(usize, usize, Way), u64>,
+    /// When each client last opened a connection, or closed one.
+    looked: BTreeMap<usize, u64>,
     /// The clients that all servers refuse but one.
     refused: BTreeMap<usize, usize>,
     /// What is on its way.
@@ -106,6 +108,7 @@ impl Network {
             connections: BTreeMap::new(),
             next: 1,
             silence: BTreeMap::new(),
+            looked: BTreeMap::new(),
             refused: BTreeMap::new(),
             arrivals: Schedule::new(),
             news: Rc::default(),
@@ -165,6 +168,12 @@ impl Network {
         self.connections.get(&id).map(|connection| connection.name)
     }
 
+    /// When a client last looked for a server: now, if it has a connection, or tries to have one.
+    pub fn looked(&self, name: usize) -> Option<u64> {
+        let any = self.connections.values().any(|connection| connection.name == name);
+        if any { Some(clock::now()) } else { self.looked.get(&name).copied() }
+    }
+
     /// From now on every server but one refuses a client's connections; with `None` none does.
     pub fn refuse(&mut self, client: usize, all_but: Option<usize>) {
         match all_but {
@@ -208,6 +217,7 @@ impl Network {
             last: [0; 2],
         };
         self.connections.insert(id, connection);
+        self.looked.insert(name, clock::now());
         self.witness.opens(id, name);
         id
     }

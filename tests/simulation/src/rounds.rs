@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 
+use crate::clients::Clients;
 use crate::ensemble::Ensemble;
 use crate::oracle::Oracle;
 use crate::setting::Setting;
@@ -29,7 +30,13 @@ impl Rounds {
     }
 
     /// Does what is due; false if there is nothing.
-    pub fn step(&mut self, now: u64, oracle: &RefCell<Oracle>, ensemble: &RefCell<Ensemble>) -> bool {
+    pub fn step(
+        &mut self,
+        now: u64,
+        oracle: &RefCell<Oracle>,
+        ensemble: &RefCell<Ensemble>,
+        clients: &Clients,
+    ) -> bool {
         if self.next_look <= now {
             self.next_look = now + self.pause;
             let mut oracle = oracle.borrow_mut();
@@ -38,6 +45,8 @@ impl Rounds {
                 oracle.look_at(directory, &nodes, directory.ends_with("/locks"));
             }
             oracle.judge_promptness();
+            oracle.judge_limits();
+            oracle.judge_clients(clients);
             return true;
         }
         if self.next_reap.is_some_and(|reap| reap <= now) {

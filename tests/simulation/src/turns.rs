@@ -21,6 +21,9 @@ impl World {
         let mut oracle = self.oracle.borrow_mut();
         oracle.history.note(&format!("fault {number} {verb}: {what:?}"));
         oracle.prompt.disturbed();
+        if matches!(what, What::Mute { .. }) {
+            oracle.prompt.muted();
+        }
         // What has two parts ends with the second.
         let goes_on = matches!(what, What::Replace { .. }) && !turn.begins && !turn.last;
         if !goes_on && !matches!(what, What::Delete { .. } | What::Reap { .. }) {

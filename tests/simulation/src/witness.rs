@@ -153,7 +153,7 @@ impl Witness {
         let Some(talk) = self.talks.get_mut(&id) else { return };
         for (frame, first) in talk.frames(1, bytes) {
             if first {
-                self.welcome(id, &frame, now);
+                self.welcome(id, &frame);
             } else {
                 self.reply(id, &frame, now);
             }
@@ -194,7 +194,7 @@ impl Witness {
         }
     }
 
-    fn welcome(&mut self, id: Id, frame: &[u8], now: u64) {
+    fn welcome(&mut self, id: Id, frame: &[u8]) {
         let Some(talk) = self.talks.get_mut(&id) else { return };
         let connected = frame::connected(frame);
         talk.session = connected.map_or(0, |(session, _)| session);

@@ -170,14 +170,15 @@ impl World {
         // time-out would be another: the client crate gives a connection up that is silent for 2/5 of it, and sessions
         // would go on expiring. Half of that is left for what servers say to each other before they answer.
         network::with(|network| network.calm(calm));
-        if timeout(patience, all_done).await.is_err() {
-            for (number, doing) in &doings {
-                let doing = doing.borrow().clone();
-                if doing != "is done" {
-                    oracle.borrow_mut().violation(format!("contender {number} is stuck: {doing}"));
-                }
+        let stuck = timeout(patience, all_done).await.is_err();
+        for (number, doing) in &doings {
+            let doing = doing.borrow().clone();
+            if doing != "is done" {
+                let how = if stuck { "is stuck" } else { "has panicked" };
+                oracle.borrow_mut().violation(format!("contender {number} {how}: {doing}"));
             }
-        } else {
+        }
+        if !stuck {
             self::nothing_left(&oracle, &ensemble, patience).await;
         }
         for contender in contenders {
@@ -243,7 +244,8 @@ impl World {
             }
             return true;
         }
-        self.ensemble.borrow_mut().step(now) || self.rounds.step(now, &self.oracle, &self.ensemble)
+        self.ensemble.borrow_mut().step(now)
+            || self.rounds.step(now, &self.oracle, &self.ensemble, &self.clients)
     }
 
     /// Something is about to arrive at a client.

@@ -35,9 +35,12 @@ impl Ensemble {
     }
 }
 
-/// What the data of a contender's node says that it is called.
+/// What the data of a contender's node says that it is called; a candidate's is its id, and nothing else.
 fn label(data: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(data);
+    if !text.starts_with('{') {
+        return Some(text.into_owned()).filter(|text| !text.is_empty());
+    }
     let (_, rest) = text.split_once("\"label\":\"")?;
     rest.split_once('"').map(|(label, _)| label.to_owned())
 }

@@ -4,12 +4,16 @@
 use zklock::{Client, ClientState, LeaseState};
 
 use super::judge::{Granted, Hold, Oracle, says_held};
+use crate::clients::Clients;
 use crate::clock;
 use crate::network::{self, CLIENTS, Id};
 use crate::witness::Gap;
 
 /// What is left out of durations, in milliseconds: times are compared that are whole milliseconds, and some that are not.
 const SLACK: u64 = 2;
+
+/// A client that looks for a server tries one at least so often, in milliseconds.
+const LOOKS: u64 = 20_000;
 
 impl Oracle {
     fn accuse(&mut self, hold: usize, what: &str) {
@@ -61,6 +65,10 @@ impl Oracle {
 
     /// A connection is about to be open to a client that has no other, and has known that for a while.
     pub fn before_connection(&mut self, name: usize, client: &Client) {
+        if client.state() == ClientState::Idle && self.has_run_since(name, clock::now().saturating_sub(SLACK))
+        {
+            self.violation(format!("client {name} says that it is idle, and looks for a server"));
+        }
         // The client crate says that it is connected once a server has welcomed it, and goes on saying so if nothing else
         // comes of that, until it has reached the next one.
         let served = network::with(|network| network.witness.was_served(name));
@@ -74,6 +82,24 @@ impl Oracle {
             let held = of(hold) == Some(name) && hold.lease.state() == LeaseState::Held;
             held.then(|| "is held, although its client is not connected".to_owned())
         });
+    }
+
+    /// Looks at all clients: while it is calm, who has had a session is connected, and who looks for one looks.
+    pub fn judge_clients(&mut self, clients: &Clients) {
+        let now = clock::now();
+        for number in 0..clients.count() {
+            let (name, client) = clients.named_now(number);
+            let (state, begun) = (client.state(), client.session_id() != 0);
+            let away = !matches!(state, ClientState::Connected | ClientState::Closed);
+            if begun && away && self.calm.reigns_since(now) {
+                self.violation(format!("client {name} says that it is {state}, and nothing is in its way"));
+            }
+            let looked = network::with(|network| network.looked(name));
+            let idle = looked.is_none_or(|looked| looked + LOOKS < now && self.has_run_since(name, looked));
+            if !begun && idle && state == ClientState::Connecting {
+                self.violation(format!("client {name} says that it is connecting, and does nothing for it"));
+            }
+        }
     }
 
     /// A client that holds a lock.
@@ -127,7 +153,9 @@ impl Oracle {
     /// These were granted, all at this instant, and their contender knows at once.
     pub fn judge_grants(&mut self, granted: &[Granted]) {
         let now = clock::now();
-        if let [Granted { contender, place, node, .. }] = granted {
+        if let [Granted { contender, place, node, .. }] = granted
+            && self.calm.is_over()
+        {
             self.prompt.is_served(*contender, place, node);
         }
         for place in 0..self.holds.len() {

@@ -38,6 +38,11 @@ impl Calm {
         self.since = clock::now() + self.settling;
     }
 
+    /// Whether no fault goes on.
+    pub fn is_over(&self) -> bool {
+        self.active == 0
+    }
+
     /// Whether nothing has befallen anybody since then.
     pub fn reigns_since(&self, time: u64) -> bool {
         self.steady && self.active == 0 && self.since <= time

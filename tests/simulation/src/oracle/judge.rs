@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use zklock::{Lease, LeaseState};
 
@@ -17,7 +18,10 @@ use crate::clock;
 use crate::gate::Stopped;
 use crate::history::History;
 use crate::setting::Setting;
-use crate::workload::READ_WRITE;
+use crate::workload::{ELECTION, READ_WRITE};
+
+/// How much later something may end than it was to, in milliseconds: timers are rounded up.
+const SLACK: u128 = 10;
 
 /// In which way a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ pub(super) struct Hold {
     /// The full path of its node.
     pub(super) node: String,
     pub(super) since: u64,
+    /// For how long it may be held, if that is limited.
+    limit: Option<Duration>,
     /// Whether something was wrong with it already.
     pub(super) accused: bool,
 }
@@ -51,6 +57,8 @@ pub struct Granted {
     pub lease: Arc<Lease>,
     /// The full path of its node.
     pub node: String,
+    /// For how long it may be held, if that is limited.
+    pub limit: Option<Duration>,
 }
 
 /// The fencing tokens of a lock.
@@ -124,7 +132,7 @@ impl Oracle {
     /// A contender was granted a lock.
     pub fn granted(&mut self, granted: &Granted) {
         self.grants += 1;
-        let Granted { contender, place, mode, lease, node } = granted;
+        let Granted { contender, place, mode, lease, node, limit } = granted;
         let token = lease.fencing_token();
         self.history.note(&format!(
             "contender {contender} has {node} {mode:?}, token {token}, {:?}",
@@ -141,6 +149,7 @@ impl Oracle {
             lease: Arc::clone(lease),
             node: node.clone(),
             since: clock::now(),
+            limit: *limit,
             accused: false,
         };
         // It may be lost already, if its client was stopped on the way.
@@ -156,6 +165,7 @@ impl Oracle {
         let kind = match mode {
             Mode::Shared => "-__READ__",
             Mode::Exclusive if *place == READ_WRITE => "-__WRIT__",
+            Mode::Exclusive if *place == ELECTION => "-latch-",
             Mode::Exclusive => "-lock-",
             Mode::Permit(_) => "-lease-",
         };
@@ -233,6 +243,31 @@ impl Oracle {
     /// An operator ends a session.
     pub fn killed(&mut self, session: i64) {
         self.killed.insert(session);
+    }
+
+    /// The leases of a session that say they are held, and may be sure of it.
+    pub fn held_by(&self, session: i64) -> Vec<Arc<Lease>> {
+        let held =
+            self.holds.iter().filter(|hold| hold.lease.session_id() == session && self.is_certain(hold));
+        held.map(|hold| Arc::clone(&hold.lease)).collect()
+    }
+
+    /// Whether nobody else holds through a node.
+    pub fn is_last(&self, node: &str) -> bool {
+        !self.holds.iter().any(|hold| hold.node == node)
+    }
+
+    /// Whoever holds for as long as it may does so no longer, by the clock, even if its client is stopped.
+    pub fn judge_limits(&mut self) {
+        let is_over = |hold: &Hold, limit: Duration| {
+            let over = u128::from(clock::now() - hold.since) > limit.as_millis() + SLACK;
+            over && says_held(&hold.lease)
+        };
+        let late = self.holds.iter().filter(|hold| hold.limit.is_some_and(|limit| is_over(hold, limit)));
+        let late: Vec<_> = late.map(|hold| (hold.node.clone(), hold.limit)).collect();
+        for (node, limit) in late {
+            self.violation(format!("{node} is held for longer than {limit:?}"));
+        }
     }
 
     /// Whether a lease says that it is held, and it is promised that this is so.

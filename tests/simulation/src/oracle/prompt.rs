@@ -1,4 +1,4 @@
-//! Whether who waits for what is free gets it soon, as long as there was no fault.
+//! Whether who waits for what is free gets it soon, while nothing befalls anybody.
 //!
 //! Nobody can be served but because a node is gone that was there before. The nodes of all locks are looked at in regular
 //! rounds; so whoever is served is judged in the next one, by when a node was last found to be gone.
@@ -16,6 +16,7 @@ const PROMPT: u64 = 10_000;
 struct Served {
     place: &'static str,
     node: String,
+    /// Since when it has asked undisturbed.
     asked: u64,
     at: u64,
 }
@@ -23,8 +24,12 @@ struct Served {
 /// Who has asked since when, who was served, and when nodes went.
 #[derive(Debug, Default)]
 pub struct Prompt {
-    /// Whether latencies are so low that sessions never end because of them, and no fault has begun.
+    /// Whether latencies are so low that sessions never end because of them, and no server has kept news of watches to
+    /// itself: what it did not tell, nobody will.
     quiet: bool,
+    /// Since when everything has settled after what befell somebody last, and how long that takes.
+    since: u64,
+    settling: u64,
     /// Since when contenders have asked for the one thing that they want.
     asked: BTreeMap<usize, u64>,
     /// The nodes that were there in the last round, and when one was last found to be gone, by directory.
@@ -36,11 +41,17 @@ pub struct Prompt {
 
 impl Prompt {
     pub fn new(setting: &Setting) -> Self {
-        Self { quiet: 200 * setting.latency <= setting.timeout, ..Self::default() }
+        let quiet = 200 * setting.latency <= setting.timeout;
+        Self { quiet, settling: 2 * setting.timeout + 2000, ..Self::default() }
     }
 
-    /// A fault begins.
+    /// Something befalls somebody, or no longer does.
     pub fn disturbed(&mut self) {
+        self.since = clock::now() + self.settling;
+    }
+
+    /// A server keeps news to itself.
+    pub fn muted(&mut self) {
         self.quiet = false;
     }
 
@@ -54,8 +65,10 @@ impl Prompt {
 
     /// A contender has what it asked for.
     pub(super) fn is_served(&mut self, contender: usize, place: &'static str, node: &str) {
-        if let Some(asked) = self.asked.get(&contender).copied().filter(|_| self.quiet) {
-            self.served.push(Served { place, node: node.to_owned(), asked, at: clock::now() });
+        let at = clock::now();
+        if let Some(asked) = self.asked.get(&contender).filter(|_| self.quiet && self.since <= at) {
+            let asked = *asked.max(&self.since);
+            self.served.push(Served { place, node: node.to_owned(), asked, at });
         }
     }
 

@@ -39,6 +39,11 @@ impl Oracle {
         }
     }
 
+    /// Whether an attempt had come to its end before then.
+    pub fn was_through(&self, label: &str, then: u64) -> bool {
+        self.attempts.0.get(label).and_then(|attempt| attempt.ended).is_some_and(|ended| ended < then)
+    }
+
     /// For how long a try has waited without anybody else in the queue, in calm; `None` if that cannot be told.
     pub fn waited_alone(&self, label: &str) -> Option<u64> {
         let attempt = self.attempts.0.get(label)?;

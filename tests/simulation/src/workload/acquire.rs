@@ -9,8 +9,10 @@ use zklock::{
     Semaphore,
 };
 
-use super::want::{CROWDED, MOST, MUTEXES, Manner, Member, Place, READ_WRITE, SEMAPHORES, SHARED, Want};
-use super::{Attempt, Contender, milliseconds};
+use super::want::{
+    CROWDED, ELECTION, MOST, MUTEXES, Manner, Member, Place, READ_WRITE, SEMAPHORES, SHARED, Want,
+};
+use super::{Attempt, Contender, Moment, milliseconds};
 use crate::clients::CONNECT_TIMEOUT;
 use crate::oracle::{Asked, Granted, Mode};
 
@@ -41,7 +43,7 @@ impl Contender {
         };
         let most = match *manner {
             Manner::Within(time) => Some(time),
-            Manner::Try => Some((milliseconds(CONNECT_TIMEOUT) * 2 + TRY_LIMIT) * want.members()),
+            Manner::Try => Some(self.longest_try(want, began)),
             Manner::Wait | Manner::GiveUp(_) => None,
         };
         if most.is_some_and(|most| self.is_late(began, most)) {
@@ -71,6 +73,19 @@ impl Contender {
                 None
             }
         }
+    }
+
+    /// How long a try may take. While it is calm, it waits for nothing but a semaphore's turn.
+    fn longest_try(&self, want: &Want, began: Moment) -> u64 {
+        let oracle = self.oracle.borrow();
+        let crowd = matches!(want, Want::Permits(CROWDED, _));
+        let each = if oracle.calm.reigns_since(began.at) && !crowd {
+            let turn = matches!(want, Want::Permits(..) | Want::Several(_));
+            2 * oracle.calm.soon() + if turn { TRY_LIMIT } else { 0 }
+        } else {
+            2 * milliseconds(CONNECT_TIMEOUT) + TRY_LIMIT
+        };
+        each * want.members()
     }
 
     /// All that was asked for is there, and is held at the instant at which it is returned.
@@ -116,23 +131,31 @@ impl Contender {
     }
 
     /// As the oracle wants to know it.
-    pub(super) fn granted(&self, of: usize, place: &'static str, mode: Mode, lease: Lease) -> Granted {
+    pub(super) fn granted(
+        &self,
+        of: usize,
+        place: &'static str,
+        mode: Mode,
+        lease: Lease,
+        limit: Option<Duration>,
+    ) -> Granted {
         let node = self.clients.full(of, &lease.node());
-        Granted { contender: self.number, place, mode, lease: Arc::new(lease), node }
+        Granted { contender: self.number, place, mode, lease: Arc::new(lease), node, limit }
     }
 
     async fn ask(&self, attempt: &Attempt, patience: Patience) -> Result<Vec<Granted>, Error> {
-        let one = |place, mode, lease| vec![self.granted(self.of, place, mode, lease)];
+        let one = |place, mode, lease| vec![self.granted(self.of, place, mode, lease, attempt.limit)];
         Ok(match &attempt.want {
             Want::Permits(which, count) => {
                 let place = &SEMAPHORES[*which];
                 let leases = self.semaphore(attempt, place, false)?.acquire_many(*count, patience).await?;
                 leases
                     .into_iter()
-                    .map(|lease| self.granted(self.of, place.path, permit(place), lease))
+                    .map(|lease| self.granted(self.of, place.path, permit(place), lease, attempt.limit))
                     .collect()
             }
             Want::Several(members) => self.ask_for_several(attempt, members, patience).await?,
+            Want::Lead => one(ELECTION, Mode::Exclusive, self.campaign(attempt, patience).await?),
             want => {
                 let (place, mode, lock) = match want {
                     Want::Mutex(which) => {
@@ -171,7 +194,7 @@ impl Contender {
                 Member::Read => Mode::Shared,
                 Member::Permit => permit(&SEMAPHORES[0]),
             };
-            self.granted(self.number_of(other), member.path(), mode, lease)
+            self.granted(self.number_of(other), member.path(), mode, lease, attempt.limit)
         });
         Ok(granted.collect())
     }
@@ -204,6 +227,7 @@ fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
     match want {
         Want::Mutex(which) => Some(MUTEXES[*which]),
         Want::Read | Want::Write | Want::Downgrade => Some(READ_WRITE),
+        Want::Lead => Some(ELECTION),
         // So many that others feel it.
         Want::Permits(CROWDED, _) => None,
         Want::Permits(which, _) => Some(SEMAPHORES[*which].path),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::time::{sleep_until, timeout};
-use zklock::{ErrorKind, Lease, LossReason, Patience};
+use tokio::time::{sleep, sleep_until, timeout};
+use zklock::{ClientState, ErrorKind, Lease, LeaseState, LossReason, Patience};
 
 use super::listen::Each;
-use super::want::{Manner, Want};
+use super::want::{CROWDED, Manner, SEMAPHORES, Want};
 use super::{Attempt, Contender, Moment, milliseconds};
 use crate::clock;
 use crate::oracle::{Granted, Mode};
@@ -25,6 +25,9 @@ impl Contender {
         let since = self.now();
         if self.chance.percent(15) {
             self.transact(&granted).await;
+        }
+        if matches!(attempt.want, Want::Permits(CROWDED, _)) {
+            self.list_place(SEMAPHORES[CROWDED].permits).await;
         }
         if matches!(attempt.want, Want::Mutex(_) | Want::Read | Want::Write) && self.chance.percent(20) {
             self.enter_again(&mut granted, attempt).await;
@@ -86,7 +89,7 @@ impl Contender {
         let began = self.now();
         match lock.acquire_as(attempt.owner, patience).await {
             Ok(lease) => {
-                let again = self.granted(self.of, first.place, first.mode, lease);
+                let again = self.granted(self.of, first.place, first.mode, lease, first.limit);
                 if began.took() > 0 || again.node != first.node {
                     self.violation(&format!("{:?} is not entered again, but acquired", attempt.want));
                 }
@@ -125,7 +128,8 @@ impl Contender {
         self.oracle.borrow_mut().prompt.asks(self.number, true);
         match lock.acquire_as(attempt.owner, Patience::Forever).await {
             Ok(lease) => {
-                let granted = vec![self.granted(self.of, super::READ_WRITE, Mode::Shared, lease)];
+                let granted =
+                    vec![self.granted(self.of, super::READ_WRITE, Mode::Shared, lease, attempt.limit)];
                 self.tell(&granted);
                 self.oracle.borrow_mut().judge_grants(&granted);
                 Some(granted)
@@ -146,10 +150,10 @@ impl Contender {
         let mut requests = Each::of(leases().filter(|_| listens).map(Lease::revoked));
         let (from, mut heard) = (clock::now(), vec![false; granted.len()]);
         let end = clock::at(from + time);
-        let lost: Option<LossReason> = loop {
+        let lost: Option<(usize, LossReason)> = loop {
             tokio::select! {
                 biased;
-                (_, reason) = losses.next() => break Some(reason),
+                lost = losses.next() => break Some(lost),
                 (place, ()) = requests.next() => {
                     heard[place] = true;
                     self.is_asked(&granted[place]);
@@ -160,8 +164,10 @@ impl Contender {
                 () = sleep_until(end) => break None,
             }
         };
-        if let Some(reason) = lost {
+        if let Some((place, reason)) = lost {
             self.oracle.borrow_mut().history.note(&format!("contender {} is told: {reason}", self.number));
+            self.expect_reason(&granted[place], attempt, reason);
+            self.expect_end_in_time(attempt, since, from, reason);
         } else if let Some(limit) = attempt.limit
             && self.is_late(since, milliseconds(limit))
         {
@@ -170,6 +176,9 @@ impl Contender {
         for (one, heard) in granted.iter().zip(heard) {
             self.expect_news(one, since, from, listens, heard);
         }
+        if let Some((place, reason)) = lost {
+            self.expect_loss_to_last(&granted[place], reason).await;
+        }
         lost.is_some() || leases().any(|lease| lease.check().is_err())
     }
 
@@ -177,6 +186,45 @@ impl Contender {
         self.oracle.borrow_mut().history.note(&format!("contender {} is asked for {node}", self.number));
         if !self.oracle.borrow().requests.is_asked(node) {
             self.violation(&format!("{node} is asked for, by nobody"));
+        }
+    }
+
+    /// The reason for a loss is the true one, as far as that can be told.
+    fn expect_reason(&self, one: &Granted, attempt: &Attempt, reason: LossReason) {
+        let closed = attempt.through.iter().any(|client| client.state() == ClientState::Closed);
+        let oracle = self.oracle.borrow();
+        let calm = oracle.calm.reigns_since(clock::now());
+        let expected = match reason {
+            LossReason::ClientClosed => closed,
+            LossReason::HeldTooLong => attempt.limit.is_some(),
+            LossReason::NodeDeleted => !calm || oracle.requests.is_broken(&one.node),
+            _ => !calm,
+        };
+        drop(oracle);
+        if !expected {
+            self.violation(&format!("{} is said to be lost: {reason}", one.node));
+        }
+    }
+
+    /// The end of a hold whose time is limited is told when its time is over.
+    fn expect_end_in_time(&self, attempt: &Attempt, since: Moment, from: u64, reason: LossReason) {
+        let limit = attempt.limit.filter(|_| reason == LossReason::HeldTooLong).map(milliseconds);
+        // Whoever did something else meanwhile hears of it later.
+        let limit = limit.map(|limit| limit.max(from - since.at));
+        if limit.is_some_and(|limit| self.is_late(since, limit)) {
+            self.violation(&format!("{:?} has ended after {} ms of {limit:?}", attempt.want, since.took()));
+        }
+    }
+
+    /// What is lost stays lost, and for the same reason, whatever comes after.
+    async fn expect_loss_to_last(&mut self, one: &Granted, reason: LossReason) {
+        if self.chance.percent(25) {
+            let time = self.chance.skewed(0..=2 * self.setting.timeout);
+            sleep(Duration::from_millis(time)).await;
+        }
+        let state = one.lease.state();
+        if state != LeaseState::Lost(reason) {
+            self.violation(&format!("{} was lost: {reason}, and is {state:?}", one.node));
         }
     }
 

@@ -1,10 +1,12 @@
 //! What contenders do: each takes one kind of lock in one manner after the other, and tells the oracle.
 
 mod acquire;
+mod election;
 mod hold;
 mod listen;
 mod operator;
 mod release;
+mod session;
 mod want;
 
 use std::cell::RefCell;
@@ -15,7 +17,7 @@ use tokio::time::sleep;
 use zklock::{Client, Owner};
 
 use self::want::{CROWDED, Manner, Want, limit};
-pub use self::want::{DIRECTORIES, READ_WRITE};
+pub use self::want::{DIRECTORIES, ELECTION, READ_WRITE};
 use crate::chance::Chance;
 use crate::clients::Clients;
 use crate::clock;
@@ -109,6 +111,8 @@ impl Contender {
                 12..15 => self.set_number().await,
                 15..18 => self.list().await,
                 18 => self.close().await,
+                19 | 20 => self.wait_for_session().await,
+                21..23 => self.observe().await,
                 _ => self.contend().await,
             }
         }
@@ -130,7 +134,8 @@ impl Contender {
     async fn contend(&mut self) {
         let known = self.oracle.borrow().number_known;
         let want = Want::any(&mut self.chance, &self.setting, known);
-        let limit = limit(&mut self.chance, &self.setting);
+        // Whoever leads does so until it resigns.
+        let limit = limit(&mut self.chance, &self.setting).filter(|_| want != Want::Lead);
         let manner = Manner::any(&mut self.chance, &self.setting, &want, limit.is_some());
         self.attempts += 1;
         let label = format!("{}.{}", self.number, self.attempts);

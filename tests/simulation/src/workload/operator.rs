@@ -1,9 +1,9 @@
 //! What contenders do beside contending: they ask others to give up, take locks away, set the number of permits, write
-//! under a lock, list contenders, and close their clients.
+//! under a lock, and list contenders.
 
 use zklock::{Error, ErrorKind, NodeData};
 
-use super::want::{COUNT, MOST, MUTEXES};
+use super::want::{COUNT, ELECTION, MOST, MUTEXES};
 use super::{Contender, Moment, milliseconds};
 use crate::clients::CONNECT_TIMEOUT;
 use crate::oracle::Granted;
@@ -20,7 +20,9 @@ impl Contender {
 
     /// Asks somebody that holds a lock to give it up.
     pub(super) async fn ask_an_owner(&mut self) {
-        let Some(node) = self.any_node() else { return };
+        // Candidates of an election cannot be asked.
+        let node = self.any_node().filter(|node| !node.starts_with(ELECTION));
+        let Some(node) = node else { return };
         self.now_does(&format!("asks for {node}"));
         self.oracle.borrow_mut().asks_owner(&node, false);
         let asked = self.client().revoke(self.clients.below(self.of, &node)).await;
@@ -136,14 +138,14 @@ impl Contender {
 
     /// Lists the contenders for a lock. Who holds it all the while is among them.
     pub(super) async fn list(&mut self) {
+        let Some(node) = self.any_node() else { return };
+        if let Some(place) = super::DIRECTORIES.iter().find(|place| node.starts_with(&format!("{place}/"))) {
+            self.list_place(place).await;
+        }
+    }
+
+    pub(super) async fn list_place(&self, place: &str) {
         let before = self.oracle.borrow().certain_nodes();
-        let Some((node, _)) = (!before.is_empty()).then(|| &before[self.chance.index(before.len())]) else {
-            return;
-        };
-        let Some(place) = super::DIRECTORIES.iter().find(|place| node.starts_with(&format!("{place}/")))
-        else {
-            return;
-        };
         self.now_does(&format!("lists {place}"));
         let began = self.now();
         let Ok(lock) = zklock::Mutex::new(self.client(), self.clients.below(self.of, place)) else { return };
@@ -168,12 +170,5 @@ impl Contender {
         if let Some((node, _)) = missing {
             self.violation(&format!("{node} is not among {} contenders", listed.len()));
         }
-    }
-
-    /// Closes its client, with all that others have and want through it.
-    pub(super) async fn close(&mut self) {
-        self.now_does("closes its client");
-        let client = self.clients.replace(self.of);
-        client.close().await.ok();
     }
 }

@@ -9,12 +9,19 @@ use crate::clock;
 use crate::oracle::Granted;
 
 impl Contender {
+    /// Whether a node was gone for certain before then, and nothing was in the way of hearing of it.
+    fn was_broken(&self, node: &str, then: u64) -> bool {
+        let oracle = self.oracle.borrow();
+        oracle.requests.gone_since(node).is_some_and(|gone| gone < then) && oracle.calm.reigns_since(then)
+    }
+
     /// Releases all, one after the other, in one of several ways.
     pub(super) async fn release(&mut self, granted: Vec<Granted>) {
         for Granted { lease, node, .. } in granted {
             self.oracle.borrow_mut().ends(&lease, "releases");
             let limit = milliseconds(lease.remaining());
             let began = self.now();
+            let held = lease.check().is_ok() && self.oracle.borrow().is_last(&node);
             let within = self.chance.skewed(0..=2 * self.setting.timeout);
             let most = match self.chance.index(6) {
                 0 => {
@@ -34,6 +41,10 @@ impl Contender {
                     limit
                 }
             };
+            let acknowledged = most == limit && began.took() < limit;
+            if held && acknowledged && lease.loss_reason().is_none() && self.was_broken(&node, began.at) {
+                self.violation(&format!("{node} is released, and not said to be lost, although it was gone"));
+            }
             if self.is_late(began, most) {
                 self.violation(&format!("a release took {} ms of {most}", began.took()));
             }

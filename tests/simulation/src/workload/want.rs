@@ -10,6 +10,7 @@ use crate::setting::Setting;
 /// The locks, by their paths from the root.
 pub const MUTEXES: [&str; 2] = ["/locks/a", "/locks/b"];
 pub const READ_WRITE: &str = "/locks/c";
+pub const ELECTION: &str = "/locks/h";
 
 /// Where the number of one semaphore's permits is.
 pub const COUNT: &str = "/locks/count";
@@ -40,7 +41,7 @@ pub const CROWDED: usize = 3;
 pub const CROWD: u32 = 1200;
 
 /// The directories of all locks.
-pub const DIRECTORIES: [&str; 11] = [
+pub const DIRECTORIES: [&str; 12] = [
     MUTEXES[0],
     MUTEXES[1],
     READ_WRITE,
@@ -52,6 +53,7 @@ pub const DIRECTORIES: [&str; 11] = [
     SEMAPHORES[2].turns,
     SEMAPHORES[3].permits,
     SEMAPHORES[3].turns,
+    ELECTION,
 ];
 
 impl Place {
@@ -88,6 +90,8 @@ pub enum Want {
     Write,
     /// To write, and then to read on.
     Downgrade,
+    /// To lead.
+    Lead,
     /// So many permits of a semaphore.
     Permits(usize, u32),
     /// These, in the order in which they are named. With `true` through another client.
@@ -111,7 +115,7 @@ impl Want {
         if bears_crowds && chance.index(200) == 0 {
             return Self::Permits(CROWDED, chance.number(130..=u64::from(CROWD)).try_into().unwrap_or(CROWD));
         }
-        match chance.index(20) {
+        match chance.index(22) {
             0..=4 => Self::Mutex(0),
             5 => Self::Mutex(1),
             6..=8 => Self::Read,
@@ -124,6 +128,7 @@ impl Want {
             16 if number_known => {
                 Self::Permits(SHARED, chance.number(1..=MOST.into()).try_into().unwrap_or(1))
             }
+            17 | 18 => Self::Lead,
             _ => Self::several(chance, setting),
         }
     }

@@ -1,0 +1,70 @@
+//! What contenders do to their clients: they wait for a session, and close them.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zklock::{ClientState, ErrorKind, LeaseState, LossReason, States};
+
+use super::{Contender, milliseconds};
+use crate::clients::CONNECT_TIMEOUT;
+
+impl Contender {
+    /// Waits until its client has a session.
+    pub(super) async fn wait_for_session(&mut self) {
+        self.now_does("waits for a session");
+        let (client, began) = (self.client(), self.now());
+        let ready = client.ready().await.map_err(|error| error.kind());
+        let state = client.state();
+        let calm = self.oracle.borrow().calm.reigns_since(began.at);
+        if self.is_late(began, milliseconds(CONNECT_TIMEOUT)) {
+            self.violation(&format!("waited for a session for {} ms: {ready:?}", began.took()));
+        }
+        let expected = match ready {
+            Ok(()) => !calm || state == ClientState::Connected,
+            Err(ErrorKind::ConnectionFailed) => !calm,
+            Err(kind) => kind == ErrorKind::ClientClosed && state == ClientState::Closed,
+        };
+        // One that was closed since says so.
+        if !(expected || calm && state == ClientState::Closed) {
+            self.violation(&format!("waited for a session: {ready:?}, and the client is {state}"));
+        }
+    }
+
+    /// Closes its client, with all that others have and want through it.
+    pub(super) async fn close(&mut self) {
+        self.now_does("closes its client");
+        let client = self.clients.replace(self.of);
+        let held = self.oracle.borrow().held_by(client.session_id());
+        let calm = self.oracle.borrow().calm.reigns_since(self.now().at);
+        let mut states = client.states();
+        client.close().await.ok();
+        self.expect_end(&mut states).await;
+        if client.state() != ClientState::Closed {
+            self.violation(&format!("its client is closed, and says that it is {}", client.state()));
+        }
+        for lease in held {
+            let (node, state) = (lease.node(), lease.state());
+            let otherwise = calm && state == LeaseState::Lost(LossReason::SessionExpired);
+            if otherwise || matches!(state, LeaseState::Held | LeaseState::Suspended) {
+                self.violation(&format!("{node} is {state:?}, and its client is closed"));
+            }
+        }
+        if self.chance.percent(50) {
+            self.wait_for_session().await;
+        }
+    }
+
+    /// Nothing is told of a client after its end.
+    async fn expect_end(&self, states: &mut States) {
+        let mut last = None;
+        loop {
+            match timeout(Duration::ZERO, states.next()).await {
+                Ok(Some(state)) => last = Some(state),
+                Ok(None) if last == Some(ClientState::Closed) => break,
+                end => {
+                    return self.violation(&format!("its client is closed, tells {last:?} and then {end:?}"));
+                }
+            }
+        }
+    }
+}
