@@ -12,12 +12,18 @@ use crate::arguments::{Blocking, Owner, Patience, patience, release_patience};
 use crate::errors::{Failure, Result};
 use crate::greenlets::caller;
 use crate::level::Level;
-use crate::pending::{Operation, Pending};
+use crate::pending::{IntoPython, Operation, Pending};
 use crate::tasks;
-use crate::wait::block_on;
+use crate::wait::{self, block_on};
 
 /// What is acquired.
 pub(crate) trait Target: Send + Sync {
+    /// One level more for an owner that holds it: without a wait, and so without all that a wait needs. None for an
+    /// owner that has to ask for it.
+    fn reenter(&self, _owner: zklock::Owner) -> zklock::Result<Option<zklock::Lease>> {
+        Ok(None)
+    }
+
     /// Begins to acquire it; the outcome is a `Level` of Python's.
     fn acquire(&self, owner: zklock::Owner, patience: zklock::Patience) -> Operation;
 
@@ -70,7 +76,16 @@ impl Acquirable {
     }
 
     fn take_as(&self, py: Python<'_>, owner: zklock::Owner, patience: zklock::Patience) -> Result<Py<PyAny>> {
+        if let Some(lease) = self.reenter(py, owner)? {
+            return Ok(lease);
+        }
         Ok(block_on(py, self.target.acquire(owner, patience))??(py)?)
+    }
+
+    fn reenter(&self, py: Python<'_>, owner: zklock::Owner) -> Result<Option<Py<PyAny>>> {
+        wait::admit(py)?;
+        let Some(lease) = self.target.reenter(owner)? else { return Ok(None) };
+        Ok(Some(lease.into_python(py)?))
     }
 
     /// Whether it is held through this object, by whomever. Sends nothing.

@@ -187,7 +187,7 @@ impl Deliver for Unpark {
 }
 
 /// Fails where eventlet's greenlets would be one owner, and one's wait would stop them all.
-fn refuse_eventlet(py: Python<'_>) -> PyResult<()> {
+pub(crate) fn refuse_eventlet(py: Python<'_>) -> PyResult<()> {
     if imported(interned!(py, "eventlet.hubs")?)?.is_some() {
         py.import("zklock._eventlet")?.call_method0("refuse")?;
     }

@@ -4,13 +4,21 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use zklock::binding::{Acquired, Raised, loss_to_raise};
+use zklock::binding::{Acquired, Raised, Released, loss_to_raise};
 use zklock::{ErrorKind, Patience};
 
 use crate::arguments::{ReleasePatience, release_patience};
 use crate::errors::{Failure, Result, class};
 use crate::pending::Pending;
-use crate::wait::block_on;
+use crate::wait::{at_once, block_on};
+
+/// Waits for the acknowledgement of a release, if there is one: there is none of an inner level.
+fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
+    match at_once(&mut released) {
+        Some(end) => Ok(end),
+        None => block_on(py, released),
+    }
+}
 
 /// What leases have in common, one or several.
 #[pyclass(frozen, subclass, module = "zklock._zklock")]
@@ -20,12 +28,12 @@ impl Level {
     /// Releases at the end of a scope: silent if the body did it already, or if a forked child inherited the scope.
     pub(crate) fn leave_scope(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let leaving = Leaving::new(self);
-        block_on(py, self.0.release(Patience::Forever))?.ok();
+        end(py, self.0.release(Patience::Forever))?.ok();
         leaving.end(py, raised, false)
     }
 
     pub(crate) fn release_with(&self, py: Python<'_>, patience: Patience) -> Result<()> {
-        Ok(block_on(py, self.0.release(patience))??)
+        Ok(end(py, self.0.release(patience))??)
     }
 }
 

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::AnyLock;
-use zklock::binding::{Shown, shown_hosts};
+use zklock::binding::{Shown, reenter, shown_hosts};
 
 use crate::acquirable::{Acquirable, SavedLevels, Target};
 use crate::contender::Contender;
@@ -14,6 +14,10 @@ use crate::recipe::Recipe;
 use crate::wait::block_on;
 
 impl Target for AnyLock {
+    fn reenter(&self, owner: zklock::Owner) -> zklock::Result<Option<zklock::Lease>> {
+        reenter(self, owner)
+    }
+
     fn acquire(&self, owner: zklock::Owner, patience: zklock::Patience) -> Operation {
         let lock = self.clone();
         operation(async move { lock.acquire_as(owner, patience).await })

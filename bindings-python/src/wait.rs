@@ -1,5 +1,6 @@
 //! Waiting for the core on a Python thread: detached from the interpreter, and open to signals.
 
+use std::cell::Cell;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -12,7 +13,7 @@ use zklock::ErrorKind;
 use zklock::binding::{Origin, error};
 
 use crate::errors::Failure;
-use crate::greenlets::Hub;
+use crate::greenlets::{self, Hub};
 use crate::{exit, log};
 
 /// How often the main thread checks for signals while it waits. A tenth of a second is the most that Ctrl-C may
@@ -23,6 +24,20 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
     exit::pause(py)?;
     prepare(py)
+}
+
+/// Call this before something that may be done at once, and then needs nothing of what a wait needs.
+pub(crate) fn admit(py: Python<'_>) -> PyResult<()> {
+    greenlets::refuse_eventlet(py)?;
+    exit::pause(py)
+}
+
+/// The output of what is done at once, such as the release of an inner level.
+pub(crate) fn at_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
 }
 
 fn prepare(py: Python<'_>) -> PyResult<()> {
@@ -79,7 +94,7 @@ where
     }
     log::refresh(py);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let main_thread = exit::is_main_thread(py)?;
+    let main_thread = is_main_thread(py)?;
     let interval = main_thread.then_some(SIGNAL_INTERVAL);
     let origin = Origin::new();
     loop {
@@ -104,6 +119,22 @@ where
             return Err(Failure::from(error(ErrorKind::Forked, message)).into());
         }
     }
+}
+
+/// Whether this is the thread that runs signal handlers. Asked of Python once in each thread and process: where there
+/// are no greenlets, the answer stays.
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    thread_local! {
+        static KNOWN: Cell<Option<(Origin, bool)>> = const { Cell::new(None) };
+    }
+    if let Some((origin, main_thread)) = KNOWN.get()
+        && origin.is_here()
+    {
+        return Ok(main_thread);
+    }
+    let main_thread = exit::is_main_thread(py)?;
+    KNOWN.set(Some((Origin::new(), main_thread)));
+    Ok(main_thread)
 }
 
 /// Polls until there is an output or the time is up.

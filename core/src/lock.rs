@@ -275,6 +275,18 @@ impl Lock {
         Ok(Request::Pending { outcome, leave: LeaveOnDrop { resolved, join: Some(join) } })
     }
 
+    /// Re-enters, if `owner` holds the lock: what a request comes to then, without one.
+    pub(crate) fn reenter(&self, owner: Owner) -> Result<Option<Lease>> {
+        if !self.0.manner.reentrant {
+            return Ok(None);
+        }
+        // What it would queue for does not matter here.
+        Ok(match self.resolve()?.holds.enter(owner, self.0.kind, Patience::Forever.intent())? {
+            Entry::Reentered(lease) => Some(lease),
+            Entry::Queues(_) => None,
+        })
+    }
+
     /// The data of a new node.
     fn node_data(&self, options: &ClientOptions) -> Vec<u8> {
         let Manner { label, stated_permits, .. } = &self.0.manner;

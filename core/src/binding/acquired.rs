@@ -2,14 +2,50 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::leases::Leases;
 use crate::patience::Patience;
 
-/// The acknowledgement of a release.
-pub(super) type Released = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+/// The acknowledgement of a release. An inner level's is there at once: nothing is sent for it, and nothing allocated.
+#[must_use = "it waits for the acknowledgement only if it is awaited"]
+#[derive(Debug)]
+pub struct Released(Acknowledgement);
+
+enum Acknowledgement {
+    /// There is nothing to wait for.
+    Over(Result<()>),
+    /// A lease's; dropped by who would send it when there is nothing left to wait for.
+    One(oneshot::Receiver<()>),
+    /// Those of several leases.
+    Several(Pin<Box<dyn Future<Output = Result<()>> + Send>>),
+}
+
+impl std::fmt::Debug for Acknowledgement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Over(_) => "Over",
+            Self::One(_) => "One",
+            Self::Several(_) => "Several",
+        })
+    }
+}
+
+impl Future for Released {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        match &mut self.0 {
+            Acknowledgement::Over(result) => Poll::Ready(result.clone()),
+            Acknowledgement::One(done) => Pin::new(done).poll(context).map(|_| Ok(())),
+            Acknowledgement::Several(all) => all.as_mut().poll(context),
+        }
+    }
+}
 
 /// A lease, or several.
 pub trait Acquired: Send + Sync {
@@ -50,7 +86,11 @@ impl Acquired for Lease {
     }
 
     fn release(&self, patience: Patience) -> Released {
-        Box::pin(self.release_with(patience))
+        Released(match self.begin_release(patience) {
+            Ok(Some(done)) => Acknowledgement::One(done),
+            Ok(None) => Acknowledgement::Over(Ok(())),
+            Err(error) => Acknowledgement::Over(Err(error)),
+        })
     }
 }
 
@@ -68,7 +108,7 @@ impl Acquired for Leases<Arc<Lease>> {
     }
 
     fn release(&self, patience: Patience) -> Released {
-        Box::pin(self.release_with(patience))
+        Released(Acknowledgement::Several(Box::pin(self.release_with(patience))))
     }
 }
 

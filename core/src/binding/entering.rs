@@ -27,6 +27,19 @@ pub fn owners(locks: &[AnyLock], named: &[&Lease], around: &[&Lease]) -> Result<
     locks.iter().map(owner).collect()
 }
 
+/// All that an acquire does for an owner that holds the lock, and without a future: one level more of its hold. `None` for
+/// an owner that has to ask for it, and always for a permit, which has no owner.
+///
+/// # Errors
+/// Those of the acquire that it stands for: [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused), and
+/// [`Forked`](crate::ErrorKind::Forked).
+pub fn reenter(lock: &AnyLock, owner: Owner) -> Result<Option<Lease>> {
+    match lock {
+        AnyLock::Lock(lock) => lock.reenter(owner),
+        AnyLock::Semaphore(_) => Ok(None),
+    }
+}
+
 fn first<T>(all: impl IntoIterator<Item = T>, is: impl Fn(&T) -> Result<bool>) -> Result<Option<T>> {
     for one in all {
         if is(&one)? {

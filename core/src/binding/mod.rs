@@ -22,12 +22,12 @@ mod permits;
 mod scope;
 mod versions;
 
-pub use acquired::Acquired;
+pub use acquired::{Acquired, Released};
 pub use children::children;
 pub use closing::close_all;
 pub use connection::{Connection, shown_hosts};
 pub use draft::Draft;
-pub use entering::owners;
+pub use entering::{owners, reenter};
 pub use errors::{bad_argument, error};
 pub use identity::{Identity, TlsParts};
 pub use language::{Language, Spelling, limit, unless_minus_one};
