@@ -10,6 +10,7 @@ use zklock::binding::{Levels, Saved};
 
 use crate::arguments::{Blocking, Owner, Patience, patience, release_patience};
 use crate::errors::{Failure, Result};
+use crate::exit;
 use crate::greenlets::caller;
 use crate::level::Level;
 use crate::pending::{IntoPython, Operation, Pending};
@@ -76,6 +77,7 @@ impl Acquirable {
     }
 
     fn take_as(&self, py: Python<'_>, owner: zklock::Owner, patience: zklock::Patience) -> Result<Py<PyAny>> {
+        wait::admit(py)?;
         if let Some(lease) = self.reenter(py, owner)? {
             return Ok(lease);
         }
@@ -83,7 +85,6 @@ impl Acquirable {
     }
 
     fn reenter(&self, py: Python<'_>, owner: zklock::Owner) -> Result<Option<Py<PyAny>>> {
-        wait::admit(py)?;
         let Some(lease) = self.target.reenter(owner)? else { return Ok(None) };
         Ok(Some(lease.into_python(py)?))
     }
@@ -321,6 +322,13 @@ pub(crate) fn start_acquire(
     patience: &Patience,
 ) -> Result<Pending> {
     Pending::start_operation(py, lock.target.acquire(owner.0, patience.0))
+}
+
+/// What `owner` acquires if it holds the lock, at once; None if it has to begin to acquire it.
+#[pyfunction]
+pub(crate) fn reenter(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Option<Py<PyAny>>> {
+    exit::pause(py)?;
+    lock.reenter(py, owner.0)
 }
 
 /// Keep what `owner` acquired, and the scope that it began, if any.

@@ -71,12 +71,18 @@ impl Level {
     }
 }
 
-/// Release, and begin to wait for the acknowledgement.
+/// Release, and begin to wait for the acknowledgement; None if there is nothing to wait for.
 #[pyfunction]
-pub(crate) fn start_release(py: Python<'_>, level: &Level, patience: &ReleasePatience) -> Result<Pending> {
-    let pending = Pending::start(py, level.0.release(patience.0))?;
-    pending.check()?;
-    Ok(pending)
+pub(crate) fn start_release(
+    py: Python<'_>,
+    level: &Level,
+    patience: &ReleasePatience,
+) -> Result<Option<Pending>> {
+    let mut released = level.0.release(patience.0);
+    match at_once(&mut released) {
+        Some(end) => Ok(end.map(|()| None)?),
+        None => Pending::start(py, released).map(Some),
+    }
 }
 
 /// The end of a scope, from before the release until after it.

@@ -19,6 +19,7 @@ mod errors;
 mod exit;
 mod greenlets;
 mod identity;
+mod inbox;
 mod lease;
 mod leases;
 mod level;
@@ -65,7 +66,7 @@ mod _zklock {
     #[pymodule_export]
     use super::{
         acquirable::{
-            Acquirable, Hold, SavedLevels, leave, newest, owned_by, push, start_acquire, take_newest,
+            Acquirable, Hold, SavedLevels, leave, newest, owned_by, push, reenter, start_acquire, take_newest,
         },
         arguments::{Owner, Patience, ReleasePatience},
         client::{

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 use zklock::binding::Origin;
 
@@ -15,6 +16,8 @@ use crate::arguments::wait_limit;
 use crate::contender::Contender;
 use crate::deliver::{self, Deliver};
 use crate::errors::Result;
+use crate::inbox::{self, Ended, Inbox, Waiting};
+use crate::modules::{attribute, interned};
 use crate::{log, wait};
 
 /// The outcome of an operation of the core that has a counterpart in Python.
@@ -75,17 +78,10 @@ struct State {
     /// Until it has an outcome, or is abandoned.
     operation: Option<Operation>,
     outcome: Option<Outcome>,
-    /// Taken by the first to come, delivery or cancellation. Both are attached to the interpreter, as any thread that
-    /// drops Python objects should be.
+    /// Taken by the first to come, delivery or cancellation.
     waiting: Option<Waiting>,
     /// Of a thread that waits until there is no operation any more.
     blocked: Option<Waker>,
-}
-
-/// A future to be completed, and its event loop.
-struct Waiting {
-    event_loop: Py<PyAny>,
-    future: Py<PyAny>,
 }
 
 impl Pending {
@@ -110,24 +106,19 @@ impl Pending {
         }
         Ok(pending)
     }
-
-    /// Fails if the operation has failed already.
-    pub(crate) fn check(&self) -> Result<()> {
-        let mut state = self.shared.state();
-        state.outcome.take_if(|outcome| outcome.is_err()).map_or(Ok(()), |outcome| Ok(outcome.map(drop)?))
-    }
 }
 
 #[pymethods]
 impl Pending {
     fn __await__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         if self.shared.state().outcome.is_none() {
             deliver::start()?;
-            let event_loop = py.import("asyncio")?.call_method0("get_running_loop")?;
-            let future = event_loop.call_method0("create_future")?;
-            let waiting = Waiting { event_loop: event_loop.unbind(), future: future.clone().unbind() };
+            let event_loop = attribute(&RUNNING, py, "asyncio", "get_running_loop")?.call0()?;
+            let future = event_loop.call_method0(interned!(py, "create_future")?)?;
+            let waiting = Waiting { inbox: Inbox::of(&event_loop), future: future.clone().unbind() };
             if self.shared.wait(waiting) {
-                return future.call_method0("__await__");
+                return future.call_method0(interned!(py, "__await__")?);
             }
         }
         // An exhausted iterator, because there is nothing to wait for.
@@ -209,7 +200,9 @@ impl Shared {
         }
         state.outcome.is_some()
     }
+}
 
+impl Ended for Shared {
     fn abandon(&self) {
         let mut state = std::mem::take(&mut *self.state());
         if let Some(blocked) = state.blocked.take() {
@@ -222,17 +215,11 @@ impl Shared {
 impl Deliver for Shared {
     /// Completes the future that waits for the outcome, through its event loop.
     fn deliver(self: Arc<Self>) -> bool {
-        if !self.poll(&Waker::from(Arc::clone(&self))) || self.state().waiting.is_none() {
+        if !self.poll(&Waker::from(Arc::clone(&self))) {
             return true;
         }
-        let delivered = Python::try_attach(|py| {
-            let waiting = self.state().waiting.take();
-            let Some(Waiting { event_loop, future }) = waiting else { return };
-            let wake_up = WakeUp { shared: Mutex::new(Some(Arc::clone(&self))), future };
-            // Fails when the event loop is closed. The wake-up is dropped then.
-            event_loop.call_method1(py, "call_soon_threadsafe", (wake_up,)).ok();
-        });
-        delivered.is_some()
+        let waiting = self.state().waiting.take();
+        waiting.is_none_or(|waiting| inbox::tell(self, waiting))
     }
 }
 
@@ -240,38 +227,5 @@ impl Wake for Shared {
     /// Called on the core's thread, which has no time for more than this.
     fn wake(self: Arc<Self>) {
         deliver::send(self);
-    }
-}
-
-/// What the event loop calls to complete a future.
-#[pyclass(frozen)]
-struct WakeUp {
-    shared: Mutex<Option<Arc<Shared>>>,
-    future: Py<PyAny>,
-}
-
-impl WakeUp {
-    fn take(&self) -> Option<Arc<Shared>> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-#[pymethods]
-impl WakeUp {
-    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
-        drop(self.take());
-        if !self.future.call_method0(py, "done")?.is_truthy(py)? {
-            self.future.call_method1(py, "set_result", (py.None(),))?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for WakeUp {
-    fn drop(&mut self) {
-        // Dropped without a call: the event loop is closed, and the outcome will never be asked for.
-        if let Some(shared) = self.take() {
-            shared.abandon();
-        }
     }
 }

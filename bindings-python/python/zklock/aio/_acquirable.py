@@ -24,6 +24,10 @@ _R = TypeVar("_R")
 # For whose levels it does not matter who asks.
 _ANYBODY = _zklock.Owner()
 
+# What no argument stands for, checked once.
+_FOREVER = _zklock.Patience(True, None)
+_ACKNOWLEDGED = _zklock.ReleasePatience(True, None)
+
 
 class Acquirable(Generic[_L]):
     """What every lock is: a lock of any kind, or several locks taken as one.
@@ -51,7 +55,9 @@ class Acquirable(Generic[_L]):
 
         Arguments and exceptions are those of `zklock.Lock.acquire`.
         """
-        return Answer(self._acquire(this_task(), _zklock.Patience(blocking, timeout)), "acquire()")
+        owner = this_task()
+        patience = _FOREVER if blocking is True and timeout == -1 else _zklock.Patience(blocking, timeout)
+        return Answer(self._acquire(owner, patience), "acquire()")
 
     def release(self, wait: bool = True, timeout: float | None = None) -> Coroutine[Any, Any, None]:
         """Undo the calling task's newest acquire of this object, waiting up to `timeout` seconds.
@@ -64,7 +70,8 @@ class Acquirable(Generic[_L]):
 
         See `Lease.release`. Raises `NotHeld` if there is none.
         """
-        patience = _zklock.ReleasePatience(wait, timeout)
+        unlimited = wait is True and timeout is None
+        patience = _ACKNOWLEDGED if unlimited else _zklock.ReleasePatience(wait, timeout)
         lease: _L = _zklock.take_newest(self._inner, self._caller())
         return lease._release(patience)
 
@@ -85,7 +92,7 @@ class Acquirable(Generic[_L]):
         return decorated
 
     def __aenter__(self) -> CoroutineType[Any, Any, _L]:
-        return self._enter(_zklock.Patience(True, None))
+        return self._enter(_FOREVER)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
@@ -104,12 +111,19 @@ class Acquirable(Generic[_L]):
         return newest
 
     async def _take(self, owner: _zklock.Owner, patience: _zklock.Patience, scoped: bool) -> _L:
-        inner = await outcome(_zklock.start_acquire(self._inner, owner, patience))
+        inner: Any = _zklock.reenter(self._inner, owner)
+        if inner is None:
+            inner = await outcome(_zklock.start_acquire(self._inner, owner, patience))
         lease = self._wrap(inner)
         _zklock.push(self._inner, owner, inner, lease, Scope(lease) if scoped else None)
         return lease
 
     async def _acquire(self, owner: _zklock.Owner, patience: _zklock.Patience) -> bool:
+        # As `_take` does it, but what is done at once does not pay for a second coroutine.
+        inner = _zklock.reenter(self._inner, owner)
+        if inner is not None:
+            _zklock.push(self._inner, owner, inner, self._wrap(inner), None)
+            return True
         try:
             await self._take(owner, patience, False)
         except LockTimeout:

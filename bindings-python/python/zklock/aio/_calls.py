@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Generator
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 from zklock import _zklock
 from zklock.aio._tasks import outcome
@@ -14,14 +14,10 @@ _T = TypeVar("_T")
 class Wrapped(Coroutine[Any, Any, _T]):
     """A coroutine of our own class. `asyncio.create_task` and `asyncio.run` accept it too."""
 
-    __slots__ = ("__weakref__", "_coroutine")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, _T] | None) -> None:
-        self._coroutine = coroutine
+    __slots__ = ("__weakref__",)
 
     def _begun(self) -> Coroutine[Any, Any, _T]:
-        assert self._coroutine is not None
-        return self._coroutine
+        raise NotImplementedError
 
     def __await__(self) -> Generator[Any, Any, _T]:
         return self._begun().__await__()
@@ -41,30 +37,51 @@ class Wrapped(Coroutine[Any, Any, _T]):
         self._begun().close()
 
 
-class Begun(Wrapped[_T]):
-    """What goes on whether it is awaited or not, such as a release: a callback may leave it alone."""
+class Begun(Wrapped[None]):
+    """What goes on whether it is awaited or not, such as a release: a callback may leave it alone.
 
-    __slots__ = ("_pending",)
+    Without an operation it is over already.
+    """
 
-    def __init__(self, pending: _zklock.Pending[_T]) -> None:
-        super().__init__(None)
+    __slots__ = ("_coroutine", "_pending")
+
+    def __init__(self, pending: _zklock.Pending[None] | None) -> None:
+        self._coroutine: Coroutine[Any, Any, None] | None = None
         self._pending = pending
 
-    def _begun(self) -> Coroutine[Any, Any, _T]:
+    def __await__(self) -> Generator[Any, Any, None]:
+        # Neither a coroutine nor a turn of the event loop for what is over.
+        return _OVER if self._pending is None else self._begun().__await__()
+
+    def _begun(self) -> Coroutine[Any, Any, None]:
         # Only now: Python warns about a coroutine that nobody awaits.
         if self._coroutine is None:
-            self._coroutine = outcome(self._pending)
+            self._coroutine = _over() if self._pending is None else outcome(self._pending)
         return self._coroutine
+
+
+async def _over() -> None:
+    """End at once."""
+
+
+# An iterator that has ended, and so ends whoever awaits it, any number of times.
+_OVER = cast("Generator[Any, Any, None]", iter(()))
 
 
 class Answer(Wrapped[_T]):
     """What is an answer once it is awaited. A coroutine is always true: `if lock.locked():` would be, too."""
 
-    __slots__ = ("_call",)
+    __slots__ = ("_call", "_coroutine")
 
     def __init__(self, coroutine: Coroutine[Any, Any, _T], call: str) -> None:
-        super().__init__(coroutine)
+        self._coroutine = coroutine
         self._call = call
+
+    def __await__(self) -> Generator[Any, Any, _T]:
+        return self._coroutine.__await__()
+
+    def _begun(self) -> Coroutine[Any, Any, _T]:
+        return self._coroutine
 
     def __bool__(self) -> NoReturn:
         # One complaint is enough.

@@ -1,0 +1,114 @@
+"""What is done at once waits for nothing, and what comes together wakes an event loop once."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import resource
+import threading
+import time
+from typing import Any
+
+from conftest import Run
+from harness.observer import Observer
+from tasks import queued
+
+import zklock
+from zklock import aio
+
+
+def test_entering_again_neither_suspends_the_task_nor_creates_a_future(
+    run: Run, observer: Observer, path: str
+) -> None:
+    """Driven by hand: a coroutine that waits for nothing ends at its first step."""
+
+    def at_once(coroutine: Any) -> Any:
+        steps = coroutine.__await__()
+        try:
+            waits_for = next(steps)
+        except StopIteration as end:
+            return end.value
+        raise AssertionError(f"suspended, for {waits_for}")
+
+    async def body(client: aio.Client) -> None:
+        lock = aio.Mutex(client, path)
+        assert await lock.acquire()
+        for timeout in (-1, None, 5):
+            assert at_once(lock.acquire(timeout=timeout)) is True
+            assert at_once(lock.release()) is None
+        assert at_once(lock.acquire(blocking=False)) is True
+        assert at_once(lock.release(wait=False)) is None
+        lease = at_once(lock.__aenter__())
+        assert (lease.node, lock.lease) == (lock.lease.node, lease)
+        at_once(lock.__aexit__(None, None, None))
+        # Still a coroutine, for whoever makes a task of it.
+        assert await asyncio.create_task(lock.acquire()) is True
+        assert await asyncio.create_task(lock.release()) is None
+        assert lock.owned()
+        await lock.release()
+        await queued(observer, path, 0)
+
+    run(body)
+
+
+def test_what_comes_while_an_event_loop_is_busy_wakes_it_once(run: Run, path: str) -> None:
+    async def body(client: aio.Client) -> None:
+        locks = [aio.Mutex(client, f"{path}/{number}") for number in range(30)]
+        # Parents that are there already make what follows one flight.
+        for lock in locks:
+            async with lock:
+                pass
+        event_loop = asyncio.get_running_loop()
+        wake, wakes = event_loop.call_soon_threadsafe, 0
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            nonlocal wakes
+            # Others call it, too; this is what the delivery thread does.
+            wakes += threading.current_thread() is not threading.main_thread()
+            return wake(*args, **kwargs)
+
+        event_loop.call_soon_threadsafe = counted  # type: ignore[method-assign]
+        acquiring = [asyncio.ensure_future(lock.acquire()) for lock in locks]
+        # One turn sends them all. Then the loop is busy, while all answers come.
+        await asyncio.sleep(0)
+        deadline = time.monotonic() + 10
+        while client.stats().acquisitions < 2 * len(locks) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.2)
+        assert await asyncio.gather(*acquiring) == [True] * len(locks)
+        # The second is for what came while the first was on its way.
+        assert 1 <= wakes <= 2, wakes
+        event_loop.call_soon_threadsafe = wake  # type: ignore[method-assign]
+
+    run(body)
+
+
+def test_neither_levels_nor_pairs_leave_anything_behind(client: zklock.Client, path: str) -> None:
+    lock = zklock.Mutex(client, path)
+
+    async def tasks() -> None:
+        again = aio.Mutex(client.hosts, path + "-aio")
+        await again.acquire()
+        for _ in range(20_000):
+            await again.acquire()
+            await again.release()
+        await again.release()
+
+    def threads() -> None:
+        lock.acquire()
+        for _ in range(20_000):
+            with lock:
+                lock.acquire()
+                lock.release()
+        lock.release()
+
+    def grown(body: Any) -> int:
+        body()
+        gc.collect()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        body()
+        return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+
+    # In KiB: 20,000 leaks of the smallest object would be 300.
+    assert grown(threads) < 250
+    assert grown(lambda: asyncio.run(tasks())) < 250
