@@ -18,6 +18,7 @@ from links import HOST, ROOT, links
 
 DOCS = "docs/"
 DECISIONS = "decisions/index.md"
+REFERENCES = {"reference-python.md": "zklock", "reference-python-aio.md": "zklock.aio"}
 # Files outside `docs` that are pages.
 BORROWED = {
     "README.md": "index.md",
@@ -100,17 +101,24 @@ def decisions() -> str:
     return "\n".join(lines) + "\n"
 
 
+def reference(module: str) -> str:
+    """The page of a module, from its stubs and docstrings."""
+    return f"# `{module}`\n\n::: {module}\n    options:\n      show_root_heading: false\n"
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages that lie elsewhere."""
     for path, page in BORROWED.items():
         files.append(File.generated(config, page, content=(ROOT / path).read_text()))
     files.append(File.generated(config, DECISIONS, content=decisions()))
+    for page, module in REFERENCES.items():
+        files.append(File.generated(config, page, content=reference(module)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Leads links to where the site has their targets."""
     here = page.file.src_uri
-    if here == DECISIONS:
+    if here == DECISIONS or here in REFERENCES:
         return markdown
     return rewritten(markdown, _ORIGINS.get(here, DOCS + here), here)
