@@ -67,7 +67,9 @@ impl Which {
 
 pub(crate) fn break_lock(options: &Break) -> Result<u8, Failure> {
     if !options.yes && !stdin().is_terminal() {
-        return Err(Failure::usage("nobody is there to be asked; with --yes nobody is"));
+        return Err(Failure::usage(
+            "there is no terminal to ask on: say --yes to break the lock without a question",
+        ));
     }
     with_client(&options.connection, async |client| {
         let place = options.which.find(client).await?;

@@ -10,9 +10,18 @@ use crate::operate::{Break, Revoke};
 use crate::run::Options as Run;
 use crate::wait::Options as Wait;
 
-/// Distributed locks on Apache ZooKeeper, from the shell.
+const START: &str = "\
+To try it:
+  zklock dev &                                   # a server in memory, for development only
+  zklock run /locks/try -- sleep 30 &
+  zklock ls /locks/try
+  zklock run -n /locks/try -- echo never         # exits with 75: the lock is taken
+
+In production, say where Apache ZooKeeper is: ZKLOCK_HOSTS=zk1,zk2,zk3, or -z zk1,zk2,zk3";
+
+/// Distributed locks on Apache ZooKeeper, from the shell: run a command under a lock, and look after locks
 #[derive(Parser, Debug)]
-#[command(name = "zklock", version, about, max_term_width = 100)]
+#[command(name = "zklock", version, after_help = START, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
