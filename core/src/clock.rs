@@ -17,7 +17,8 @@ pub(crate) struct Moment(pub(crate) u64);
 
 impl Moment {
     pub(crate) fn now() -> Self {
-        Self(read(BOOT).as_nanos().try_into().unwrap_or(u64::MAX))
+        let (seconds, nanos) = read(BOOT);
+        Self(seconds * 1_000_000_000 + u64::from(nanos))
     }
 
     pub(crate) fn after(self, time: Duration) -> Self {
@@ -35,14 +36,16 @@ impl Moment {
 
 /// The time since the beginning of 1970 by the wall clock, which may be set at any time: only for people to read.
 pub(crate) fn since_1970() -> Duration {
-    read(libc::CLOCK_REALTIME)
+    let (seconds, nanos) = read(libc::CLOCK_REALTIME);
+    Duration::new(seconds, nanos)
 }
 
-fn read(clock: libc::clockid_t) -> Duration {
+/// In seconds and nanoseconds.
+fn read(clock: libc::clockid_t) -> (u64, u32) {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure is ours. The call cannot fail: every system that this compiles for has these clocks.
     unsafe { libc::clock_gettime(clock, &raw mut now) };
-    Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
+    (now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
 }
 
 #[cfg(test)]

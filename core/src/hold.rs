@@ -5,15 +5,17 @@
 //! the mailbox, which carries it, is above this file.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use crate::clock::Moment;
 use crate::error::{Error, Result};
+use crate::fate::Fate;
 use crate::lease_state::{LeaseState, LossReason};
 use crate::meter::{Meter, Wait};
 use crate::operation::Operation;
@@ -95,7 +97,26 @@ pub(crate) struct Holds {
 #[derive(Default)]
 pub(crate) struct Held {
     by_node: BTreeMap<NodeName, Arc<Hold>>,
-    by_owner: HashMap<Owner, Vec<Arc<Hold>>>,
+    by_owner: HashMap<Owner, Vec<Arc<Hold>>, BuildHasherDefault<OwnerHasher>>,
+}
+
+/// Spreads owners over a map. They are numbered one after the other, and nobody else chooses the numbers.
+#[derive(Default)]
+struct OwnerHasher(u64);
+
+impl Hasher for OwnerHasher {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("an owner is a number");
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The map takes the bucket from the lowest bits and a tag from the highest: both must differ from one to the next.
+        self.0 = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// What the semaphores on one directory know, besides their leases.
@@ -118,11 +139,10 @@ pub(crate) struct Hold {
     began: Option<Instant>,
     /// When it has lasted for as long as it may, by the clock that goes on while the machine is suspended.
     until: Option<Moment>,
-    pub(crate) state: watch::Sender<LeaseState>,
-    /// Whether another contender has asked for the lock.
-    pub(crate) revoked: watch::Sender<bool>,
-    /// The leases that have not been released yet. Changed only while [`Holds::all`] is borrowed.
-    pub(crate) levels: AtomicUsize,
+    /// Those that wait for it do not keep the hold.
+    pub(crate) fate: Arc<Fate>,
+    /// The leases that have not been released yet. Used only while [`Held`] is borrowed, which orders its changes.
+    levels: AtomicUsize,
 }
 
 impl std::fmt::Debug for Holds {
@@ -159,14 +179,14 @@ impl Holds {
             (LeaseState::Suspended, LeaseState::Held)
         };
         if let Some(hold) = self.all().by_node.get(node) {
-            hold.change(|state| (state == from).then_some(to));
+            hold.fate.change(|state| (state == from).then_some(to));
         }
     }
 
     /// Tells the hold through a node to give up the lock. Returns whether there is one.
     pub(crate) fn revoke(&self, node: &NodeName) -> bool {
         self.all().by_node.get(node).is_some_and(|hold| {
-            hold.revoked.send_replace(true);
+            hold.fate.revoke();
             true
         })
     }
@@ -221,10 +241,21 @@ impl Hold {
             grant,
             began: claim.since.map(|_| Instant::now()),
             until: claim.max_hold.map(|time| Moment::now().after(time)),
-            state: watch::Sender::new(LeaseState::Held),
-            revoked: watch::Sender::new(false),
+            fate: Arc::default(),
             levels: AtomicUsize::new(1),
         }
+    }
+
+    /// One lease more.
+    pub(crate) fn begin_level(&self, _: &Held) {
+        self.levels.store(self.levels.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// One lease less. Returns how many are left.
+    pub(crate) fn end_level(&self, _: &Held) -> usize {
+        let left = self.levels.load(Ordering::Relaxed) - 1;
+        self.levels.store(left, Ordering::Relaxed);
+        left
     }
 
     fn is_of(&self, kind: Kind) -> bool {
@@ -243,7 +274,7 @@ impl Hold {
 
     /// The state by the clock: a timer may be late, as after the machine was suspended. A loss that was seen is final.
     pub(crate) fn state(&self) -> LeaseState {
-        let state = self.last_state();
+        let state = self.fate.state();
         if !state.holds() {
             return state;
         }
@@ -257,7 +288,7 @@ impl Hold {
         if self.lose(reason) {
             self.report(|node| Notice::Expired { node, reason }).ok();
         }
-        self.last_state()
+        self.fate.state()
     }
 
     /// For how long it may still be held, if that is limited.
@@ -275,7 +306,7 @@ impl Hold {
     fn lose(&self, reason: LossReason) -> bool {
         let (path, node) = (Shown(self.holds.place.path()), Shown(self.grant.node.as_str()));
         let accident = reason != LossReason::ClientClosed;
-        let lost = self.change(|state| {
+        let lost = self.fate.change(|state| {
             // Counted before anyone is told.
             if state.holds() && self.began.is_some() && accident {
                 self.holds.meter.lost();
@@ -305,22 +336,6 @@ impl Hold {
             }
             LeaseState::Released => Err(Error::released()),
         }
-    }
-
-    /// The state that was set last.
-    pub(crate) fn last_state(&self) -> LeaseState {
-        *self.state.borrow()
-    }
-
-    /// Changes the state, and tells those that wait for it. Returns whether it changed.
-    pub(crate) fn change(&self, to: impl FnOnce(LeaseState) -> Option<LeaseState>) -> bool {
-        self.state.send_if_modified(|state| match to(*state) {
-            Some(new) => {
-                *state = new;
-                true
-            }
-            None => false,
-        })
     }
 }
 
@@ -375,12 +390,12 @@ mod tests {
         let (holds, node) = (Arc::clone(&hold.holds), hold.grant.node.clone());
         holds.all().add(&hold);
         holds.suspend(&node, true);
-        assert_eq!(hold.last_state(), LeaseState::Suspended);
+        assert_eq!(hold.fate.state(), LeaseState::Suspended);
         assert_eq!(hold.state(), lost);
         // The driver learns of it later than the holder.
         for suspended in [true, false] {
             holds.suspend(&node, suspended);
-            assert_eq!(hold.last_state(), lost);
+            assert_eq!(hold.fate.state(), lost);
         }
         assert!(holds.lose(&node, LossReason::SessionExpired));
         assert_eq!(hold.state(), lost);

@@ -6,7 +6,6 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -41,7 +40,7 @@ impl Holds {
         let holds = self.all();
         let held = |kind: Kind| holds.of(owner, kind);
         if let Some(hold) = held(kind) {
-            hold.levels.fetch_add(1, Ordering::Relaxed);
+            hold.begin_level(&holds);
             return Ok(Entry::Reentered(Lease::new(Arc::clone(hold))));
         }
         match (kind, held(Kind::Read), held(Kind::Write)) {
@@ -185,7 +184,7 @@ impl Lease {
         if self.level.is_open() {
             return self.hold.state();
         }
-        match self.hold.last_state() {
+        match self.hold.fate.state() {
             LeaseState::Lost(reason) if !self.level.is_over() => LeaseState::Lost(reason),
             _ => self.level.late_loss().map_or(LeaseState::Released, LeaseState::Lost),
         }
@@ -214,15 +213,15 @@ impl Lease {
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut revoked = self.hold.revoked.subscribe();
-        if !*revoked.borrow() {
+        if !self.hold.fate.is_revoked() {
             // A long hold watches its node anyway; this one starts now.
             self.hold.report(|node| Notice::Listening { node }).ok();
         }
-        let level = Arc::clone(&self.level);
+        let (fate, level) = (Arc::clone(&self.hold.fate), Arc::clone(&self.level));
         async move {
+            fate.wait_for(|fate| fate.is_revoked().then_some(())).await;
             // Other levels of the hold may be asked after this one was released.
-            if revoked.wait_for(|revoked| *revoked).await.is_err() || !level.is_open() {
+            if !level.is_open() {
                 std::future::pending::<()>().await;
             }
         }
@@ -253,13 +252,16 @@ impl Lease {
     pub fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + 'static {
         // For a process that inherited it through fork it has ended: nothing of the parent's is reported here.
         let ours = self.hold.holds.origin.is_here();
-        let state = ours.then(|| self.hold.state.subscribe());
-        let level = Arc::clone(&self.level);
+        let (fate, level) = (Arc::clone(&self.hold.fate), Arc::clone(&self.level));
+        level.watch();
         async move {
-            let Some(mut state) = state else { return Some(LossReason::Forked) };
-            match state.wait_for(|state| !state.holds() || level.is_over()).await.as_deref() {
+            if !ours {
+                return Some(LossReason::Forked);
+            }
+            let ended = |state: LeaseState| (!state.holds() || level.is_over()).then_some(state);
+            match fate.wait_for(|fate| ended(fate.state())).await {
                 // The other levels of the hold may be lost after this one was released.
-                Ok(LeaseState::Lost(reason)) if !level.is_over() => Some(*reason),
+                LeaseState::Lost(reason) if !level.is_over() => Some(reason),
                 _ => None,
             }
         }
@@ -319,20 +321,24 @@ impl Lease {
     /// Releases this level. What is returned ends when the server has acknowledged it, and with an error if there is
     /// nothing to wait for, or no longer.
     pub(crate) fn begin_release(&self, patience: Patience) -> Result<Option<oneshot::Receiver<()>>> {
-        // As long as it could be held no one else can have the lock, so a caller may want to know when it is free. Later
-        // it would only wait for a server that is away.
-        let most = self.hold.remaining();
-        let time = match patience {
-            Patience::Forever => most,
-            Patience::For(time) => time.min(most),
-            Patience::Try => Duration::ZERO,
-        };
-        if time.is_zero() {
-            return self.release_level(None).map(|()| None);
-        }
-        let (done, acknowledged) = oneshot::channel();
-        self.release_level(Some(Releaser { done, until: Instant::now() + time }))?;
-        Ok(Some(acknowledged))
+        let mut acknowledged = None;
+        self.release_level(|| {
+            // As long as it could be held no one else can have the lock, so a caller may want to know when it is free.
+            // Later it would only wait for a server that is away.
+            let most = self.hold.remaining();
+            let time = match patience {
+                Patience::Forever => most,
+                Patience::For(time) => time.min(most),
+                Patience::Try => Duration::ZERO,
+            };
+            if time.is_zero() {
+                return None;
+            }
+            let (done, receiver) = oneshot::channel();
+            acknowledged = Some(receiver);
+            Some(Releaser { done, until: Instant::now() + time })
+        })?;
+        Ok(acknowledged)
     }
 
     /// Like [`release`](Self::release), without waiting for the acknowledgement.
@@ -340,27 +346,28 @@ impl Lease {
     /// # Errors
     /// [`NotHeld`](ErrorKind::NotHeld) the second time, [`Forked`](ErrorKind::Forked).
     pub fn release_in_background(&self) -> Result<()> {
-        self.release_level(None)
+        self.release_level(|| None)
     }
 
-    fn release_level(&self, waiter: Option<Releaser>) -> Result<()> {
+    /// `waiter`: who waits, if this frees the lock. Otherwise nobody does, and the clock is not read.
+    fn release_level(&self, waiter: impl FnOnce() -> Option<Releaser>) -> Result<()> {
         let Hold { holds, claim, grant, .. } = &*self.hold;
         holds.origin.check()?;
-        if !self.level.end() {
-            return Err(Error::released());
-        }
+        let Some(watched) = self.level.end() else { return Err(Error::released()) };
         let mut all = holds.all();
-        if matches!(self.hold.last_state(), LeaseState::Lost(_)) {
+        if matches!(self.hold.fate.state(), LeaseState::Lost(_)) {
             self.level.end_lost();
         }
-        if self.hold.levels.fetch_sub(1, Ordering::Relaxed) > 1 {
-            // Those that wait for the end of this level look again.
-            self.hold.state.send_modify(|_| ());
+        if self.hold.end_level(&all) > 0 {
+            if watched {
+                self.hold.fate.look_again();
+            }
             return Ok(());
         }
         // Sent while the holds are borrowed: a join that results from this is behind this release.
         if let Some(hold) = all.take(&grant.node) {
-            hold.change(|state| state.holds().then_some(LeaseState::Released));
+            let waiter = waiter();
+            hold.fate.change(|state| state.holds().then_some(LeaseState::Released));
             let judge = claim.since.map(|_| Judge {
                 place: holds.place.clone(),
                 meter: Arc::clone(&holds.meter),
@@ -381,8 +388,10 @@ impl Drop for Lease {
             std::mem::forget(Arc::clone(&self.hold));
             return;
         }
-        // An error says that it was released before: nothing to do.
-        self.release_level(None).ok();
+        if self.level.is_open() {
+            // An error says that it was released in between: nothing to do.
+            self.release_level(|| None).ok();
+        }
     }
 }
 

@@ -87,6 +87,34 @@ impl fmt::Display for LeaseState {
 }
 
 impl LeaseState {
+    /// Every state, by number.
+    const ALL: [Self; 9] = [
+        Self::Held,
+        Self::Suspended,
+        Self::Released,
+        Self::Lost(LossReason::TermEnded),
+        Self::Lost(LossReason::SessionExpired),
+        Self::Lost(LossReason::NodeDeleted),
+        Self::Lost(LossReason::ClientClosed),
+        Self::Lost(LossReason::HeldTooLong),
+        Self::Lost(LossReason::Forked),
+    ];
+
+    /// For an atomic.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Held => 0,
+            Self::Suspended => 1,
+            Self::Released => 2,
+            Self::Lost(reason) => 3 + reason as u8,
+        }
+    }
+
+    /// The state with this [`number`](Self::number).
+    pub(crate) fn numbered(number: u8) -> Self {
+        Self::ALL[usize::from(number)]
+    }
+
     /// The state's name, the same in all languages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -101,5 +129,17 @@ impl LeaseState {
     /// Whether the lock is held, connected to the server or not.
     pub(crate) fn holds(self) -> bool {
         matches!(self, Self::Held | Self::Suspended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_has_a_number_of_its_own() {
+        for (number, state) in (0..).zip(LeaseState::ALL) {
+            assert_eq!((state.number(), LeaseState::numbered(number)), (number, state));
+        }
     }
 }

@@ -55,6 +55,7 @@ mod each_process;
 mod election;
 mod error;
 mod exit;
+mod fate;
 mod first;
 #[cfg(feature = "_simulation")]
 mod gate;

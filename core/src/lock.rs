@@ -1,6 +1,6 @@
 //! What mutexes and the halves of read/write locks have in common.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -19,6 +19,7 @@ use crate::options::{ClientOptions, LONGEST};
 use crate::owner::Owner;
 use crate::path::Place;
 use crate::patience::{Deadline, Patience};
+use crate::process::PerProcess;
 use crate::queue::{JoinId, Kind, Naming};
 
 /// Where a lock's client comes from.
@@ -143,8 +144,10 @@ struct Inner {
     place: Place,
     kind: Kind,
     manner: Manner,
-    /// The holds of the client that was resolved last. A shared client is a different one after fork or close.
-    resolved: Mutex<Option<Arc<Resolved>>>,
+    /// The process's first client, and its holds: for good, except of a shared client.
+    first: PerProcess<Arc<Resolved>>,
+    /// The last of those that followed a shared client which was closed.
+    last: PerProcess<Mutex<Option<Arc<Resolved>>>>,
 }
 
 /// A client, and its holds in a lock's directory.
@@ -173,7 +176,8 @@ impl Lock {
             return Err(Error::bad_argument("max_hold", "must be more than zero"));
         }
         let manner = Manner { max_hold: manner.max_hold.map(|time| time.min(LONGEST)), ..manner };
-        Ok(Self(Arc::new(Inner { source, place, kind, manner, resolved: Mutex::new(None) })))
+        let (first, last) = (PerProcess::new(), PerProcess::new());
+        Ok(Self(Arc::new(Inner { source, place, kind, manner, first, last })))
     }
 
     /// The lock path, as given.
@@ -250,8 +254,18 @@ impl Lock {
         patience: Patience,
         wait: impl FnOnce() -> Option<Wait>,
     ) -> Result<Request> {
-        let resolved = self.resolve()?;
-        let Resolved { client, holds } = &*resolved;
+        self.resolved(|resolved| self.request_of(resolved, owner, kind, patience, wait))
+    }
+
+    fn request_of(
+        &self,
+        resolved: &Arc<Resolved>,
+        owner: Owner,
+        kind: Kind,
+        patience: Patience,
+        wait: impl FnOnce() -> Option<Wait>,
+    ) -> Result<Request> {
+        let Resolved { client, holds } = &**resolved;
         // Without this option every acquire is by another owner, and waits.
         let owner = if self.0.manner.reentrant { owner } else { Owner::new() };
         // What the owner holds now decides, not what it holds when the driver receives this: a writer that asks to read
@@ -272,7 +286,8 @@ impl Lock {
             deadline: Deadline::after(patience).end(),
             reply,
         }))?;
-        Ok(Request::Pending { outcome, leave: LeaveOnDrop { resolved, join: Some(join) } })
+        let leave = LeaveOnDrop { resolved: Arc::clone(resolved), join: Some(join) };
+        Ok(Request::Pending { outcome, leave })
     }
 
     /// Re-enters, if `owner` holds the lock: what a request comes to then, without one.
@@ -390,22 +405,34 @@ impl Lock {
 
     /// The client, and its holds in the lock's directory.
     pub(crate) fn resolve(&self) -> Result<Arc<Resolved>> {
-        // If it is contended or poisoned, the cache is simply not used.
-        let resolved = self.0.resolved.try_lock().ok().and_then(|resolved| resolved.clone());
-        if let Some(resolved) = resolved.filter(|resolved| resolved.client.mailbox().usable()) {
-            return Ok(resolved);
+        self.resolved(|resolved| Ok(Arc::clone(resolved)))
+    }
+
+    /// The same for `body`: a re-entry has no need of its own handle on it.
+    fn resolved<T>(&self, body: impl FnOnce(&Arc<Resolved>) -> Result<T>) -> Result<T> {
+        let first = self.0.first.get_or_try_init(|| self.look_up())?;
+        if first.client.mailbox().usable() || !matches!(self.0.source, ClientSource::Shared(_)) {
+            return body(first);
         }
+        let resolved = {
+            let mut last =
+                self.0.last.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+            match &*last {
+                Some(resolved) if resolved.client.mailbox().usable() => Arc::clone(resolved),
+                _ => Arc::clone(last.insert(self.look_up()?)),
+            }
+        };
+        body(&resolved)
+    }
+
+    fn look_up(&self) -> Result<Arc<Resolved>> {
         let client = match &self.0.source {
             ClientSource::Client(client) => client.clone(),
             ClientSource::Shared(options) => Client::shared(options),
             ClientSource::EachProcess(client) => client.here().clone(),
         };
         let holds = client.holds(&self.0.place)?;
-        let new = Arc::new(Resolved { client, holds });
-        if let Ok(mut resolved) = self.0.resolved.try_lock() {
-            *resolved = Some(Arc::clone(&new));
-        }
-        Ok(new)
+        Ok(Arc::new(Resolved { client, holds }))
     }
 }
 

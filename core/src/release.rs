@@ -25,15 +25,24 @@ const LOST: u8 = 2;
 const BROKEN: u8 = 3;
 /// Released while the lock seemed to be held; the session ended before the server had acknowledged it.
 const EXPIRED: u8 = 4;
+/// Open, and somebody waits for its end.
+const WATCHED: u8 = 5;
 
 impl Level {
     pub(crate) fn is_open(&self) -> bool {
-        self.0.load(Ordering::Acquire) == OPEN
+        matches!(self.0.load(Ordering::Acquire), OPEN | WATCHED)
     }
 
-    /// Ends the level. Returns false if it was over before.
-    pub(crate) fn end(&self) -> bool {
-        self.0.compare_exchange(OPEN, RELEASED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    /// Somebody waits for its end from now on, and finds it over if it is.
+    pub(crate) fn watch(&self) {
+        self.0.compare_exchange(OPEN, WATCHED, Ordering::AcqRel, Ordering::Acquire).ok();
+    }
+
+    /// Ends the level. Returns whether somebody waits for that, and is to be told; `None` if it was over before.
+    pub(crate) fn end(&self) -> Option<bool> {
+        let end = |stage| matches!(stage, OPEN | WATCHED).then_some(RELEASED);
+        let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, end).ok()?;
+        Some(before == WATCHED)
     }
 
     /// Whether it was released while the lock was held: what happens to the lock later is no concern of its lease.
@@ -106,14 +115,24 @@ mod tests {
     fn a_level_ends_once() {
         let level = Level::default();
         assert!(level.is_open() && !level.is_over());
-        assert!(level.end() && !level.end());
+        assert_eq!((level.end(), level.end()), (Some(false), None));
         assert!(!level.is_open() && level.is_over() && level.late_loss().is_none());
+    }
+
+    #[test]
+    fn whoever_waits_for_the_end_of_a_level_is_told_of_it_or_finds_it() {
+        let level = Level::default();
+        level.watch();
+        assert!(level.is_open() && !level.is_over());
+        assert_eq!((level.end(), level.end()), (Some(true), None));
+        level.watch();
+        assert!(!level.is_open() && level.is_over());
     }
 
     #[test]
     fn a_level_that_ends_after_the_loss_belongs_to_the_loss() {
         let level = Level::default();
-        assert!(level.end());
+        level.end().unwrap();
         level.end_lost();
         assert!(!level.is_open() && !level.is_over());
     }

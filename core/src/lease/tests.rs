@@ -183,3 +183,23 @@ fn who_listens_for_a_request_has_the_node_watched_and_hears_of_an_earlier_one() 
     lease.release_in_background().unwrap();
     assert!(poll(revoked).is_pending(), "a lease that is released is asked for nothing");
 }
+
+#[tokio::test]
+async fn whoever_waits_hears_of_the_end_of_a_level_of_a_request_and_of_the_loss() {
+    let directory = Directory::new();
+    let first = directory.grant(Kind::Exclusive, MINUTE);
+    let Ok(Entry::Reentered(second)) = directory.enter(Kind::Exclusive) else { panic!("its owner's") };
+    let waits = [&first, &second].map(|lease| tokio::spawn(lease.ended()));
+    let asked = tokio::spawn(first.revoked());
+    tokio::task::yield_now().await;
+    let [lost, released] = waits;
+    let soon = Duration::from_secs(10);
+    second.release_in_background().unwrap();
+    assert_eq!(tokio::time::timeout(soon, released).await.expect("told").unwrap(), None);
+    directory.holds.revoke(&node());
+    tokio::time::timeout(soon, asked).await.expect("told").unwrap();
+    assert!(!lost.is_finished());
+    directory.holds.lose(&node(), LossReason::NodeDeleted);
+    let lost = tokio::time::timeout(soon, lost).await.expect("told").unwrap();
+    assert_eq!(lost, Some(LossReason::NodeDeleted));
+}
