@@ -1,10 +1,20 @@
 //! What the nodes of our own contenders say.
 
-use serde_json::json;
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
 
 use crate::clock;
 use crate::contender::{About, host_name};
 use crate::options::ClientOptions;
+use crate::process::PerProcess;
+
+/// What all nodes of a process say alike: the host's name, in quotation marks, and the process. A forked child asks anew.
+static HERE: PerProcess<(String, u32)> = PerProcess::new();
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
 
 impl About {
     /// The id of a candidate that did not choose one: as Curator's programs do by hand, where to find it.
@@ -21,17 +31,16 @@ impl About {
                 .unwrap_or_default()
                 .into();
         }
-        let mut data = json!({
-            "host": host_name(),
-            "pid": std::process::id(),
-            "language": options.language,
-            "label": label.or(options.label.as_deref()),
-            "since": u64::try_from(clock::since_1970().as_millis()).unwrap_or(u64::MAX),
-        });
-        if let Some(permits) = permits {
-            data["permits"] = permits.into();
-        }
-        data.to_string().into_bytes()
+        let (host, pid) = HERE.get_or_init(|| (quoted(&host_name()), std::process::id()));
+        let label =
+            label.or(options.label.as_deref()).map_or(Cow::Borrowed("null"), |label| quoted(label).into());
+        let language = quoted(options.language);
+        let permits = permits.map(|permits| format!(r#""permits":{permits},"#)).unwrap_or_default();
+        let since = clock::since_1970().as_millis();
+        let text = format!(
+            r#"{{"host":{host},"label":{label},"language":{language},{permits}"pid":{pid},"since":{since}}}"#
+        );
+        text.into_bytes()
     }
 }
 
@@ -66,5 +75,10 @@ mod tests {
         );
         let about = parse(&About::node_data(&options, None, None)).unwrap();
         assert_eq!((about.label.as_deref(), about.permits), (Some("client"), None));
+        // What would end the text or the line ends neither.
+        let about = parse(&About::node_data(&options, Some("a \"b\"\\\n\u{1f512}"), None)).unwrap();
+        assert_eq!(about.label.as_deref(), Some("a \"b\"\\\n\u{1f512}"));
+        let nobody = ClientOptions::new(Some("a")).unwrap();
+        assert_eq!(parse(&About::node_data(&nobody, None, None)).unwrap().label, None);
     }
 }
