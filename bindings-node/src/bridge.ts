@@ -36,6 +36,9 @@ export function withBridge<T>(make: (bridge: Bridge) => T): T {
 /** Starts an operation and returns its id. */
 export type Start = (bridge: Bridge) => number;
 
+/** Does something at once and returns what it came to, or starts an operation. */
+type StartOrDo<T> = (bridge: Bridge) => number | T;
+
 /** For operations that end soon by themselves: connect, release and close. */
 export const untilDone = new KeepAlive();
 
@@ -43,9 +46,10 @@ export const untilDone = new KeepAlive();
  * Runs an operation to its end and returns its value. An abort gives the operation up, and drops what it may already
  * have acquired, before the promise rejects with the signal's reason.
  */
-export async function run<T>(start: Start, pending: Pending, signal?: AbortSignal): Promise<T> {
+export async function run<T>(start: StartOrDo<T>, pending: Pending, signal?: AbortSignal): Promise<T> {
   signal?.throwIfAborted();
   const id = native(() => start(bridge), run);
+  if (typeof id !== 'number') return id;
   let stopWaiting: (() => void) | undefined;
   pending.begin();
   try {

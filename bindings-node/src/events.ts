@@ -6,7 +6,7 @@ import type { NativeStates } from '../native';
 
 import { watch } from './bridge';
 import { BadArgumentError } from './errors';
-import { type Lease, leaseInternals } from './lease';
+import { isOpenLease, type Lease, leaseInternals } from './lease';
 import { call } from './listeners';
 import type { ClientState } from './state';
 
@@ -154,7 +154,7 @@ class Leased {
 
   open(): Lease[] {
     const leases = this.#all.flatMap((weak) => weak.deref() ?? []);
-    return leases.filter(({ state }) => state === 'held' || state === 'suspended');
+    return leases.filter(isOpenLease);
   }
 }
 

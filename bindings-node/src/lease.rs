@@ -1,9 +1,13 @@
 //! Leases.
 
+use std::future::ready;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
 use napi::bindgen_prelude::{BigInt, ClassInstance};
 use napi_derive::napi;
 use zklock::binding::{Acquired, Raised, loss_to_raise};
-use zklock::{Lease, Leases, LossReason};
+use zklock::{Lease, Leases, LossReason, Patience};
 
 use crate::bridge::Bridge;
 use crate::error::{NODE, Result};
@@ -143,14 +147,37 @@ impl NativeLease {
         })
     }
 
-    /// Releases; ends when the server has acknowledged it, or after `timeout`; at once unless it is to wait. The release
-    /// is on its way when this returns.
+    /// Releases at the end of a scope. Zero: it is released, and there is nothing to wait for or to tell of. Otherwise the
+    /// operation that waits. Nothing: it was lost or released before, and is left as it is.
+    ///
+    /// # Errors
+    /// `CONNECTION_FAILED` if there is no thread to wait on.
+    #[napi]
+    pub fn leave(&self, bridge: &Bridge) -> Result<Option<i64>> {
+        if self.lease.check().is_err() {
+            return Ok(None);
+        }
+        let mut released = Acquired::release(&self.lease, Patience::Forever);
+        match Pin::new(&mut released).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(_) => Ok(Some(0)),
+            Poll::Pending => bridge.start(released).map(Some),
+        }
+    }
+
+    /// Releases; ends when the server has acknowledged it, or after `timeout`; at once, with nothing, unless there is
+    /// something to wait for. The release is on its way when this returns.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`, or `CONNECTION_FAILED` if there is no thread to wait on.
     #[napi]
-    pub fn release(&self, bridge: &Bridge, wait: bool, timeout: Option<f64>) -> Result<i64> {
+    pub fn release(&self, bridge: &Bridge, wait: bool, timeout: Option<f64>) -> Result<Option<i64>> {
         let patience = NODE.releasing(wait, timeout)?;
-        bridge.start(Acquired::release(&self.lease, patience))
+        let mut released = Acquired::release(&self.lease, patience);
+        match Pin::new(&mut released).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(())) => Ok(None),
+            // Told of where the others are.
+            Poll::Ready(failed) => bridge.start(ready(failed)).map(Some),
+            Poll::Pending => bridge.start(released).map(Some),
+        }
     }
 }

@@ -1,6 +1,6 @@
-import type { NativeLease } from '../native';
+import type { Bridge, NativeLease } from '../native';
 
-import { giveUp, run, type Start, untilDone, watch } from './bridge';
+import { giveUp, run, type Start, untilDone, watch, withBridge } from './bridge';
 import {
   checkBoolean,
   checkFunction,
@@ -52,7 +52,13 @@ export interface LeaseInternals {
   readonly tellLoss: (then: (lease: Lease) => void) => void;
 }
 
+const releaseChecks = { wait: checkBoolean, timeout: checkNumber, signal: checkSignal };
+
 let internals: (lease: Lease) => LeaseInternals;
+let nativeOf: (lease: Lease) => NativeLease;
+let clientOf: (lease: Lease) => object;
+let leave: (lease: Lease) => number | null;
+let isOpen: (lease: Lease) => boolean;
 let create: (native: NativeLease, client: object) => Lease;
 
 // The native half releases a lease that is collected without a release; what watches it has to go as well.
@@ -82,6 +88,7 @@ export class Lease {
   readonly #native: NativeLease;
   readonly #client: object;
   #tellsLoss = false;
+  #released = false;
   #signal: AbortSignal | undefined;
   /** The operations that wait for its loss or its revocation. */
   readonly #watches: number[] = [];
@@ -92,6 +99,10 @@ export class Lease {
       client: lease.#client,
       tellLoss: (then) => lease.#tellLoss(then),
     });
+    nativeOf = (lease) => lease.#native;
+    clientOf = (lease) => lease.#client;
+    leave = (lease) => lease.#leave();
+    isOpen = (lease) => !lease.#released && (lease.state === 'held' || lease.state === 'suspended');
     create = (native, client) => new Lease(native, client, ours);
   }
 
@@ -211,7 +222,10 @@ export class Lease {
     return id;
   }
 
-  #stopWatching(): void {
+  #end(): void {
+    this.#released = true;
+    // Most leases are never watched.
+    if (this.#watches.length === 0) return;
     collected.unregister(this);
     this.#watches.splice(0).forEach(giveUp);
   }
@@ -260,21 +274,28 @@ export class Lease {
    * await lease.release({ timeout: 500, signal: AbortSignal.timeout(1000) });
    * console.log(lease.state); // released
    */
-  async release(options: ReleaseOptions = {}): Promise<void> {
-    checkOptions<ReleaseOptions>(options, { wait: checkBoolean, timeout: checkNumber, signal: checkSignal });
-    const { wait = true, timeout, signal } = options;
+  async release(options?: ReleaseOptions): Promise<void> {
+    if (options !== undefined) checkOptions<ReleaseOptions>(options, releaseChecks);
+    const { wait = true, timeout, signal } = options ?? {};
     // It is released whether or not somebody still wants to wait for it.
     const waits = wait && signal?.aborted !== true;
-    const start: Start = (bridge) => {
+    const start = (bridge: Bridge): number | null => {
       const id = this.#native.release(bridge, waits, waits === wait ? timeout : undefined);
-      this.#stopWatching();
+      this.#end();
       return id;
     };
     try {
-      await run<undefined>(start, untilDone, waits ? signal : undefined);
+      await run<null>(start, untilDone, waits ? signal : undefined);
     } catch (error) {
       if (signal?.aborted !== true || error !== signal.reason) throw error;
     }
+  }
+
+  /** Releases a lease that is held, at the end of its scope: `null` if it is not. Zero: that was all. Else what waits. */
+  #leave(): number | null {
+    const id = withBridge((bridge) => this.#native.leave(bridge));
+    if (id !== null) this.#end();
+    return id;
   }
 
   /**
@@ -321,7 +342,14 @@ export function checkLease(name: string, value: unknown): void {
 }
 
 export function nativeLeases(leases: readonly (Lease | undefined)[]): NativeLease[] {
-  return leases.flatMap((lease) => (lease === undefined ? [] : internals(lease).native));
+  return leases.flatMap((lease) => (lease === undefined ? [] : nativeOf(lease)));
 }
 
-export { create as createLease, internals as leaseInternals };
+export {
+  clientOf as clientOfLease,
+  create as createLease,
+  isOpen as isOpenLease,
+  internals as leaseInternals,
+  leave as leaveScope,
+  nativeOf as nativeLease,
+};

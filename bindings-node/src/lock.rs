@@ -2,16 +2,16 @@
 
 use std::slice;
 
-use napi::bindgen_prelude::ClassInstance;
+use napi::bindgen_prelude::{ClassInstance, Either};
 use napi_derive::napi;
-use zklock::binding::{owners, parse_naming};
+use zklock::binding::{owners, parse_naming, reenter};
 use zklock::{AnyLock, Mutex, ReadWriteLock};
 
 use crate::bridge::Bridge;
 use crate::client::NativeClient;
 use crate::contender::NativeContender;
 use crate::error::{NODE, Result};
-use crate::lease::{NativeLease, inside};
+use crate::lease::NativeLease;
 
 /// A lock at a path.
 #[napi]
@@ -61,8 +61,9 @@ pub fn read_write_lock(
 
 #[napi]
 impl NativeLock {
-    /// Starts to acquire, as the owner of a lease `within`, or else `around`, or as a new one; ends with a lease. No
-    /// `timeout` means waiting for ever, zero means a try.
+    /// Acquires, as the owner of a lease `within`, or else `around`, or as a new one. An owner that holds the lock has the
+    /// new lease at once; otherwise this starts an operation that ends with one. No `timeout` means waiting for ever,
+    /// zero means a try.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -71,13 +72,29 @@ impl NativeLock {
         &self,
         bridge: &Bridge,
         timeout: Option<f64>,
-        within: Vec<ClassInstance<'_, NativeLease>>,
-        around: Vec<ClassInstance<'_, NativeLease>>,
-    ) -> Result<i64> {
+        within: Option<ClassInstance<'_, NativeLease>>,
+        around: Option<ClassInstance<'_, NativeLease>>,
+    ) -> Result<Either<NativeLease, i64>> {
         let patience = NODE.patience(timeout)?;
-        let owner = owners(slice::from_ref(&self.lock), &inside(&within), &inside(&around))?[0];
+        let [named, around] = [&within, &around].map(|lease| lease.as_ref().map(|lease| &lease.lease));
+        let owner = owners(slice::from_ref(&self.lock), named.as_slice(), around.as_slice())?[0];
+        // A refusal is the operation's, like all others.
+        if (named.is_some() || around.is_some())
+            && let Ok(Some(lease)) = reenter(&self.lock, owner)
+        {
+            return Ok(Either::A(lease.into()));
+        }
         let lock = self.lock.clone();
-        bridge.start(async move { lock.acquire_as(owner, patience).await.map(NativeLease::from) })
+        bridge
+            .start(async move { lock.acquire_as(owner, patience).await.map(NativeLease::from) })
+            .map(Either::B)
+    }
+
+    /// Another lease for the owner of one `around`, at once, if it holds the lock.
+    #[napi]
+    pub fn again(&self, around: &NativeLease) -> Option<NativeLease> {
+        let owner = owners(slice::from_ref(&self.lock), &[], &[&around.lease]).ok()?[0];
+        reenter(&self.lock, owner).ok()?.map(NativeLease::from)
     }
 
     /// Starts to ask for the contenders; ends with a list.

@@ -6,7 +6,7 @@ import { Client, clientInternals } from './client';
 import { type Contender, contenderOf } from './contender';
 import { LockTimeoutError, nullIf } from './errors';
 import { trackLease } from './events';
-import { checkLease, createLease, type Lease, nativeLeases } from './lease';
+import { checkLease, createLease, type Lease, nativeLease } from './lease';
 import { innermostLease } from './scope';
 import { showAs } from './show';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
@@ -133,18 +133,31 @@ export class Lock {
    * const again = await mutex.acquire({ within: lease });
    * console.log(again.node === lease.node); // true
    */
-  async acquire(options: AcquireOptions = {}): Promise<Lease> {
-    checkOptions<AcquireOptions>(options, acquireChecks);
-    const { timeout, signal, within } = options;
+  async acquire(options?: AcquireOptions): Promise<Lease> {
+    if (options !== undefined) checkOptions<AcquireOptions>(options, acquireChecks);
+    const { timeout, signal, within } = options ?? {};
     const { native, client } = this.#internals;
-    const named = nativeLeases([within]);
-    const around = nativeLeases([innermostLease(this.#internals)]);
+    const named = within && nativeLease(within);
+    const around = this.#around();
     const lease = await run<NativeLease>(
       (bridge) => native.acquire(bridge, timeout, named, around),
       clientInternals(client).keepAlive,
       signal,
     );
     return leaseOf(lease, client);
+  }
+
+  /** The lease that this would be acquired in: that of the innermost scope of this lock. */
+  #around(): NativeLease | undefined {
+    const around = innermostLease(this.#internals);
+    return around && nativeLease(around);
+  }
+
+  /** Another lease of the innermost scope's owner, without the promises of `acquire()`; none outside of scopes. */
+  #again(): Lease | undefined {
+    const around = this.#around();
+    const lease = around && this.#internals.native.again(around);
+    return lease ? leaseOf(lease, this.#internals.client) : undefined;
   }
 
   /**
@@ -179,6 +192,7 @@ export class Lock {
       args,
       (options) => this.acquire(options),
       () => this.#internals.reentrant,
+      () => this.#again(),
     );
   }
 

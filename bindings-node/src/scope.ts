@@ -3,10 +3,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 import type { Client } from './client';
-import { type Lease, leaseInternals } from './lease';
+import { clientOfLease, type Lease } from './lease';
 
-interface Scope {
+export interface Scope {
   readonly lease: Lease;
+  /** The lease's, once somebody wanted to know it. */
+  path: string | undefined;
   live: boolean;
   outer: Scope | undefined;
 }
@@ -14,35 +16,40 @@ interface Scope {
 const current = new AsyncLocalStorage<Scope>();
 
 /**
- * The enclosing scopes, innermost first, without those that have ended: a callback may outlive its scope. Those are
- * unlinked on the way, or a timer that takes a lock and sets the next timer would grow a chain for ever.
+ * The innermost live one of a scope and those around it. Those that have ended, because a callback may outlive its scope,
+ * are unlinked by whoever goes from scope to scope, or a timer that takes a lock and sets the next timer would grow a
+ * chain for ever.
  */
-function* liveScopes(): Generator<Scope> {
-  let inner: Scope | undefined;
-  for (let scope = current.getStore(); scope !== undefined; scope = scope.outer) {
-    if (!scope.live) continue;
-    if (inner !== undefined) inner.outer = scope;
-    yield scope;
-    inner = scope;
-  }
-  if (inner !== undefined) inner.outer = undefined;
+function live(scope: Scope | undefined): Scope | undefined {
+  while (scope?.live === false) scope = scope.outer;
+  return scope;
 }
 
 /** The lease of the innermost live scope of a client and path. */
 export function innermostLease({ client, path }: { client: Client; path: string }): Lease | undefined {
-  for (const { lease } of liveScopes()) {
-    if (leaseInternals(lease).client === client && lease.path === path) return lease;
+  for (let scope = live(current.getStore()); scope !== undefined; scope = scope.outer = live(scope.outer)) {
+    if (clientOfLease(scope.lease) === client && (scope.path ??= scope.lease.path) === path) return scope.lease;
   }
   return undefined;
 }
 
-/** Runs `body` in a scope of `lease`, which ends when the promise of `body` is settled. */
-export async function runInScope<T>(lease: Lease, body: () => Promise<T>): Promise<T> {
-  const [outer] = liveScopes();
-  const scope: Scope = { lease, live: true, outer };
-  try {
-    return await current.run(scope, body);
-  } finally {
-    scope.live = false;
+/** Scopes of these leases, the first one innermost. They begin now, and end with `endScopes`. */
+export function beginScopes(leases: readonly Lease[]): Scope[] {
+  const scopes: Scope[] = [];
+  let outer = live(current.getStore());
+  for (const lease of [...leases].reverse()) {
+    outer = { lease, path: undefined, live: true, outer };
+    scopes.push(outer);
   }
+  return scopes;
+}
+
+/** Calls `body` within scopes; without any there is nothing that it would need to know. */
+export function callWithin<Given, T>(scopes: readonly Scope[], body: (given: Given) => T, given: Given): T {
+  const innermost = scopes.at(-1);
+  return innermost === undefined ? body(given) : current.run(innermost, () => body(given));
+}
+
+export function endScopes(scopes: readonly Scope[]): void {
+  for (const scope of scopes) scope.live = false;
 }

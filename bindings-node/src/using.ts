@@ -2,11 +2,12 @@
 
 import { lossToThrow, type NativeLoss } from '../native';
 
+import { run, untilDone } from './bridge';
 import { checkFunction } from './check';
 import { LockLostError, withReason } from './errors';
-import { type Lease, nativeLeases } from './lease';
+import { type Lease, leaveScope, nativeLeases } from './lease';
 import type { Leases } from './leases';
-import { runInScope } from './scope';
+import { beginScopes, callWithin, endScopes, type Scope } from './scope';
 
 export type Body<Held, T> = (held: Held) => T | PromiseLike<T>;
 
@@ -22,14 +23,20 @@ function partsOf<Options, Held, T>(args: UsingArguments<Options, Held, T>): [Opt
   return [options, body];
 }
 
-/** Acquires, runs the body, and releases. */
+/**
+ * Acquires, runs the body, and releases. `again`: what is acquired at once, by an owner that holds it, unless something
+ * was asked for in options.
+ */
 export async function using<Options, Held extends Lease | Leases, T>(
   args: UsingArguments<Options, Held, T>,
   acquire: (options?: Options) => Promise<Held>,
   enters: Enters,
+  again?: () => Held | undefined,
 ): Promise<T> {
   const [options, body] = partsOf(args);
-  return runHeld(await acquire(options), body, enters);
+  const held = options === undefined ? again?.() : undefined;
+  // The body never runs before this has returned.
+  return runHeld(await (held ?? acquire(options)), body, enters);
 }
 
 /** Tries to acquire; if that succeeds, runs the body, and releases. Otherwise resolves with `null`. */
@@ -43,26 +50,73 @@ export async function tryUsing<Options, Held extends Lease | Leases, T>(
   return held === null ? null : runHeld(held, body, enters);
 }
 
+/** How the body ends that runs in scopes of these leases. Waits for it only if there is something to wait for. */
+function ended<Held, T>(
+  held: Held,
+  body: Body<Held, T>,
+  entered: readonly Lease[],
+): PromiseSettledResult<T> | Promise<PromiseSettledResult<T>> {
+  const scopes = beginScopes(entered);
+  try {
+    const value = callWithin(scopes, body, held);
+    if ((typeof value === 'object' && value !== null) || typeof value === 'function') return settled(value, scopes);
+    endScopes(scopes);
+    return { status: 'fulfilled', value };
+  } catch (reason) {
+    endScopes(scopes);
+    return { status: 'rejected', reason };
+  }
+}
+
+async function settled<T>(promise: T | PromiseLike<T>, scopes: readonly Scope[]): Promise<PromiseSettledResult<T>> {
+  try {
+    return { status: 'fulfilled', value: await promise };
+  } catch (reason) {
+    return { status: 'rejected', reason };
+  } finally {
+    endScopes(scopes);
+  }
+}
+
+/** Releases at the end of a scope; the loss that was known before, or that only the release found out. */
+function release(
+  held: Lease | Leases,
+  leases: readonly Lease[],
+  findLoss: () => NativeLoss | null,
+): NativeLoss | null | Promise<NativeLoss | null> {
+  const [only] = leases;
+  const waiting = only !== undefined && leases.length === 1 ? leaveScope(only) : null;
+  if (waiting === 0) return null;
+  return released(held, waiting, findLoss);
+}
+
+async function released(
+  held: Lease | Leases,
+  waiting: number | null,
+  findLoss: () => NativeLoss | null,
+): Promise<NativeLoss | null> {
+  if (waiting !== null) {
+    await run<undefined>(() => waiting, untilDone);
+    return findLoss();
+  }
+  const noticed = findLoss();
+  await held[Symbol.asyncDispose]();
+  return noticed ?? findLoss();
+}
+
 /**
  * Runs the body and releases. Inside the body, the locks of the leases that `enters` selects may be entered again.
  * Rejects with a loss that happened meanwhile, caused by what the body threw.
  */
 async function runHeld<Held extends Lease | Leases, T>(held: Held, body: Body<Held, T>, enters: Enters): Promise<T> {
-  const leases: Lease[] = [held].flat();
-  let run = async (): Promise<T> => body(held);
-  for (const lease of leases.filter(enters)) {
-    const inner = run;
-    run = () => runInScope(lease, inner);
-  }
-  const [end] = await Promise.allSettled([run()]);
+  const leases: readonly Lease[] = Array.isArray(held) ? held : [held as Lease];
+  const end = await ended(held, body, leases.filter(enters));
   const failed = end.status === 'rejected';
   // Ends as the body does, or with a loss that the body does not tell of. A term that ends while the release waits is no
   // loss; that somebody had deleted the node is one, and only the release finds out.
   const findLoss = (): NativeLoss | null =>
     lossToThrow(nativeLeases(leases), failed ? end.reason instanceof LockLostError : undefined);
-  const noticed = findLoss();
-  await held[Symbol.asyncDispose]();
-  const loss = noticed ?? findLoss();
+  const loss = await release(held, leases, findLoss);
   if (loss !== null) {
     const error = withReason(new LockLostError(loss.message), loss.reason);
     throw Object.assign(error, failed && { cause: end.reason as unknown });

@@ -198,3 +198,67 @@ scenario('scopes that follow each other through callbacks do not add up', async 
   assert.ok(leases.filter((lease) => lease.deref() !== undefined).length <= 3);
   clearTimeout(last);
 });
+
+/** What a promise comes to that needs microtasks only, and nothing of the event loop. */
+async function soon(promise) {
+  let settled = false;
+  const settle = () => (settled = true);
+  promise.then(settle, settle);
+  for (let microtask = 0; microtask < 50; microtask++) await undefined;
+  assert.ok(settled, 'waits for the event loop');
+  return promise;
+}
+
+scenario('entering again does not wait for the event loop', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const lease = await mutex.acquire();
+  const again = await soon(mutex.acquire({ within: lease }));
+  assert.equal(again.node, lease.node);
+  await soon(again.release());
+  await assert.rejects(again.release(), NotHeldError);
+  await lease.release();
+  await mutex.using(async (outer) => {
+    assert.equal(await soon(mutex.using(({ node }) => node)), outer.node);
+    assert.equal(await soon(mutex.using(async (inner) => mutex.using(() => inner.state))), 'held');
+    assert.equal(await soon(mutex.tryUsing((inner) => inner.state)), 'held');
+    const fail = () => {
+      throw new RangeError('of the body');
+    };
+    await assert.rejects(soon(mutex.using(fail)), RangeError);
+  });
+  assert.deepEqual(await contenders(mutex.path), []);
+});
+
+scenario('a body never runs before using() has returned', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  await mutex.using(async () => {
+    let returned = false;
+    const inner = mutex.using(() => assert.ok(returned));
+    returned = true;
+    await inner;
+  });
+});
+
+scenario('an inner scope outlives an outer one that did not wait for it', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const [entered, ended] = [resolvers(), resolvers()];
+  let inner;
+  await mutex.using(async () => {
+    inner = mutex.using(async (lease) => {
+      entered.resolve();
+      await ended.promise;
+      // Its own owner, and not a new one, which would wait for itself.
+      await mutex.using({ timeout: 5000 }, ({ node }) => assert.equal(node, lease.node));
+    });
+    await entered.promise;
+  });
+  ended.resolve();
+  await inner;
+  assert.deepEqual(await contenders(mutex.path), []);
+});
+
+function resolvers() {
+  const both = {};
+  both.promise = new Promise((resolve) => (both.resolve = resolve));
+  return both;
+}
