@@ -150,6 +150,28 @@ fn a_holder_and_six_local_waiters_are_drained_with_at_most_24_requests() {
     }
 }
 
+/// They join one by one, as in a queue that never ends; each listing shows all that have joined since the last.
+#[test]
+fn local_waiters_that_come_and_go_cost_a_listing_for_many_of_them() {
+    const WAITERS: u32 = 20;
+    const TURNS: u32 = 5 * WAITERS;
+    let mut world = World::new(1, 0, true);
+    for _ in 0..WAITERS {
+        play(&mut world, [join(0)].into_iter().chain(round_trip(0)));
+    }
+    let before = requests(&world, 0).clone();
+    for _ in 0..TURNS {
+        assert_eq!(world.clients[0].holds.len(), 1);
+        play(&mut world, [Step::Release(0, 0), join(0)].into_iter().chain(round_trip(0)));
+    }
+    let after = requests(&world, 0);
+    assert_eq!((after.creates - before.creates, after.deletes - before.deletes), (TURNS, TURNS));
+    let lists = after.lists - before.lists;
+    assert!(lists <= TURNS / WAITERS + 2, "{lists} listings for {TURNS} turns");
+    assert_eq!(after.all() - before.all(), 2 * TURNS + lists);
+    world.finish().unwrap();
+}
+
 #[test]
 fn an_adjacent_hand_off_takes_no_round_trip() {
     let mut world = World::new(1, 0, true);

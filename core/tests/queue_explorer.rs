@@ -54,6 +54,20 @@ fn local_contenders_and_two_cuts() {
     scene(1, 0, Budget { joins: 2, cuts: 2, ..NOTHING }, 10_000);
 }
 
+/// The third joins without a listing, and somebody else may come in between before a listing shows it.
+#[test]
+fn three_local_contenders_and_somebody_else() {
+    let budget = Budget { joins: 3, enters: 1, ..NOTHING };
+    play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 500);
+}
+
+/// The third's create, or the listing that is to show it, is lost.
+#[test]
+fn three_local_contenders_of_whom_one_leaves_and_a_cut() {
+    let budget = Budget { joins: 3, leaves: 1, cuts: 1, ..NOTHING };
+    play(Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, 2_000);
+}
+
 /// Creates were lost together, and the queue is told of one of them only later.
 #[test]
 fn local_contenders_a_cut_and_a_loss_that_is_told_late() {

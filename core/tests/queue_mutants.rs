@@ -87,6 +87,14 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
             let budget = Budget { joins: 2, cuts: 1, put_offs: 1, ..NOTHING };
             (Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, OF_ITS_OWN)
         }
+        Mutant::OldListing => {
+            let budget = Budget { joins: 3, enters: 1, ..NOTHING };
+            (Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, BEHIND_SOMEBODY)
+        }
+        Mutant::NoLookAhead => {
+            let budget = Budget { joins: 3, ..NOTHING };
+            (Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, LEFT)
+        }
         Mutant::StringOrder => {
             let scene = Scene::new(2, 0, Budget { joins: 2, ..NOTHING });
             (Scene { next_sequence: wrap, ..scene }, BEHIND_SOMEBODY)
@@ -99,7 +107,7 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
 fn every_mutant_is_caught() {
     assert_eq!(
         Mutant::ALL.len(),
-        Mutant::UnansweredOverlooked as usize + 1,
+        Mutant::NoLookAhead as usize + 1,
         "the list ends with the last one there is"
     );
     let mut survivors = Vec::new();

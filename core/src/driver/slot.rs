@@ -400,6 +400,9 @@ impl Slot {
         match request {
             Action::Create(ticket, join, prefix) => {
                 let data = self.waiters.get(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
+                if self.queue.is_crowded() {
+                    self.waiters.contend(join);
+                }
                 let create = wire.create(ticket, prefix, data);
                 let pause = self.waiters.rest(join);
                 if pause.is_zero() {

@@ -124,6 +124,13 @@ impl Waiters {
         self.lines.get(&line).and_then(|joins| joins.first()).copied()
     }
 
+    /// A waiter joins behind others of this client: it has to wait for them, whether or not it is ever seen to.
+    pub(super) fn contend(&mut self, join: JoinId) {
+        if let Some(waiter) = self.all.get_mut(&join) {
+            waiter.attempt.claim.contended = true;
+        }
+    }
+
     /// A waiter that was seen in the queue behind another contender, and was still not granted the lock, has to wait
     /// for it.
     pub(super) fn note_contended(&mut self, queue: &Queue) {

@@ -98,6 +98,11 @@ impl Ledger {
         !self.prefixes.is_empty()
     }
 
+    /// Whether a create is under way.
+    pub(super) fn awaits_create(&self) -> bool {
+        self.under_way.values().any(|event| matches!(event, Event::Created(..)))
+    }
+
     pub(super) fn is_listing(&self) -> bool {
         self.under_way.values().any(|event| matches!(event, Event::Listed(..)))
     }

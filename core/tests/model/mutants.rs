@@ -71,10 +71,14 @@ pub(crate) enum Mutant {
     ChildWatchKept,
     /// A listing's node of a contender whose create is not answered yet stands in nobody's way (rule 8).
     UnansweredOverlooked,
+    /// A contender that no listing has shown is taken to stand right behind what the last one showed (rule 3).
+    OldListing,
+    /// A contender that joined without a listing never gets one (rule 3).
+    NoLookAhead,
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 28] = [
+    pub(crate) const ALL: [Self; 30] = [
         Self::Curator604,
         Self::Curator498,
         Self::Curator621,
@@ -103,6 +107,8 @@ impl Mutant {
         Self::NoReaderWatch,
         Self::ChildWatchKept,
         Self::UnansweredOverlooked,
+        Self::OldListing,
+        Self::NoLookAhead,
     ];
 }
 
@@ -208,6 +214,8 @@ struct Planted {
     asked: BTreeMap<Ticket, BTreeSet<String>>,
     /// `FinalSync`: those of which a synced listing showed no node.
     denied: BTreeSet<String>,
+    /// `OldListing`: what the last listing showed.
+    listed: Option<Vec<String>>,
     /// The queue does not know that the connection is lost.
     cut_off: bool,
     /// The queue has been told of a connection.
@@ -231,6 +239,7 @@ impl Planted {
             unknown: BTreeSet::new(),
             asked: BTreeMap::new(),
             denied: BTreeSet::new(),
+            listed: None,
             cut_off: false,
             connected: false,
             reconnected: false,
@@ -310,6 +319,10 @@ impl Planted {
                 let children = children.iter().filter(answered).cloned().collect();
                 Some(vec![Event::Listed(*ticket, Outcome::Done(children))])
             }
+            (Mutant::OldListing, Event::Listed(_, Outcome::Done(children))) => {
+                self.listed = Some(children.clone());
+                None
+            }
             (Mutant::TornPair, event) => self.believe_torn_pair(event),
             (Mutant::FinalSync, Event::Created(ticket, Outcome::Lost)) => {
                 self.unknown.extend(self.ledger.prefix(*ticket).map(str::to_owned));
@@ -386,6 +399,28 @@ impl Planted {
         match (self.mutant, self.rename_back(action)) {
             (Mutant::MissingSync, Action::List { ticket, .. }) => {
                 Carried::Out(Action::List { ticket, sync: false })
+            }
+            (Mutant::OldListing, Action::List { ticket, sync: false })
+                if !self.ledger.awaits_create() && self.shows_no_place() =>
+            {
+                let ours = self.ledger.waiting.values().map(|(node, _)| node).chain(&self.ledger.held);
+                let ours = ours.map(|node| node.as_str().to_owned());
+                let others = self.listed.iter().flatten().filter(|child| !self.ledger.is_own(child)).cloned();
+    /// Whether there was a listing, and it did not show all contenders that wait.
+    fn shows_no_place(&self) -> bool {
+        let shown = |node: &NodeName| self.listed.iter().flatten().any(|child| child == node.as_str());
+        self.listed.is_some() && self.ledger.waiting.values().any(|(node, _)| !shown(node))
+    }
+
+                let children: Vec<_> = others.chain(ours).collect();
+                self.listed = Some(children.clone());
+                Carried::Swallowed(Event::Listed(ticket, Outcome::Done(children)))
+            }
+            (Mutant::NoLookAhead, Action::List { ticket, sync: false })
+                if !self.ledger.waiting.is_empty() && !self.ledger.awaits_create() =>
+            {
+                // Which means nothing: the listing is never answered.
+                Carried::Swallowed(Event::Watched(ticket, Outcome::Lost))
             }
             (Mutant::FinalSync, Action::List { ticket, sync: true }) => {
                 self.asked.insert(ticket, self.unknown.clone());

@@ -129,6 +129,11 @@ pub(crate) fn create(actions: &[Action]) -> (Ticket, String) {
     }
 }
 
+/// How many listings are among actions.
+pub(crate) fn lists(actions: &[Action]) -> usize {
+    actions.iter().filter(|action| matches!(action, Action::List { .. })).count()
+}
+
 /// The one listing among actions, and whether it follows a sync.
 pub(crate) fn list(actions: &[Action]) -> (Ticket, bool) {
     let mut lists = actions.iter().filter_map(|action| match action {

@@ -1,8 +1,11 @@
 //! A create and a listing in one flight (rule 3).
 
-use zklock::queue::{Action, Event, Outcome, Refusal};
+use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, Outcome, Refusal};
 
-use super::desk::{A, B, Desk, create, created, grants, list, listed, refusals, waits};
+use super::desk::{
+    A, B, Desk, create, created, deleted, grants, list, listed, lists, other, refusals, release, waits,
+    watched,
+};
 
 #[test]
 fn rule_03_a_create_and_a_listing_in_one_flight_and_no_more() {
@@ -84,4 +87,89 @@ fn rule_03_missing_parents_are_made_and_the_create_sent_again_but_not_for_ever()
     assert_eq!(made, 16);
     assert!(matches!(&refusals(&sent)[..], [(A, Refusal::Server(_))]));
     assert!(desk.0.is_idle());
+}
+
+/// The nodes of those that join, with these numbers, while A holds; and what follows.
+fn crowd(desk: &mut Desk, joins: impl IntoIterator<Item = (Event, u32)>) -> Vec<(String, Vec<Action>)> {
+    let mut nodes = Vec::new();
+    for (join, sequence) in joins {
+        let sent = desk.tell([join]);
+        let node = format!("{}{sequence:010}", create(&sent).1);
+        let answered = desk.tell([created(create(&sent).0, &node)]);
+        nodes.push((node, [sent, answered].concat()));
+    }
+    nodes
+}
+
+#[test]
+fn rule_03_only_the_first_two_waiters_of_a_client_join_with_a_listing() {
+    let mut desk = Desk::new(1);
+    let holder = desk.hold(A, 0);
+    let first = desk.place(JoinId(2), 1, &[holder.clone()]).0;
+    let second = desk.place(JoinId(3), 2, &[holder.clone(), first.clone()]).0;
+    let crowd = crowd(&mut desk, [(waits(JoinId(4)), 4), (waits(JoinId(5)), 5)]);
+    assert_eq!(crowd.iter().map(|(_, sent)| lists(sent)).collect::<Vec<_>>(), [0, 0]);
+    // Somebody else came in between, and is seen when the turn of the one behind it comes near; one listing shows both
+    // that came behind it.
+    let look = desk.tell([release(&holder)]);
+    assert_eq!((grants(&look), deleted(&look)), (vec![JoinId(2)], vec![holder]));
+    let nodes = [first.clone(), second.clone(), other(3), crowd[0].0.clone(), crowd[1].0.clone()];
+    let seen = desk.tell([listed(list(&look).0, &nodes)]);
+    assert_eq!((lists(&seen), watched(&seen)), (0, vec![other(3), crowd[0].0.clone()]));
+    assert_eq!(grants(&desk.tell([release(&first)])), [JoinId(3)]);
+    assert_eq!(grants(&desk.tell([release(&second)])), [], "somebody else is before it");
+    let gone = Event::Gone(super::desk::watch(&seen, &other(3)));
+    let armed = Event::Watched(super::desk::watch(&seen, &crowd[0].0), Outcome::Done(()));
+    assert_eq!(grants(&desk.tell([armed, gone])), [JoinId(4)]);
+    let next = desk.tell([release(&crowd[0].0)]);
+    assert_eq!(
+        (grants(&next), lists(&next)),
+        (vec![JoinId(5)], 0),
+        "the same listing has shown the last one"
+    );
+}
+
+#[test]
+fn rule_03_what_no_listing_has_shown_is_not_granted_to_its_own_clients_next() {
+    let mut desk = Desk::new(1);
+    let holder = desk.hold(A, 0);
+    let first = desk.place(JoinId(2), 1, &[holder.clone()]).0;
+    let second = desk.place(JoinId(3), 2, &[holder.clone(), first.clone()]).0;
+    let third = crowd(&mut desk, [(waits(JoinId(4)), 4)]).remove(0).0;
+    let look = desk.tell([release(&holder)]);
+    // Before the listing is answered, all others are done.
+    assert_eq!(grants(&desk.tell([release(&first)])), [JoinId(3)]);
+    assert_eq!(grants(&desk.tell([release(&second)])), [], "somebody else may have come in between");
+    assert_eq!(grants(&desk.tell([listed(list(&look).0, [&third])])), [JoinId(4)]);
+}
+
+#[test]
+fn rule_03_those_before_it_may_all_leave() {
+    let mut desk = Desk::new(1);
+    let holder = desk.hold(A, 0);
+    let first = desk.place(JoinId(2), 1, &[holder.clone()]).0;
+    desk.place(JoinId(3), 2, &[holder.clone(), first]);
+    let third = crowd(&mut desk, [(waits(JoinId(4)), 3)]).remove(0).0;
+    let look = desk.tell([Event::Leave(JoinId(2)), Event::Leave(JoinId(3))]);
+    assert_eq!(lists(&look), 1);
+    desk.tell([listed(list(&look).0, [&holder, &third])]);
+    assert_eq!(grants(&desk.tell([release(&holder)])), [JoinId(4)]);
+}
+
+#[test]
+fn rule_03_a_reader_behind_two_writers_of_ours_joins_without_a_listing_and_behind_one_with_it() {
+    let join = |id, kind| Event::Join(JoinId(id), Naming::Curator, kind, Intent::Wait);
+    for writers in 0..4 {
+        let mut desk = Desk::new(1);
+        let mut nodes = vec![desk.hold(A, 0)];
+        for writer in 0..writers {
+            let sent = desk.tell([join(10 + writer, Kind::Write)]);
+            let node = format!("{}{:010}", create(&sent).1, 10 + writer);
+            nodes.push(node.clone());
+            let mut answers = vec![created(create(&sent).0, &node)];
+            answers.extend((lists(&sent) > 0).then(|| listed(list(&sent).0, &nodes)));
+            desk.tell(answers);
+        }
+        assert_eq!(lists(&desk.tell([join(50, Kind::Read)])), usize::from(writers < 2), "{writers} writers");
+    }
 }

@@ -2,8 +2,9 @@
 
 use super::super::action::Action;
 use super::super::event::{Intent, JoinId, Outcome, Refusal, Ticket};
-use super::super::name::NodeName;
+use super::super::name::{Kind, NodeName};
 use super::join::{Join, Place, Stage};
+use super::listing::SOON;
 use super::state::{Look, Queue};
 
 /// How often a contender creates missing parents before it gives up: each time, another client or the server's reaper
@@ -29,6 +30,7 @@ impl Queue {
             Some(Intent::Downgrade(writer)) => self.held_since(writer).map(|czxid| (writer.clone(), czxid)),
             _ => None,
         };
+        let is_soon = self.joins.get(&id).is_some_and(|join| self.is_soon(join));
         let Some(mint) = self.mint.as_mut() else { return };
         let Some((prefix, unchecked)) = self.joins.change(id, |join| {
             let uuid = *join.uuid.get_or_insert_with(|| mint.mint());
@@ -49,7 +51,17 @@ impl Queue {
             return;
         }
         self.actions.push_back(Action::Create(ticket, id, prefix));
-        self.want(Look::Plain);
+        if is_soon {
+            self.want(Look::Plain);
+        }
+    }
+
+    /// Whether a listing is to follow the create of this contender in the same flight: its turn may come soon. Every
+    /// later listing shows all that is before it just as well (F1), and [`look_ahead`](Self::look_ahead) sees to it that
+    /// there is one in time.
+    fn is_soon(&self, join: &Join) -> bool {
+        let unordered = join.intent == Intent::Try || matches!(join.kind, Kind::Permit(_));
+        unordered || self.joins.queueing() < SOON
     }
 
     pub(super) fn created(&mut self, ticket: Ticket, outcome: Outcome<(String, i64)>) {

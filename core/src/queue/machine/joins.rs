@@ -37,6 +37,8 @@ pub(super) struct Joins {
     wanting: BTreeSet<(u32, JoinId)>,
     /// Were seen in the queue, and wait for a permit.
     awaiting: BTreeSet<JoinId>,
+    /// Want to hold alone, are not leaving, and have a place to wait in or are about to.
+    queueing: BTreeSet<JoinId>,
 }
 
 /// Kinds that conflict with the same kinds.
@@ -118,6 +120,10 @@ impl Joins {
             (Stage::Queued(place), Kind::Permit(_)) if place.confirmed => Some(id),
             _ => None,
         });
+        update(&mut self.queueing, before, after, |join| {
+            let queues = matches!(join.stage, Stage::Creating(_) | Stage::Queued(_)) && !join.leaving;
+            (queues && Class::from(join.kind) == Class::Alone).then_some(id)
+        });
     }
 
     pub(super) fn line(&self) -> &Line {
@@ -162,6 +168,11 @@ impl Joins {
     pub(super) fn asked(&self, ticket: Ticket) -> Option<JoinId> {
         let (found, id) = self.asked.range((ticket, JoinId(0))..).next()?;
         (*found == ticket).then_some(*id)
+    }
+
+    /// How many wait to hold alone, or are about to.
+    pub(super) fn queueing(&self) -> usize {
+        self.queueing.len()
     }
 
     /// How many hold.

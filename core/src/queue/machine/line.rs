@@ -18,6 +18,10 @@ pub(super) struct Line {
     writers: BTreeSet<NodeName>,
     /// Those that wait in a place that is certain.
     ready: BTreeSet<NodeName>,
+    /// Those of them that want to hold alone.
+    ready_alone: BTreeSet<NodeName>,
+    /// Those that wait in a place that no listing on this connection has shown.
+    unseen: BTreeSet<NodeName>,
     /// Those that have been held for long enough to be watched.
     long_held: BTreeSet<NodeName>,
     /// Those of contenders that were changed since it was last asked.
@@ -45,6 +49,16 @@ impl Line {
             Stage::Queued(place) if place.confirmed => Some(place.name.clone()),
             _ => None,
         });
+        update(&mut self.ready_alone, before, after, |join| match &join.stage {
+            Stage::Queued(place) if place.confirmed && place.name.kind() != Kind::Read => {
+                Some(place.name.clone())
+            }
+            _ => None,
+        });
+        update(&mut self.unseen, before, after, |join| match &join.stage {
+            Stage::Queued(place) if !place.confirmed => Some(place.name.clone()),
+            _ => None,
+        });
         update(&mut self.long_held, before, after, |join| match &join.stage {
             Stage::Held(place) if place.confirmed => Some(place.name.clone()),
             _ => None,
@@ -63,6 +77,13 @@ impl Line {
     /// Those that wait in a place that is certain.
     pub(super) fn ready(&self) -> &BTreeSet<NodeName> {
         &self.ready
+    }
+
+    /// The first that no listing on this connection has shown, if so few that want to hold alone were seen to wait before
+    /// it.
+    pub(super) fn unseen_behind_fewer_than(&self, few: usize) -> Option<&NodeName> {
+        let first = self.unseen.first()?;
+        self.ready_alone.range(..first).nth(few - 1).is_none().then_some(first)
     }
 
     /// Those that have been held for long enough to be watched.

@@ -11,6 +11,10 @@ use super::super::view::View;
 use super::join::{Join, Place, Stage};
 use super::state::{Look, Queue};
 
+/// So many of our contenders that want to hold alone must have been seen in the queue before another one need not be. With
+/// one, a hand-off from it to the next would wait for a listing.
+pub(super) const SOON: usize = 2;
+
 /// The children of a listing, sorted out.
 #[derive(Default)]
 struct Children {
@@ -62,6 +66,20 @@ impl Queue {
     /// What was in doubt can no longer come. It may have come since the last look.
     pub(super) fn certain(&mut self, doubt: Ticket) {
         if self.connected && self.doubt.take_if(|since| *since == doubt).is_some() {
+            self.want(Look::Plain);
+        }
+    }
+
+    /// Asks for a listing if the turn of one may come soon that no listing has shown yet: one that is sent now shows all
+    /// that will ever be before it and before those behind it. The listing under way will do, if it was sent later than
+    /// the create.
+    pub(super) fn look_ahead(&mut self) {
+        let Some(first) = self.line().unseen_behind_fewer_than(SOON) else { return };
+        let place = self.line().get(first).and_then(|id| match &self.joins.get(id)?.stage {
+            Stage::Queued(place) => Some(place.created),
+            _ => None,
+        });
+        if place.is_some_and(|created| self.listing.is_none_or(|(sent, _)| sent < created)) {
             self.want(Look::Plain);
         }
     }

@@ -5,6 +5,7 @@ use std::ops::Bound;
 use super::super::event::JoinId;
 use super::super::name::{Kind, NodeName};
 use super::join::{Join, Place, Stage};
+use super::listing::SOON;
 use super::state::Queue;
 
 /// A waiter with at most this many before it may soon hold: the term must run when its turn comes.
@@ -77,6 +78,13 @@ impl Queue {
         };
         // Ours that stand further back have more of ours before them, or are readers like one of these.
         self.line().iter().take(NEAR + 1).any(near)
+    }
+
+    /// Whether one that joins to hold alone, or for reading, has others of ours before it that want to hold alone, so that
+    /// no listing tells it so: one is sent only for those whose turn may come soon.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.joins.queueing() > SOON
     }
 
     /// Whether the last listing shows this contender in the queue behind another.

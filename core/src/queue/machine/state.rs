@@ -143,6 +143,7 @@ impl Queue {
         self.actions.pop_front()
     }
 
+        self.look_ahead();
     /// The places of our contenders.
     pub(super) fn line(&self) -> &Line {
         self.joins.line()
