@@ -5,7 +5,7 @@
 use zklock_transport::TooLarge;
 use zookeeper_client::{self as zk, MultiWriteError};
 
-use crate::queue::{Event, Outcome, Refusal, Ticket};
+use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
 
 /// What an answer says about the session that asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -118,6 +118,27 @@ pub fn listed(
         (Err(error), _) | (_, Err(error)) => failed(&error),
     };
     Event::Listed(ticket, outcome)
+}
+
+/// The answer to a probe: for each node that was asked for, whether it exists. Only that one does not is certain: where
+/// reading is forbidden, the answer is an error.
+#[must_use]
+pub fn probed(
+    ticket: Ticket,
+    asked: Vec<NodeName>,
+    answer: Result<Vec<Result<(), zk::Error>>, zk::Error>,
+) -> Event {
+    let outcome = match answer {
+        Ok(each) if each.len() == asked.len() => {
+            let all = asked.into_iter().zip(each);
+            Outcome::Done(
+                all.filter(|(_, one)| *one == Err(zk::Error::NoNode)).map(|(name, _)| name).collect(),
+            )
+        }
+        Ok(_) => Outcome::Lost,
+        Err(error) => failed(&error),
+    };
+    Event::Probed(ticket, outcome)
 }
 
 /// The Stat of a node that carries our uuid. One that the server created for another session shows that ours is gone.
@@ -241,6 +262,7 @@ pub fn failed<T>(error: &zk::Error) -> Outcome<T> {
 pub fn vet(event: Event, asked: u64, current: u64) -> Event {
     match event {
         Event::Listed(ticket, _) if asked != current => Event::Listed(ticket, Outcome::Lost),
+        Event::Probed(ticket, _) if asked != current => Event::Probed(ticket, Outcome::Lost),
         event => event,
     }
 }
@@ -257,6 +279,8 @@ mod tests {
         let listed = || Event::Listed(TICKET, Done(vec!["x".to_owned()]));
         assert_eq!(vet(listed(), 1, 1), listed());
         assert_eq!(vet(listed(), 1, 2), Event::Listed(TICKET, Lost));
+        let probed = || Event::Probed(TICKET, Done(Vec::new()));
+        assert_eq!((vet(probed(), 1, 1), vet(probed(), 1, 2)), (probed(), Event::Probed(TICKET, Lost)));
         for fact in [
             Event::Created(TICKET, Done(("x".to_owned(), 1))),
             Event::Deleted(TICKET, NoNode),
@@ -265,6 +289,17 @@ mod tests {
         ] {
             assert_eq!(vet(fact.clone(), 1, 2), fact);
         }
+    }
+
+    #[test]
+    fn a_probe_tells_of_nodes_that_do_not_exist_and_takes_all_other_answers_for_perhaps() {
+        let names =
+            ["a-0000000001", "b-0000000002", "c-0000000003"].map(|name| NodeName::parse(name).unwrap());
+        let answers = || vec![Ok(()), Err(zk::Error::NoNode), Err(zk::Error::NoAuth)];
+        let gone = |answer| probed(TICKET, names.to_vec(), answer);
+        assert_eq!(gone(Ok(answers())), Event::Probed(TICKET, Done(vec![names[1].clone()])));
+        assert_eq!(gone(Ok(answers()[1..].to_vec())), Event::Probed(TICKET, Lost), "one has no answer");
+        assert_eq!(gone(Err(zk::Error::ConnectionLoss)), Event::Probed(TICKET, Lost));
     }
 
     #[test]

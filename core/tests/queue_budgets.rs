@@ -81,10 +81,10 @@ fn a_waiter_sets_three_watches_and_its_hand_off_costs_no_request() {
     // The first is two away from the nearest: no waiter is told of its end.
     play(&mut world, [Step::Exit(0)].into_iter().chain(round_trip(0)));
     assert_eq!(*requests(&world, 0), waiting);
-    // The second was the second-nearest: one listing, while the nearest still waits or holds.
+    // The second was the second-nearest: one request for the first, while the nearest still waits or holds.
     play(&mut world, [Step::Exit(1)].into_iter().chain(round_trip(0)));
     play(&mut world, round_trip(0));
-    let looked = Requests { lists: 2, ..waiting };
+    let looked = Requests { watches: 4, ..waiting };
     assert_eq!(*requests(&world, 0), looked);
     // The nearest: the event is enough.
     let told = play(&mut world, [Step::Exit(2), Step::Advance(0), Step::Receive(0), Step::Drive(0, 1)]);
@@ -148,6 +148,39 @@ fn a_holder_and_six_local_waiters_are_drained_with_at_most_24_requests() {
         assert_eq!((requests.creates, requests.deletes, requests.watches), (7, 7, 0));
         assert!(requests.all() <= 24, "{requests:?}");
     }
+}
+
+/// One of ours stands among others, and so does the next: what is between them is asked for by name.
+#[test]
+fn each_place_in_a_crowd_costs_six_requests_and_all_of_them_share_a_listing() {
+    const OURS: usize = 3;
+    const BETWEEN: usize = 6;
+    const CROWD: usize = (OURS + 2) * BETWEEN;
+    let mut world = World::new(1, CROWD as u64, true);
+    for other in 0..CROWD {
+        play(&mut world, [Step::Enter(other, Kind::Exclusive)]);
+        if other % BETWEEN == BETWEEN - 1 && other / BETWEEN < OURS {
+            play(&mut world, [join(0)].into_iter().chain(round_trip(0)).chain(round_trip(0)));
+        }
+    }
+    for _ in 0..3 {
+        play(&mut world, round_trip(0));
+    }
+    for other in 0..CROWD {
+        play(&mut world, [Step::Look(other), Step::Exit(other)]);
+        for _ in 0..3 {
+            play(&mut world, round_trip(0));
+        }
+        if other % BETWEEN == BETWEEN - 1 && other / BETWEEN < OURS {
+            assert_eq!(world.clients[0].holds.len(), 1, "the turn of one of ours after {other}");
+            play(&mut world, [Step::Release(0, 0)].into_iter().chain(round_trip(0)));
+        }
+    }
+    let (requests, ours) = (requests(&world, 0), u32::try_from(OURS).unwrap());
+    assert_eq!((requests.creates, requests.watches, requests.probes), (ours, 3 * ours, ours), "{requests:?}");
+    assert!(requests.lists <= 3, "{requests:?}");
+    assert_eq!(requests.all(), 6 * ours + requests.lists + requests.unwatches, "{requests:?}");
+    world.finish().unwrap();
 }
 
 /// They join one by one, as in a queue that never ends; each listing shows all that have joined since the last.

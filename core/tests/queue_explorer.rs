@@ -54,11 +54,11 @@ fn local_contenders_and_two_cuts() {
     scene(1, 0, Budget { joins: 2, cuts: 2, ..NOTHING }, 10_000);
 }
 
-/// The third joins without a listing, and somebody else may come in between before a listing shows it.
+/// The last joins without a listing, and somebody else may come in between before a listing shows it.
 #[test]
-fn three_local_contenders_and_somebody_else() {
-    let budget = Budget { joins: 3, enters: 1, ..NOTHING };
-    play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 500);
+fn four_local_contenders_and_somebody_else() {
+    let budget = Budget { joins: 4, enters: 1, ..NOTHING };
+    play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 6_000);
 }
 
 /// The third's create, or the listing that is to show it, is lost.
@@ -66,6 +66,19 @@ fn three_local_contenders_and_somebody_else() {
 fn three_local_contenders_of_whom_one_leaves_and_a_cut() {
     let budget = Budget { joins: 3, leaves: 1, cuts: 1, ..NOTHING };
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, 2_000);
+}
+
+/// It stands behind four others. When the third goes, it asks for the first two by name.
+const BEHIND_FOUR: Scene = Scene {
+    queued: 4,
+    grain: Grain::Coarse,
+    ..Scene::new(1, 4, Budget { joins: 1, deletions: 4, ..NOTHING })
+};
+
+#[test]
+#[ignore = "takes half a minute in a release build: `make soak` runs it"]
+fn a_contender_behind_four_others_that_are_deleted_in_any_order() {
+    play(BEHIND_FOUR, 100_000);
 }
 
 /// Creates were lost together, and the queue is told of one of them only later.

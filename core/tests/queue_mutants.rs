@@ -88,12 +88,17 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
             (Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, OF_ITS_OWN)
         }
         Mutant::OldListing => {
-            let budget = Budget { joins: 3, enters: 1, ..NOTHING };
+            // One that holds, two that were seen to wait, somebody else's, and one that was not seen.
+            let budget = Budget { joins: 4, enters: 1, ..NOTHING };
             (Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, BEHIND_SOMEBODY)
         }
         Mutant::NoLookAhead => {
             let budget = Budget { joins: 3, ..NOTHING };
             (Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, LEFT)
+        }
+        Mutant::ProbeBelieved | Mutant::ShortProbe => {
+            let crowd = Scene::new(1, 4, Budget { joins: 1, deletions: 3, ..NOTHING });
+            (Scene { queued: 4, grain: Grain::Coarse, ..crowd }, BEHIND_ANOTHER)
         }
         Mutant::StringOrder => {
             let scene = Scene::new(2, 0, Budget { joins: 2, ..NOTHING });
@@ -107,7 +112,7 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
 fn every_mutant_is_caught() {
     assert_eq!(
         Mutant::ALL.len(),
-        Mutant::NoLookAhead as usize + 1,
+        Mutant::ShortProbe as usize + 1,
         "the list ends with the last one there is"
     );
     let mut survivors = Vec::new();

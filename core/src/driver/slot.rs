@@ -439,6 +439,7 @@ impl Slot {
                     link.spawn(wire.list(ticket, sync));
                 }
             }
+            Action::Probe(ticket, names) => drop(link.spawn(wire.probe(ticket, names))),
             Action::Verify(ticket, name) => drop(link.spawn(wire.verify(ticket, name))),
             Action::Delete(ticket, name) => {
                 self.releases.deleting(ticket, &name);

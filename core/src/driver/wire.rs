@@ -187,6 +187,27 @@ impl Wire {
         }
     }
 
+    /// Asks which of these nodes exist, all in one request. Ephemeral nodes have no children, so the answer is short
+    /// whatever others have written to them.
+    pub(super) async fn probe(self, ticket: Ticket, names: Vec<NodeName>) {
+        let each = names.iter().map(|name| sizes::read(self.path.len() + 1 + name.as_str().len()));
+        if sizes::reads() + each.sum::<usize>() > limits::REQUEST {
+            return self.report(answer::probed(ticket, names, Err(zk::Error::MarshallingError)));
+        }
+        let mut reader = self.client.ask(RequestKind::Verify).new_multi_reader();
+        let added = names.iter().try_for_each(|name| reader.add_get_children(&self.child(name.as_str())));
+        let answer = match added {
+            Ok(()) => reader.commit().await,
+            Err(error) => Err(error),
+        };
+        let each = |one| match one {
+            zk::MultiReadResult::Error { err } => Err(err),
+            _ => Ok(()),
+        };
+        let answer = answer.map(|all| all.into_iter().map(each).collect());
+        self.report(answer::probed(ticket, names, answer));
+    }
+
     pub(super) async fn verify(self, ticket: Ticket, name: NodeName) {
         let (node, sent) = (self.child(name.as_str()), Moment::now());
         let found = self.client.ask(RequestKind::Verify).check_stat(&node).await;

@@ -29,6 +29,8 @@ pub enum Action {
         /// Whether to send a sync first.
         sync: bool,
     },
+    /// Ask, in one request, which of these nodes exist.
+    Probe(Ticket, Vec<NodeName>),
     /// Read the Stat of a node that carries our uuid.
     Verify(Ticket, NodeName),
     /// Watch a node for its deletion. Leave no watch behind if it does not exist.

@@ -91,6 +91,8 @@ pub enum Event {
     ParentsMade(Ticket, Outcome<()>),
     /// The outcome of `Action::List`: the children's names.
     Listed(Ticket, Outcome<Vec<String>>),
+    /// The outcome of `Action::Probe`: those of the nodes that do not exist. Of the others that is not certain.
+    Probed(Ticket, Outcome<Vec<NodeName>>),
     /// The outcome of `Action::Verify`: the node's czxid if it is this session's, else `None`.
     Verified(Ticket, Outcome<Option<i64>>),
     /// The outcome of `Action::Watch`.
@@ -114,6 +116,7 @@ impl Event {
             Self::Created(_, Outcome::Lost)
                 | Self::ParentsMade(_, Outcome::Lost)
                 | Self::Listed(_, Outcome::Lost)
+                | Self::Probed(_, Outcome::Lost)
                 | Self::Verified(_, Outcome::Lost)
                 | Self::Watched(_, Outcome::Lost)
                 | Self::Deleted(_, Outcome::Lost)
@@ -132,6 +135,7 @@ impl Event {
             Self::Created(..)
                 | Self::ParentsMade(..)
                 | Self::Listed(..)
+                | Self::Probed(..)
                 | Self::Verified(..)
                 | Self::Watched(..)
                 | Self::Deleted(..)

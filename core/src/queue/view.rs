@@ -12,14 +12,20 @@ pub(super) struct View {
     listed: Arc<[NodeName]>,
     /// Those of them that block readers.
     writers: Arc<[NodeName]>,
-    /// Those reported deleted by an event. Only nodes near ours are watched, so there are few.
+    /// Those reported deleted, by an event or by a probe.
     gone: BTreeSet<NodeName>,
+    /// So many from the first on are gone: those that wait behind them need not pass over each of them again.
+    passed: usize,
+    /// The same of the writers.
+    writers_passed: usize,
     /// Writers reported deleted by an event. Curator downgrades by putting a reader with the writer's own number in its
     /// place *before* the writer's node goes, so they block exclusive waiters until a listing received after the event
     /// shows neither them nor their reader (rule 6).
     vanished: BTreeSet<NodeName>,
     /// The nodes reported deleted by an event. What stands behind them has not been checked since.
     subtracted: BTreeSet<NodeName>,
+    /// Those that a probe has found since the last event.
+    found: BTreeSet<NodeName>,
 }
 
 impl View {
@@ -31,16 +37,30 @@ impl View {
 
     /// Takes out a node that is gone. Returns whether only a new listing can tell what that means.
     pub(super) fn subtract(&mut self, name: &NodeName) -> bool {
+        // Others may have gone since they were found.
+        self.found.clear();
         if !self.contains(name) {
             return false;
         }
         self.gone.insert(name.clone());
+        self.passed = pass(&self.listed, &self.gone, self.passed);
+        self.writers_passed = pass(&self.writers, &self.gone, self.writers_passed);
         self.subtracted.insert(name.clone());
         let writer = name.kind() == Kind::Write;
         if writer {
             self.vanished.insert(name.clone());
         }
         writer
+    }
+
+    /// A probe has found these: they were not known to be gone.
+    pub(super) fn find(&mut self, names: impl IntoIterator<Item = NodeName>) {
+        self.found.extend(names);
+    }
+
+    /// Whether a probe has found a node since the last event.
+    pub(super) fn found(&self, name: &NodeName) -> bool {
+        self.found.contains(name)
     }
 
     /// Whether events were subtracted, so that more nodes may be gone than are known to be.
@@ -90,12 +110,14 @@ impl View {
 
     /// The nodes before `name`, as far as is known.
     pub(super) fn all_before(&self, name: &NodeName) -> impl DoubleEndedIterator<Item = &NodeName> {
-        self.present(&self.listed[..below(&self.listed, name)])
+        let end = below(&self.listed, name).max(self.passed);
+        self.present(&self.listed[self.passed..end])
     }
 
     /// The nodes before `name` that block readers.
     pub(super) fn writers_before(&self, name: &NodeName) -> impl DoubleEndedIterator<Item = &NodeName> {
-        self.present(&self.writers[..below(&self.writers, name)])
+        let end = below(&self.writers, name).max(self.writers_passed);
+        self.present(&self.writers[self.writers_passed..end])
     }
 
     /// The nodes behind `name`.
@@ -127,6 +149,11 @@ impl View {
     pub(super) fn rank(&self, name: &NodeName) -> usize {
         below(&self.listed, name) - self.gone.range(..name).count()
     }
+}
+
+/// How many from the first on are gone, if at least so many are.
+fn pass(nodes: &[NodeName], gone: &BTreeSet<NodeName>, passed: usize) -> usize {
+    passed + nodes[passed..].iter().take_while(|node| gone.contains(*node)).count()
 }
 
 /// How many of these nodes, which are in order, are before `name`.

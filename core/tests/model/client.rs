@@ -78,6 +78,7 @@ pub(crate) struct Requests {
     pub(crate) lists: u32,
     pub(crate) syncs: u32,
     pub(crate) verifies: u32,
+    pub(crate) probes: u32,
     pub(crate) watches: u32,
     pub(crate) unwatches: u32,
     pub(crate) deletes: u32,
@@ -87,7 +88,7 @@ pub(crate) struct Requests {
 
 impl Requests {
     pub(crate) fn all(&self) -> u32 {
-        self.lists + self.syncs + self.verifies + self.watches + self.unwatches + self.writes()
+        self.lists + self.syncs + self.verifies + self.probes + self.watches + self.unwatches + self.writes()
     }
 
     pub(crate) fn writes(&self) -> u32 {

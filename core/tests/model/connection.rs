@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use zklock::answer::{self, Beat, Judged, Verdict};
-use zklock::queue::{Event, Outcome, Ticket};
+use zklock::queue::{Event, NodeName, Outcome, Ticket};
 use zookeeper_client::{Error, MultiWriteError};
 
 use super::request::{Request, Sent};
@@ -154,6 +154,16 @@ impl Connection {
             Request::Verify(ticket, name) => {
                 let found = server.node_at(&name, self.at).map(Node::found);
                 Some(answer::verified(ticket, asker.known.number(), Ok(found)))
+            }
+            Request::Probe(ticket, names) => {
+                let forbidden = server.forbidden == Some(Permission::Read);
+                let each = |name: &NodeName| match server.node_at(name.as_str(), self.at) {
+                    None => Err(Error::NoNode),
+                    Some(_) if forbidden => Err(Error::NoAuth),
+                    Some(_) => Ok(()),
+                };
+                let each = names.iter().map(each).collect();
+                unknown(answer::probed(ticket, names, Ok(each)))
             }
             Request::Watch(ticket, name) => {
                 let exists = server.node_at(&name, self.at).is_some();

@@ -239,6 +239,10 @@ impl Client {
                 self.requests.verifies += 1;
                 self.send(Request::Verify(ticket, node.as_str().to_owned()));
             }
+            Action::Probe(ticket, names) => {
+                self.requests.probes += 1;
+                self.send(Request::Probe(ticket, names));
+            }
             Action::Watch(ticket, node) => {
                 self.requests.watches += 1;
                 self.send(Request::Watch(ticket, node.as_str().to_owned()));

@@ -137,6 +137,9 @@ pub(crate) struct Scene {
     pub(crate) foreign: u64,
     pub(crate) directory: bool,
     pub(crate) next_sequence: u32,
+    /// How many foreign contenders wait, or hold, from the beginning, in the order of their numbers. They do nothing
+    /// else: only an operator removes their nodes, in whatever order.
+    pub(crate) queued: usize,
     pub(crate) naming: Naming,
     /// What our contenders may ask for.
     pub(crate) kinds: &'static [Kind],
@@ -159,6 +162,7 @@ impl Scene {
             foreign,
             directory: true,
             next_sequence: 0,
+            queued: 0,
             naming: Naming::Curator,
             kinds: MUTEX,
             foreign_kinds: &[Kind::Exclusive, Kind::Write],
@@ -178,6 +182,11 @@ impl Scene {
         world.server.next_sequence = self.next_sequence;
         for client in &mut world.clients {
             client.mutant = self.mutant;
+        }
+        for number in 0..self.queued {
+            for step in [Step::Enter(number, Kind::Exclusive), Step::Look(number)] {
+                world.step(step).expect("nobody else is there");
+            }
         }
         State { world, budget: self.budget }
     }
@@ -474,6 +483,9 @@ impl State {
 
     /// What a foreign contender does.
     fn add_foreign(&self, scene: &Scene, number: usize, moves: &mut Vec<Move>) {
+        if number < scene.queued {
+            return;
+        }
         let (budget, foreign) = (self.budget, &self.world.foreign[number]);
         let mut add = |step: Step, left: Budget| moves.push((vec![step], left));
         if budget.enters > 0 && foreign.is_away() {

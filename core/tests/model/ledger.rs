@@ -53,6 +53,7 @@ impl Ledger {
             Event::CheckForbidden(ticket)
             | Event::ParentsMade(ticket, _)
             | Event::Verified(ticket, _)
+            | Event::Probed(ticket, _)
             | Event::Deleted(ticket, _) => {
                 self.under_way.remove(ticket);
             }
@@ -147,6 +148,7 @@ fn lost(action: &Action) -> Option<(Ticket, Event)> {
             Some((*ticket, Event::Listed(*ticket, Outcome::Lost)))
         }
         Action::Verify(ticket, _) => Some((*ticket, Event::Verified(*ticket, Outcome::Lost))),
+        Action::Probe(ticket, _) => Some((*ticket, Event::Probed(*ticket, Outcome::Lost))),
         Action::Watch(ticket, _) => Some((*ticket, Event::Watched(*ticket, Outcome::Lost))),
         Action::Delete(ticket, _) => Some((*ticket, Event::Deleted(*ticket, Outcome::Lost))),
         _ => None,

@@ -75,10 +75,14 @@ pub(crate) enum Mutant {
     OldListing,
     /// A contender that joined without a listing never gets one (rule 3).
     NoLookAhead,
+    /// All for which a probe asks are taken to be gone (rule 6).
+    ProbeBelieved,
+    /// Only the farthest one is asked for, and the others are taken to be gone (rule 6).
+    ShortProbe,
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 30] = [
+    pub(crate) const ALL: [Self; 32] = [
         Self::Curator604,
         Self::Curator498,
         Self::Curator621,
@@ -109,6 +113,8 @@ impl Mutant {
         Self::UnansweredOverlooked,
         Self::OldListing,
         Self::NoLookAhead,
+        Self::ProbeBelieved,
+        Self::ShortProbe,
     ];
 }
 
@@ -216,6 +222,8 @@ struct Planted {
     denied: BTreeSet<String>,
     /// `OldListing`: what the last listing showed.
     listed: Option<Vec<String>>,
+    /// `ShortProbe`: those that are not asked for.
+    farther: BTreeMap<Ticket, Vec<NodeName>>,
     /// The queue does not know that the connection is lost.
     cut_off: bool,
     /// The queue has been told of a connection.
@@ -240,6 +248,7 @@ impl Planted {
             asked: BTreeMap::new(),
             denied: BTreeSet::new(),
             listed: None,
+            farther: BTreeMap::new(),
             cut_off: false,
             connected: false,
             reconnected: false,
@@ -323,6 +332,11 @@ impl Planted {
                 self.listed = Some(children.clone());
                 None
             }
+            (Mutant::ShortProbe, Event::Probed(ticket, Outcome::Done(gone))) => {
+                let farther = self.farther.remove(ticket).unwrap_or_default();
+                let gone = farther.into_iter().chain(gone.iter().cloned()).collect();
+                Some(vec![Event::Probed(*ticket, Outcome::Done(gone))])
+            }
             (Mutant::TornPair, event) => self.believe_torn_pair(event),
             (Mutant::FinalSync, Event::Created(ticket, Outcome::Lost)) => {
                 self.unknown.extend(self.ledger.prefix(*ticket).map(str::to_owned));
@@ -392,6 +406,12 @@ impl Planted {
         }
     }
 
+    /// Whether there was a listing, and it did not show all contenders that wait.
+    fn shows_no_place(&self) -> bool {
+        let shown = |node: &NodeName| self.listed.iter().flatten().any(|child| child == node.as_str());
+        self.listed.is_some() && self.ledger.waiting.values().any(|(node, _)| !shown(node))
+    }
+
     /// What is done when the queue requests this.
     fn carry(&mut self, action: Action, queue: &Queue) -> Carried {
         self.ledger.note(&action);
@@ -406,12 +426,6 @@ impl Planted {
                 let ours = self.ledger.waiting.values().map(|(node, _)| node).chain(&self.ledger.held);
                 let ours = ours.map(|node| node.as_str().to_owned());
                 let others = self.listed.iter().flatten().filter(|child| !self.ledger.is_own(child)).cloned();
-    /// Whether there was a listing, and it did not show all contenders that wait.
-    fn shows_no_place(&self) -> bool {
-        let shown = |node: &NodeName| self.listed.iter().flatten().any(|child| child == node.as_str());
-        self.listed.is_some() && self.ledger.waiting.values().any(|(node, _)| !shown(node))
-    }
-
                 let children: Vec<_> = others.chain(ours).collect();
                 self.listed = Some(children.clone());
                 Carried::Swallowed(Event::Listed(ticket, Outcome::Done(children)))
@@ -421,6 +435,13 @@ impl Planted {
             {
                 // Which means nothing: the listing is never answered.
                 Carried::Swallowed(Event::Watched(ticket, Outcome::Lost))
+            }
+            (Mutant::ProbeBelieved, Action::Probe(ticket, nodes)) => {
+                Carried::Swallowed(Event::Probed(ticket, Outcome::Done(nodes)))
+            }
+            (Mutant::ShortProbe, Action::Probe(ticket, nodes)) => {
+                self.farther.insert(ticket, nodes[1..].to_vec());
+                Carried::Out(Action::Probe(ticket, nodes))
             }
             (Mutant::FinalSync, Action::List { ticket, sync: true }) => {
                 self.asked.insert(ticket, self.unknown.clone());
@@ -478,6 +499,10 @@ impl Planted {
                 let children = children.into_iter().map(|child| self.told(child)).collect();
                 Event::Listed(ticket, Outcome::Done(children))
             }
+            Event::Probed(ticket, Outcome::Done(gone)) => {
+                let gone = gone.iter().map(|node| self.told_node(node)).collect();
+                Event::Probed(ticket, Outcome::Done(gone))
+            }
             Event::Join(join, naming, kind, Intent::Downgrade(writer)) => {
                 Event::Join(join, naming, kind, Intent::Downgrade(self.told_node(&writer)))
             }
@@ -519,6 +544,9 @@ impl Planted {
                 Action::CreateInPlace(ticket, join, name, check.map(|writer| self.real(writer)))
             }
             Action::Verify(ticket, node) => Action::Verify(ticket, self.real(node)),
+            Action::Probe(ticket, nodes) => {
+                Action::Probe(ticket, nodes.into_iter().map(|node| self.real(node)).collect())
+            }
             Action::Watch(ticket, node) => Action::Watch(ticket, self.real(node)),
             Action::Delete(ticket, node) => Action::Delete(ticket, self.real(node)),
             Action::Grant(join, node, czxid) => Action::Grant(join, self.real(node), czxid),

@@ -16,6 +16,7 @@ pub(crate) enum Request {
     List(Ticket),
     ListAndWatch(Ticket),
     Verify(Ticket, String),
+    Probe(Ticket, Vec<NodeName>),
     Watch(Ticket, String),
     Unwatch(String),
     Delete(Ticket, String),
@@ -46,6 +47,7 @@ impl Request {
             | Self::List(_)
             | Self::ListAndWatch(_)
             | Self::Verify(..)
+            | Self::Probe(..)
             | Self::Watch(..)
             | Self::Unwatch(_) => false,
         }
@@ -56,7 +58,8 @@ impl Request {
             Self::Create(..) | Self::CreateInPlace(..) | Self::MakeParents(_) => Some(Permission::Create),
             Self::List(_) | Self::ListAndWatch(_) => Some(Permission::List),
             Self::Verify(..) | Self::Watch(..) => Some(Permission::Read),
-            Self::Sync | Self::Unwatch(_) | Self::Delete(..) | Self::Heartbeat(..) => None,
+            // Each node that a probe asks for is answered for itself.
+            Self::Probe(..) | Self::Sync | Self::Unwatch(_) | Self::Delete(..) | Self::Heartbeat(..) => None,
         }
     }
 
@@ -80,6 +83,9 @@ impl Request {
                 Some((answer::listed(*ticket, Ok(()), Err(error)), Verdict::Unknown))
             }
             Self::Verify(ticket, _) => Some(answer::verified(*ticket, 0, Err(error))),
+            Self::Probe(ticket, names) => {
+                Some((answer::probed(*ticket, names.clone(), Err(error)), Verdict::Unknown))
+            }
             Self::Watch(ticket, _) => Some((answer::watched(*ticket, Err(error)), Verdict::Unknown)),
             Self::Delete(ticket, _) => Some(answer::deleted(*ticket, false, Err(error))),
             Self::Sync | Self::Unwatch(_) | Self::Heartbeat(..) => None,

@@ -32,16 +32,24 @@ fn rule_06_lookahead_waits_until_the_own_watch_is_acknowledged() {
 }
 
 #[test]
-fn rule_06_lookahead_lists_again_when_the_second_nearest_goes() {
+fn rule_06_lookahead_watches_the_only_one_left_when_the_second_nearest_goes() {
     let mut desk = Desk::new(1);
-    let (node, actions) = desk.queue_up(A, 5, &[other(1), other(2), other(3)]);
-    let look = desk.tell([Event::Gone(watch(&actions, &other(2)))]);
-    assert!(matches!(&look[..], [Action::List { sync: false, .. }]), "{look:?}");
-    let next = desk.tell([listed(list(&look).0, [&other(1), &other(3), &node])]);
-    assert_eq!(watched(&next), [other(1)]);
+    let (_, actions) = desk.queue_up(A, 5, &[other(1), other(2), other(3)]);
+    let next = desk.tell([Event::Gone(watch(&actions, &other(2)))]);
+    assert_eq!((watched(&next), next.len()), (vec![other(1)], 1));
     let near = desk.tell([acknowledged(watch(&next, &other(1))), Event::Gone(watch(&actions, &other(3)))]);
     assert_eq!(near, [], "the second-nearest became the nearest, and is watched");
     assert_eq!(grants(&desk.tell([Event::Gone(watch(&next, &other(1)))])), [A]);
+}
+
+#[test]
+fn rule_06_lookahead_lists_again_when_the_second_nearest_of_many_goes() {
+    let mut desk = Desk::new(1);
+    let (node, actions) = desk.queue_up(A, 6, &[other(1), other(2), other(3), other(4), other(5)]);
+    let look = desk.tell([Event::Gone(watch(&actions, &other(4)))]);
+    assert!(matches!(&look[..], [Action::List { sync: false, .. }]), "{look:?}");
+    let next = desk.tell([listed(list(&look).0, [&other(1), &other(5), &node])]);
+    assert_eq!(watched(&next), [other(1)]);
 }
 
 #[test]
@@ -49,8 +57,10 @@ fn rule_06_the_nearest_gone_is_not_enough_while_others_are_before_it() {
     let mut desk = Desk::new(1);
     let (_, actions) = desk.queue_up(A, 5, &[other(1), other(2), other(3)]);
     let next = desk.tell([Event::Gone(watch(&actions, &other(3)))]);
-    assert_eq!(grants(&next), []);
-    assert!(matches!(&next[..], [Action::List { sync: false, .. }]), "{next:?}");
+    assert_eq!((grants(&next), watched(&next)), (vec![], vec![other(1)]));
+    assert_eq!(desk.tell([Event::Gone(watch(&actions, &other(2)))]), []);
+    let gone = Event::Watched(watch(&next, &other(1)), zklock::queue::Outcome::NoNode);
+    assert_eq!(grants(&desk.tell([gone])), [A], "an answer that there is no node is as good as an event");
 }
 
 #[test]

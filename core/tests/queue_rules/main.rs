@@ -11,6 +11,7 @@ mod lifetime;
 mod lookahead;
 mod lost_replies;
 mod names;
+mod probes;
 mod sessions;
 mod terms;
 mod tries;

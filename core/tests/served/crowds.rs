@@ -110,3 +110,27 @@ fn while_other_writes_prove_the_session_heartbeats_are_rare() {
         assert!(beats <= 1, "{beats}");
     });
 }
+
+#[test]
+fn those_between_two_of_a_clients_waiters_are_asked_for_by_name() {
+    run(async {
+        let (server, proxy) = behind_proxy().await;
+        let (theirs, ours) = (client(&server.hosts()).await, client(&proxy.hosts).await);
+        let first = hold(&theirs, "/l").await;
+        let mut turns = Vec::new();
+        for crowd in [5, 6, 8] {
+            let joining = std::iter::repeat_n(&theirs, crowd).chain((crowd < 8).then_some(&ours));
+            for client in joining {
+                let lock = mutex(client, "/l");
+                turns.push(tokio::spawn(async move { lock.acquire().await?.release().await }));
+                until_contenders(&mutex(&theirs, "/l"), turns.len() + 1).await;
+            }
+        }
+        first.release().await.expect("the end of the hold");
+        for turn in turns {
+            turn.await.expect("no panic").expect("a turn");
+        }
+        let probes = proxy.requests().into_iter().filter(|request| request.op == op::MULTI_READ).count();
+        assert!((1..=2).contains(&probes), "{probes} probes for two waiters");
+    });
+}

@@ -121,8 +121,8 @@ impl Joins {
             _ => None,
         });
         update(&mut self.queueing, before, after, |join| {
-            let queues = matches!(join.stage, Stage::Creating(_) | Stage::Queued(_)) && !join.leaving;
-            (queues && Class::from(join.kind) == Class::Alone).then_some(id)
+            let waits = matches!(join.stage, Stage::Creating(_) | Stage::Queued(_)) && !join.leaving;
+            (waits && Class::from(join.kind) == Class::Alone).then_some(id)
         });
     }
 

@@ -62,6 +62,7 @@ mod line;
 mod listing;
 mod permits;
 mod position;
+mod probes;
 mod ranks;
 mod session;
 mod state;

@@ -3,6 +3,7 @@
 use super::super::action::Action;
 use super::super::event::Intent;
 use super::join::{Join, Stage};
+use super::probes::Probing;
 use super::state::{Look, Queue};
 
 impl Queue {
@@ -37,6 +38,7 @@ impl Queue {
         self.mint = None;
         self.watches.clear();
         self.listing = None;
+        self.probe = Probing::Idle;
         self.child_watch = None;
         self.making_parents = None;
         self.doubt = None;

@@ -9,6 +9,7 @@ use super::super::view::View;
 use super::doomed::Dooms;
 use super::joins::Joins;
 use super::line::Line;
+use super::probes::Probing;
 use super::watch_book::WatchBook;
 
 /// The queue of one lock directory as one client sees it.
@@ -29,6 +30,7 @@ pub struct Queue {
     pub(super) listing: Option<(Ticket, Look)>,
     /// The listing to be sent when none is under way.
     pub(super) wanted: Option<Look>,
+    pub(super) probe: Probing,
     /// The listing that watches the children, while it is under way and for as long as the watch may fire.
     pub(super) child_watch: Option<Ticket>,
     pub(super) making_parents: Option<Ticket>,
@@ -84,8 +86,11 @@ impl Queue {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let watching = self.child_watch.is_some() || !self.watches.is_empty();
-        let under_way =
-            self.listing.is_some() || self.making_parents.is_some() || watching || self.doubt.is_some();
+        let under_way = self.listing.is_some()
+            || matches!(self.probe, Probing::For(..))
+            || self.making_parents.is_some()
+            || watching
+            || self.doubt.is_some();
         self.joins.is_empty() && self.doomed.is_empty() && self.actions.is_empty() && !under_way
     }
 
@@ -110,6 +115,7 @@ impl Queue {
             Event::CheckForbidden(ticket) => self.check_forbidden(ticket),
             Event::ParentsMade(ticket, outcome) => self.parents_made(ticket, outcome),
             Event::Listed(ticket, outcome) => self.listed(ticket, outcome),
+            Event::Probed(ticket, outcome) => self.probed(ticket, outcome),
             Event::Verified(ticket, outcome) => self.verified(ticket, outcome),
             Event::Watched(ticket, outcome) => self.watched(ticket, &outcome),
             Event::Gone(ticket) if self.child_watch == Some(ticket) => self.children_changed(),
@@ -135,6 +141,7 @@ impl Queue {
         // In this order one listing answers all creates before it.
         self.send_creates();
         self.send_deletes();
+        self.look_ahead();
         self.send_listing();
     }
 
@@ -143,7 +150,6 @@ impl Queue {
         self.actions.pop_front()
     }
 
-        self.look_ahead();
     /// The places of our contenders.
     pub(super) fn line(&self) -> &Line {
         self.joins.line()

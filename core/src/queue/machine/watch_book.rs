@@ -64,6 +64,11 @@ impl WatchBook {
         self.all_changed = true;
     }
 
+    /// Something is to be looked at again when the watches are next adjusted.
+    pub(super) fn look_at(&mut self, names: impl IntoIterator<Item = NodeName>) {
+        self.changed.extend(names);
+    }
+
     /// Where something changed since the last call; `None` if that may be anywhere. `permits`: whether this is a
     /// directory of permits.
     pub(super) fn take_changed(&mut self, permits: bool) -> Option<BTreeSet<NodeName>> {

@@ -93,11 +93,9 @@ impl Queue {
                 _ => {}
             }
         }
-        // What is behind a node that is gone may be gone too: look again rather than watch what may not exist (rule 6).
-        let stale = self.view.as_ref().is_some_and(View::stale);
-        if stale && needed.iter().any(|name| !self.line().contains_key(name)) {
-            self.want(Look::Plain);
-            needed.retain(|name| self.joins.line().contains_key(name));
+        // What is behind a node that is gone may be gone too: ask rather than watch what may not exist (rule 6).
+        if self.view.as_ref().is_some_and(View::stale) {
+            self.ask_before_watching(&mut needed);
         }
         for name in needed {
             let ticket = self.ticket();
