@@ -30,9 +30,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use crate::client_source::ClientSource;
 use crate::contender::Contender;
 use crate::error::{Error, ErrorKind, Result};
-use crate::lock::ClientSource;
 use crate::lock_options::LockOptions;
 use crate::options::ClientOptions;
 use crate::owner::Owner;

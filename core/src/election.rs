@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use crate::client_source::ClientSource;
 use crate::contender::{About, Contender};
 use crate::error::Result;
 use crate::first::First;
 use crate::lease::Lease;
 use crate::limits;
-use crate::lock::{ClientSource, Lock, Manner};
+use crate::lock::{Lock, Manner};
 use crate::lock_options::LockOptions;
 use crate::mailbox::Inquiry;
 use crate::number::NumberWatch;

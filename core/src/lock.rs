@@ -6,11 +6,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::client::Client;
+use crate::client_source::ClientSource;
 use crate::contender::{About, Contender};
-use crate::each_process::EachProcess;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{Claim, Holds};
-use crate::hosts::Hosts;
 use crate::lease::{Entry, Lease};
 use crate::limits;
 use crate::mailbox::{Attempt, Command, Inquiry, Reply};
@@ -21,74 +20,6 @@ use crate::path::Place;
 use crate::patience::{Deadline, Patience};
 use crate::process::PerProcess;
 use crate::queue::{JoinId, Kind, Naming};
-
-/// Where a lock's client comes from.
-///
-/// ```no_run
-/// # async fn example() -> zklock::Result<()> {
-/// use zklock::{Client, ClientOptions, ClientSource, Mutex};
-///
-/// // On a client of its own…
-/// let client = Client::connect("127.0.0.1:2181").await?;
-/// let lock = Mutex::new(&client, "/locks/report")?;
-/// // … or on the process's one client with these options.
-/// let options = ClientOptions::new(Some("127.0.0.1:2181"))?;
-/// let lock = Mutex::new(ClientSource::Shared(options), "/locks/report")?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-pub enum ClientSource {
-    /// This client.
-    Client(Client),
-    /// The process's one client with these options, created when it is first needed.
-    Shared(ClientOptions),
-    /// A client of which every process has its own, in bindings.
-    #[doc(hidden)]
-    EachProcess(EachProcess),
-}
-
-impl From<&Client> for ClientSource {
-    fn from(client: &Client) -> Self {
-        Self::Client(client.clone())
-    }
-}
-
-impl From<Client> for ClientSource {
-    fn from(client: Client) -> Self {
-        Self::Client(client)
-    }
-}
-
-impl From<ClientOptions> for ClientSource {
-    fn from(options: ClientOptions) -> Self {
-        Self::Shared(options)
-    }
-}
-
-impl ClientSource {
-    /// Whether it is the same client as another one.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Client(one), Self::Client(other)) => one.is(other),
-            (Self::Shared(one), Self::Shared(other)) => one == other,
-            (Self::EachProcess(one), Self::EachProcess(other)) => one.is(other),
-            _ => false,
-        }
-    }
-
-    pub(crate) fn hosts(&self) -> &Hosts {
-        &self.options().hosts
-    }
-
-    pub(crate) fn options(&self) -> &ClientOptions {
-        match self {
-            Self::Client(client) => client.options(),
-            Self::Shared(options) => options,
-            Self::EachProcess(client) => client.options(),
-        }
-    }
-}
 
 /// The place of a lock in the order that is the same in all programs: by path from the ensemble's root, byte by byte;
 /// on one path by ensemble, and there the writer before the reader.

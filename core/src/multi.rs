@@ -267,8 +267,8 @@ fn one_lock(one: &AnyLock, other: &AnyLock) -> Error {
 mod tests {
     use super::*;
     use crate::client::Client;
+    use crate::client_source::ClientSource;
     use crate::each_process::EachProcess;
-    use crate::lock::ClientSource;
     use crate::mutex::Mutex;
     use crate::options::ClientOptions;
     use crate::rwlock::ReadWriteLock;

@@ -2,8 +2,9 @@
 
 use std::ops::Deref;
 
+use crate::client_source::ClientSource;
 use crate::error::Result;
-use crate::lock::{ClientSource, Lock};
+use crate::lock::Lock;
 use crate::lock_options::LockOptions;
 use crate::queue::Kind;
 

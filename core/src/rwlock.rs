@@ -1,7 +1,8 @@
 //! The read/write lock.
 
+use crate::client_source::ClientSource;
 use crate::error::Result;
-use crate::lock::{ClientSource, Lock};
+use crate::lock::Lock;
 use crate::lock_options::LockOptions;
 use crate::queue::Kind;
 

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::client_source::ClientSource;
 use crate::contender::Contender;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::leases::Leases;
-use crate::lock::{ClientSource, Lock, Manner, busy_is_none};
+use crate::lock::{Lock, Manner, busy_is_none};
 use crate::lock_options::LockOptions;
 use crate::mailbox::Inquiry;
 use crate::meter::Wait;

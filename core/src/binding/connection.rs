@@ -4,8 +4,8 @@ use std::ops::Deref;
 
 use crate::any_lock::AnyLock;
 use crate::client::Client;
+use crate::client_source::ClientSource;
 use crate::each_process::EachProcess;
-use crate::lock::ClientSource;
 use crate::options::ClientOptions;
 use crate::shown::Shown;
 

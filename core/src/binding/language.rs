@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::identity::Identity;
 use super::permits::Count;
+use crate::client_source::ClientSource;
 use crate::error::{Error, Result};
-use crate::lock::ClientSource;
 use crate::lock_options::LockOptions;
 use crate::options::{ClientOptions, LONGEST};
 use crate::patience::Patience;

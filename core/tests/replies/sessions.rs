@@ -72,7 +72,7 @@ fn who_watches_an_election_goes_on_when_its_session_is_given_up() {
         let lease = hold(&client).await;
         assert_ne!(lease.session_id(), before);
         let leader = watching.await.expect("no panic").expect("an answer");
-        assert_eq!(leader.map(|leader| leader.node), Some(lease.node().to_owned()));
+        assert_eq!(leader.map(|leader| leader.node), Some(lease.node().clone()));
     });
 }
 

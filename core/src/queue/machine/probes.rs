@@ -4,22 +4,10 @@ use super::super::action::Action;
 use super::super::event::{Outcome, Ticket};
 use super::super::name::{Kind, NodeName};
 use super::super::view::View;
-use super::state::{Look, Queue};
+use super::state::{Look, Probing, Queue};
 
 /// A probe asks for at most so many nodes, so that it fits in a request unless the path is very long.
 const MOST: usize = 256;
-
-/// What became of the last probe.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) enum Probing {
-    /// None is under way.
-    #[default]
-    Idle,
-    /// It is under way, and asks for these.
-    For(Ticket, Vec<NodeName>),
-    /// The server does not answer probes.
-    Refused,
-}
 
 impl Queue {
     /// Of the nodes that need a watch, keeps those to be watched at once: ours, and those of others that are known to be

@@ -3,8 +3,7 @@
 use super::super::action::Action;
 use super::super::event::Intent;
 use super::join::{Join, Stage};
-use super::probes::Probing;
-use super::state::{Look, Queue};
+use super::state::{Look, Probing, Queue};
 
 impl Queue {
     pub(super) fn connected(&mut self) {

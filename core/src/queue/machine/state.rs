@@ -4,12 +4,11 @@ use std::collections::VecDeque;
 
 use super::super::action::Action;
 use super::super::event::{Event, Ticket};
-use super::super::name::Mint;
+use super::super::name::{Mint, NodeName};
 use super::super::view::View;
 use super::doomed::Dooms;
 use super::joins::Joins;
 use super::line::Line;
-use super::probes::Probing;
 use super::watch_book::WatchBook;
 
 /// The queue of one lock directory as one client sees it.
@@ -49,6 +48,18 @@ pub(super) enum Look {
     Plain,
     /// A listing after a sync: it shows what the ensemble knew before.
     Synced,
+}
+
+/// What became of the last probe.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Probing {
+    /// None is under way.
+    #[default]
+    Idle,
+    /// It is under way, and asks for these.
+    For(Ticket, Vec<NodeName>),
+    /// The server does not answer probes.
+    Refused,
 }
 
 impl Queue {
