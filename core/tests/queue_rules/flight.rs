@@ -105,7 +105,7 @@ fn crowd(desk: &mut Desk, joins: impl IntoIterator<Item = (Event, u32)>) -> Vec<
 fn rule_03_only_the_first_two_waiters_of_a_client_join_with_a_listing() {
     let mut desk = Desk::new(1);
     let holder = desk.hold(A, 0);
-    let first = desk.place(JoinId(2), 1, &[holder.clone()]).0;
+    let first = desk.place(JoinId(2), 1, std::slice::from_ref(&holder)).0;
     let second = desk.place(JoinId(3), 2, &[holder.clone(), first.clone()]).0;
     let crowd = crowd(&mut desk, [(waits(JoinId(4)), 4), (waits(JoinId(5)), 5)]);
     assert_eq!(crowd.iter().map(|(_, sent)| lists(sent)).collect::<Vec<_>>(), [0, 0]);
@@ -133,7 +133,7 @@ fn rule_03_only_the_first_two_waiters_of_a_client_join_with_a_listing() {
 fn rule_03_what_no_listing_has_shown_is_not_granted_to_its_own_clients_next() {
     let mut desk = Desk::new(1);
     let holder = desk.hold(A, 0);
-    let first = desk.place(JoinId(2), 1, &[holder.clone()]).0;
+    let first = desk.place(JoinId(2), 1, std::slice::from_ref(&holder)).0;
     let second = desk.place(JoinId(3), 2, &[holder.clone(), first.clone()]).0;
     let third = crowd(&mut desk, [(waits(JoinId(4)), 4)]).remove(0).0;
     let look = desk.tell([release(&holder)]);
@@ -147,7 +147,7 @@ fn rule_03_what_no_listing_has_shown_is_not_granted_to_its_own_clients_next() {
 fn rule_03_those_before_it_may_all_leave() {
     let mut desk = Desk::new(1);
     let holder = desk.hold(A, 0);
-    let first = desk.place(JoinId(2), 1, &[holder.clone()]).0;
+    let first = desk.place(JoinId(2), 1, std::slice::from_ref(&holder)).0;
     desk.place(JoinId(3), 2, &[holder.clone(), first]);
     let third = crowd(&mut desk, [(waits(JoinId(4)), 3)]).remove(0).0;
     let look = desk.tell([Event::Leave(JoinId(2)), Event::Leave(JoinId(3))]);
