@@ -93,7 +93,7 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
             (Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, BEHIND_SOMEBODY)
         }
         Mutant::NoLookAhead => {
-            let budget = Budget { joins: 3, ..NOTHING };
+            let budget = Budget { joins: 4, ..NOTHING };
             (Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, LEFT)
         }
         Mutant::ProbeBelieved | Mutant::ShortProbe => {
