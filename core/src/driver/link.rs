@@ -76,6 +76,8 @@ pub(super) struct Link {
     sender: mpsc::UnboundedSender<Input>,
     lists: AccessLists,
     stage: Stage,
+    /// Held by all that was asked for on the session and could prove it, until it is answered.
+    unanswered: Arc<()>,
     /// The pauses before another session is looked for.
     rests: Rests,
     /// The session's number.
@@ -102,6 +104,7 @@ impl Link {
             meter,
             sender,
             stage: Stage::Idle,
+            unanswered: Arc::default(),
             rests: Rests::default(),
             epoch: 0,
             connection: 0,
@@ -185,6 +188,16 @@ impl Link {
         }
     }
 
+    /// Runs a task that asks something of the server whose answer could be a proof.
+    pub(super) fn ask(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.asks_proof();
+        let unanswered = Arc::clone(&self.unanswered);
+        self.spawn(async move {
+            task.await;
+            drop(unanswered);
+        });
+    }
+
     /// Notes that something is asked of the server whose answer could be a proof.
     pub(super) fn asks_proof(&mut self) {
         if let Stage::Live(Live { asked, connected: true, .. }) = &mut self.stage {
@@ -192,10 +205,11 @@ impl Link {
         }
     }
 
-    /// Notes that the server has answered what could have been a proof.
+    /// Notes that the server has answered what could have been a proof. What was asked later is asked in vain from now on:
+    /// perhaps nobody asks for anything else.
     pub(super) fn answered(&mut self) {
         if let Stage::Live(live) = &mut self.stage {
-            live.asked = None;
+            live.asked = (Arc::strong_count(&self.unanswered) > 1).then(Moment::now);
         }
     }
 
@@ -203,21 +217,23 @@ impl Link {
     /// whatever its connection says: pings are answered by a server that carries nothing out, and a client crate whose
     /// task has ended goes on saying that it is connected.
     pub(super) fn patience(&mut self) -> Option<Duration> {
-        let Stage::Live(Live { term, asked, .. }) = &mut self.stage else { return None };
-        asked.take_if(|asked| term.is_proven_since(*asked));
+        let Stage::Live(Live { term, asked, .. }) = &self.stage else { return None };
+        if asked.is_some_and(|asked| term.is_proven_since(asked)) {
+            self.answered();
+        }
+        let Stage::Live(Live { term, asked, .. }) = &self.stage else { return None };
         asked.map(|asked| term.patience().saturating_sub(Moment::now().since(asked)))
     }
 
     /// Proves the session, and checks whether these nodes of ours exist.
     pub(super) fn beat(&mut self, nodes: Vec<(Arc<str>, NodeName)>) {
-        self.asks_proof();
         let Stage::Live(Live { session, term, .. }) = &self.stage else {
             return;
         };
         let client = Metered::new(session.client.clone(), Arc::clone(&self.meter));
         let term = Arc::clone(term);
         let (epoch, connection, sender) = (self.epoch, self.connection, self.sender.clone());
-        self.spawn(async move {
+        self.ask(async move {
             let found = heartbeat(&client, &term, epoch, connection, nodes).await;
             sender.send(Input::News(found)).ok();
         });

@@ -406,8 +406,7 @@ impl Slot {
                 let create = wire.create(ticket, prefix, data);
                 let pause = self.waiters.rest(join);
                 if pause.is_zero() {
-                    link.asks_proof();
-                    link.spawn(create);
+                    link.ask(create);
                 } else {
                     self.late.insert(ticket);
                     link.spawn(async move {
@@ -418,17 +417,15 @@ impl Slot {
             }
             Action::CreateInPlace(ticket, join, name, check) => {
                 let data = self.waiters.get(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
-                link.asks_proof();
                 match check {
-                    Some(writer) => drop(link.spawn(wire.create_beside(ticket, writer, name, data))),
-                    None => drop(link.spawn(wire.create_in_place(ticket, name, data))),
+                    Some(writer) => link.ask(wire.create_beside(ticket, writer, name, data)),
+                    None => link.ask(wire.create_in_place(ticket, name, data)),
                 }
             }
             Action::MakeParents(ticket) => {
                 let place = self.waiters.attempts().next().map(|attempt| &attempt.holds.place);
                 let lock = place.map_or(path.len(), |place| place.absolute_path().len());
-                link.asks_proof();
-                link.spawn(wire.make_parents(ticket, lock));
+                link.ask(wire.make_parents(ticket, lock));
             }
             Action::List { ticket, sync } => drop(link.spawn(wire.list(ticket, sync))),
             Action::ListAndWatch { ticket, sync } => {
@@ -444,8 +441,7 @@ impl Slot {
             Action::Delete(ticket, name) => {
                 self.releases.deleting(ticket, &name);
                 // Others wait behind the node, as long as the session lives.
-                link.asks_proof();
-                link.spawn(wire.delete(ticket, name));
+                link.ask(wire.delete(ticket, name));
             }
             other => unreachable!("{other:?} is no request"),
         }

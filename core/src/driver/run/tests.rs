@@ -49,6 +49,15 @@ async fn a_session_that_answers_only_questions_is_still_waited_for() {
         assert!(driver.link.patience().is_some(), "neither answers a write of this connection");
         driver.outcome("/l".into(), current, written());
         assert_eq!(driver.link.patience(), None);
+        // An answer says nothing of what was asked later.
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        driver.link.ask(async { drop(ended.await) });
+        driver.outcome("/l".into(), current, written());
+        assert!(driver.link.patience().is_some(), "a write is not answered yet");
+        drop(end);
+        tokio::task::yield_now().await;
+        driver.outcome("/l".into(), current, written());
+        assert_eq!(driver.link.patience(), None);
     };
     runtime::spawn(test).expect("a thread").await.expect("no panic");
 }
