@@ -104,6 +104,9 @@ pub fn is_event(reply: &[u8]) -> bool {
     number(reply) == -1
 }
 
+/// The operation that asks for a session's own nodes.
+pub const WHO_OWNS: i32 = 103;
+
 /// The number of all pings, and of their answers.
 pub const PING: i32 = -2;
 

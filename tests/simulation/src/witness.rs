@@ -219,6 +219,10 @@ impl Witness {
         let code = frame::code(frame);
         let body = talk.is_answered(frame::number(frame), now);
         if code == frame::THROTTLED {
+            // Whose session it is was asked in vain: that comes again behind the next heartbeat.
+            if body.starts_with(&frame::WHO_OWNS.to_be_bytes()) {
+                talk.beats = 0;
+            }
             let (since, count) = self.refused.entry((talk.client, body)).or_default();
             if now >= *since + REFUSAL_TIME {
                 (*since, *count) = (now, 0);

@@ -78,6 +78,8 @@ pub struct Oracle {
     tokens: BTreeMap<&'static str, Tokens>,
     /// The sessions that operators took away: nobody promises that their holders know.
     killed: BTreeSet<i64>,
+    /// Those whose client was closed by a contender.
+    closed: BTreeSet<i64>,
     pub(super) attempts: Attempts,
     pub requests: Requests,
     pub calm: Calm,
@@ -111,6 +113,7 @@ impl Oracle {
             holds: Vec::new(),
             tokens: BTreeMap::new(),
             killed: BTreeSet::new(),
+            closed: BTreeSet::new(),
             attempts: Attempts::default(),
             requests: Requests::default(),
             calm: Calm::new(setting),
@@ -221,6 +224,9 @@ impl Oracle {
     pub fn ends(&mut self, lease: &Arc<Lease>, how: &str) {
         if let Some(place) = self.holds.iter().position(|hold| Arc::ptr_eq(&hold.lease, lease)) {
             let hold = self.holds.swap_remove(place);
+            if let Some((directory, _)) = hold.node.rsplit_once('/') {
+                self.prompt.is_left(directory);
+            }
             self.history.note(&format!("contender {} {how} {}", hold.contender, hold.node));
         }
     }
@@ -238,6 +244,16 @@ impl Oracle {
     /// A waiter's node is gone, and those right before it are another client's.
     pub fn gone(&mut self, node: String) {
         self.gone.insert(node);
+    }
+
+    /// A contender closes the client of a session.
+    pub fn closed(&mut self, session: i64) {
+        self.closed.insert(session);
+    }
+
+    /// Whether a contender has closed the client of a session: it does not wait for answers then.
+    pub fn is_closed(&self, session: i64) -> bool {
+        self.closed.contains(&session)
     }
 
     /// An operator ends a session.

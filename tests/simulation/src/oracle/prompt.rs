@@ -1,7 +1,8 @@
 //! Whether who waits for what is free gets it soon, while nothing befalls anybody.
 //!
-//! Nobody can be served but because a node is gone that was there before. The nodes of all locks are looked at in regular
-//! rounds; so whoever is served is judged in the next one, by when a node was last found to be gone.
+//! Nobody can be served but because a node is gone that was there before, or was released within the same client. The
+//! nodes of all locks are looked at in regular rounds; so whoever is served is judged in the next one, by when a node was
+//! last found to be gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,6 +71,12 @@ impl Prompt {
             let asked = *asked.max(&self.since);
             self.served.push(Served { place, node: node.to_owned(), asked, at });
         }
+    }
+
+    /// Who holds through a node in a directory releases it. Whoever waits next in the same client is served at once, before
+    /// the node is gone.
+    pub(super) fn is_left(&mut self, directory: &str) {
+        self.gone.insert(directory.to_owned(), clock::now());
     }
 
     /// These nodes are in a directory.

@@ -10,9 +10,10 @@ use crate::oracle::Granted;
 
 impl Contender {
     /// Whether a node was gone for certain before then, and nothing was in the way of hearing of it.
-    fn was_broken(&self, node: &str, then: u64) -> bool {
+    fn was_broken(&self, node: &str, session: i64, then: u64) -> bool {
         let oracle = self.oracle.borrow();
-        oracle.requests.gone_since(node).is_some_and(|gone| gone < then) && oracle.calm.reigns_since(then)
+        let gone = oracle.requests.gone_since(node).is_some_and(|gone| gone < then);
+        gone && oracle.calm.reigns_since(then) && !oracle.is_closed(session)
     }
 
     /// Releases all, one after the other, in one of several ways.
@@ -42,7 +43,11 @@ impl Contender {
                 }
             };
             let acknowledged = most == limit && began.took() < limit;
-            if held && acknowledged && lease.loss_reason().is_none() && self.was_broken(&node, began.at) {
+            if held
+                && acknowledged
+                && lease.loss_reason().is_none()
+                && self.was_broken(&node, lease.session_id(), began.at)
+            {
                 self.violation(&format!("{node} is released, and not said to be lost, although it was gone"));
             }
             if self.is_late(began, most) {

@@ -34,6 +34,7 @@ impl Contender {
     pub(super) async fn close(&mut self) {
         self.now_does("closes its client");
         let client = self.clients.replace(self.of);
+        self.oracle.borrow_mut().closed(client.session_id());
         let held = self.oracle.borrow().held_by(client.session_id());
         let calm = self.oracle.borrow().calm.reigns_since(self.now().at);
         let mut states = client.states();
