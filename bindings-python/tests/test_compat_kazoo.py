@@ -192,3 +192,23 @@ def test_nine_of_ten_pass() -> None:
     passing = [name for name in on_a_server if name not in EXCEPTIONS]
     assert (len(on_a_server), len(passing)) == (29, 27)
     assert len(passing) / len(on_a_server) > 0.9
+
+
+def test_who_waits_for_a_lease_is_no_holder(server: Standalone) -> None:
+    path = f"/t-{uuid.uuid4().hex[:8]}/pool"
+    with zklock.Client(server.hosts) as client:
+        fred, george = (compat.Semaphore(client, path, name, max_leases=1) for name in ("fred", "george"))
+        fred.acquire()
+        waiting = threading.Thread(target=george.acquire)
+        waiting.start()
+        lock = zklock.Semaphore(client, path, 1)
+        # It has a node beside that of the holder.
+        eventually(
+            lambda: sum("/leases/" in one.node for one in lock.contenders()) == 2,
+            "the node of one that waits",
+        )
+        assert fred.lease_holders() == ["fred"]
+        fred.release()
+        waiting.join()
+        assert george.lease_holders() == ["george"]
+        george.release()

@@ -385,7 +385,9 @@ class Semaphore(_Recipe):
         ['my-identifier']
         """
         contenders, leases = self._lock.contenders(), f"{self._lock.path}/leases/"
-        return [_identifier(contender) for contender in contenders if contender.node.startswith(leases)]
+        queue = [contender for contender in contenders if contender.node.startswith(leases)]
+        # Whoever is next has a node here already while it waits.
+        return [_identifier(contender) for contender in queue[: self.max_leases]]
 
     def _acquire_alone(self, blocking: bool, deadline: float | None) -> bool:
         if self.is_acquired:
