@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from harness.built import NotBuilt, OutOfDate, require
@@ -10,6 +12,8 @@ from harness.built import NotBuilt, OutOfDate, require
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.collectonly:
         return
+    # Under nohup it is ignored, and commands inherit that.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # Before dozens of tests fail for it.
     try:
         require("command")
