@@ -12,8 +12,10 @@ from harness.built import NotBuilt, OutOfDate, require
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.collectonly:
         return
-    # Under nohup it is ignored, and commands inherit that.
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    # Under nohup, or in the background of a script, some are ignored, and commands inherit that.
+    for one in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(one, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # Before dozens of tests fail for it.
     try:
         require("command")
