@@ -6,8 +6,8 @@ use std::task::{Context, Poll, Waker};
 
 use napi::bindgen_prelude::{BigInt, ClassInstance};
 use napi_derive::napi;
-use zklock::binding::{Acquired, Raised, loss_to_raise};
-use zklock::{Lease, Leases, LossReason, Patience};
+use zklock::binding::{Acquired, Left, Raised, leave, loss_to_raise};
+use zklock::{Lease, Leases, LossReason};
 
 use crate::bridge::Bridge;
 use crate::error::{NODE, Result};
@@ -154,13 +154,10 @@ impl NativeLease {
     /// `CONNECTION_FAILED` if there is no thread to wait on.
     #[napi]
     pub fn leave(&self, bridge: &Bridge) -> Result<Option<i64>> {
-        if self.lease.check().is_err() {
-            return Ok(None);
-        }
-        let mut released = Acquired::release(&self.lease, Patience::Forever);
-        match Pin::new(&mut released).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(_) => Ok(Some(0)),
-            Poll::Pending => bridge.start(released).map(Some),
+        match leave(&self.lease) {
+            Left::All => Ok(None),
+            Left::Nothing => Ok(Some(0)),
+            Left::ToWait(released) => bridge.start(released).map(Some),
         }
     }
 

@@ -35,6 +35,13 @@ impl std::fmt::Debug for Acknowledgement {
     }
 }
 
+impl Released {
+    /// There is nothing to wait for.
+    pub(super) fn over(end: Result<()>) -> Self {
+        Self(Acknowledgement::Over(end))
+    }
+}
+
 impl Future for Released {
     type Output = Result<()>;
 

@@ -34,7 +34,7 @@ pub use language::{Language, Spelling, limit, unless_minus_one};
 pub use levels::{Levels, Saved};
 pub use naming::parse_naming;
 pub use permits::{Count, parse_count, parse_permits};
-pub use scope::{Raised, loss_to_raise};
+pub use scope::{Left, Raised, leave, loss_to_raise};
 pub use versions::parse_version;
 
 pub use crate::process::{Origin, PerProcess};

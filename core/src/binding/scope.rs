@@ -1,6 +1,11 @@
 //! How a scope ends that held a lock: with what its body raised, or with the loss of the lock.
 
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use super::acquired::{Acquired, Released};
 use crate::error::Error;
+use crate::patience::Patience;
 
 /// What the body of a scope raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +27,74 @@ pub fn loss_to_raise(loss: Option<Error>, raised: Raised) -> Option<Error> {
     loss.filter(|_| matches!(raised, Raised::Nothing | Raised::Error))
 }
 
+/// What is left to do at the end of a scope.
+#[derive(Debug)]
+pub enum Left {
+    /// All: it was lost or released before, and is as it was.
+    All,
+    /// Nothing: it is released, and there is nothing to tell of.
+    Nothing,
+    /// To wait for this, and then to look for a loss.
+    ToWait(Released),
+}
+
+/// Releases at the end of a scope what is held.
+pub fn leave(acquired: &dyn Acquired) -> Left {
+    // Reads the clock: after the release nobody could tell any more that the term had ended.
+    if !acquired.is_held() {
+        return Left::All;
+    }
+    let mut released = acquired.release(Patience::Forever);
+    match Pin::new(&mut released).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(_) if acquired.loss().is_none() => Left::Nothing,
+        // It was lost just before it was released.
+        Poll::Ready(end) => Left::ToWait(Released::over(end)),
+        Poll::Pending => Left::ToWait(released),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::error::{ErrorKind, Result};
+    use crate::lease_state::LossReason;
+
+    /// It is held until it is released; then it turns out to be lost just before, or not.
+    struct Held {
+        released: AtomicBool,
+        lost: bool,
+    }
+
+    impl Acquired for Held {
+        fn check(&self) -> Result<()> {
+            if self.released.load(Ordering::Relaxed) { Err(Error::released()) } else { Ok(()) }
+        }
+
+        fn is_open(&self) -> bool {
+            self.is_held()
+        }
+
+        fn loss(&self) -> Option<Error> {
+            let lost = self.lost && !self.is_held();
+            lost.then(|| Error::lost(LossReason::NodeDeleted, String::new()))
+        }
+
+        fn release(&self, _: Patience) -> Released {
+            self.released.store(true, Ordering::Relaxed);
+            Released::over(Ok(()))
+        }
+    }
+
+    #[test]
+    fn a_loss_between_the_last_look_and_the_release_is_looked_for() {
+        let held = |lost| Held { released: AtomicBool::new(false), lost };
+        assert!(matches!(leave(&held(true)), Left::ToWait(_)));
+        let unharmed = held(false);
+        assert!(matches!(leave(&unharmed), Left::Nothing));
+        assert!(matches!(leave(&unharmed), Left::All), "a second time");
+    }
 
     #[test]
     fn a_loss_is_raised_but_not_twice_and_not_instead_of_an_exit() {
