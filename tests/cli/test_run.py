@@ -210,7 +210,7 @@ def test_s561_readers_and_permits(server: Standalone, observer: Observer, path: 
 
 
 def test_s562_no_argument_is_shown_to_others(server: Standalone, observer: Observer, path: str) -> None:
-    with Command(server.hosts, "run", path, "--", "sh", "-c", "sleep 60; : hidden"):
+    with Command(server.hosts, "run", path, "--", "sh", "-c", ": hidden; exec sleep 60"):
         (node,) = observer.wait_queue(path, 1)
         data = observer.client.get(f"{path}/{node}")[0]
     assert b'"sh"' in data
