@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Coroutine, Generator
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -16,8 +17,9 @@ class Wrapped(Coroutine[Any, Any, _T]):
 
     __slots__ = ("__weakref__",)
 
+    @abstractmethod
     def _begun(self) -> Coroutine[Any, Any, _T]:
-        raise NotImplementedError
+        """The coroutine that does it, begun with the first use."""
 
     def __await__(self) -> Generator[Any, Any, _T]:
         return self._begun().__await__()
