@@ -1,8 +1,8 @@
 //! What has come for an event loop: one wake-up of the loop for all that is there when it gets to it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use zklock::binding::{Origin, PerProcess};
 
@@ -20,11 +20,10 @@ pub(crate) struct Waiting {
     pub(crate) future: Py<PyAny>,
 }
 
-/// What has come for an event loop. It exists while something waits on the loop.
-pub(crate) struct Inbox {
-    event_loop: Py<PyAny>,
-    arrived: Mutex<Arrived>,
-}
+/// What has come for an event loop. It exists while something waits on the loop, and refers to no Python object but the
+/// futures that its wake-up is to complete: a garbage collector has to see all of a loop that nobody runs any more.
+#[derive(Default)]
+pub(crate) struct Inbox(Mutex<Arrived>);
 
 #[derive(Default)]
 struct Arrived {
@@ -42,15 +41,14 @@ impl Inbox {
     /// The inbox of an event loop.
     pub(crate) fn of(event_loop: &Bound<'_, PyAny>) -> Arc<Self> {
         static KNOWN: PerProcess<Known> = PerProcess::new();
-        // Not the next object at this address: as long as there is an inbox, there is its loop.
+        // Not the next object at this address: each future that waits has a reference to the loop, and so has the wake-up.
         let address = event_loop.as_ptr() as usize;
         // Locked by attached threads only, which do not detach meanwhile, so a fork finds it free.
         let mut known = KNOWN.get_or_init(Known::default).lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.iter().find(|(of, _)| *of == address).and_then(|(_, inbox)| inbox.upgrade());
         found.unwrap_or_else(|| {
             known.retain(|(_, inbox)| inbox.strong_count() > 0);
-            let event_loop = event_loop.clone().unbind();
-            let inbox = Arc::new(Self { event_loop, arrived: Mutex::default() });
+            let inbox = Arc::<Self>::default();
             known.push((address, Arc::downgrade(&inbox)));
             inbox
         })
@@ -58,7 +56,7 @@ impl Inbox {
 
     /// A panic cannot leave half a change in it.
     fn arrived(&self) -> MutexGuard<'_, Arrived> {
-        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -66,60 +64,107 @@ impl Inbox {
 pub(crate) fn tell(ended: Arc<dyn Ended>, Waiting { inbox, future }: Waiting) -> bool {
     let mut arrived = inbox.arrived();
     arrived.completed.push((ended, future));
-    let waking = std::mem::replace(&mut arrived.waking, true);
-    drop(arrived);
-    if waking {
-        // The loop has a reference to the inbox until it comes, which may just have happened. Then this is the last one,
-        // and Python objects are dropped by attached threads only.
-        return Arc::into_inner(inbox).is_none_or(|last| Python::try_attach(|_| drop(last)).is_some());
+    // The wake-up that is under way takes it, or has taken it just now: then nothing of Python is left to be dropped here.
+    if std::mem::replace(&mut arrived.waking, true) {
+        return true;
     }
-    let told = Python::try_attach(|py| {
-        let wake_up =
-            WakeUp { inbox: Arc::clone(&inbox), called: AtomicBool::new(false), origin: Origin::new() };
-        let Ok(name) = interned!(py, "call_soon_threadsafe") else { return };
-        // Fails when the event loop is closed. The wake-up is dropped then.
-        inbox.event_loop.call_method1(py, name, (wake_up,)).ok();
-        drop(inbox);
-    });
-    told.is_some()
+    drop(arrived);
+    Python::try_attach(|py| WakeUp::send(py, inbox)).is_some()
 }
 
-/// What the event loop calls to complete all futures whose outcomes have come.
+/// What an event loop has to do with outcomes that have come, in this order.
+enum Stage {
+    /// To complete their futures.
+    ToComplete,
+    /// To come by once more. Until then the outcomes may not have been asked for: completing a future only puts its task
+    /// behind what the loop has to do, and a loop that is closed throws that out.
+    ToCheck(Vec<Arc<dyn Ended>>),
+    /// Nothing.
+    Over,
+}
+
+/// What the event loop calls to complete all futures whose outcomes have come, and once more when their tasks have run.
+/// If it throws this out instead, because it is closed, nobody will ask for the outcomes, and they are given up.
 #[pyclass(frozen)]
 struct WakeUp {
+    event_loop: Py<PyAny>,
     inbox: Arc<Inbox>,
-    called: AtomicBool,
+    stage: Mutex<Stage>,
     origin: Origin,
 }
 
 impl WakeUp {
-    /// What has come, the first time.
-    fn take(&self) -> Vec<(Arc<dyn Ended>, Py<PyAny>)> {
-        if self.called.swap(true, Ordering::Relaxed) {
-            return Vec::new();
+    fn send(py: Python<'_>, inbox: Arc<Inbox>) -> PyResult<()> {
+        let future = inbox.arrived().completed.first().map(|(_, future)| future.clone_ref(py));
+        let Some(future) = future else { return Ok(()) };
+        let event_loop = future.call_method0(py, interned!(py, "get_loop")?)?;
+        let stage = Mutex::new(Stage::ToComplete);
+        let wake_up = Self { event_loop: event_loop.clone_ref(py), inbox, stage, origin: Origin::new() };
+        let wake_up = Bound::new(py, wake_up)?;
+        // Fails when the event loop is closed.
+        let woken = event_loop.call_method1(py, interned!(py, "call_soon_threadsafe")?, (&wake_up,));
+        // If it is closed in the middle of that call, it has thrown out what it had before this was put there, where it
+        // stays for as long as anybody has a reference to the loop.
+        if woken.is_err() || event_loop.call_method0(py, interned!(py, "is_closed")?)?.is_truthy(py)? {
+            wake_up.get().give_up();
         }
-        let mut arrived = if self.origin.is_here() {
-            self.inbox.arrived()
-        } else {
-            // The parent's delivery thread may have had it locked when this process was forked.
-            let Ok(arrived) = self.inbox.arrived.try_lock() else { return Vec::new() };
-            arrived
-        };
+        Ok(())
+    }
+
+    /// A panic cannot leave half a change in it. Locked by attached threads only, which do not detach meanwhile.
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// None while somebody has locked what nobody will unlock: the parent's delivery thread, when this process was forked.
+    fn arrived(&self) -> Option<MutexGuard<'_, Arrived>> {
+        if self.origin.is_here() { Some(self.inbox.arrived()) } else { self.inbox.0.try_lock().ok() }
+    }
+
+    /// What has come, the only time.
+    fn take(&self) -> Vec<(Arc<dyn Ended>, Py<PyAny>)> {
+        let Some(mut arrived) = self.arrived() else { return Vec::new() };
         arrived.waking = false;
         std::mem::take(&mut arrived.completed)
+    }
+
+    /// The outcomes will not be asked for, unless they have been.
+    fn give_up(&self) {
+        let stage = std::mem::replace(&mut *self.stage(), Stage::Over);
+        match stage {
+            Stage::ToComplete => self.take().into_iter().for_each(|(ended, _)| ended.abandon()),
+            Stage::ToCheck(all) => all.iter().for_each(|ended| ended.abandon()),
+            Stage::Over => (),
+        }
     }
 }
 
 #[pymethods]
 impl WakeUp {
-    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
+    fn __call__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let (py, this) = (slf.py(), slf.get());
+        let stage = std::mem::replace(&mut *this.stage(), Stage::Over);
+        let Stage::ToComplete = stage else { return Ok(()) };
+        let (all, futures): (Vec<_>, Vec<_>) = this.take().into_iter().unzip();
+        *this.stage() = Stage::ToCheck(all);
         let mut result = Ok(());
-        for (ended, future) in self.take() {
-            drop(ended);
+        for future in futures {
             // Each is told, whatever becomes of the others.
             result = complete(future.bind(py)).and(result);
         }
+        // Behind the tasks.
+        this.event_loop.call_method1(py, interned!(py, "call_soon")?, (slf,))?;
         result
+    }
+
+    /// With the futures, as long as this is what they wait for: an event loop, this in it, and its tasks are one cycle.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.event_loop)?;
+        let Ok(stage) = self.stage.try_lock() else { return Ok(()) };
+        if let (Stage::ToComplete, Some(arrived)) = (&*stage, self.arrived()) {
+            arrived.completed.iter().try_for_each(|(_, future)| visit.call(future))?;
+        }
+        Ok(())
     }
 }
 
@@ -133,9 +178,6 @@ fn complete(future: &Bound<'_, PyAny>) -> PyResult<()> {
 
 impl Drop for WakeUp {
     fn drop(&mut self) {
-        // Dropped without a call: the event loop is closed, and the outcomes will never be asked for.
-        for (ended, _) in self.take() {
-            ended.abandon();
-        }
+        self.give_up();
     }
 }

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context
+from typing import TypeVarTuple
 
+import pytest
 import scripts
 from conftest import Run
-from harness.observer import Observer
+from harness.observer import WAIT, Observer
 from tasks import acquire, queued
 
 import zklock
@@ -30,35 +34,159 @@ def test_the_shared_client_outlives_event_loops(hosts: str, path: str) -> None:
         assert sessions == {blocking.session_id}
 
 
-def test_a_loop_that_is_closed_releases_what_arrives(
-    client: zklock.Client, hosts: str, observer: Observer, path: str
-) -> None:
-    event_loop = asyncio.new_event_loop()
+_Ts = TypeVarTuple("_Ts")
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """An event loop that tells when another thread has woken it, and that can be held up meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.woken = threading.Event()
+        self.in_the_middle = threading.Event()
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = super().call_soon_threadsafe(callback, *args, context=context)
+        self.woken.set()
+        return handle
+
+    def _call_soon(self, *args: object) -> asyncio.Handle:
+        # The loop was still open when it was asked.
+        if not self.go_on.is_set():
+            self.in_the_middle.set()
+            assert self.go_on.wait(WAIT)
+        handle: asyncio.Handle = super()._call_soon(*args)  # type: ignore[misc]
+        return handle
+
+    def turn(self) -> None:
+        """Do what there is to do, once."""
+        self.stop()
+        self.run_forever()
+
+
+@pytest.fixture
+def event_loop() -> Iterator[Loop]:
+    """An event loop that the test closes."""
+    made = Loop()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def granted(
+    client: zklock.Client, hosts: str, observer: Observer, path: str, event_loop: Loop
+) -> Iterator[Callable[[], None]]:
+    """Grants a lock to a task of the event loop that waits for it, and that the test keeps a reference to."""
     held = zklock.Mutex(client, path)
     assert held.acquire()
     waiting = event_loop.create_task(acquire(aio.Mutex(hosts, path)))
-    event_loop.run_until_complete(asyncio.sleep(0))
+    event_loop.turn()
     observer.wait_queue(path, 2)
-    event_loop.close()
-    held.release()
-    observer.wait_queue(path, 0)
+    yield held.release
     assert not waiting.done()
-    del waiting
+
+
+def test_a_loop_that_is_closed_releases_what_arrives(
+    observer: Observer, path: str, event_loop: Loop, granted: Callable[[], None]
+) -> None:
+    event_loop.close()
+    granted()
+    observer.wait_queue(path, 0)
 
 
 def test_a_loop_that_is_closed_with_the_wake_up_in_it_releases(
-    hosts: str, observer: Observer, path: str
+    observer: Observer, path: str, event_loop: Loop, granted: Callable[[], None]
 ) -> None:
-    event_loop = asyncio.new_event_loop()
-    waiting = event_loop.create_task(acquire(aio.Mutex(hosts, path)))
-    event_loop.run_until_complete(asyncio.sleep(0))
-    observer.wait_queue(path, 1)
-    # The grant comes one reply after the node. Then the wake-up is in the loop, which never runs again.
-    time.sleep(0.3)
+    granted()
+    assert event_loop.woken.wait(WAIT)
     event_loop.close()
     observer.wait_queue(path, 0)
-    assert not waiting.done()
-    del waiting
+
+
+def test_a_loop_that_is_closed_while_it_is_woken_releases(
+    observer: Observer, path: str, event_loop: Loop, granted: Callable[[], None]
+) -> None:
+    """The wake-up is put into the loop after it has thrown out what was there."""
+    event_loop.go_on.clear()
+    granted()
+    assert event_loop.in_the_middle.wait(WAIT)
+    event_loop.close()
+    event_loop.go_on.set()
+    observer.wait_queue(path, 0)
+
+
+def test_a_loop_that_is_closed_before_the_woken_task_runs_releases(
+    observer: Observer, path: str, event_loop: Loop, granted: Callable[[], None]
+) -> None:
+    """The loop has come for the outcome, and thrown out the task's turn to take it."""
+    granted()
+    assert event_loop.woken.wait(WAIT)
+    event_loop.turn()
+    assert len(observer.queue(path)) == 1
+    event_loop.close()
+    observer.wait_queue(path, 0)
+
+
+def test_what_a_woken_task_has_taken_stays(
+    client: zklock.Client, hosts: str, observer: Observer, path: str, event_loop: Loop
+) -> None:
+    lock = aio.Mutex(hosts, path)
+    held = zklock.Mutex(client, path)
+    assert held.acquire()
+    waiting = event_loop.create_task(acquire(lock))
+    event_loop.turn()
+    observer.wait_queue(path, 2)
+    held.release()
+    assert event_loop.run_until_complete(waiting)
+    event_loop.close()
+    assert "not held" not in repr(lock)
+    assert len(observer.queue(path)) == 1
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_loop_that_is_forgotten_with_the_wake_up_in_it_releases(hosts: str, path: str) -> None:
+    """Neither closed nor run again: a garbage collector sees the loop, the wake-up and the task."""
+    done = scripts.run(
+        """
+        import gc
+
+        async def acquire(lock):
+            return await lock.acquire()
+
+        class Loop(asyncio.SelectorEventLoop):
+            woken = threading.Event()
+
+            def call_soon_threadsafe(self, *args, **options):
+                super().call_soon_threadsafe(*args, **options)
+                self.woken.set()
+
+        client = zklock.Client(hosts)
+        held = zklock.Mutex(client, path)
+        held.acquire()
+        event_loop = Loop()
+        event_loop.set_exception_handler(lambda *_: None)
+        waiting = event_loop.create_task(acquire(aio.Mutex(hosts, path)))
+        event_loop.stop()
+        event_loop.run_forever()
+        while len(held.contenders()) < 2:
+            time.sleep(0.01)
+        held.release()
+        Loop.woken.wait(20)
+        del event_loop, waiting
+        deadline = time.monotonic() + 20
+        while held.contenders() and time.monotonic() < deadline:
+            gc.collect()
+            time.sleep(0.01)
+        print(held.contenders())
+        """,
+        hosts,
+        path,
+    )
+    assert done.stdout.strip() == "[]", done
 
 
 def test_a_lock_that_is_collected_releases(run: Run, observer: Observer, path: str) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from conftest import Run
 from harness.observer import Observer
+from tasks import queued
 
 import zklock
 from zklock import aio
@@ -75,14 +76,35 @@ def test_an_outer_cancellation_wins_over_a_loss_that_cancels_too(
     run(body)
 
 
-def test_a_time_out_around_the_scope_stays_one(run: Run, other: zklock.Client, path: str) -> None:
+def test_a_time_out_around_the_scope_stays_one(run: Run, path: str) -> None:
     async def body(client: aio.Client) -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05), aio.Mutex(client, path):
+        lock = aio.Mutex(client, path)
+
+        async def work() -> None:
+            async with asyncio.timeout(None) as limit, lock:
+                limit.reschedule(asyncio.get_running_loop().time())
                 await asyncio.sleep(FOREVER)
-        assert not await aio.Mutex(client, path).locked()
+
+        with pytest.raises(TimeoutError):
+            await work()
+        # The scope has waited for the acknowledgement of its release.
+        assert not await lock.locked()
 
     run(body)
+
+
+def test_a_time_out_before_the_scope_stays_one(
+    run: Run, client: zklock.Client, observer: Observer, path: str
+) -> None:
+    async def body(own: aio.Client) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05), aio.Mutex(own, path):
+                await asyncio.sleep(FOREVER)
+        # It has left the queue, or is about to: the server may not have been told where to find the node.
+        await queued(observer, path, 1)
+
+    with zklock.Mutex(client, path):
+        run(body)
 
 
 def test_what_the_body_makes_of_it_is_the_cause(run: Run, observer: Observer, path: str) -> None:
