@@ -52,6 +52,8 @@ class Switchboard:
         self.forgetful = False
         self.drops = Traps()
         self.silences = Traps()
+        # What clients sent, with the number of the connection, if somebody wants to read it.
+        self.heard: list[tuple[int, bytes]] | None = None
         # With which code the server's answers to transactions are made failures; 0 leaves them as they are.
         self.refusing = 0
         self._number = 0
@@ -137,6 +139,8 @@ class Connection:
             self._up.push(data)
             return
         for frame in self._from_client.feed(data):
+            if self._proxy.heard is not None:
+                self._proxy.heard.append((self.number, frame))
             if self._greeted:
                 self._count(wire.request(frame))
             elif self._proxy.forgetful:

@@ -180,6 +180,18 @@ class Proxy(Switchboard):
 
         self._call(refuse)
 
+    def listen_in(self) -> None:
+        """Keep what clients send from now on."""
+
+        def begin() -> None:
+            self.heard = []
+
+        self._call(begin)
+
+    def overheard(self) -> list[tuple[int, bytes]]:
+        """What clients have sent since then: the number of the connection, and a frame."""
+        return self._call(lambda: list(self.heard or ()))
+
     def reset(self) -> None:
         """Start counting at zero."""
 

@@ -1,0 +1,106 @@
+"""Conversations with the server that later releases must still hold: stored, and compared step by step.
+
+Heartbeats are left out, because they come when their time comes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.answers import ANSWER
+from harness.paths import TESTS
+from harness.proxy import Proxy
+from harness.spoken import Words
+from harness.steps import POLL
+
+GOLDEN = TESTS / "scenarios" / "golden"
+
+RENEW = "ZKLOCK_RENEW_GOLDEN"
+"""With this in the environment what is said is stored, and compared with nothing."""
+
+SETTLED = 1.0
+"""Seconds after which all is said, when a conversation is stored."""
+
+
+def is_heartbeat(said: list[str]) -> bool:
+    """A ping, or a transaction that does nothing but ask whether nodes exist."""
+    return said == ["ping"] or (said[0] == "multi" and all(line.startswith("  check") for line in said[1:]))
+
+
+def _steps(text: str) -> dict[str, list[str]]:
+    steps: dict[str, list[str]] = {}
+    for line in filter(None, text.splitlines()):
+        if line.startswith("# "):
+            steps[line[2:]] = []
+        else:
+            steps[list(steps)[-1]].append(line)
+    return steps
+
+
+class Conversation:
+    """What the clients behind a proxy say, in steps. They are A, B, C in the order in which they came."""
+
+    def __init__(self, proxy: Proxy, path: str, stored: dict[str, list[str]] | None) -> None:
+        self.steps: dict[str, list[str]] = {}
+        self._proxy = proxy
+        self._path = path
+        self._stored = stored
+        # Lines of the steps before.
+        self._told = 0
+
+    def _lines(self) -> list[str]:
+        words = Words(self._path)
+        names: dict[int, str] = {}
+        lines = []
+        for connection, frame in self._proxy.overheard():
+            if connection not in names:
+                names[connection] = chr(ord("A") + len(names))
+                said = [words.greeting(frame)]
+            elif is_heartbeat(said := words.request(frame)):
+                continue
+            lines += [f"{names[connection]} {line}" for line in said]
+        return lines
+
+    def _step(self) -> list[str]:
+        """What was said since the last step. What several clients say at the same time has no order."""
+        return sorted(self._lines()[self._told :], key=lambda line: line[0])
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[None]:
+        """What the body brings about is said in this step, and is what is stored for it."""
+        yield
+        if self._stored is None:
+            time.sleep(SETTLED)
+            self.steps[title] = self._step()
+        else:
+            self.steps[title] = self._stored.get(title, [])
+            deadline = time.monotonic() + ANSWER
+            while (said := self._step()) != self.steps[title]:
+                if time.monotonic() > deadline:
+                    assert said == self.steps[title], f"in the step {title!r}: {said}"
+                time.sleep(POLL)
+        self._told += len(self.steps[title])
+
+    def end(self) -> None:
+        """Nothing was said that belongs to no step, and all steps that are stored were taken."""
+        assert self._step() == []
+        assert self._stored is None or list(self._stored) == list(self.steps)
+
+
+@contextmanager
+def conversation(name: str, proxy: Proxy, path: str) -> Iterator[Conversation]:
+    """Compares what is said to the server with what is stored under this name."""
+    file: Path = GOLDEN / f"{name}.txt"
+    renew = RENEW in os.environ
+    proxy.listen_in()
+    talk = Conversation(proxy, path, None if renew else _steps(file.read_text()))
+    yield talk
+    talk.end()
+    if renew:
+        blocks = ["\n".join([f"# {title}", *lines]) for title, lines in talk.steps.items()]
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("\n\n".join(blocks) + "\n")

@@ -1,0 +1,175 @@
+"""What is said to the server: names, data and order of requests, which the next release must still speak.
+
+The conversations are in scenarios/golden. A change of theirs is a change of the protocol: contenders of the
+last release, Curator's and kazoo's must go on with it, and the changelog must name it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.golden import conversation
+from harness.observer import Observer, watched_by
+from harness.permits import counting, leases_of
+from harness.proxy import Proxy
+from harness.readwrite import readwriter
+from harness.server import Standalone
+from harness.steps import Start, eventually, user
+
+SESSION = 30
+
+
+def test_s480_a_mutex_on_the_wire(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    with conversation("mutex", proxy, path) as talk:
+        with talk.step("A connects"):
+            first = user(start, surface, proxy.hosts, path, session_timeout=SESSION)
+        with talk.step("A acquires where no directory is yet"):
+            first.hold("1")
+        with talk.step("A enters again and leaves: nothing is said"):
+            first.hold("2")
+            first.release("2")
+        with talk.step("A releases"):
+            first.release("1")
+        with talk.step("A acquires a free lock"):
+            first.hold("3")
+        with talk.step("B connects"):
+            second = user(start, surface, proxy.hosts, path, session_timeout=SESSION)
+        with talk.step("B tries in vain"):
+            assert second.try_acquire()["event"] == "busy"
+        with talk.step("B waits behind A"):
+            second_waits = second.acquire("1")
+        with talk.step("C connects"):
+            third = user(start, surface, proxy.hosts, path, session_timeout=SESSION)
+        with talk.step("C waits behind both"):
+            third_waits = third.acquire("1")
+        with talk.step("A releases to B, and C watches only B"):
+            first.release("3")
+            second_waits.expect("acquired")
+        with talk.step("B releases to C"):
+            second.release("1")
+            third_waits.expect("acquired")
+        with talk.step("C releases, and closes its client"):
+            third.release("1")
+            third.call("close", client="c")
+    assert observer.queue(path) == []
+
+
+def test_s481_readers_and_writers_on_the_wire(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    with conversation("readwrite", proxy, path) as talk:
+        with talk.step("A and B connect"):
+            first = readwriter(start, surface, proxy.hosts, path, session_timeout=SESSION)
+            second = readwriter(start, surface, proxy.hosts, path, session_timeout=SESSION)
+        with talk.step("A reads"):
+            first.hold("r", lock="r")
+        with talk.step("B waits to write"):
+            writing = second.acquire("w", lock="w")
+        with talk.step("A ends reading, and B writes"):
+            first.release("r")
+            writing.expect("acquired")
+        with talk.step("B goes down to reading"):
+            second.hold("r", lock="r")
+        with talk.step("B ends writing"):
+            second.release("w")
+        with talk.step("A reads beside B"):
+            first.hold("r", lock="r")
+        with talk.step("Both end"):
+            first.release("r")
+            eventually(partial(lambda: len(observer.queue(path)) == 1), "only B reads")
+            second.release("r")
+
+
+def test_s482_a_semaphore_on_the_wire(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    for part in ("leases", "locks"):
+        observer.create(f"{path}/{part}")
+    with conversation("semaphore", proxy, path) as talk:
+        with talk.step("A and B connect"):
+            first = counting(start, surface, proxy.hosts, path, 2, session_timeout=SESSION)
+            second = counting(start, surface, proxy.hosts, path, 2, session_timeout=SESSION)
+        with talk.step("A takes a permit"):
+            first.hold("1", owner="a")
+        with talk.step("A takes the other one"):
+            first.hold("2", owner="b")
+        with talk.step("B waits for one"):
+            waiting = second.acquire("1")
+            observer.wait_queue(leases_of(path), 3)
+        with talk.step("A gives one back, and B has it"):
+            first.release("1", owner="a")
+            waiting.expect("acquired")
+        with talk.step("Both give theirs back"):
+            first.release("2", owner="b")
+            second.release("1")
+
+
+def test_s483_operators_on_the_wire(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    with conversation("operators", proxy, path) as talk:
+        with talk.step("A and B connect"):
+            first, second = (
+                user(start, surface, proxy.hosts, path, session_timeout=SESSION) for _ in range(2)
+            )
+        with talk.step("A holds, and listens"):
+            node = first.hold("1")["node"]
+            first.call("listen", lease="1")
+            eventually(lambda: node in watched_by(server, first.sessions["c"], path), "A watches its node")
+        with talk.step("B asks A to give up"):
+            second.call("revoke", client="c", node=node)
+            first.wait_line("revoked", lease="1")
+        with talk.step("B lists the contenders"):
+            second.call("contenders", lock="m")
+        with talk.step("B breaks the lock"):
+            second.call("break", client="c", node=node)
+            first.wait_line("lost", lease="1")
+
+
+def test_s484_kazoos_names_on_the_wire(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    with conversation("kazoo", proxy, path) as talk:
+        with talk.step("A connects"):
+            worker = start(surface)
+            worker.connect(proxy.hosts, session_timeout=SESSION)
+            worker.lock(path, naming="kazoo")
+            worker.lock(path, lock="r", kind="read", naming="kazoo")
+            worker.lock(path, lock="w", kind="write", naming="kazoo")
+        with talk.step("A holds a mutex"):
+            worker.hold("1")
+        with talk.step("A releases it"):
+            worker.release("1")
+        with talk.step("A writes"):
+            worker.hold("w", lock="w")
+        with talk.step("A goes down to reading"):
+            worker.hold("r", lock="r")
+        with talk.step("A ends both"):
+            worker.release("w")
+            worker.release("r")
+
+
+def test_s485_an_election_on_the_wire(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    observer.create(path)
+    with conversation("election", proxy, path) as talk:
+        with talk.step("A and B connect"):
+            first, second = (start(surface) for _ in range(2))
+            for worker, name in ((first, "one"), (second, "two")):
+                worker.connect(proxy.hosts, session_timeout=SESSION)
+                worker.lock(path, kind="election", candidate=name)
+        with talk.step("A leads"):
+            first.hold("1")
+        with talk.step("B asks who leads"):
+            assert second.call("leader", lock="m")["value"]["id"] == "one"
+        with talk.step("B is a candidate"):
+            waiting = second.acquire("1")
+        with talk.step("A resigns, and B leads"):
+            first.release("1")
+            waiting.expect("acquired")
