@@ -17,6 +17,7 @@ mod queue;
 mod run;
 mod session;
 mod signals;
+mod top;
 mod wait;
 
 use std::ffi::OsString;
@@ -43,6 +44,7 @@ fn carry_out(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Run(options) => run::run(&options),
         Command::Ls(options) => ls::ls(&options),
+        Command::Top(options) => top::top(&options),
         Command::Wait(options) => wait::wait(&options),
         Command::Break(options) => operate::break_lock(&options),
         Command::Revoke(options) => operate::revoke(&options),

@@ -8,6 +8,7 @@ use crate::ls::Options as Ls;
 use crate::manual::{Completions, Man};
 use crate::operate::{Break, Revoke};
 use crate::run::Options as Run;
+use crate::top::Options as Top;
 use crate::wait::Options as Wait;
 
 const START: &str = "\
@@ -31,6 +32,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Run(Run),
     Ls(Ls),
+    Top(Top),
     Wait(Wait),
     Break(Break),
     Revoke(Revoke),

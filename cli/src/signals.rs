@@ -1,9 +1,10 @@
-//! Signals that zklock gets, one after the other.
+//! Signals that zklock gets, one after the other; and how it stops itself.
 
 use std::future::poll_fn;
 use std::task::Poll;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getpgrp, getsid};
 use tokio::signal::unix::{self, SignalKind};
 
 use crate::failure::Failure;
@@ -50,4 +51,15 @@ pub(crate) fn is_ignored(signal: Signal) -> bool {
     // SAFETY: asks only, and writes into what is valid for the call.
     let answer = unsafe { nix::libc::sigaction(signal as i32, std::ptr::null(), &raw mut now) };
     answer == 0 && now.sa_sigaction == nix::libc::SIG_IGN
+}
+
+/// Whether a shell could continue this process's group after it stops: one with job control, which leads the session
+/// from a group of its own.
+pub(crate) fn has_job_control() -> bool {
+    getsid(None).is_ok_and(|leader| leader != getpgrp())
+}
+
+/// Stops this process and its group, as Ctrl-Z would have done to all of a pipeline.
+pub(crate) fn stop_ourselves() {
+    kill(Pid::from_raw(0), Signal::SIGSTOP).ok();
 }

@@ -68,6 +68,7 @@ mod leases;
 mod limits;
 mod lock;
 mod lock_options;
+mod looks;
 mod mailbox;
 mod meter;
 mod multi;

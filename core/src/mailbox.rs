@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::first::First;
 use crate::hold::{Claim, Holds, Notice, Report};
 use crate::lease::Lease;
+use crate::looks::{Listing, Sight};
 use crate::number::Number;
 use crate::path::Place;
 use crate::process::Origin;
@@ -61,6 +62,10 @@ pub(crate) enum Inquiry {
     Count { place: Place, reply: Reply<usize> },
     /// The names of the children of this node; none if there is no node.
     Children { node: Arc<str>, reply: Reply<Vec<String>> },
+    /// This node's children, and how many there have been; nothing if there is no node.
+    List { node: Arc<str>, reply: Reply<Option<Listing>> },
+    /// This node's data, and whose it is; nothing if there is no node.
+    Look { node: Arc<str>, reply: Reply<Option<Sight>> },
     /// Whether there is a node at this full path, which another client was granted a lock through. Not answered by a
     /// server that lags behind.
     Exists { node: Arc<str>, reply: Reply<bool> },

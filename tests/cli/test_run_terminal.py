@@ -2,74 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import shlex
 import shutil
-import signal
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
+from cli.shell import CTRL_C, CTRL_Z, shell
 from harness.built import require
 from harness.command import Log
 from harness.observer import Observer
 from harness.paths import COMMAND
-from harness.processes import MARK, MARK_NAME
 from harness.server import Standalone
 from harness.steps import eventually
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-
-CTRL_C, CTRL_Z = b"\x03", b"\x1a"
-
-
-class Shell:
-    """An interactive shell on a terminal of its own."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self.shown = b""
-        self._reader = Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        with suppress(OSError):
-            while some := os.read(self._descriptor, 4096):
-                self.shown += some
-
-    def type(self, keys: bytes) -> None:
-        """What a user types."""
-        os.write(self._descriptor, keys)
-
-    def wait(self, text: str, limit: float = 20) -> None:
-        """Wait until the terminal shows it."""
-        deadline = time.monotonic() + limit
-        while text.encode() not in self.shown:
-            assert time.monotonic() < deadline, f"no {text!r} in {self.shown.decode(errors='replace')}"
-            time.sleep(0.02)
-
-
-@contextmanager
-def shell(hosts: str) -> Iterator[Shell]:
-    """A shell that ends with its block."""
-    pid, descriptor = pty.fork()
-    if pid == 0:
-        environment = {**os.environ, "ZKLOCK_HOSTS": hosts, "PS1": "ready> ", MARK_NAME: MARK}
-        os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], environment)
-    try:
-        made = Shell(descriptor)
-        made.wait("ready> ")
-        yield made
-    finally:
-        # Hangs up on all that the terminal controls.
-        os.close(descriptor)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
 
 
 def state(pid: int) -> str:

@@ -10,8 +10,8 @@ use zklock::{Client, Lease};
 use crate::failure::Failure;
 use crate::run::child::{Change, Child, End, Launch};
 use crate::run::guard::Guard;
-use crate::run::terminal::{self, Terminal};
-use crate::signals::{Signals, is_ignored};
+use crate::run::terminal::Terminal;
+use crate::signals::{Signals, has_job_control, is_ignored, stop_ourselves};
 
 /// Passed on to the command beside those that end a wait.
 const PASSED_ON: [Signal; 2] = [Signal::SIGTSTP, Signal::SIGWINCH];
@@ -137,9 +137,9 @@ impl Supervision {
         let wants_the_terminal = matches!(by, Signal::SIGTTIN | Signal::SIGTTOU);
         if wants_the_terminal && terminal.is_ours() {
             self.go_on();
-        } else if terminal::has_job_control() {
+        } else if has_job_control() {
             terminal.take_back(self.child.group());
-            terminal::stop_ourselves();
+            stop_ourselves();
         } else if by == Signal::SIGTSTP {
             // Ctrl-Z where nobody could continue it: as the kernel does, not heard.
             self.go_on();

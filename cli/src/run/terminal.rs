@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{IsTerminal, stdin, stdout};
 use std::sync::Arc;
 
-use nix::sys::signal::{SigSet, Signal, kill};
-use nix::unistd::{Pid, getpgrp, getsid, tcgetpgrp, tcsetpgrp};
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 
 /// The terminal that controls this process.
 #[derive(Clone)]
@@ -45,15 +45,4 @@ impl Terminal {
             self.hand_to(getpgrp());
         }
     }
-}
-
-/// Whether a shell could continue this process's group after it stops: one with job control, which leads the session
-/// from a group of its own.
-pub(crate) fn has_job_control() -> bool {
-    getsid(None).is_ok_and(|leader| leader != getpgrp())
-}
-
-/// Stops this process and its group, as Ctrl-Z would have done to all of a pipeline.
-pub(crate) fn stop_ourselves() {
-    kill(Pid::from_raw(0), Signal::SIGSTOP).ok();
 }

@@ -14,6 +14,7 @@ use crate::answer::{Verdict, verdict};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease_state::LossReason;
 use crate::limits;
+use crate::looks::{Listing, Sight};
 use crate::mailbox::{Inquiry, Reply, Touch};
 use crate::number::{Number, NumberWatch};
 use crate::operation::Operation;
@@ -51,6 +52,14 @@ pub(super) fn inquire(link: &mut Link, options: &ClientOptions, inquiry: Inquiry
         }
         Inquiry::Children { node, reply } => {
             let question = |wire: Wire| async move { wire.read(wire.shown(), wire.children().await) };
+            ask(link, options, &node, silence, reply, question);
+        }
+        Inquiry::List { node, reply } => {
+            let question = |wire: Wire| async move { wire.read(wire.shown(), wire.all_children().await) };
+            ask(link, options, &node, silence, reply, question);
+        }
+        Inquiry::Look { node, reply } => {
+            let question = |wire: Wire| async move { wire.read(wire.shown(), wire.look().await) };
             ask(link, options, &node, silence, reply, question);
         }
         Inquiry::Exists { node, reply } => {
@@ -112,6 +121,15 @@ fn ask<T: Send + 'static, F>(
     }));
 }
 
+/// That there is no node is an answer too.
+fn unless_missing<T>(read: Result<T, zk::Error>) -> Result<Option<T>, zk::Error> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(zk::Error::NoNode) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 impl Wire {
     /// What reading this wire's own path means, which callers know as `path`.
     fn read<T>(&self, path: &str, outcome: Result<T, zk::Error>) -> Answer<T> {
@@ -120,6 +138,25 @@ impl Wire {
             Err(zk::Error::NoAuth) => Some(Err(not_authorized(path))),
             Err(error) => Some(Err(refusals::too_large(path, &too_large(&error, self.limits)?))),
         }
+    }
+
+    /// The children of the node at this wire's own path; nothing if there is no node.
+    async fn all_children(&self) -> Result<Option<Listing>, zk::Error> {
+        let listed = self.client.ask(RequestKind::List).get_children(&self.path).await;
+        unless_missing(
+            listed.map(|(names, stat)| Listing::new(names, stat.czxid, stat.cversion, stat.num_children)),
+        )
+    }
+
+    /// The node at this wire's own path; nothing if there is no node.
+    async fn look(&self) -> Result<Option<Sight>, zk::Error> {
+        let read = self.client.ask(RequestKind::Read).get_data(&self.path).await;
+        unless_missing(read.map(|(data, stat)| Sight {
+            data,
+            czxid: stat.czxid,
+            session_id: stat.ephemeral_owner,
+            created: stat.ctime,
+        }))
     }
 
     /// Whether there is a node at this wire's own path, once the server has caught up with its leader.
@@ -146,11 +183,7 @@ impl Wire {
                 changed: None,
             })
         };
-        match read {
-            Ok(number) => Ok(Some(number)),
-            Err(zk::Error::NoNode) => Ok(None),
-            Err(error) => Err(error),
-        }
+        unless_missing(read)
     }
 
     /// Sets the data of the node at this wire's own path; creates it if there is none, and its parents. Somebody else

@@ -1,0 +1,291 @@
+//! `zklock top`: all locks below a path, as they change.
+
+mod board;
+mod directory;
+mod keys;
+mod rotation;
+mod rows;
+mod screen;
+mod survey;
+mod view;
+
+use std::io::{IsTerminal, stdout};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use nix::sys::signal::Signal;
+use ratatui::crossterm::event::{self, Event};
+use serde_json::json;
+use tokio::sync::mpsc;
+use zklock::Client;
+use zklock::binding::Shown;
+
+use crate::connection::Connection;
+use crate::duration;
+use crate::failure::{Failure, UNREACHABLE};
+use crate::output::print;
+use crate::session::with_client;
+use crate::signals::{Signals, has_job_control, stop_ourselves};
+use crate::top::keys::{Choice, Wanted};
+use crate::top::rows::{Row, Sort, rows};
+use crate::top::screen::Screen;
+use crate::top::survey::Survey;
+use crate::top::view::{Header, draw, page};
+
+/// How long a single survey waits for a server that has fallen silent.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the terminal is kept while the session ends.
+const CLOSING: Duration = Duration::from_millis(500);
+
+const DETAILS: &str = "\
+Keys:
+  q, Esc, Ctrl-C   quit                   /   show what contains a text: a path, a holder, a session
+  w p a g o        sort by waiting, path, age, grants, holder; r reverses
+  f                show free locks too    arrows, PgUp, PgDn, Home, End   scroll
+
+Columns:
+  MODE       mutex, write, read, leader; for a semaphore, how many permits are taken
+  GRANTS/S   how many got through the queue a second, in 10 s; who gave up waiting counts as well
+  HELD FOR   since the hold was seen to begin; '<=' where it is older than the view, since it queued
+
+Examples:
+  zklock top /locks
+  zklock top --once /locks                     # a table, and the end
+  zklock top --once --json /locks | jq '.locks[] | select(.waiting > 10).path'
+  zklock top --json --interval 10 /locks       # an object a line, every ten seconds";
+
+/// Show all locks below a path as they change: who holds, how many wait, for how long, how fast it goes
+///
+/// It takes no place in any queue and leaves no watches behind, but reads at a bounded rate: with very many locks, each
+/// has its turn less often. Where the output is no terminal, say --once or --json.
+#[derive(Args, Debug)]
+#[command(after_help = DETAILS)]
+pub(crate) struct Options {
+    /// Where to look for locks
+    path: String,
+    /// How often to look, and to draw: 1, 0.5, 500ms, 10s
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// Look at everything once, print a table, and end
+    #[arg(long)]
+    once: bool,
+    /// Print a JSON object a line, in place of a screen
+    #[arg(long)]
+    json: bool,
+    /// In what order
+    #[arg(long, value_enum, default_value_t = Sort::Waiting)]
+    sort: Sort,
+    /// Show only locks whose path, holder or session contains this text
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    filter: String,
+    /// The most requests a second to send; a listing counts as one more for every 100 names in it
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    requests: u32,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let least = Duration::from_millis(100);
+    let interval = duration::parse(text)?;
+    if interval < least { Err("must be 100ms at least".to_owned()) } else { Ok(interval) }
+}
+
+pub(crate) fn top(options: &Options) -> Result<u8, Failure> {
+    if !(options.once || options.json || stdout().is_terminal()) {
+        return Err(Failure::usage(
+            "the standard output is no terminal to draw on: say --once for a table, or --json for programs",
+        ));
+    }
+    with_client(&options.connection, async |client| {
+        // Only now: the first connection may fail, and what is said of that is to be read.
+        let survey = Survey::new(client.clone(), &options.path, options.interval, options.requests);
+        if options.once || options.json {
+            print_all(options, client, survey).await
+        } else {
+            show(options, client, survey).await
+        }
+    })
+}
+
+impl Options {
+    fn choice(&self) -> Choice {
+        Choice { sort: self.sort, filter: self.filter.clone(), ..Choice::default() }
+    }
+}
+
+/// The rows as they are now.
+fn all_rows(survey: &Survey) -> Vec<Row> {
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    rows(&survey.board, Instant::now(), i64::try_from(now_ms).unwrap_or(i64::MAX))
+}
+
+/// Prints for programs: once, or again and again.
+async fn print_all(options: &Options, client: &Client, mut survey: Survey) -> Result<u8, Failure> {
+    let mut signals = Signals::listen(&ENDING)?;
+    // Free locks too: programs leave out themselves what they do not need.
+    let choice = Choice { free: true, ..options.choice() };
+    let mut next = Instant::now() + options.interval;
+    loop {
+        tokio::select! {
+            biased;
+            signal = signals.next() => return Err(Failure::signal(signal as i32)),
+            looked = survey.go_on(next) => looked?,
+        }
+        if let Some(silent) = survey.silent().filter(|silent| options.once && *silent > PATIENCE) {
+            let (hosts, silent) = (client.hosts(), silent.as_secs());
+            return Err(Failure::new(
+                UNREACHABLE,
+                format!("no server of {hosts} has answered for {silent} s"),
+            ));
+        }
+        let due = if options.once { survey.is_complete() } else { Instant::now() >= next };
+        if !due {
+            // Everything is looked at, and it is too early to look again.
+            if survey.is_complete() {
+                tokio::time::sleep(next.saturating_duration_since(Instant::now()).min(options.interval / 10))
+                    .await;
+            }
+            continue;
+        }
+        let rows = choice.of(all_rows(&survey));
+        if options.json {
+            let locks: Vec<_> = rows.iter().map(Row::to_json).collect();
+            let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+            let (silent, requests) = (survey.silent(), survey.requests());
+            let line = json!({
+                "time": u64::try_from(time).unwrap_or(u64::MAX),
+                "hosts": client.hosts(),
+                "connection": client.state().as_str(),
+                "silent_for_ms": silent.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+                "requests_per_second": requests,
+                "directories": survey.board.entries().filter(|(_, entry)| entry.seen.is_some()).count(),
+                "locks": locks,
+            });
+            print(format_args!("{line}\n"))?;
+        } else {
+            print(table(&options.path, &rows))?;
+        }
+        if options.once {
+            return Ok(0);
+        }
+        next += options.interval;
+    }
+}
+
+/// A table without a screen.
+fn table(path: &str, rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return format!("no locks below {}\n", Shown(path));
+    }
+    let paths: Vec<_> = rows.iter().map(|row| Shown(&row.path).to_string()).collect();
+    let width = paths.iter().map(|path| path.chars().count()).max().unwrap_or_default();
+    let line = |(row, path): (&Row, &String)| {
+        let age = row.age.map(rows::Age::shown).unwrap_or_default();
+        let (state, mode, waiting, who) = (row.state.as_str(), &row.mode, row.waiting, row.who());
+        let text = format!(
+            "{path:width$}  {state:7}  {mode:9}  {waiting:>5} waiting  {age:12}  {who}  {}",
+            row.session()
+        );
+        format!("{}\n", text.trim_end())
+    };
+    rows.iter().zip(&paths).map(line).collect()
+}
+
+/// Those that end the view.
+const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
+
+/// The view on a terminal.
+async fn show(options: &Options, client: &Client, survey: Survey) -> Result<u8, Failure> {
+    let mut screen = Screen::take().map_err(|error| undrawn(&error))?;
+    let outcome = watch(options, client, survey, &mut screen).await;
+    // Before the terminal is given back: until the process ends it reads what is typed, which is for the shell then.
+    tokio::time::timeout(CLOSING, client.close()).await.ok();
+    outcome
+}
+
+fn undrawn(error: &std::io::Error) -> Failure {
+    Failure::system("cannot draw on the terminal", error)
+}
+
+/// Shows, and follows the keys, until the user or a signal ends it.
+async fn watch(
+    options: &Options,
+    client: &Client,
+    mut survey: Survey,
+    screen: &mut Screen,
+) -> Result<u8, Failure> {
+    let failed = |error: std::io::Error| undrawn(&error);
+    let mut signals = Signals::listen(&ENDING)?;
+    signals.add([Signal::SIGTSTP, Signal::SIGCONT])?;
+    let mut events = keyboard();
+    let mut choice = options.choice();
+    let hosts = client.hosts();
+    let mut next = Instant::now();
+    loop {
+        let shown = choice.of(all_rows(&survey));
+        let header = Header {
+            path: &options.path,
+            hosts: &hosts,
+            silent: survey.silent(),
+            directories: survey.board.entries().count(),
+            pending: !survey.is_complete(),
+            full: survey.board.is_full(),
+            requests: survey.requests(),
+            interval: options.interval,
+        };
+        let drawn =
+            screen.terminal.draw(|frame| draw(frame, &header, &mut choice, &shown)).map_err(failed)?;
+        let page = page(drawn.area.height);
+        // The first look is shown as soon as it is complete.
+        next = Instant::now().max(next + options.interval).min(Instant::now() + options.interval);
+        let looked = async {
+            while Instant::now() < next {
+                survey.go_on(next).await?;
+                if survey.is_complete() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+            Ok::<_, Failure>(())
+        };
+        let wanted = tokio::select! {
+            biased;
+            signal = signals.next() => match signal {
+                Signal::SIGTSTP => Wanted::Stop,
+                Signal::SIGCONT => {
+                    screen.take_again().map_err(failed)?;
+                    Wanted::Nothing
+                }
+                signal => return Err(Failure::signal(signal as i32)),
+            },
+            event = events.recv() => match event {
+                Some(event) => choice.follow(&event, page),
+                None => Wanted::Quit,
+            },
+            looked = looked => { looked?; Wanted::Nothing }
+        };
+        match wanted {
+            Wanted::Quit => return Ok(0),
+            Wanted::Stop if has_job_control() => {
+                screen.leave();
+                stop_ourselves();
+                screen.take_again().map_err(failed)?;
+            }
+            Wanted::Stop | Wanted::Nothing => {}
+        }
+    }
+}
+
+/// What happens at the keyboard, and to the size of the terminal. Read on a thread that ends with the process.
+fn keyboard() -> mpsc::UnboundedReceiver<Event> {
+    let (sender, events) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            if sender.send(event).is_err() {
+                break;
+            }
+        }
+    });
+    events
+}

@@ -1,0 +1,336 @@
+//! From what is known of directories to rows: one for each lock. Pure: moments are given.
+
+use std::cmp::Reverse;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use zklock::binding::Shown;
+
+use crate::top::board::{Board, Entry, Holder};
+
+/// One lock.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) path: String,
+    pub(crate) state: State,
+    /// `mutex`, `write`, `read`, `leader`, or how many permits are taken.
+    pub(crate) mode: String,
+    pub(crate) holding: usize,
+    pub(crate) waiting: usize,
+    pub(crate) holder: Option<Holder>,
+    pub(crate) age: Option<Age>,
+    /// How many got through a second.
+    pub(crate) rate: Option<f64>,
+    /// How long ago it was looked at.
+    pub(crate) seen: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Held,
+    Free,
+    /// It may not be read.
+    Unknown,
+}
+
+impl State {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Free => "free",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// For how long a lock has been held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Age {
+    pub(crate) time: Duration,
+    /// It was held already when it was first seen: so long is the most that it can be.
+    pub(crate) at_most: bool,
+}
+
+impl Age {
+    /// `now_ms` is the wall clock, for what servers say; `now` for what was seen.
+    fn of(holder: &Holder, now: Instant, now_ms: i64) -> Self {
+        if let Some(granted) = holder.granted {
+            return Self { time: now.saturating_duration_since(granted), at_most: false };
+        }
+        let age = u64::try_from(now_ms.saturating_sub(holder.since)).unwrap_or_default();
+        Self { time: Duration::from_millis(age), at_most: true }
+    }
+
+    pub(crate) fn shown(self) -> String {
+        let time = Duration::from_secs(self.time.as_secs());
+        format!("{}{}", if self.at_most { "<=" } else { "" }, humantime::format_duration(time))
+    }
+}
+
+/// In what order rows are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Sort {
+    /// The longest queues first
+    #[default]
+    Waiting,
+    /// By path
+    Path,
+    /// The oldest holds first
+    Age,
+    /// The busiest locks first
+    Grants,
+    /// By holder
+    Holder,
+}
+
+impl Sort {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Path => "path",
+            Self::Age => "age",
+            Self::Grants => "grants",
+            Self::Holder => "holder",
+        }
+    }
+
+    /// Sorts; what is equal stays in the order of paths.
+    pub(crate) fn sort(self, rows: &mut [Row], reversed: bool) {
+        match self {
+            Self::Waiting => rows.sort_by_key(|row| Reverse((row.waiting, row.holding))),
+            Self::Path => rows.sort_by(|one, other| one.path.cmp(&other.path)),
+            Self::Age => rows.sort_by_key(|row| Reverse(row.age.map(|age| age.time))),
+            Self::Grants => rows.sort_by(|one, other| {
+                let rate = |row: &Row| row.rate.unwrap_or(-1.0);
+                rate(other).total_cmp(&rate(one))
+            }),
+            Self::Holder => {
+                rows.sort_by_cached_key(Row::who);
+            }
+        }
+        if reversed {
+            rows.reverse();
+        }
+    }
+}
+
+impl Row {
+    /// Who holds it: label, host and process, as far as it says.
+    pub(crate) fn who(&self) -> String {
+        let Some(holder) = &self.holder else {
+            return if self.state == State::Unknown { "may not be read".to_owned() } else { String::new() };
+        };
+        let Some(about) = &holder.about else {
+            let data = String::from_utf8_lossy(&holder.data);
+            return if data.is_empty() { "?".to_owned() } else { Shown(&data).to_string() };
+        };
+        let label = about.label.as_deref().unwrap_or(&about.language);
+        Shown(&format!("{label} ({}, process {})", about.host, about.pid)).to_string()
+    }
+
+    pub(crate) fn session(&self) -> String {
+        self.holder.as_ref().map(|holder| format!("{:#x}", holder.session_id)).unwrap_or_default()
+    }
+
+    /// Whether a user who looks for this text means this row.
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        text.is_empty()
+            || self.path.contains(text)
+            || self.who().contains(text)
+            || self.session().contains(text)
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let about = self.holder.as_ref().and_then(|holder| holder.about.as_ref());
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        json!({
+            "path": self.path,
+            "state": self.state.as_str(),
+            "mode": self.mode,
+            "holding": self.holding,
+            "waiting": self.waiting,
+            "grants_per_second": self.rate,
+            "held_for_ms": self.age.map(|age| millis(age.time)),
+            "held_for_at_most": self.age.map(|age| age.at_most),
+            "seen_ms_ago": millis(self.seen),
+            "holder": self.holder.as_ref().map(|holder| json!({
+                "node": holder.name,
+                "session": format!("{:#x}", holder.session_id),
+                "token": holder.token.to_string(),
+                "host": about.map(|about| &about.host),
+                "pid": about.map(|about| about.pid),
+                "label": about.and_then(|about| about.label.as_ref()),
+                "data": about.is_none().then(|| String::from_utf8_lossy(&holder.data)),
+            })),
+        })
+    }
+}
+
+/// A row for each lock, by path. Free ones are those that somebody has used before.
+pub(crate) fn rows(board: &Board, now: Instant, now_ms: i64) -> Vec<Row> {
+    let row = |(path, entry): (&str, &Entry)| {
+        if board.is_part(path) {
+            return None;
+        }
+        let mut row = if entry.look.semaphore { semaphore(board, path) } else { lock(entry) }?;
+        path.clone_into(&mut row.path);
+        row.seen = entry.seen.map(|seen| now.saturating_duration_since(seen)).unwrap_or_default();
+        row.age = row.holder.as_ref().map(|holder| Age::of(holder, now, now_ms));
+        Some(row)
+    };
+    board.entries().filter_map(row).collect()
+}
+
+fn lock(entry: &Entry) -> Option<Row> {
+    let look = &entry.look;
+    let state = match (&entry.problem, look.contenders) {
+        (Some(_), _) => State::Unknown,
+        (None, 0) => State::Free,
+        _ => State::Held,
+    };
+    // A directory of other directories, or one that nobody has been in, is no lock.
+    if state == State::Free && (look.has_inner || look.created == 0) {
+        return None;
+    }
+    Some(Row {
+        path: String::new(),
+        state,
+        mode: if state == State::Held { look.mode.as_str().to_owned() } else { String::new() },
+        holding: look.holding,
+        waiting: look.contenders - look.holding,
+        holder: entry.holder.clone(),
+        age: None,
+        rate: entry.rate(),
+        seen: Duration::ZERO,
+    })
+}
+
+/// As many as there are permits hold, the others wait there, or in the queue before. Where no contender says how many
+/// permits there are, all that got a node are taken to hold.
+fn semaphore(board: &Board, path: &str) -> Option<Row> {
+    let leases = board.part(path, "leases")?;
+    let queue = board.part(path, "locks").map_or(0, |entry| entry.look.contenders);
+    let permits = leases.holder.as_ref().and_then(|holder| holder.about.as_ref()?.permits);
+    let inside = leases.look.contenders;
+    let holding = permits.map_or(inside, |permits| inside.min(permits as usize));
+    // The first in the queue is the one that has its node inside already, and waits for a permit.
+    let waiting = inside - holding + queue.saturating_sub(usize::from(inside > holding));
+    let all = permits.map_or("?".to_owned(), |permits| permits.to_string());
+    Some(Row {
+        path: String::new(),
+        state: if inside == 0 { State::Free } else { State::Held },
+        mode: format!("{holding} of {all}"),
+        holding,
+        waiting,
+        holder: leases.holder.clone(),
+        age: None,
+        rate: leases.rate(),
+        seen: Duration::ZERO,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use zklock::binding::{Listing, Sight};
+
+    use super::*;
+
+    pub(crate) const NOW_MS: i64 = 1_700_000_100_000;
+
+    fn sight(permits: &str, since: i64) -> Sight {
+        let data =
+            format!(r#"{{"host":"db1","pid":42,"language":"rust","label":"nightly","since":5{permits}}}"#);
+        Sight { data: data.into_bytes(), czxid: 7, session_id: 0x10, created: since }
+    }
+
+    /// A mutex with two that wait, a semaphore with one that waits for its second permit, a free lock, one that may not
+    /// be read, and directories that are none.
+    pub(crate) fn example(now: Instant) -> Board {
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let listing = |all: &[&str], created| Listing { names: names(all), czxid: 1, created };
+        let mut board = Board::default();
+        for path in [
+            "/locks",
+            "/locks/gpu",
+            "/locks/gpu/leases",
+            "/locks/gpu/locks",
+            "/locks/nightly",
+            "/locks/old",
+            "/locks/secret",
+        ] {
+            board.discover(path);
+        }
+        let began = now.checked_sub(Duration::from_secs(2)).unwrap_or(now);
+        for (at, created) in [(began, 10), (now, 13)] {
+            board.update("/locks", &listing(&["gpu", "nightly", "old", "secret"], 4), None, at);
+            let queue = ["a-lock-0000000007", "b-lock-0000000008", "c-lock-0000000009"];
+            board.update("/locks/nightly", &listing(&queue, created), Some(sight("", NOW_MS - 65_000)), at);
+            board.update("/locks/gpu", &listing(&["leases", "locks"], 2), None, at);
+            let leases = ["a-lease-0000000001", "b-lease-0000000002", "c-lease-0000000003"];
+            board.update(
+                "/locks/gpu/leases",
+                &listing(&leases, 3),
+                Some(sight(r#","permits":2"#, NOW_MS - 9_000)),
+                at,
+            );
+            board.update(
+                "/locks/gpu/locks",
+                &listing(&["c-lock-0000000003", "d-lock-0000000004"], 4),
+                None,
+                at,
+            );
+            board.update("/locks/old", &listing(&[], 4), None, at);
+            board.refuse("/locks/secret", "denied".to_owned(), at);
+        }
+        board
+    }
+
+    #[test]
+    fn a_row_for_each_lock() {
+        let now = Instant::now();
+        let all = rows(&example(now), now, NOW_MS);
+        let told: Vec<_> = all
+            .iter()
+            .map(|row| (row.path.as_str(), row.state.as_str(), row.mode.as_str(), row.holding, row.waiting))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("/locks/gpu", "held", "2 of 2", 2, 2),
+                ("/locks/nightly", "held", "mutex", 1, 2),
+                ("/locks/old", "free", "", 0, 0),
+                ("/locks/secret", "unknown", "", 0, 0),
+            ]
+        );
+        let nightly = &all[1];
+        assert_eq!(nightly.who(), "nightly (db1, process 42)");
+        assert_eq!((nightly.rate, nightly.session().as_str()), (Some(1.5), "0x10"));
+        assert_eq!(nightly.age.map(Age::shown).as_deref(), Some("<=1m 5s"));
+        assert_eq!(nightly.to_json()["holder"]["token"], "7");
+    }
+
+    #[test]
+    fn a_clock_that_is_behind_makes_nothing_negative() {
+        let now = Instant::now();
+        let all = rows(&example(now), now, 0);
+        assert_eq!(all[1].age.map(|age| age.time), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn sorted_and_filtered() {
+        let now = Instant::now();
+        let mut all = rows(&example(now), now, NOW_MS);
+        let order = |all: &[Row]| all.iter().map(|row| row.path[7..8].to_owned()).collect::<String>();
+        for (sort, expected) in
+            [(Sort::Path, "gnos"), (Sort::Waiting, "gnos"), (Sort::Age, "ngos"), (Sort::Grants, "ngos")]
+        {
+            Sort::Path.sort(&mut all, false);
+            sort.sort(&mut all, false);
+            assert_eq!(order(&all), expected, "{sort:?}");
+        }
+        Sort::Path.sort(&mut all, true);
+        assert_eq!(order(&all), "song");
+        assert!(all[2].matches("night") && all[2].matches("process 42") && all[2].matches("0x10"));
+        assert!(!all[2].matches("weekly"));
+    }
+}

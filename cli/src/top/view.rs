@@ -1,0 +1,209 @@
+//! Draws rows on a screen of any size.
+
+use std::time::Duration;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Paragraph, Row as Cells, Table};
+use zklock::binding::Shown;
+
+use crate::top::keys::{Choice, HELP};
+use crate::top::rows::{Age, Row, State};
+
+/// What is above and below the rows, their titles among it.
+const FRAME: u16 = 4;
+
+/// From this width on there is room for sessions.
+const WIDE: u16 = 110;
+
+/// From this width on, for rates and ages.
+const MIDDLE: u16 = 72;
+
+/// What the first lines tell beside the rows.
+pub(crate) struct Header<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) hosts: &'a str,
+    /// For how long no server has answered.
+    pub(crate) silent: Option<Duration>,
+    pub(crate) directories: usize,
+    /// Directories that were not looked at yet.
+    pub(crate) pending: bool,
+    pub(crate) full: bool,
+    pub(crate) requests: f64,
+    pub(crate) interval: Duration,
+}
+
+/// How many rows a screen of this height has.
+pub(crate) fn page(height: u16) -> usize {
+    usize::from(height.saturating_sub(FRAME))
+}
+
+/// Draws. `rows` are what is left by the choice's filter, in order; its offset is put right where it is beyond them.
+pub(crate) fn draw(frame: &mut Frame, header: &Header, choice: &mut Choice, rows: &[Row]) {
+    let areas = Layout::vertical([Constraint::Length(2), Constraint::Min(1), Constraint::Length(1)])
+        .split(frame.area());
+    frame.render_widget(Paragraph::new(vec![title(header, rows), status(header)]), areas[0]);
+    let page = page(frame.area().height);
+    choice.offset = choice.offset.min(rows.len().saturating_sub(page));
+    let shown = rows.iter().skip(choice.offset).take(page);
+    let columns = columns(frame.area().width);
+    let widths = columns.iter().map(|column| column.width);
+    let titles = columns.iter().map(|column| column.title);
+    let stale = header.silent.is_some();
+    let table = Table::new(shown.map(|row| cells(row, &columns, header.interval, stale)), widths)
+        .header(Cells::new(titles).style(Style::new().add_modifier(Modifier::REVERSED)));
+    frame.render_widget(table, areas[1]);
+    frame.render_widget(Paragraph::new(footer(choice)), areas[2]);
+}
+
+fn title(header: &Header, rows: &[Row]) -> Line<'static> {
+    let held = rows.iter().filter(|row| row.state == State::Held).count();
+    let waiting: usize = rows.iter().map(|row| row.waiting).sum();
+    let text = format!("{} on {}: {held} held, {waiting} waiting", Shown(header.path), Shown(header.hosts));
+    Line::styled(text, Style::new().add_modifier(Modifier::BOLD))
+}
+
+/// What the rows are worth.
+fn status(header: &Header) -> Line<'static> {
+    if let Some(silent) = header.silent {
+        let text = format!("NO SERVER ANSWERS, for {} s: this is what was known before", silent.as_secs());
+        return Line::styled(text, Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
+    }
+    let more = match (header.full, header.pending) {
+        (true, _) => ", and no more are looked at",
+        (false, true) => ", looking for more",
+        (false, false) => "",
+    };
+    let (directories, requests) = (header.directories, header.requests);
+    Line::raw(format!("{directories} directories{more}; {requests:.0} requests/s"))
+}
+
+/// A column, and what stands in it.
+struct Column {
+    title: &'static str,
+    width: Constraint,
+    text: fn(&Row) -> String,
+}
+
+/// Those for which there is room.
+fn columns(width: u16) -> Vec<Column> {
+    let column = |title, width, text| Column { title, width, text };
+    let mut columns = vec![
+        column("PATH", Constraint::Fill(1), |row| Shown(&row.path).to_string()),
+        column("MODE", Constraint::Length(8), |row| match row.state {
+            State::Held => row.mode.clone(),
+            state => state.as_str().to_owned(),
+        }),
+        column("WAITING", Constraint::Length(7), |row| row.waiting.to_string()),
+    ];
+    if width >= MIDDLE {
+        columns.push(column("GRANTS/S", Constraint::Length(8), |row| {
+            row.rate.map(|rate| format!("{rate:.1}")).unwrap_or_default()
+        }));
+        columns.push(column("HELD FOR", Constraint::Length(11), |row| {
+            row.age.map(Age::shown).unwrap_or_default()
+        }));
+    }
+    columns.push(column("HOLDER", Constraint::Fill(1), Row::who));
+    if width >= WIDE {
+        columns.push(column("SESSION", Constraint::Length(18), Row::session));
+    }
+    columns
+}
+
+fn cells(row: &Row, columns: &[Column], interval: Duration, stale: bool) -> Cells<'static> {
+    // Where there are very many, each has its turn less often than the screen is drawn.
+    let late = row.seen > interval.saturating_mul(3) + Duration::from_secs(2);
+    let texts: Vec<_> = columns.iter().map(|column| (column.text)(row)).collect();
+    let plain = Style::new();
+    Cells::new(texts).style(if stale || late || row.state == State::Free {
+        plain.add_modifier(Modifier::DIM)
+    } else if row.waiting > 0 {
+        plain.fg(Color::Yellow)
+    } else {
+        plain
+    })
+}
+
+fn footer(choice: &Choice) -> Line<'static> {
+    if choice.typing {
+        return Line::raw(format!("filter: {}_  (Enter keeps it, Esc drops it)", Shown(&choice.filter)));
+    }
+    let order = if choice.reversed { " reversed" } else { "" };
+    let mut told = format!("by {}{order}", choice.sort.as_str());
+    if !choice.filter.is_empty() {
+        told = format!("{told}, with {:?}", Shown(&choice.filter));
+    }
+    Line::styled(format!("{told} | {HELP}"), Style::new().add_modifier(Modifier::DIM))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+    use crate::top::rows::rows;
+    use crate::top::rows::tests::{NOW_MS, example};
+
+    fn header(silent: Option<Duration>) -> Header<'static> {
+        Header {
+            path: "/locks",
+            hosts: "zk1:2181,zk2:2181",
+            silent,
+            directories: 7,
+            pending: false,
+            full: false,
+            requests: 6.2,
+            interval: Duration::from_secs(1),
+        }
+    }
+
+    fn drawn(width: u16, height: u16, silent: Option<Duration>, choice: &mut Choice) -> Vec<String> {
+        let now = Instant::now();
+        let rows = choice.of(rows(&example(now), now, NOW_MS));
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, &header(silent), choice, &rows)).unwrap();
+        let buffer = terminal.backend().buffer().clone();
+        let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+        (0..height).map(line).collect()
+    }
+
+    #[test]
+    fn the_screen() {
+        assert_eq!(
+            drawn(120, 7, None, &mut Choice::default()),
+            [
+                "/locks on zk1:2181,zk2:2181: 2 held, 4 waiting",
+                "7 directories; 6 requests/s",
+                "PATH                            MODE     WAITING GRANTS/S HELD FOR    HOLDER                          SESSION",
+                "/locks/gpu                      2 of 2   2       0.0      <=9s        nightly (db1, process 42)       0x10",
+                "/locks/nightly                  mutex    2       1.5      <=1m 5s     nightly (db1, process 42)       0x10",
+                "/locks/secret                   unknown  0                            may not be read",
+                "by waiting | q quit  / filter  sort: w p a g o  r reverse  f free locks  arrows",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_silent_server_is_told_of() {
+        let shown = drawn(100, 7, Some(Duration::from_secs(12)), &mut Choice::default());
+        assert_eq!(shown[1], "NO SERVER ANSWERS, for 12 s: this is what was known before");
+        assert!(shown[3].starts_with("/locks/gpu"), "what was known is still there");
+    }
+
+    #[test]
+    fn a_small_screen_shows_what_fits_and_scrolls() {
+        let mut choice = Choice { offset: usize::MAX, ..Choice::default() };
+        let shown = drawn(60, 5, None, &mut choice);
+        assert!(shown[3].starts_with("/locks/sec"), "{shown:?}");
+        assert_eq!(choice.offset, 2);
+        for (width, height) in [(1, 1), (3, 2), (20, 3)] {
+            drawn(width, height, None, &mut choice);
+        }
+    }
+}

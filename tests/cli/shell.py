@@ -1,0 +1,96 @@
+"""An interactive shell on a terminal of its own, and what a user sees there."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import signal
+import struct
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
+
+import pyte
+
+from harness.processes import MARK, MARK_NAME
+
+COLUMNS, LINES = 120, 30
+
+CTRL_C, CTRL_Z = b"\x03", b"\x1a"
+
+
+class Shell:
+    """An interactive shell on a terminal of its own."""
+
+    def __init__(self, pid: int, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.pid = pid
+        self.resize(COLUMNS, LINES)
+        self.shown = b""
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with suppress(OSError):
+            while some := os.read(self._descriptor, 4096):
+                self.shown += some
+
+    def resize(self, columns: int, lines: int) -> None:
+        """As a user makes the window larger or smaller."""
+        self._size = (columns, lines)
+        fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def screen(self) -> list[str]:
+        """What the terminal shows now, by a program that knows what terminals do."""
+        screen = pyte.Screen(*self._size)
+        pyte.ByteStream(screen).feed(self.shown)
+        return [line.rstrip() for line in screen.display]
+
+    def see(self, what: Callable[[list[str]], bool], says: str, limit: float = 20) -> list[str]:
+        """Wait until the screen is as it should be; returns it."""
+        deadline = time.monotonic() + limit
+        while not what(lines := self.screen()):
+            assert time.monotonic() < deadline, says + ", but:\n" + "\n".join(lines)
+            time.sleep(0.05)
+        return lines
+
+    def foreground(self) -> int:
+        """The process group that has the terminal."""
+        return os.tcgetpgrp(self._descriptor)
+
+    def hit(self, number: signal.Signals) -> None:
+        """Send a signal to what runs in the foreground, and to nobody else."""
+        assert self.foreground() != self.pid, "a command has the terminal"
+        os.kill(self.foreground(), number)
+
+    def type(self, keys: bytes) -> None:
+        """What a user types."""
+        os.write(self._descriptor, keys)
+
+    def wait(self, text: str, limit: float = 20) -> None:
+        """Wait until the terminal shows it."""
+        deadline = time.monotonic() + limit
+        while text.encode() not in self.shown:
+            assert time.monotonic() < deadline, f"no {text!r} in {self.shown.decode(errors='replace')}"
+            time.sleep(0.02)
+
+
+@contextmanager
+def shell(hosts: str) -> Iterator[Shell]:
+    """A shell that ends with its block."""
+    pid, descriptor = pty.fork()
+    if pid == 0:
+        environment = {**os.environ, "ZKLOCK_HOSTS": hosts, "PS1": "ready> ", MARK_NAME: MARK}
+        os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], environment)
+    try:
+        made = Shell(pid, descriptor)
+        made.wait("ready> ")
+        yield made
+    finally:
+        # Hangs up on all that the terminal controls.
+        os.close(descriptor)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

@@ -1,0 +1,210 @@
+"""`zklock top`: all locks below a path, on a terminal and for programs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from cli.shell import CTRL_C, CTRL_Z, Shell, shell
+from harness.command import Command, run
+from harness.observer import Observer
+from harness.paths import COMMAND
+from harness.ports import free_port
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import eventually
+
+pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+
+HIDDEN_CURSOR, SHOWN_CURSOR = b"\x1b[?25l", b"\x1b[?25h"
+OTHER_SCREEN, FIRST_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
+
+
+@contextmanager
+def top(hosts: str, *words: str) -> Iterator[Shell]:
+    """A user who watches."""
+    with shell(hosts) as user:
+        typed = shlex.join([str(COMMAND), "top", "-i", "0.2", *words])
+        user.type(f"echo modes $(stty -g); {typed}; echo status $((100+$?)) modes $(stty -g)\n".encode())
+        user.see(lambda lines: any(line.startswith("PATH") for line in lines), "the view is there")
+        yield user
+
+
+def row(lines: list[str], path: str) -> str:
+    """The line of a lock."""
+    return next((line for line in lines if line.startswith(f"{path} ")), "")
+
+
+def test_s570_the_view(server: Standalone, observer: Observer, path: str) -> None:
+    held, busy = f"{path}/held", f"{path}/busy"
+    with (
+        Command(server.hosts, "run", "--label", "nightly", held, "--", "sleep", "60") as holder,
+        top(server.hosts, path) as user,
+    ):
+        (node,) = observer.wait_queue(held, 1)
+        seen = user.see(lambda lines: "nightly" in row(lines, held), "who holds")
+        assert f"process {holder.process.pid})" in row(seen, held)
+        assert hex(observer.owner(f"{held}/{node}")) in row(seen, held)
+        with (
+            Command(server.hosts, "run", held, "--", "true"),
+            Command(server.hosts, "run", "-s", f"{path}/read", "--", "sleep", "60"),
+        ):
+            seen = user.see(lambda lines: bool(re.search(r"mutex +1 ", row(lines, held))), "one waits")
+            assert seen[0].startswith(f"{path} on {server.hosts}: ")
+            assert re.search(r"HELD FOR", seen[2])
+            user.see(lambda lines: "read" in row(lines, f"{path}/read"), "a reader holds")
+            # The longest queue first, until the user wants another order.
+            user.see(lambda lines: lines[3].startswith(held), "sorted by waiting")
+            user.type(b"pr")
+            user.see(lambda lines: lines[3].startswith(f"{path}/read"), "sorted by path, from the end")
+            user.type(b"/held\r")
+            user.see(lambda lines: row(lines, held) != "" and row(lines, f"{path}/read") == "", "filtered")
+            user.type(b"/\x1b")
+        # Ten in a row: more than looks can see.
+        for _ in range(10):
+            assert run(server.hosts, "run", busy, "--", "true").status == 0
+        user.see(lambda lines: bool(re.search(r"free +0 +0\.\d|free +0 +[1-9]", row(lines, busy))), "a rate")
+        user.resize(60, 10)
+        user.see(lambda lines: len(lines) == 10 and "HELD FOR" not in lines[2], "drawn anew")
+        user.type(b"q")
+        user.wait("status 100")
+
+
+def test_s571_the_terminal_is_given_back(server: Standalone, path: str) -> None:
+    ends: list[tuple[bytes | str, int]] = [(b"q", 100), (b"\x1b", 100), (CTRL_C, 100)]
+    ends += [("SIGTERM", 243), ("SIGINT", 230), ("SIGHUP", 229)]
+    for end, status in ends:
+        with top(server.hosts, path) as user:
+            if isinstance(end, bytes):
+                user.type(end)
+            else:
+                user.hit(getattr(signal, end))
+            user.wait(f"status {status}")
+            assert user.shown.rfind(FIRST_SCREEN) > user.shown.rfind(OTHER_SCREEN)
+            assert user.shown.rfind(SHOWN_CURSOR) > user.shown.rfind(HIDDEN_CURSOR)
+            user.type(b"echo again $((40+2))\n")
+            user.wait("again 42")
+            before, after = re.findall(rb"modes ([0-9a-f:]{20,})", user.shown)
+            assert before == after, "as stty has it"
+
+
+@pytest.mark.parametrize("how", ["key", "SIGTSTP", "SIGSTOP"])
+def test_s571_it_is_stopped_and_goes_on(server: Standalone, path: str, how: str) -> None:
+    with top(server.hosts, path) as user:
+        if how == "key":
+            user.type(CTRL_Z)
+        else:
+            user.hit(getattr(signal, how))
+        user.wait("Stopped")
+        if how != "SIGSTOP":
+            # Nothing can be done before SIGSTOP.
+            assert user.shown.rfind(FIRST_SCREEN) > user.shown.rfind(OTHER_SCREEN)
+        user.type(b"echo between $((40+2))\n")
+        user.wait("between 42")
+        taken = user.shown.count(OTHER_SCREEN)
+        user.type(b"fg\n")
+        eventually(lambda: user.shown.count(OTHER_SCREEN) > taken, "it draws again")
+        user.see(lambda lines: lines[0].startswith(f"{path} on "), "all of it")
+        user.type(b"q")
+        eventually(lambda: user.shown.rfind(FIRST_SCREEN) > user.shown.rfind(OTHER_SCREEN), "it has ended")
+        user.type(b"echo after $((40+2))\n")
+        user.wait("after 42")
+
+
+def test_s572_a_lost_connection(proxy: Proxy, server: Standalone, observer: Observer, path: str) -> None:
+    held = f"{path}/held"
+    with Command(server.hosts, "run", held, "--", "sleep", "60"), top(proxy.hosts, path) as user:
+        observer.wait_queue(held, 1)
+        user.see(lambda lines: "sleep" in row(lines, held), "who holds")
+        proxy.refuse()
+        lost = user.see(lambda lines: "NO SERVER ANSWERS" in lines[1], "it says so")
+        assert "sleep" in row(lost, held), "what was known is still there"
+        proxy.accept()
+        with Command(server.hosts, "run", held, "--", "true"):
+            user.see(lambda lines: bool(re.search(r"mutex +1 ", row(lines, held))), "it goes on")
+        assert "NO SERVER" not in "".join(user.screen())
+        user.type(b"q")
+        user.wait("status 100")
+
+
+def test_s573_what_it_costs(proxy: Proxy, server: Standalone, observer: Observer, path: str) -> None:
+    """Many directories, and a long queue: the rate is kept, and all have their turn."""
+    for number in range(400):
+        observer.create(f"{path}/many/{number}")
+    for _ in range(300):
+        observer.client.create(f"{path}/long/x-lock-", b"", ephemeral=True, sequence=True, makepath=True)
+    before = proxy.snapshot()
+    began = time.monotonic()
+    with Command(proxy.hosts, "top", "--json", "-i", "0.2", "--requests", "50", path) as command:
+        last = eventually_complete(command, path)
+        took = time.monotonic() - began
+        sent = proxy.snapshot().total - before.total
+        command.signal(signal.SIGTERM)
+        assert command.wait().status == 128 + signal.SIGTERM
+    assert sent <= 50 * (took + 1) + 20, f"{sent} requests in {took:.1f} s"
+    long = next(lock for lock in last["locks"] if lock["path"] == f"{path}/long")
+    assert (long["holding"], long["waiting"]) == (1, 299)
+
+
+def eventually_complete(command: Command, path: str) -> Any:
+    """The first line that has every directory."""
+    deadline = time.monotonic() + 60
+    while True:
+        command.out.seek(0)
+        lines = command.out.read().decode().splitlines()
+        told = json.loads(lines[-2]) if len(lines) > 1 else {"directories": 0, "locks": []}
+        if told["directories"] == 403:
+            return told
+        assert time.monotonic() < deadline, told
+        time.sleep(0.1)
+
+
+def test_s574_for_programs(server: Standalone, observer: Observer, path: str) -> None:
+    without = run(server.hosts, "top", path)
+    assert (without.status, without.out) == (64, "")
+    assert "--once" in without.err
+    assert "--json" in without.err
+    empty = run(server.hosts, "top", "--once", path)
+    assert (empty.status, empty.out) == (0, f"no locks below {path}\n")
+    with (
+        Command(server.hosts, "run", "--label", "nightly", f"{path}/a", "--", "sleep", "60"),
+        Command(server.hosts, "run", "--slots", "2", f"{path}/s", "--", "sleep", "60"),
+    ):
+        (node,) = observer.wait_queue(f"{path}/a", 1)
+        observer.wait_queue(f"{path}/s/leases", 1)
+        observer.wait_queue(f"{path}/s/locks", 0)
+        table = run(server.hosts, "top", "--once", "--sort", "path", path).out.splitlines()
+        assert [line.split()[0] for line in table] == [f"{path}/a", f"{path}/s"]
+        assert "nightly" in table[0]
+        assert "1 of 2" in table[1]
+        told = json.loads(run(server.hosts, "top", "--once", "--json", "--filter", "nightly", path).out)
+        (lock,) = told["locks"]
+        assert (lock["path"], lock["state"], lock["mode"], lock["waiting"]) == (
+            f"{path}/a",
+            "held",
+            "mutex",
+            0,
+        )
+        assert lock["holder"]["node"] == node
+        assert int(lock["holder"]["token"]) == observer.czxid(f"{path}/a/{node}")
+        assert lock["held_for_at_most"] is True
+        assert 0 <= lock["held_for_ms"] < 60_000
+        assert told["connection"] == "connected"
+    assert run(f"127.0.0.1:{free_port()}", "top", "--once", "--connect-timeout", "0.3", path).status == 69
+
+
+def test_s574_what_others_write_is_shown_as_text(server: Standalone, observer: Observer, path: str) -> None:
+    observer.create(path)
+    observer.client.create(f"{path}/x-lock-", b"\x1b[2Jhost", ephemeral=True, sequence=True)
+    shown = run(server.hosts, "top", "--once", path).out
+    assert "host" in shown
+    assert "\x1b" not in shown
