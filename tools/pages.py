@@ -1,24 +1,29 @@
 """Hooks for mkdocs: pages are written for the hosting site's file view, and the site shows the same ones.
 
 Links to files outside `docs` lead to the hosting site, unless the file is itself a page here. What rustdoc
-hides in an example is hidden here, too.
+hides in an example is hidden here, too. The reference of Python comes from the stubs, by mkdocstrings; that
+of Node by TypeDoc, as pages; that of Rust by rustdoc, beside them.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+from pathlib import Path
 from textwrap import indent
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from generated import RUST, node_reference, rust_reference
 from links import HOST, ROOT, links
 
 DOCS = "docs/"
 DECISIONS = "decisions/index.md"
 REFERENCES = {"reference-python.md": "zklock", "reference-python-aio.md": "zklock.aio"}
+NODE = "reference-node/"
+RUST_PAGE = "reference-rust.md"
 # Files outside `docs` that are pages.
 BORROWED = {
     "README.md": "index.md",
@@ -106,6 +111,15 @@ def reference(module: str) -> str:
     return f"# `{module}`\n\n::: {module}\n    options:\n      show_root_heading: false\n"
 
 
+def rust_page() -> str:
+    """Leads to what rustdoc writes, which has a look of its own."""
+    crates = "".join(
+        f'* <a href="../{RUST}/{name.replace("-", "_")}/index.html"><code>{name}</code></a>, {what}\n'
+        for name, what in (("zklock", "the locks"), ("zklock-embedded", "the server for tests"))
+    )
+    return f"# Rust\n\nThe reference of the crates, by rustdoc:\n\n{crates}"
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages that lie elsewhere."""
     for path, page in BORROWED.items():
@@ -113,12 +127,20 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, DECISIONS, content=decisions()))
     for page, module in REFERENCES.items():
         files.append(File.generated(config, page, content=reference(module)))
+    for name, text in node_reference().items():
+        files.append(File.generated(config, NODE + name, content=text))
+    files.append(File.generated(config, RUST_PAGE, content=rust_page()))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Leads links to where the site has their targets."""
     here = page.file.src_uri
-    if here == DECISIONS or here in REFERENCES:
+    if here in (DECISIONS, RUST_PAGE) or here in REFERENCES or here.startswith(NODE):
         return markdown
     return rewritten(markdown, _ORIGINS.get(here, DOCS + here), here)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Puts the reference of Rust beside the pages."""
+    rust_reference(Path(config.site_dir) / RUST)

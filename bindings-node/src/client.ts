@@ -80,7 +80,7 @@ export class Client extends ClientEvents {
    *
    * @param hosts `host[:port]`, separated by commas, with an optional chroot (`/some/path`) at the end. Default:
    *   the environment variable `ZKLOCK_HOSTS`, else `127.0.0.1:2181`.
-   * @throws {BadArgumentError} if `hosts` or an option is malformed or out of range.
+   * @throws {@link BadArgumentError} if `hosts` or an option is malformed or out of range.
    */
   constructor(hosts?: string, options: ClientOptions = {}) {
     if (hosts !== undefined) checkString('hosts', hosts);
@@ -95,9 +95,9 @@ export class Client extends ClientEvents {
    * Connects, and resolves once there is a session. If that fails, or `signal` aborts, nothing is left of the client.
    *
    * @param hosts as for the constructor.
-   * @throws {ConnectionFailedError} if no server answers within the connect time-out.
-   * @throws {AuthFailedError} if the server refuses the credentials.
-   * @throws {BadArgumentError} if `hosts` or an option is malformed or out of range. Nothing is sent.
+   * @throws {@link ConnectionFailedError} if no server answers within the connect time-out.
+   * @throws {@link AuthFailedError} if the server refuses the credentials.
+   * @throws {@link BadArgumentError} if `hosts` or an option is malformed or out of range. Nothing is sent.
    * @throws the signal's reason if the signal aborts.
    *
    * @example
@@ -122,9 +122,9 @@ export class Client extends ClientEvents {
   /**
    * Resolves once there is a session; connects if there is none. If that fails, the next use tries again.
    *
-   * @throws {ConnectionFailedError} if there is none within the connect time-out.
-   * @throws {AuthFailedError} if the server refuses the credentials.
-   * @throws {ClientClosedError} once the client is closed.
+   * @throws {@link ConnectionFailedError} if there is none within the connect time-out.
+   * @throws {@link AuthFailedError} if the server refuses the credentials.
+   * @throws {@link ClientClosedError} once the client is closed.
    * @throws the signal's reason if the signal aborts.
    *
    * @example
@@ -177,9 +177,9 @@ export class Client extends ClientEvents {
    * is notified, and may ignore it.
    *
    * @param node the full path of the contender's node, below the client's chroot: `contender.node` or `lease.node`.
-   * @throws {NotHeldError} if the node does not exist.
-   * @throws {BadArgumentError} if it is not the node of a contender.
-   * @throws {AuthFailedError}, {@link ConnectionFailedError}, {@link ClientClosedError}.
+   * @throws {@link NotHeldError} if the node does not exist.
+   * @throws {@link BadArgumentError} if it is not the node of a contender.
+   * @throws {@link AuthFailedError}, {@link ConnectionFailedError}, {@link ClientClosedError}.
    *
    * @example
    * lease.onRevoke(() => void lease.release());
@@ -211,8 +211,8 @@ export class Client extends ClientEvents {
    * others, so let a transaction check the version before it writes what depends on the answer.
    *
    * @param path an absolute path below the client's chroot.
-   * @throws {BadArgumentError} if the path is malformed.
-   * @throws {AuthFailedError}, {@link ConnectionFailedError}, {@link ClientClosedError}.
+   * @throws {@link BadArgumentError} if the path is malformed.
+   * @throws {@link AuthFailedError}, {@link ConnectionFailedError}, {@link ClientClosedError}.
    *
    * @example
    * await lease.transaction().create('/report', 'draft').commit();
@@ -230,9 +230,9 @@ export class Client extends ClientEvents {
    * away from those that hold one.
    *
    * @param path an absolute path below the client's chroot.
-   * @throws {BadArgumentError} if the path is malformed, or the count is no whole number from 0 to 2,147,483,647.
-   * @throws {ConnectionFailedError} if no answer came: the number may or may not have been set.
-   * @throws {AuthFailedError}, {@link ClientClosedError}.
+   * @throws {@link BadArgumentError} if the path is malformed, or the count is no whole number from 0 to 2,147,483,647.
+   * @throws {@link ConnectionFailedError} if no answer came: the number may or may not have been set.
+   * @throws {@link AuthFailedError}, {@link ClientClosedError}.
    *
    * @example
    * await client.setSharedCount('/settings/upstream', 5);
@@ -269,7 +269,7 @@ export class Client extends ClientEvents {
    * block; so does `close()`.
    *
    * @param signals any of SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGBREAK. Default: SIGINT and SIGTERM.
-   * @throws {BadArgumentError} for any other signal, and in a worker thread, which no signal reaches.
+   * @throws {@link BadArgumentError} for any other signal, and in a worker thread, which no signal reaches.
    *
    * @example
    * const undo = client.closeOnSignals();
@@ -289,10 +289,10 @@ export class Client extends ClientEvents {
    * to the same owner; and `callback` should stop when `lease.signal` aborts, as the lock can be lost.
    *
    * @throws the signal's reason if the signal aborts.
-   * @throws {LockLostError} when the callback has ended, if the lock was lost meanwhile; its cause is what it threw.
-   * @throws {UpgradeRefusedError} if an exclusive lock is requested inside the callback for a shared one.
-   * @throws {BadArgumentError} if the path or the mode is malformed, or `steal` is set.
-   * @throws {ClientClosedError}, {@link ConnectionFailedError}, {@link AuthFailedError},
+   * @throws {@link LockLostError} when the callback has ended, if the lock was lost meanwhile; its cause is what it threw.
+   * @throws {@link UpgradeRefusedError} if an exclusive lock is requested inside the callback for a shared one.
+   * @throws {@link BadArgumentError} if the path or the mode is malformed, or `steal` is set.
+   * @throws {@link ClientClosedError}, {@link ConnectionFailedError}, {@link AuthFailedError},
    *   {@link SequenceExhaustedError}.
    *
    * @example
@@ -320,8 +320,8 @@ export class Client extends ClientEvents {
    * Who holds a lock and who waits for it, in the manner of `navigator.locks.query()`, but for one path. They may be of
    * any program that uses the path. Takes two round trips. {@link Lock.contenders} tells more.
    *
-   * @throws {BadArgumentError} if the path is malformed.
-   * @throws {AuthFailedError}, {@link ConnectionFailedError}, {@link ClientClosedError}.
+   * @throws {@link BadArgumentError} if the path is malformed.
+   * @throws {@link AuthFailedError}, {@link ConnectionFailedError}, {@link ClientClosedError}.
    *
    * @example
    * await client.request('/locks/report', async () => {

@@ -93,7 +93,7 @@ export class Election {
   /**
    * @param client its client.
    * @param path an absolute path below the client's chroot. Missing parents are created when needed.
-   * @throws {BadArgumentError} if the path is malformed or the id too long.
+   * @throws {@link BadArgumentError} if the path is malformed or the id too long.
    */
   constructor(client: Client, path: string, options: ElectionOptions = {}) {
     const on = clientFor(client, path);
@@ -126,7 +126,7 @@ export class Election {
    * only lengthens the wait. An attempt that times out or is aborted withdraws the candidate. With a time-out of 0 it
    * leads only if there is no other candidate.
    *
-   * @throws {LockTimeoutError} if it does not lead in time.
+   * @throws {@link LockTimeoutError} if it does not lead in time.
    * @throws the signal's reason if the signal aborts.
    * @throws otherwise as `Lock.acquire()`.
    *
@@ -153,7 +153,7 @@ export class Election {
    * as the body does. If the leadership is lost, `leadership.signal` aborts, so that the body can stop.
    *
    * @throws as `campaign()`, before the body runs.
-   * @throws {LockLostError} when the body has ended, if the leadership was lost meanwhile; its cause is what the body
+   * @throws {@link LockLostError} when the body has ended, if the leadership was lost meanwhile; its cause is what the body
    *   threw.
    *
    * @example
@@ -204,7 +204,7 @@ export class Election {
    * is given. Loss of the connection or the session only delays news. Keeps the process alive while it waits.
    *
    * @throws the signal's reason if the signal aborts.
-   * @throws {ClientClosedError} once the client is closed.
+   * @throws {@link ClientClosedError} once the client is closed.
    *
    * @example
    * const leadership = await election.campaign();

@@ -65,7 +65,7 @@ export abstract class ClientEvents extends EventEmitter {
    * `lost`: a lease of this client was lost, and is passed; `lossReason` says why, which may be that the client was
    * closed. Each lease is told of once; never one that was released. See also `lease.signal`.
    *
-   * @throws {BadArgumentError} for any other event.
+   * @throws {@link BadArgumentError} for any other event.
    *
    * @example
    * client.on('state', (state) => console.warn(`the client is ${state}`));
@@ -81,7 +81,7 @@ export abstract class ClientEvents extends EventEmitter {
    * Calls `listener` on the next event of this name, and never again. `events.once()` and `events.on()` of Node work as
    * well.
    *
-   * @throws {BadArgumentError} as `on()`.
+   * @throws {@link BadArgumentError} as `on()`.
    *
    * @example
    * client.once('lost', (lease) => console.error(`${lease.path} is lost`));

@@ -242,8 +242,8 @@ export class Lease {
   /**
    * Returns while the lock is held. Sends nothing.
    *
-   * @throws {LockLostError} once the lease is lost.
-   * @throws {NotHeldError} after a release.
+   * @throws {@link LockLostError} once the lease is lost.
+   * @throws {@link NotHeldError} after a release.
    *
    * @example
    * for (const step of ['collect', 'publish']) {
@@ -267,8 +267,8 @@ export class Lease {
    * Never fails because of the network. Releasing a lost lease is no error: there is nothing to undo. If somebody had
    * deleted the lock's node or ended the session, `state` is `lost` afterwards.
    *
-   * @throws {NotHeldError} the second time.
-   * @throws {BadArgumentError} for a time-out below zero or NaN, or together with `wait: false`.
+   * @throws {@link NotHeldError} the second time.
+   * @throws {@link BadArgumentError} for a time-out below zero or NaN, or together with `wait: false`.
    *
    * @example
    * await lease.release({ timeout: 500, signal: AbortSignal.timeout(1000) });

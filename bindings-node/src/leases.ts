@@ -43,8 +43,8 @@ export class Leases extends LeaseArray {
   /**
    * Returns while all of them are held. Sends nothing.
    *
-   * @throws {LockLostError} once one is lost.
-   * @throws {NotHeldError} once one has been released.
+   * @throws {@link LockLostError} once one is lost.
+   * @throws {@link NotHeldError} once one has been released.
    *
    * @example
    * const leases = await new MultiLock([mutex]).acquire();
@@ -59,7 +59,7 @@ export class Leases extends LeaseArray {
    * returns; the promise resolves when the servers have acknowledged them, but no later than after the longest
    * `remaining` among them. See `Lease.release()`.
    *
-   * @throws {NotHeldError} if all of them had already been released.
+   * @throws {@link NotHeldError} if all of them had already been released.
    *
    * @example
    * const leases = await new MultiLock([mutex]).acquire();

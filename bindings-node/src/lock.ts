@@ -119,13 +119,13 @@ export class Lock {
   /**
    * Acquires the lock. An attempt that times out or is aborted leaves the queue.
    *
-   * @throws {LockTimeoutError} if it is not acquired in time.
+   * @throws {@link LockTimeoutError} if it is not acquired in time.
    * @throws the signal's reason if the signal aborts.
-   * @throws {ClientClosedError}, {@link ConnectionFailedError}, {@link AuthFailedError},
+   * @throws {@link ClientClosedError}, {@link ConnectionFailedError}, {@link AuthFailedError},
    *   {@link SequenceExhaustedError}.
-   * @throws {UpgradeRefusedError} at once, if the owner holds the read lock and asks for the write lock.
-   * @throws {LockLostError} or {@link NotHeldError} if `within` is not held.
-   * @throws {BadArgumentError} if the time-out is negative, if `within` is a lease of another lock, or if this lock is
+   * @throws {@link UpgradeRefusedError} at once, if the owner holds the read lock and asks for the write lock.
+   * @throws {@link LockLostError} or {@link NotHeldError} if `within` is not held.
+   * @throws {@link BadArgumentError} if the time-out is negative, if `within` is a lease of another lock, or if this lock is
    *   not reentrant. Nothing is sent.
    *
    * @example
@@ -163,7 +163,7 @@ export class Lock {
   /**
    * Acquires the lock if it is free, without queueing; resolves with `null` if it is taken.
    *
-   * @throws {ConnectionFailedError} if no server answers within the connect time-out; otherwise as `acquire()`.
+   * @throws {@link ConnectionFailedError} if no server answers within the connect time-out; otherwise as `acquire()`.
    *
    * @example
    * await mutex.acquire();
@@ -179,7 +179,7 @@ export class Lock {
    * Resolves or rejects as the body does. If the lock is lost, `lease.signal` aborts, so that the body can stop.
    *
    * @throws as `acquire()`, before the body runs.
-   * @throws {LockLostError} when the body has ended, if the lock was lost meanwhile; its cause is what the body threw.
+   * @throws {@link LockLostError} when the body has ended, if the lock was lost meanwhile; its cause is what the body threw.
    *
    * @example
    * const node = await mutex.using({ timeout: 5000 }, (lease) => lease.node);
@@ -201,7 +201,7 @@ export class Lock {
    * return `null` has to say otherwise whether it ran.
    *
    * @throws as `tryAcquire()`, before the body runs.
-   * @throws {LockLostError} as `using()`.
+   * @throws {@link LockLostError} as `using()`.
    *
    * @example
    * await mutex.acquire();
@@ -221,8 +221,8 @@ export class Lock {
    * The contenders for the lock, in the order of the queue: first those that hold it. Takes two round trips, however
    * many contenders there are.
    *
-   * @throws {ConnectionFailedError} if no server answers within the connect time-out.
-   * @throws {ClientClosedError} once the client is closed.
+   * @throws {@link ConnectionFailedError} if no server answers within the connect time-out.
+   * @throws {@link ClientClosedError} once the client is closed.
    *
    * @example
    * const lease = await mutex.acquire();

@@ -69,7 +69,7 @@ function tell(record: LogRecord): void {
  * What a listener throws is an uncaught exception. While the thread is blocked, at most 1 000 events are kept; further
  * ones are only counted. Adding a listener again changes its level.
  *
- * @throws {BadArgumentError} for any other event, or a level that does not exist.
+ * @throws {@link BadArgumentError} for any other event, or a level that does not exist.
  *
  * @example
  * on('log', ({ level, message, fields }) => console.error(level, message, fields), { level: 'warn' });

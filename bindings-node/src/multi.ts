@@ -50,7 +50,7 @@ export class MultiLock {
   /**
    * @param locks mutexes, halves of read/write locks and semaphores, of any clients. One permit of a semaphore is
    *   taken.
-   * @throws {BadArgumentError} if there are no locks; if two of them have the same path but different clients of one
+   * @throws {@link BadArgumentError} if there are no locks; if two of them have the same path but different clients of one
    *   ensemble, or different kinds; or if a lock that is not reentrant is given twice.
    */
   constructor(locks: Iterable<Lock>) {
@@ -72,10 +72,10 @@ export class MultiLock {
   /**
    * Acquires all of them. An attempt that times out or is aborted leaves the queues and releases what it has acquired.
    *
-   * @throws {LockTimeoutError} if not all were acquired in time. The message names the lock that it waited for.
+   * @throws {@link LockTimeoutError} if not all were acquired in time. The message names the lock that it waited for.
    * @throws the signal's reason if the signal aborts.
-   * @throws {LockLostError} or {@link NotHeldError} if a lease in `within` is not held.
-   * @throws {BadArgumentError} if one of the locks is held but not one before it, if the time-out is negative, or if a
+   * @throws {@link LockLostError} or {@link NotHeldError} if a lease in `within` is not held.
+   * @throws {@link BadArgumentError} if one of the locks is held but not one before it, if the time-out is negative, or if a
    *   lease in `within` is of none of the locks: nothing is sent. Also if two of the locks turn out to be one, because
    *   the hosts of their clients are different names of one ensemble.
    * @throws as `acquire()` of each of the locks.
@@ -105,7 +105,7 @@ export class MultiLock {
    * Acquires all of them if all are free, without queueing; resolves with `null` if one is taken. Some may be held for
    * a moment before one turns out to be taken.
    *
-   * @throws {ConnectionFailedError} if no server answers within the connect time-out; otherwise as `acquire()`.
+   * @throws {@link ConnectionFailedError} if no server answers within the connect time-out; otherwise as `acquire()`.
    *
    * @example
    * await mutex.acquire();
@@ -121,7 +121,7 @@ export class MultiLock {
    * Resolves or rejects as the body does. If one is lost, `leases.signal` aborts, so that the body can stop.
    *
    * @throws as `acquire()`, before the body runs.
-   * @throws {LockLostError} when the body has ended, if a lock was lost meanwhile; its cause is what the body threw.
+   * @throws {@link LockLostError} when the body has ended, if a lock was lost meanwhile; its cause is what the body threw.
    *
    * @example
    * const all = new MultiLock([mutex, new Mutex(client, '/locks/import')]);
@@ -141,7 +141,7 @@ export class MultiLock {
    * As `using()`, if all are free; otherwise does not run `body`, and resolves with `null`. See `Lock.tryUsing()`.
    *
    * @throws as `tryAcquire()`, before the body runs.
-   * @throws {LockLostError} as `using()`.
+   * @throws {@link LockLostError} as `using()`.
    *
    * @example
    * await mutex.acquire();

@@ -25,7 +25,7 @@ export class Mutex extends Lock {
   /**
    * @param client a connected client.
    * @param path an absolute path below the client's chroot. Missing parents are created when needed.
-   * @throws {BadArgumentError} if the path is malformed.
+   * @throws {@link BadArgumentError} if the path is malformed.
    */
   constructor(client: Client, path: string, options: MutexOptions = {}) {
     const on = clientFor(client, path);

@@ -57,7 +57,7 @@ export class Semaphore extends Lock {
    * @param client a connected client.
    * @param path an absolute path below the client's chroot. Missing parents are created when needed.
    * @param permits how many permits there are, or where to read their number.
-   * @throws {BadArgumentError} if the path is malformed or the number is below 1.
+   * @throws {@link BadArgumentError} if the path is malformed or the number is below 1.
    */
   constructor(client: Client, path: string, permits: number | SharedCount, options: SemaphoreOptions = {}) {
     const on = clientFor(client, path);
@@ -81,7 +81,7 @@ export class Semaphore extends Lock {
    * count states waits, because the count may grow.
    *
    * @throws as `acquire()`; with a time-out of 0, {@link LockTimeoutError} if too few permits are free.
-   * @throws {BadArgumentError} if the count is below 1 or above a fixed number of permits.
+   * @throws {@link BadArgumentError} if the count is below 1 or above a fixed number of permits.
    *
    * @example
    * const leases = await new Semaphore(client, '/locks/upstream', 5).acquireMany(3);

@@ -84,8 +84,8 @@ export class Server {
   /**
    * Starts a server. When it resolves, clients can connect.
    *
-   * @throws {Error} if it cannot listen; its `code` is the system's, such as `EADDRINUSE` for a port that is taken.
-   * @throws {BadArgumentError} if the port is not a whole number from 0 to 65,535.
+   * @throws `Error` if it cannot listen; its `code` is the system's, such as `EADDRINUSE` for a port that is taken.
+   * @throws `BadArgumentError` if the port is not a whole number from 0 to 65,535.
    *
    * @example
    * const second = await Server.start({ port: 0 });
@@ -118,8 +118,8 @@ export class Server {
    *
    * @param session a client, or what has its session's id: a lease, a contender; or the id.
    * @returns whether there was such a session on this server.
-   * @throws {BadArgumentError} for a client that has not connected yet.
-   * @throws {Error} if the server was stopped.
+   * @throws `BadArgumentError` for a client that has not connected yet.
+   * @throws `Error` if the server was stopped.
    *
    * @example
    * const lost = new Promise((resolve) => lease.signal.addEventListener('abort', resolve));
@@ -151,7 +151,7 @@ export class Server {
    * Falls silent, as a server that hangs or is out of reach: connections stay open, but nothing is read, answered or sent,
    * and who connects hears nothing. Meanwhile no session expires. The controls still work.
    *
-   * @throws {Error} if the server was stopped.
+   * @throws `Error` if the server was stopped.
    *
    * @example
    * await server.pause();
@@ -166,7 +166,7 @@ export class Server {
   /**
    * Ends what `pause()` began: what arrived meanwhile is answered, and the time-outs of all sessions begin anew.
    *
-   * @throws {Error} if the server was stopped.
+   * @throws `Error` if the server was stopped.
    *
    * @example
    * await server.pause();
@@ -180,8 +180,8 @@ export class Server {
    * From now on sends each reply and each event this much later, in their order: a round trip takes at least that long.
    *
    * @param delay in ms. 0 ends it; what is on its way keeps its delay.
-   * @throws {BadArgumentError} if the delay is negative or NaN.
-   * @throws {Error} if the server was stopped.
+   * @throws `BadArgumentError` if the delay is negative or NaN.
+   * @throws `Error` if the server was stopped.
    *
    * @example
    * await server.latency(50);
@@ -197,7 +197,7 @@ export class Server {
   /**
    * All nodes but those of `/zookeeper`, in the order of their paths, with their data.
    *
-   * @throws {Error} if the server was stopped.
+   * @throws `Error` if the server was stopped.
    *
    * @example
    * await lease.transaction().create('/report', 'draft').commit();

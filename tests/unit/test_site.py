@@ -13,6 +13,7 @@ import pytest
 import zklock
 
 import diagrams
+import generated
 import links
 import pages
 from harness.paths import REPOSITORY
@@ -85,13 +86,13 @@ def test_programs_in_two_languages_are_tabs() -> None:
 
 
 # Without `--quiet`, which keeps warnings from `--strict` as well.
-def build(root: Path, target: Path) -> subprocess.CompletedProcess[str]:
+def build(root: Path, target: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [MKDOCS, "build", "--strict", "--config-file", root / "mkdocs.yml", "--site-dir", target],
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"} | environment,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
 
@@ -109,6 +110,15 @@ def test_the_site_builds_and_asks_nobody_else(tmp_path: Path) -> None:
     reference = shown[Path("reference-python/index.html")]
     public = [one for one in zklock.__all__ if not one.startswith("_")]
     assert [one for one in public if f'id="zklock.{one}"' not in reference] == []
+    # From the types of Node, with their comments; and from rustdoc.
+    mutex = re.sub(r"<[^>]+>", "", shown[Path("reference-node/index/classes/Mutex/index.html")])
+    assert "LockTimeoutError if it is not acquired in time" in mutex
+    assert "fn hold" in re.sub(r"<[^>]+>", "", shown[Path(generated.RUST, "zklock/struct.Mutex.html")])
+    links_to_rust = re.findall(
+        rf'href="\.\./({generated.RUST}/[^"]+)"', shown[Path("reference-rust/index.html")]
+    )
+    assert [Path(one) for one in links_to_rust if Path(one) not in shown] == []
+    assert len(links_to_rust) == 2
     assert "fencing" in (tmp_path / "search" / "search_index.json").read_text()
 
 
@@ -121,7 +131,7 @@ def test_a_dead_link_fails_the_build(tmp_path: Path, broken: str) -> None:
         shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
     page = copy / "docs" / "interop.md"
     page.write_text(f"{page.read_text()}\n{broken}\n")
-    done = build(copy, tmp_path / "site")
+    done = build(copy, tmp_path / "site", **{generated.QUICKLY: "1"})
     assert done.returncode != 0
     assert "interop.md" in done.stderr + done.stdout
 

@@ -1,0 +1,53 @@
+"""The references that other tools generate: of Node by TypeDoc, of Rust by rustdoc."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from links import ROOT
+
+NODE = ROOT / "bindings-node"
+RUST = "rustdoc"
+"""Where the site has the reference of Rust."""
+
+
+QUICKLY = "ZKLOCK_SITE_QUICKLY"
+"""With this in the environment the references are empty, because something else is looked at."""
+
+
+class GenerationError(Exception):
+    """A reference cannot be generated; the message has what the tool said."""
+
+
+def _run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> None:
+    done = subprocess.run(
+        command, cwd=cwd, env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise GenerationError(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+
+
+def node_reference() -> dict[str, str]:
+    """The pages of Node, by their names below the reference, from the types and their comments."""
+    if QUICKLY in os.environ:
+        return {"index.md": "# Node\n"}
+    with tempfile.TemporaryDirectory() as made:
+        _run(NODE / "node_modules" / ".bin" / "typedoc", "--out", made, cwd=NODE)
+        there = Path(made)
+        return {str(page.relative_to(there)): page.read_text() for page in sorted(there.rglob("*.md"))}
+
+
+def rust_reference(there: Path) -> None:
+    """Puts there what rustdoc writes. A link that leads nowhere is an error."""
+    if QUICKLY in os.environ:
+        return
+    _run(
+        *("cargo", "doc", "--locked", "--no-deps", "--package", "zklock", "--package", "zklock-embedded"),
+        "--quiet",
+        RUSTDOCFLAGS="-D warnings",
+    )
+    shutil.copytree(Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "doc", there)
