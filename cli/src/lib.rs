@@ -4,6 +4,7 @@
 //! the crate `zklock`.
 
 mod connection;
+mod demo;
 mod dev;
 mod doctor;
 mod duration;
@@ -21,6 +22,7 @@ mod top;
 mod wait;
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -30,8 +32,10 @@ use crate::options::{Cli, Command};
 
 /// Runs the command with these arguments, the first of which is its own name; returns its exit status.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    let program = arguments.first().map(PathBuf::from).unwrap_or_default();
     match Cli::try_parse_from(arguments) {
-        Ok(cli) => finish(carry_out(cli.command)),
+        Ok(cli) => finish(carry_out(cli.command, &program)),
         Err(told) => {
             // Help goes to the standard output, problems to the standard error; nobody may be left to read them.
             told.print().unwrap_or_default();
@@ -40,7 +44,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn carry_out(command: Command) -> Result<u8, Failure> {
+fn carry_out(command: Command, program: &Path) -> Result<u8, Failure> {
     match command {
         Command::Run(options) => run::run(&options),
         Command::Ls(options) => ls::ls(&options),
@@ -49,6 +53,7 @@ fn carry_out(command: Command) -> Result<u8, Failure> {
         Command::Break(options) => operate::break_lock(&options),
         Command::Revoke(options) => operate::revoke(&options),
         Command::Doctor(options) => doctor::doctor(&options),
+        Command::Demo(options) => demo::demo(&options, program),
         Command::Dev(options) => dev::dev(&options),
         Command::Completions(options) => manual::completions(&options, Cli::command()),
         Command::Man(options) => manual::man(&options, Cli::command()),

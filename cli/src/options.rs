@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::demo::Options as Demo;
 use crate::dev::Options as Dev;
 use crate::doctor::Options as Doctor;
 use crate::ls::Options as Ls;
@@ -12,6 +13,9 @@ use crate::top::Options as Top;
 use crate::wait::Options as Wait;
 
 const START: &str = "\
+To see what it is for:
+  zklock demo                                    # ten seconds; needs nothing else
+
 To try it:
   zklock dev &                                   # a server in memory, for development only
   zklock run /locks/try -- sleep 30 &
@@ -37,6 +41,7 @@ pub(crate) enum Command {
     Break(Break),
     Revoke(Revoke),
     Doctor(Doctor),
+    Demo(Demo),
     Dev(Dev),
     Completions(Completions),
     Man(Man),

@@ -159,8 +159,7 @@ def eventually_complete(command: Command, path: str) -> Any:
     """The first line that has every directory."""
     deadline = time.monotonic() + 60
     while True:
-        command.out.seek(0)
-        lines = command.out.read().decode().splitlines()
+        lines = command.read_until("").splitlines()
         told = json.loads(lines[-2]) if len(lines) > 1 else {"directories": 0, "locks": []}
         if told["directories"] == 403:
             return told

@@ -65,6 +65,14 @@ class Command:
         self.process.stdin.write(text.encode())
         self.process.stdin.flush()
 
+    def read_until(self, text: str, limit: float = LIMIT) -> str:
+        """Wait until it has printed something; returns all that it has printed."""
+        deadline = time.monotonic() + limit
+        while text not in (shown := os.pread(self.out.fileno(), 1 << 20, 0).decode()):
+            assert time.monotonic() < deadline, f"no {text!r} in {limit} s, but {shown!r}"
+            time.sleep(POLL)
+        return shown
+
     def wait(self, limit: float = LIMIT) -> Outcome:
         """Wait until it has ended."""
         status = self.process.wait(limit)

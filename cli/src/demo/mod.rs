@@ -1,0 +1,350 @@
+//! `zklock demo`: processes contend for one lock, and one of them is killed while it holds it.
+
+mod picture;
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{IsTerminal, stdout};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use nix::sys::signal::Signal;
+use zklock::{Client, ClientOptions, Contender, Mutex, Owner};
+use zklock_embedded::{Settings, TestServer};
+
+use crate::demo::picture::{Doing, Picture};
+use crate::failure::{Failure, UNREACHABLE};
+use crate::output::print;
+use crate::session::runtime;
+use crate::signals::Signals;
+
+/// Watch processes take turns at a lock, and one of them being killed while it holds it
+///
+/// Starts a server in memory, which is for development only, and four processes that contend for one lock: each is
+/// `zklock run` with a program that sleeps. Needs no ZooKeeper and no Java, and ends by itself in about ten seconds.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  zklock demo\n  zklock demo --plain      # a line for each event, as without a terminal"
+)]
+pub(crate) struct Options {
+    /// Draw nothing over: a line for each event, and the picture at the end
+    #[arg(long)]
+    plain: bool,
+}
+
+const PATH: &str = "/demo/lock";
+const CONTENDERS: usize = 4;
+/// How often each holds the lock.
+const ROUNDS: usize = 3;
+/// How long each time, in seconds.
+const HOLD: &str = "0.4";
+/// The session time-out: for so long the lock stays taken by one that is killed.
+const SESSION: &str = "2s";
+/// Which one is killed, in which of its rounds, and how long it has held the lock then.
+const VICTIM: usize = 2;
+const FATAL_ROUND: usize = 2;
+const INTO_THE_HOLD: Duration = Duration::from_millis(150);
+/// How often the queue is looked at.
+const STEP: Duration = Duration::from_millis(50);
+/// How long all of it takes, about, and at most.
+const EXPECTED: Duration = Duration::from_secs(8);
+const LIMIT: Duration = Duration::from_secs(18);
+
+/// Runs it. `program` is the name by which this program was called.
+pub(crate) fn demo(options: &Options, program: &Path) -> Result<u8, Failure> {
+    let server = TestServer::start_on(("127.0.0.1", 0), Settings::random())
+        .map_err(|error| Failure::new(UNREACHABLE, format!("cannot listen on 127.0.0.1: {error}")))?;
+    let hosts = server.hosts();
+    let plain = options.plain
+        || !stdout().is_terminal()
+        || ["NO_COLOR", "CI"]
+            .iter()
+            .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    runtime()?.block_on(async {
+        let mut signals = Signals::listen(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
+        let client = Client::new(ClientOptions::new(Some(&hosts))?.label(Some("the demo".to_owned()))?);
+        let mut play = Play::new(itself(program), hosts, plain);
+        let outcome = tokio::select! {
+            signal = signals.next() => Err(Failure::signal(signal as i32)),
+            outcome = play.perform(&client) => outcome,
+        };
+        client.close().await.ok();
+        outcome
+    })
+}
+
+/// How this program can be started once more: as itself, or, where it is part of another one, by the name of its script.
+fn itself(program: &Path) -> PathBuf {
+    let running = std::env::current_exe().ok();
+    let by_name =
+        |path: &PathBuf| path.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with("zklock"));
+    running.filter(by_name).unwrap_or_else(|| program.to_owned())
+}
+
+/// One process after the other, all with the same label.
+struct Lane {
+    label: String,
+    process: Option<Child>,
+    started: usize,
+    /// How many of its processes held the lock, and ended well; or were killed meanwhile.
+    grants: usize,
+    /// The token of its newest grant.
+    token: i64,
+    /// When that was seen.
+    granted: Instant,
+    /// When it was killed.
+    killed: Option<Instant>,
+    queued: Instant,
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().ok();
+            process.wait().ok();
+        }
+    }
+}
+
+struct Play {
+    program: PathBuf,
+    hosts: String,
+    plain: bool,
+    lanes: Vec<Lane>,
+    picture: Picture,
+    /// Lines that are drawn over the next time.
+    drawn: usize,
+    began: Instant,
+    newest: i64,
+    in_order: bool,
+    /// How long the lock stayed taken after the kill.
+    freed: Option<Duration>,
+}
+
+impl Play {
+    fn new(program: PathBuf, hosts: String, plain: bool) -> Self {
+        let labels: Vec<_> = (1..=CONTENDERS).map(|number| format!("process {number}")).collect();
+        let now = Instant::now();
+        let lane = |label: &String| Lane {
+            label: label.clone(),
+            process: None,
+            started: 0,
+            grants: 0,
+            token: 0,
+            granted: now,
+            killed: None,
+            queued: now,
+        };
+        let lanes = labels.iter().map(lane).collect();
+        let picture = Picture::new(labels, STEP);
+        Self {
+            program,
+            hosts,
+            plain,
+            lanes,
+            picture,
+            drawn: 0,
+            began: now,
+            newest: 0,
+            in_order: true,
+            freed: None,
+        }
+    }
+
+    async fn perform(&mut self, client: &Client) -> Result<u8, Failure> {
+        print(format_args!(
+            "{CONTENDERS} processes contend for {PATH} on a server in memory, which is for development only.\n\
+             Each holds it {ROUNDS} times; one is killed while it holds.\n\n"
+        ))?;
+        let lock = Mutex::new(client, PATH)?;
+        // Nobody is granted the lock before everyone waits for it.
+        let lease = lock.acquire_as(Owner::new(), Duration::from_secs(5)).await?;
+        for lane in 0..CONTENDERS {
+            self.start(lane)?;
+        }
+        while lock.contenders().await?.len() <= CONTENDERS {
+            if self.began.elapsed() > LIMIT / 2 {
+                return Err(Failure::system("the processes did not start in time", &self.program.display()));
+            }
+            tokio::time::sleep(STEP).await;
+        }
+        self.began = Instant::now();
+        for lane in &mut self.lanes {
+            lane.queued = self.began;
+        }
+        lease.release().await?;
+        let mut next = self.began;
+        loop {
+            self.look(&lock.contenders().await?)?;
+            let going_on = self.follow()?;
+            self.draw(!going_on)?;
+            if !going_on {
+                return self.conclude(lock.contenders().await?.len());
+            }
+            next += STEP;
+            tokio::time::sleep(next.saturating_duration_since(Instant::now())).await;
+        }
+    }
+
+    /// Has a lane's next process queue up.
+    fn start(&mut self, number: usize) -> Result<(), Failure> {
+        let lane = &mut self.lanes[number];
+        let mut command = Command::new(&self.program);
+        for name in [
+            "ZKLOCK_HOSTS",
+            "ZKLOCK_AUTH_FILE",
+            "ZKLOCK_ACL",
+            "ZKLOCK_TLS_CA",
+            "ZKLOCK_TLS_CERT",
+            "ZKLOCK_TLS_KEY",
+        ] {
+            // The user's own servers have nothing to do with this.
+            command.env_remove(name);
+        }
+        let words =
+            ["run", "-z", &self.hosts, "--session-timeout", SESSION, "--label", &lane.label, PATH, "--"];
+        let words = words.map(OsString::from);
+        command
+            .args(words)
+            .args(["sleep", HOLD])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let process = command.spawn().map_err(|error| {
+            Failure::system("cannot start a process", &format!("{}: {error}", self.program.display()))
+        })?;
+        lane.process = Some(process);
+        lane.started += 1;
+        lane.queued = Instant::now();
+        Ok(())
+    }
+
+    /// Notes who does what.
+    fn look(&mut self, queue: &[Contender]) -> Result<(), Failure> {
+        let mut sample = vec![Doing::Nothing; CONTENDERS];
+        for contender in queue {
+            let label = contender.about.as_ref().and_then(|about| about.label.as_deref());
+            let Some(number) = self.lanes.iter().position(|lane| label == Some(&*lane.label)) else {
+                continue;
+            };
+            let dead = self.lanes[number].killed.is_some();
+            sample[number] = match contender.position {
+                0 if dead => Doing::Orphaned,
+                0 => Doing::Holds,
+                _ => Doing::Waits,
+            };
+            if contender.position == 0 && contender.fencing_token != self.lanes[number].token {
+                self.granted(number, contender.fencing_token)?;
+            }
+        }
+        self.picture.add(sample);
+        Ok(())
+    }
+
+    fn granted(&mut self, number: usize, token: i64) -> Result<(), Failure> {
+        self.in_order &= token > self.newest;
+        self.newest = token;
+        let killed = self.lanes.iter().find_map(|lane| lane.killed);
+        if let (Some(killed), None) = (killed, self.freed) {
+            self.freed = Some(killed.elapsed());
+        }
+        let lane = &mut self.lanes[number];
+        lane.token = token;
+        lane.granted = Instant::now();
+        let waited = lane.queued.elapsed();
+        let (label, waited) = (lane.label.clone(), waited.as_secs_f64());
+        self.tell(&format!("{label} holds, with fencing token {token}, after {waited:.1} s"))
+    }
+
+    /// Starts who has ended again, and kills the victim when its time has come; returns whether anyone goes on.
+    fn follow(&mut self) -> Result<bool, Failure> {
+        if self.began.elapsed() > LIMIT {
+            return Err(Failure::system("the demo took too long", &"this machine is very busy; try again"));
+        }
+        let mut going_on = false;
+        for number in 0..CONTENDERS {
+            let lane = &mut self.lanes[number];
+            let Some(process) = &mut lane.process else { continue };
+            let ended =
+                process.try_wait().map_err(|error| Failure::system("cannot wait for a process", &error))?;
+            if let Some(status) = ended {
+                lane.process = None;
+                if !status.success() && lane.killed.is_none() {
+                    return Err(Failure::system(&format!("{} failed", lane.label), &status));
+                }
+                lane.grants += 1;
+                if lane.killed.is_none() && lane.started < ROUNDS {
+                    self.start(number)?;
+                    going_on = true;
+                }
+                continue;
+            }
+            going_on = true;
+            let holds = lane.token != 0 && lane.token == self.newest && lane.granted >= lane.queued;
+            let fatal = number == VICTIM - 1 && lane.started == FATAL_ROUND && lane.killed.is_none();
+            if fatal && holds && lane.granted.elapsed() > INTO_THE_HOLD {
+                process.kill().ok();
+                lane.killed = Some(Instant::now());
+                let told =
+                    format!("{} is killed while it holds; its session lasts for up to {SESSION}", lane.label);
+                self.picture.kill(number);
+                self.tell(&told)?;
+            }
+        }
+        Ok(going_on)
+    }
+
+    /// One line for what happened, where nothing is drawn over.
+    fn tell(&self, what: &str) -> Result<(), Failure> {
+        if !self.plain {
+            return Ok(());
+        }
+        print(format_args!("{:6.2} s  {what}\n", self.began.elapsed().as_secs_f64()))
+    }
+
+    fn draw(&mut self, last: bool) -> Result<(), Failure> {
+        if self.plain && !last {
+            return Ok(());
+        }
+        let width = if self.plain {
+            80
+        } else {
+            ratatui::crossterm::terminal::size().map_or(80, |(width, _)| usize::from(width))
+        };
+        let lines = self.picture.lines(
+            width.saturating_sub(1),
+            if last { Duration::ZERO } else { EXPECTED },
+            !self.plain,
+        );
+        let mut text = String::new();
+        if self.drawn > 0 {
+            write!(text, "\x1b[{}A", self.drawn).unwrap_or_default();
+        }
+        for line in &lines {
+            // Whatever was there before is gone to the end of the line.
+            writeln!(text, "{line}{}", if self.plain { "" } else { "\x1b[K" }).unwrap_or_default();
+        }
+        self.drawn = lines.len();
+        print(text)
+    }
+
+    fn conclude(&self, left: usize) -> Result<u8, Failure> {
+        let grants: usize = self.lanes.iter().map(|lane| lane.grants).sum();
+        let freed =
+            self.freed.map_or("never".to_owned(), |time| format!("after {:.1} s", time.as_secs_f64()));
+        let order = if self.in_order {
+            "each with a higher fencing token"
+        } else {
+            "NOT in the order of their tokens"
+        };
+        print(format_args!(
+            "\n{grants} grants, {order}. After the kill the next one had the lock {freed}. {left} nodes left.\n\n\
+             Now your own:  zklock dev &                       # the same server, until it is told to end\n               \
+             zklock run /locks/try -- sleep 30 &\n               zklock top /locks\n"
+        ))?;
+        let expected = CONTENDERS * ROUNDS - (ROUNDS - FATAL_ROUND);
+        Ok(u8::from(!self.in_order || self.freed.is_none() || left > 0 || grants != expected))
+    }
+}

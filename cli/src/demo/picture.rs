@@ -1,0 +1,150 @@
+//! The queue over time, in characters. Pure.
+
+use std::time::Duration;
+
+/// What a contender did at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// It has no node.
+    Nothing,
+    Waits,
+    Holds,
+    /// It was killed, and its session has not ended yet.
+    Orphaned,
+}
+
+impl Doing {
+    fn has_it(self) -> bool {
+        matches!(self, Self::Holds | Self::Orphaned)
+    }
+
+    fn sign(self) -> char {
+        match self {
+            Self::Nothing => ' ',
+            Self::Waits => '─',
+            Self::Holds => '█',
+            Self::Orphaned => '▒',
+        }
+    }
+}
+
+/// What stands before each lane.
+const LABEL: usize = 14;
+
+/// Samples, one of each lane at a time.
+#[derive(Debug)]
+pub(super) struct Picture {
+    lanes: Vec<String>,
+    step: Duration,
+    samples: Vec<Vec<Doing>>,
+    killed: Option<(usize, usize)>,
+}
+
+impl Picture {
+    /// `step` is the time from one sample to the next.
+    pub(super) fn new(lanes: Vec<String>, step: Duration) -> Self {
+        Self { lanes, step, samples: Vec::new(), killed: None }
+    }
+
+    pub(super) fn add(&mut self, sample: Vec<Doing>) {
+        self.samples.push(sample);
+    }
+
+    /// A lane's process was killed now.
+    pub(super) fn kill(&mut self, lane: usize) {
+        self.killed = Some((lane, self.samples.len()));
+    }
+
+    /// A line for each lane, an axis, and what the signs mean. `expected` is how long the whole run takes, about.
+    pub(super) fn lines(&self, width: usize, expected: Duration, colours: bool) -> Vec<String> {
+        let columns = width.saturating_sub(LABEL).clamp(10, 120);
+        let expected =
+            usize::try_from(expected.as_millis() / self.step.as_millis().max(1)).unwrap_or(usize::MAX);
+        let each = self.samples.len().max(expected).div_ceil(columns).max(1);
+        let mut lines: Vec<_> = self.lanes.iter().map(|lane| format!("{lane:LABEL$}")).collect();
+        for (column, samples) in self.samples.chunks(each).enumerate() {
+            // A column is longer than a hand-off: it shows who had the lock for longer, and never two.
+            let had = |lane: usize| samples.iter().filter(|sample| sample[lane].has_it()).count();
+            let foremost = (0..lines.len()).max_by_key(|lane| (had(*lane), lines.len() - lane));
+            for (lane, line) in lines.iter_mut().enumerate() {
+                if self.killed.is_some_and(|(killed, at)| killed == lane && at / each == column) {
+                    line.push_str(&tinted("✗", 31, colours));
+                    continue;
+                }
+                let doing = column_of(samples, lane, foremost == Some(lane) && had(lane) > 0);
+                line.push_str(&match doing {
+                    Doing::Holds => tinted("█", 32 + lane % 5, colours),
+                    Doing::Orphaned => tinted("▒", 31, colours),
+                    other => other.sign().to_string(),
+                });
+            }
+        }
+        let lines = lines.into_iter().map(|line| line.trim_end().to_owned());
+        lines.chain([self.axis(columns, each), LEGEND.to_owned()]).collect()
+    }
+
+    /// Seconds below the columns.
+    fn axis(&self, columns: usize, each: usize) -> String {
+        let mut axis = " ".repeat(LABEL);
+        let column = self.step.as_secs_f64() * f64::from(u32::try_from(each).unwrap_or(u32::MAX));
+        for second in 0..1000_u32 {
+            // Where that second begins.
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "small, and not negative"
+            )]
+            let at = LABEL + (f64::from(second) / column) as usize;
+            let label = if second == 0 { "0 s".to_owned() } else { second.to_string() };
+            if at + label.len() > LABEL + columns {
+                break;
+            }
+            if at > axis.len() || second == 0 {
+                axis.push_str(&" ".repeat(at - axis.len()));
+                axis.push_str(&label);
+            }
+        }
+        axis
+    }
+}
+
+const LEGEND: &str = "              █ holds   ─ waits   ✗ killed   ▒ its session, until the server ends it";
+
+fn column_of(samples: &[Vec<Doing>], lane: usize, foremost: bool) -> Doing {
+    let seen = |doing: Doing| samples.iter().any(|sample| sample[lane] == doing);
+    if foremost {
+        return if seen(Doing::Orphaned) { Doing::Orphaned } else { Doing::Holds };
+    }
+    let waits = samples.iter().any(|sample| sample[lane] != Doing::Nothing);
+    if waits { Doing::Waits } else { Doing::Nothing }
+}
+
+fn tinted(sign: &str, colour: usize, colours: bool) -> String {
+    if colours { format!("\x1b[{colour}m{sign}\x1b[0m") } else { sign.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_column_shows_two_holders() {
+        use Doing::{Holds, Nothing, Orphaned, Waits};
+        let mut picture = Picture::new(vec!["a".into(), "b".into()], Duration::from_millis(500));
+        for (a, b) in [(Holds, Waits), (Holds, Waits), (Holds, Waits), (Waits, Holds)] {
+            picture.add(vec![a, b]);
+        }
+        picture.kill(1);
+        for (a, b) in [(Waits, Orphaned), (Waits, Orphaned), (Holds, Nothing), (Nothing, Nothing)] {
+            picture.add(vec![a, b]);
+        }
+        let lines = picture.lines(LABEL + 10, Duration::ZERO, false);
+        assert_eq!(lines[0], "a             ███───█");
+        assert_eq!(lines[1], "b             ───█✗▒");
+        assert_eq!(lines[2], "              0 s 2 3 4");
+        // Twice as long: two samples a column, and the one who held for longer, or came first.
+        let lines = picture.lines(LABEL + 10, Duration::from_secs(10), false);
+        assert_eq!(lines[0], "a             ██─█");
+        assert_eq!(lines[1], "b             ──✗");
+    }
+}
