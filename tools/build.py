@@ -108,6 +108,11 @@ def node() -> None:
     run("npm", "run", "--silent", "build:types", cwd=PACKAGE)
 
 
+def packages() -> None:
+    """What users install, packed around the debug builds."""
+    run(VENV / "bin" / "python", "tools/dist.py", "--debug")
+
+
 def jars() -> None:
     """The servers and the Java peers, in one directory, so that a classpath is `lib/*`."""
     directory = BUILT / "lib"
@@ -144,7 +149,21 @@ def bundlers() -> None:
 
 BUILDERS: dict[str, Callable[[], None]] = {
     builder.__name__: builder
-    for builder in (venv, npm, worker, embedded, command, stage, python, node, jars, java, go, bundlers)
+    for builder in (
+        venv,
+        npm,
+        worker,
+        embedded,
+        command,
+        stage,
+        python,
+        node,
+        packages,
+        jars,
+        java,
+        go,
+        bundlers,
+    )
 }
 
 

@@ -1,4 +1,4 @@
-"""The oldest Rust that the crate allows, from rustup or Debian, and the programs that are built with it."""
+"""The oldest Rust that the crate allows, from rustup or Debian."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-from suites import ROOT, Tally, run
+from suites import ROOT, run
 
 HERE = ROOT / ".make" / "msrv"
 DEBIAN = HERE / "debian"
 """What Debian's packages contain. They are unpacked and not installed, which needs no rights."""
 
-CONSUMERS = ROOT / "tests" / "consumers" / "rust"
 LIMIT = 600.0
 """Seconds for one build. It takes a minute of a processor for the first time, and a second afterwards."""
 
@@ -109,15 +108,8 @@ def from_debian(version: str) -> dict[str, str] | None:
     return env if works() else None
 
 
-def build(consumer: str, env: dict[str, str], target: str) -> tuple[int, str]:
-    """Builds a program that depends on the crate as users' do. A warning in the crate is an error."""
-    env = env | {"CARGO_TARGET_DIR": str(HERE / target), "RUSTFLAGS": "-D warnings"}
-    command = ["cargo", "build", "--locked", "--quiet"]
-    return run(command, cwd=CONSUMERS / consumer, limit=LIMIT, quiet=True, env=env)
-
-
-def minimal() -> Tally:
-    """The crate without TLS, on the oldest tokio that it allows, by the oldest compiler that it states."""
+def toolchain() -> dict[str, str] | None:
+    """The environment in which cargo is the oldest, if that can be had."""
     version = minimum()
     env = from_rustup(version) or from_debian(version)
     if env is None:
@@ -126,12 +118,15 @@ def minimal() -> Tally:
             f"For the real check run: rustup toolchain install {version} --profile minimal",
             flush=True,
         )
-    code, text = build("minimal", env or {}, "target" if env else "target-current")
-    if code == 0:
-        return Tally(passed=1)
-    print(text, flush=True)
-    return Tally(failures=[f"tests/consumers/rust/minimal with Rust {version}"])
+    return env
 
 
-if __name__ == "__main__":
-    raise SystemExit(bool(minimal().failures))
+def build(manifest: Path, *options: str, env: dict[str, str] | None) -> Path:
+    """Builds a program that depends on the crates as users' do. A warning in one of ours is an error."""
+    target = HERE / ("target-current" if env is None else "target")
+    more = {"CARGO_TARGET_DIR": str(target), "RUSTFLAGS": "-D warnings"}
+    command = ["cargo", "build", "--locked", "--quiet", *options]
+    code, text = run(command, cwd=manifest.parent, limit=LIMIT, quiet=True, env=(env or {}) | more)
+    if code != 0:
+        raise AssertionError(f"{' '.join(command)} in {manifest.parent} with Rust {minimum()}:\n{text}")
+    return target / "debug" / manifest.parent.name

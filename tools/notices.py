@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTICES = ROOT / "THIRD-PARTY-NOTICES.txt"
 
 # What is published in binary form, and for which systems.
-PUBLISHED = ("zklock-python", "zklock-node")
-TARGETS = ("x86_64-unknown-linux-gnu", "aarch64-apple-darwin")
+PUBLISHED = ("zklock-python", "zklock-node", "zklock-cli")
+TARGETS = ("x86_64-unknown-linux-gnu", "x86_64-unknown-linux-musl", "aarch64-apple-darwin")
 
 TEXTS = re.compile(r"(?i)^(licen[cs]e|copying|notice|unlicense)")
 # Belongs to what a crate has from others, whatever licence is chosen.

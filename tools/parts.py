@@ -164,6 +164,20 @@ PARTS = {
             (*WORKSPACE, *CORE, *EMBEDDED, "bindings-python/Cargo.toml", "bindings-python/src"),
             (ROOT / "bindings-python" / "python" / "zklock" / "_zklock.abi3.so",),
         ),
+        # What users install, from the debug builds.
+        Part(
+            "packages",
+            (
+                *WORKSPACE,
+                *CORE,
+                *("core/README.md", "LICENSE", "THIRD-PARTY-NOTICES.txt", "tools/dist.py", "tools/pack_*.py"),
+                *("embedded", "cli", "bindings-python/*.*", "bindings-python/src"),
+                *("bindings-python/python/*/**/*.py", "bindings-python/python/*/**/*.pyi"),
+                *(f"bindings-node/{name}" for name in ("*.*", "bin", "src")),
+            ),
+            (BUILT / "packages",),
+            needs=("venv", "command", "python", "node"),
+        ),
         Part("npm", ("bindings-node/package-lock.json",), (PACKAGE / "node_modules" / ".bin" / "napi",)),
         Part(
             "node",

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import msrv
 from parts import EVERYTHING, PARTS, everything, lacking
 from suites import PYTHON, ROOT, Tally, node, pytest, run
 
@@ -89,7 +88,6 @@ def rust() -> Tally:
     else:
         tally.failures.append("documentation examples")
         print(text, flush=True)
-    tally.add(msrv.minimal())
     return tally
 
 
@@ -181,6 +179,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     # Six at a time, for its tests sleep most of the time.
     "clients": lambda: pytest("clients", "-n", "6", "--dist", "worksteal", cwd="tests"),
     "cli": lambda: pytest("cli", "-n", "3", "--dist", "worksteal", cwd="tests"),
+    "packages": lambda: pytest("packages", cwd="tests"),
     # What a file sets up for all its tests is set up once. The files stay in their order: xdist would begin
     # with those that have the most tests, and end with one that has few and takes long, on one processor.
     "scenarios": lambda: pytest(
@@ -200,7 +199,7 @@ APART: dict[str, Callable[[], Tally]] = {
 }
 
 # Suites that run beside each other, for they mostly wait. The others use every processor by themselves.
-TOGETHER = ["simulation", "harness", "python", "coverage", "node", "clients", "cli"]
+TOGETHER = ["simulation", "harness", "python", "coverage", "node", "clients", "cli", "packages"]
 
 
 def stages(names: list[str]) -> Iterator[list[str]]:

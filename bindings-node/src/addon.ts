@@ -1,10 +1,10 @@
 /** Loads the native half before anything else does, and says what to do where it cannot be loaded. */
 
 /**
- * For which platforms there are addons, as Node and napi name them; `package.json` has the same list under `napi`. None
- * for musl (Alpine) or Windows: nobody has run the tests there.
+ * For which platforms there are addons, as Node and napi name them; `package.json` has the same list under `napi`, and so
+ * has `bin/zklock`. None for Windows: the engine is written for POSIX systems.
  */
-const SUPPORTED = ['darwin-arm64', 'darwin-x64', 'linux-arm64-gnu', 'linux-x64-gnu'];
+const SUPPORTED = ['darwin-arm64', 'darwin-x64', 'linux-arm64-gnu', 'linux-arm64-musl', 'linux-x64-gnu', 'linux-x64-musl'];
 
 interface Report {
   excludeNetwork?: boolean;

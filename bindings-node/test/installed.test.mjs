@@ -1,4 +1,5 @@
-// The package as users get it: packed, and installed into an empty project, where a test of a lost lock runs.
+// The packages as users get them, installed into an empty project, where a test of a lost lock runs. `make packages`
+// packs them.
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -14,10 +15,10 @@ scenario('a test of a lost lock runs with the installed package', (t) => {
   const project = mkdtempSync(join(tmpdir(), 'zklock-installed-'));
   t.after(() => rmSync(project, { recursive: true }));
   const npm = (directory, ...words) => execFileSync('npm', words, { cwd: directory, stdio: ['ignore', 'pipe', 'inherit'] });
-  npm(home, 'pack', '--silent', '--pack-destination', project);
-  const [tarball] = readdirSync(project);
+  const packed = join(home, '..', 'tests', 'target', 'packages');
+  const tarballs = readdirSync(packed).filter((name) => name.endsWith('.tgz')).map((name) => join(packed, name));
   writeFileSync(join(project, 'package.json'), '{ "private": true }\n');
-  npm(project, 'install', '--offline', '--no-audit', '--no-fund', '--silent', `./${tarball}`);
+  npm(project, 'install', '--offline', '--no-audit', '--no-fund', '--silent', ...tarballs);
   cpSync(LOST, join(project, 'lost.test.mjs'));
   // A run of its own, not one within this one; and no server but the test's.
   const env = { ...process.env, NODE_TEST_CONTEXT: undefined, ZKLOCK_HOSTS: undefined };

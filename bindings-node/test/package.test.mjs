@@ -18,13 +18,13 @@ scenario('the package contains what is needed, and nothing else', () => {
   const [pack] = Object.values(report);
   const files = pack.files.map(({ path }) => path);
   for (const needed of ['package.json', 'README.md', 'index.mjs', 'index.d.mts', 'dist/index.js', 'dist/index.d.ts',
-    'testing.mjs', 'testing.d.mts', 'dist/testing.js', 'dist/testing.d.ts']) {
+    'testing.mjs', 'testing.d.mts', 'dist/testing.js', 'dist/testing.d.ts', 'dist/index.js.map', 'bin/zklock']) {
     assert.ok(files.includes(needed), `${needed} is missing`);
   }
   assert.ok(files.includes('native/index.js') && files.includes('native/index.d.ts'));
   assert.equal(files.filter((file) => file.endsWith('.node')).length, 1);
   for (const file of files) {
-    assert.match(file, /^(dist|native)\/|^(package\.json|README\.md|LICENSE|THIRD-PARTY-NOTICES\.txt|(index|testing)\.d?\.?mt?[js]s?)$/);
+    assert.match(file, /^(bin|dist|native)\/|^(package\.json|README\.md|LICENSE|THIRD-PARTY-NOTICES\.txt|(index|testing)\.d?\.?mt?[js]s?)$/);
   }
 });
 

@@ -10,20 +10,16 @@ import pytest
 import wheel
 from test_readme import README
 
+from harness import installed
+
 PAGE = README.parent.parent / "docs" / "testing.md"
 LOST_LOCK_LINES = 10
 
 
 @pytest.fixture(scope="session")
-def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel."""
-    return wheel.pack(tmp_path_factory.mktemp("wheel"))
-
-
-@pytest.fixture(scope="session")
-def python(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An interpreter that has nothing but the wheel and pytest."""
-    return wheel.install(packed, tmp_path_factory.mktemp("installed") / "venv")
+    return wheel.install(tmp_path_factory.mktemp("installed") / "venv")
 
 
 def snippets() -> dict[str, str]:
@@ -39,7 +35,8 @@ def write(directory: Path, files: dict[str, str]) -> None:
         (directory / name).write_text(code)
 
 
-def test_what_is_in_it(packed: Path) -> None:
+def test_what_is_in_it() -> None:
+    packed = installed.wheel()
     names = zipfile.ZipFile(packed).namelist()
     assert {"zklock/testing/__main__.py", "zklock_pytest/__init__.py", "zklock/_zklock.abi3.so"} <= set(names)
     (entry,) = [name for name in names if name.endswith("entry_points.txt")]

@@ -6,18 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from consumers.node.project import Project, pack
+from consumers.node.project import Project
+from harness import installed
+
+
+@pytest.fixture(scope="session", params=["package", "platform"])
+def tarball(request: pytest.FixtureRequest) -> Path:
+    """Each package as `npm publish` would send it."""
+    package, platform = installed.tarballs()
+    return package if request.param == "package" else platform
 
 
 @pytest.fixture(scope="session")
-def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as `npm publish` would send it."""
-    return pack(tmp_path_factory.mktemp("tarball"))
-
-
-@pytest.fixture(scope="session")
-def project(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A copy of the example projects, with the package installed from its tarball."""
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of the example projects, with the packages installed from their tarballs."""
     made = Project(tmp_path_factory.mktemp("project"))
-    made.install(tarball)
+    made.install()
     return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import shutil
 import subprocess
@@ -12,43 +11,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from harness import installed
 from harness.built import require
-from harness.paths import NODE, NODE_PACKAGE
+from harness.installed import run as run
+from harness.paths import NODE
 from harness.processes import reap, spawn
 
 HERE = Path(__file__).parent
 EXAMPLES = ("app", "esbuild", "webpack", "rollup", "ncc", "jest", "vitest")
 
-COMMAND = 100.0
-"""Seconds for a command: less than a test has, so that what it said is reported."""
 LINE = 15.0
 """Seconds for a line of a program. Less than its session time-out."""
-
-
-def run(*command: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> str:
-    """What a command prints, both streams together; fails as the command does."""
-    done = subprocess.run(
-        list(map(str, command)),
-        cwd=cwd,
-        env={**os.environ, "NO_COLOR": "1", "FORCE_COLOR": "0", "CI": "1", **(env or {})},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=COMMAND,
-        check=False,
-    )
-    shown = " ".join(map(str, command))
-    assert done.returncode == 0, f"{shown} ended with {done.returncode}:\n{done.stdout}"
-    return done.stdout
-
-
-def pack(directory: Path) -> Path:
-    """Packs the package."""
-    require("node")
-    run("npm", "pack", "--silent", "--pack-destination", directory, cwd=NODE_PACKAGE)
-    (packed,) = directory.glob("*.tgz")
-    return packed
 
 
 class Project:
@@ -57,7 +30,6 @@ class Project:
     def __init__(self, directory: Path) -> None:
         require("bundlers")
         self.directory = directory
-        (directory / "package.json").write_text('{ "private": true }\n')
         for name in EXAMPLES:
             shutil.copytree(HERE / name, directory / name)
 
@@ -66,10 +38,9 @@ class Project:
         """Where packages are installed."""
         return self.directory / "node_modules"
 
-    def install(self, tarball: Path) -> None:
-        """Installs the package, and makes the tools found beside it."""
-        run("npm", "install", "--offline", "--no-save", "--no-package-lock", tarball, cwd=self.directory)
-        assert (self.modules / "zklock" / "native").is_dir()
+    def install(self) -> None:
+        """Installs the packages, and makes the tools found beside them."""
+        installed.project(self.directory)
         for tool in (HERE / "node_modules").iterdir():
             if not (self.modules / tool.name).exists():
                 (self.modules / tool.name).symlink_to(tool)

@@ -1,0 +1,107 @@
+"""Builds packages through maturin, with the `zklock` command in the wheel: a native program, of the same build.
+
+It is what pip calls (PEP 517), in a clone and in a source distribution. Who calls maturin directly builds the command
+first: `python backend.py --profile dist`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SCRIPTS = HERE / "zklock.data" / "scripts"
+"""What pip copies beside the interpreter."""
+
+Settings = Mapping[str, str] | None
+
+
+def workspace() -> Path:
+    """Where the command's crate is a member: above this directory in a clone, here in a source distribution."""
+    project = tomllib.loads((HERE / "pyproject.toml").read_text())
+    manifest = HERE / project["tool"]["maturin"].get("manifest-path", "Cargo.toml")
+    command = ["cargo", "metadata", "--no-deps", "--format-version=1", f"--manifest-path={manifest}"]
+    described = subprocess.run(command, cwd=HERE, stdout=subprocess.PIPE, check=True)
+    return Path(json.loads(described.stdout)["workspace_root"])
+
+
+def command(*options: str) -> None:
+    """Builds the command, and puts it where maturin finds it."""
+    cargo = [os.environ.get("CARGO", "cargo"), "build", "--package=zklock-cli", "--bin=zklock", *options]
+    cargo.append("--message-format=json-render-diagnostics")
+    built = subprocess.run(cargo, cwd=workspace(), stdout=subprocess.PIPE, check=True)
+    messages = [json.loads(line) for line in built.stdout.splitlines()]
+    (program,) = [message["executable"] for message in messages if message.get("executable")]
+    SCRIPTS.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(program, SCRIPTS / "zklock")
+
+
+def chosen() -> Sequence[str]:
+    """The profile that maturin is told to use for the extension."""
+    words = shlex.split(os.environ.get("MATURIN_PEP517_ARGS", ""))
+    return words[words.index("--profile") :][:2] if "--profile" in words else ["--release"]
+
+
+def build_wheel(directory: str, settings: Settings = None, metadata: str | None = None) -> str:
+    """Called by pip."""
+    import maturin
+
+    command(*chosen())
+    name: str = maturin.build_wheel(directory, settings, metadata)
+    return name
+
+
+def build_editable(directory: str, settings: Settings = None, metadata: str | None = None) -> str:
+    """Called by pip."""
+    import maturin
+
+    command(*chosen())
+    name: str = maturin.build_editable(directory, settings, metadata)
+    return name
+
+
+def build_sdist(directory: str, settings: Settings = None) -> str:
+    """Called by pip and build. A program has no place in it."""
+    import maturin
+
+    shutil.rmtree(SCRIPTS.parent, ignore_errors=True)
+    name: str = maturin.build_sdist(directory, settings)
+    return name
+
+
+def get_requires_for_build_wheel(settings: Settings = None) -> Sequence[str]:
+    """Called by pip."""
+    import maturin
+
+    names: Sequence[str] = maturin.get_requires_for_build_wheel(settings)
+    return names
+
+
+get_requires_for_build_editable = get_requires_for_build_wheel
+
+
+def get_requires_for_build_sdist(settings: Settings = None) -> Sequence[str]:
+    """Called by pip and build."""
+    return []
+
+
+def prepare_metadata_for_build_wheel(directory: str, settings: Settings = None) -> str:
+    """Called by pip."""
+    import maturin
+
+    SCRIPTS.parent.mkdir(exist_ok=True)
+    name: str = maturin.prepare_metadata_for_build_wheel(directory, settings)
+    return name
+
+
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
+
+if __name__ == "__main__":
+    command(*sys.argv[1:])

@@ -1,0 +1,137 @@
+"""What users install, and what it is installed into: new environments, empty projects."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.built import require
+from harness.paths import COMMAND, NODE, REPOSITORY, TARGET
+from harness.processes import reap, spawn
+
+ELSEWHERE = os.environ.get("ZKLOCK_PACKAGES")
+"""Where other packages are than those around the debug builds: `make dist` tries its own."""
+
+VERSIONS = ("3.11", "3.12", "3.13", "3.14")
+"""The versions of Python that the wheel is for."""
+
+LIMIT = 100.0
+"""Seconds for a command: less than a test has, so that what it said is reported."""
+
+
+def one(pattern: str) -> Path:
+    """The package of that name."""
+    if ELSEWHERE is None:
+        require("packages")
+    (found,) = Path(ELSEWHERE or TARGET / "packages").resolve().glob(pattern)
+    return found
+
+
+def wheel() -> Path:
+    """The wheel."""
+    return one("*.whl")
+
+
+def command() -> Path:
+    """The command as cargo builds it."""
+    return COMMAND if ELSEWHERE is None else REPOSITORY / "target" / "dist" / "zklock"
+
+
+def tarballs() -> tuple[Path, Path]:
+    """The npm package, and that of this platform."""
+    return one("zklock-[0-9]*.tgz"), one("zklock-[a-z]*.tgz")
+
+
+def run(
+    *command: str | Path,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    whole: Mapping[str, str] | None = None,
+) -> str:
+    """What a command prints, both streams together; fails as the command does. `whole` is all of its environment."""
+    quiet = {"NO_COLOR": "1", "FORCE_COLOR": "0", "CI": "1"}
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        env={**(os.environ if whole is None else whole), **quiet, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    shown = " ".join(map(str, command))
+    assert done.returncode == 0, f"{shown} ended with {done.returncode}:\n{done.stdout}"
+    return done.stdout
+
+
+def interpreters() -> dict[str, Path]:
+    """The versions of Python that this machine has: the one that runs the tests, those on the PATH and of pyenv."""
+    found = {}
+    for version in VERSIONS:
+        places = [Path(sys.executable)] if sys.version.startswith(f"{version}.") else []
+        places += map(Path, filter(None, [shutil.which(f"python{version}")]))
+        places += sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3"))
+        for place in places:
+            # One of pyenv's programs may be there and refuse.
+            asked = subprocess.run([place, "--version"], capture_output=True, text=True, check=False)
+            if asked.stdout.startswith(f"Python {version}."):
+                found[version] = place
+                break
+    return found
+
+
+def environment(directory: Path, interpreter: Path = Path(sys.executable), *more: Path) -> Path:
+    """The interpreter of a new environment with the wheel, and with no other package than those named."""
+    run(interpreter, "-m", "venv", "--without-pip", directory, cwd=directory.parent)
+    python = directory / "bin" / "python"
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps")
+    run(*pip, wheel(), *more, cwd=directory)
+    return python
+
+
+def project(directory: Path, env: Mapping[str, str] | None = None) -> Path:
+    """An empty project with the npm packages. Returns where they are installed."""
+    (directory / "package.json").write_text('{ "private": true }\n')
+    install = ("npm", "install", "--offline", "--no-audit", "--no-fund", "--no-save", "--no-package-lock")
+    run(*install, *tarballs(), cwd=directory, whole=env)
+    return directory / "node_modules"
+
+
+def bare(directory: Path) -> dict[str, str]:
+    """An environment without a compiler and without Java: Node, npm, a shell, and what the command's script uses."""
+    directory.mkdir()
+    for name in ("npm", "sh", "env", "readlink", "uname"):
+        (directory / name).symlink_to(shutil.which(name) or name)
+    (directory / "node").symlink_to(Path(shutil.which(NODE) or NODE).resolve())
+    return {"PATH": str(directory), "HOME": str(directory)}
+
+
+@contextmanager
+def dev(command: Path, env: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Runs `zklock dev`, the server for development; yields its address."""
+    process = spawn([str(command), "dev", "--port", "0"], stdout=subprocess.PIPE, env=env)
+    try:
+        assert process.stdout is not None
+        listening = re.match(r"listening on (127\.0\.0\.1:\d+)\b", process.stdout.readline().decode())
+        assert listening is not None
+        yield listening[1]
+        process.terminate()
+        assert process.wait(15) == 0
+    finally:
+        reap(process)
+
+
+def first_snippet(language: str) -> str:
+    """What the README shows first of a language."""
+    page = (REPOSITORY / "README.md").read_text()
+    snippet = re.search(rf"```{language}\n(.*?)```", page, re.DOTALL)
+    assert snippet is not None
+    return snippet[1]

@@ -1,0 +1,103 @@
+"""The command, as pip, npm and cargo install it: the same program, and as quick."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import PIPE
+
+import pytest
+
+from harness import installed
+from harness.installed import dev, one, run
+from harness.processes import reap, spawn
+
+START = 0.060
+"""Seconds to the end of `zklock --version`, on a machine that has nothing else to do."""
+TRIES = 20
+
+
+@pytest.fixture(params=["pip", "npm", "cargo"])
+def command(request: pytest.FixtureRequest) -> Path:
+    """Where it is installed. What cargo installs is what the others packed."""
+    if request.param == "pip":
+        python: Path = request.getfixturevalue("python")
+        return python.parent / "zklock"
+    if request.param == "npm":
+        modules: Path = request.getfixturevalue("modules")
+        return modules / ".bin" / "zklock"
+    return installed.command()
+
+
+def test_s594_the_same_program(python: Path, modules: Path) -> None:
+    (packed,) = modules.glob("zklock-*/zklock")
+    one_hash, other_hash = (
+        hashlib.sha256(path.read_bytes()).hexdigest() for path in (python.parent / "zklock", packed)
+    )
+    assert one_hash == other_hash
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("run", "/packages/status", "--", "sh", "-c", "exit 7"), 7),
+        (("run", "/packages/status", "--", "sh", "-c", "kill -TERM $$"), 128 + signal.SIGTERM),
+        (("run", "/packages/status", "--", "./there-is-none"), 127),
+        (("run",), 64),
+        (("run", "/packages/status", "--", "zklock", "run", "-n", "/packages/status", "--", "true"), 75),
+    ],
+)
+def test_s594_statuses(command: Path, words: tuple[str, ...], status: int) -> None:
+    with dev(command) as hosts:
+        env = {**os.environ, "ZKLOCK_HOSTS": hosts, "PATH": f"{command.parent}:{os.environ['PATH']}"}
+        done = subprocess.run([command, *words], env=env, capture_output=True, timeout=30, check=False)
+    assert done.returncode == status, done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_s594_signals(command: Path, number: signal.Signals, tmp_path: Path) -> None:
+    """It is one process, the one that was started: a signal for it reaches what it runs."""
+    job = "trap 'echo got it; exit 9' INT TERM HUP; echo runs; while :; do sleep 0.05; done"
+    with dev(command) as hosts:
+        words = [str(command), "run", "-z", hosts, "/packages/signals", "--", "sh", "-c", job]
+        process = spawn(words, stdout=PIPE, cwd=tmp_path)
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"runs\n"
+            assert Path(f"/proc/{process.pid}/comm").read_text() == "zklock\n"
+            os.kill(process.pid, number)
+            assert process.stdout.readline() == b"got it\n"
+            assert process.wait(15) == 9
+        finally:
+            reap(process)
+
+
+def test_s594_what_is_ignored_stays_ignored(command: Path) -> None:
+    """As under `nohup`; Node would reset it."""
+    with dev(command) as hosts:
+        job = "read status < /proc/self/status; grep ^SigIgn /proc/$$/status"
+        script = f"trap '' HUP; exec {command} run -z {hosts} /packages/ignored -- sh -c '{job}'"
+        said = run("sh", "-c", script, cwd=command.parent)
+    assert int(said.split()[1], 16) & 1 << (signal.SIGHUP - 1), said
+
+
+def fastest(act: Callable[[], object]) -> float:
+    """Seconds of the quickest of some tries: others use this machine too."""
+    times = []
+    for _ in range(TRIES):
+        began = time.perf_counter()
+        act()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def test_s594_it_starts_at_once(command: Path) -> None:
+    words = [str(command), "--version"]
+    assert fastest(lambda: subprocess.run(words, check=True, stdout=PIPE)) < START
+    version = one("*.whl").name.split("-")[1]
+    assert run(command, "--version", cwd=command.parent) == f"zklock {version}\n"

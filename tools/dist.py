@@ -1,0 +1,112 @@
+"""Packs what is published, for this platform: wheel, source distribution, npm packages, crates.
+
+`make dist` builds for publishing and packs into `dist`. `make packages` packs debug builds, which the tests install: it
+compiles nothing that they have not compiled.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pack_node
+import pack_python
+from parts import BUILT, PACKAGE, PARTS, ROOT
+
+DIST = ROOT / "dist"
+PACKAGES = BUILT / "packages"
+PROFILE = "dist"
+"""For publishing; see Cargo.toml."""
+
+CRATES = ("zklock-transport", "zklock", "zklock-embedded", "zklock-cli")
+"""What is published as crates. The stand-ins are not: they are patched in from the repository (decision 2)."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """What cargo has built."""
+
+    profile: str
+    command: Path
+    python: Path
+    node: Path
+    types: Path | None
+    """What the macros wrote of the addon, where its JavaScript has to be compiled as well."""
+
+
+def released() -> Build:
+    """Builds for publishing: all three at once, because that compiles what is below them once."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    types = target / PROFILE / "napi"
+    # The macros append when they are expanded: that must happen once.
+    shutil.rmtree(types, ignore_errors=True)
+    types.mkdir(parents=True)
+    env = {"NAPI_TYPE_DEF_TMP_FOLDER": str(types), "NAPI_FORCE_BUILD_ZKLOCK_NODE": str(time.time_ns())}
+    packages = ("--package=zklock-cli", "--package=zklock-python", "--package=zklock-node")
+    command = ["cargo", "build", "--locked", "--profile", PROFILE, *packages]
+    subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, **env})
+    built = target / PROFILE
+    suffix = "dylib" if sys.platform == "darwin" else "so"
+    libraries = (built / f"lib_zklock.{suffix}", built / f"libzklock_node.{suffix}")
+    return Build(PROFILE, built / "zklock", *libraries, types)
+
+
+def debug(scratch: Path) -> Build:
+    """The parts that are built for tests, without the symbols of their debuggers, which are most of them."""
+    (python,) = PARTS["python"].products
+    (node,) = (PACKAGE / "native").glob("*.node")
+    found = []
+    for name, source in (("command", BUILT / "zklock"), ("python", python), ("node", node)):
+        stripped = Path(shutil.copy2(source, scratch / name))
+        subprocess.run(["strip", "-S", stripped], check=True)
+        found.append(stripped)
+    return Build("dev", *found, None)
+
+
+def crates(out: Path) -> None:
+    """Packs the crates. Whether they build is seen where they are used: tests/consumers/rust."""
+    with TemporaryDirectory() as scratch:
+        names = [f"--package={name}" for name in CRATES]
+        command = ["cargo", "package", "--no-verify", "--allow-dirty", "--quiet", *names]
+        command += ["--target-dir", scratch]
+        # What is cached of the registry's index suffices, except for the first time.
+        for more in (["--offline"], []):
+            done = subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                break
+        else:
+            raise SystemExit(f"cargo package failed:\n{done.stderr}")
+        for crate in Path(scratch, "package").glob("*.crate"):
+            shutil.copy2(crate, out / crate.name)
+
+
+def pack(build: Build, out: Path) -> None:
+    """Packs everything into a directory, which contains nothing else then."""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    pack_python.wheel(build.python, build.command, build.profile, out)
+    pack_python.sdist(out)
+    pack_node.packages(build.node, build.types, build.command, out)
+    crates(out)
+
+
+def main() -> int:
+    """Packs for publishing, or with `--debug` for tests."""
+    if sys.argv[1:] == ["--debug"]:
+        with TemporaryDirectory() as scratch:
+            pack(debug(Path(scratch)), PACKAGES)
+        return 0
+    pack(released(), DIST)
+    for file in sorted(DIST.iterdir()):
+        print(f"{file.stat().st_size / 1e6:6.2f} MB  {file.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""The npm package, and the package of this platform, in the form that napi-rs gives to both."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "bindings-node"
+TEXTS = ("LICENSE", "THIRD-PARTY-NOTICES.txt")
+SOURCES = ("README.md", "bin", "index.mjs", "index.d.mts", "testing.mjs", "testing.d.mts")
+COMPILED = ("src", "tsconfig.json", "describe.mjs")
+"""What is compiled anew for publishing."""
+UNPUBLISHED = ("scripts", "devDependencies", "napi")
+"""What `package.json` has for who works on the package."""
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """What a program prints, which must succeed."""
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, command))} failed:\n{done.stdout}")
+    return done.stdout
+
+
+def copy(source: Path, destination: Path) -> None:
+    """A file or a directory."""
+    if source.is_dir():
+        shutil.copytree(source, destination)
+    else:
+        shutil.copy2(source, destination)
+
+
+def read(manifest: Path) -> dict[str, Any]:
+    """A `package.json`."""
+    read: dict[str, Any] = json.loads(manifest.read_text())
+    return read
+
+
+def write(manifest: Path, content: dict[str, Any]) -> None:
+    """Writes it as npm does."""
+    manifest.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def platform_package(stage: Path, addon: Path, command: Path, out: Path) -> str:
+    """Packs the package of this platform. Returns its name, of which the last parts are the platform."""
+    run(stage / "node_modules" / ".bin" / "napi", "create-npm-dirs", cwd=stage)
+    # zklock.linux-x64-gnu.node
+    here = stage / "npm" / addon.name.split(".")[1]
+    copy(addon, here / addon.name)
+    copy(command, here / "zklock")
+    (here / "zklock").chmod(0o755)
+    manifest = read(here / "package.json")
+    manifest["description"] = f"The native parts of the npm package zklock for {here.name}"
+    for text in TEXTS:
+        copy(ROOT / text, here / text)
+    manifest["files"] += ["zklock", "THIRD-PARTY-NOTICES.txt"]
+    write(here / "package.json", manifest)
+    run("npm", "pack", "--silent", "--pack-destination", out, cwd=here)
+    name: str = manifest["name"]
+    return name
+
+
+def compile_package(stage: Path, library: Path, types: Path) -> None:
+    """Compiles the JavaScript beside an addon, as `tools/build.py` does it in place."""
+    for name in COMPILED:
+        copy(PACKAGE / name, stage / name)
+    run("node", "describe.mjs", types, library, cwd=stage)
+    run(stage / "node_modules" / ".bin" / "tsc", "--project", "tsconfig.json", cwd=stage)
+
+
+def packages(library: Path, types: Path | None, command: Path, out: Path) -> None:
+    """Packs both packages around an addon. Without the types of its macros, the JavaScript is taken as it is built."""
+    with TemporaryDirectory() as scratch:
+        stage = Path(scratch, "zklock")
+        stage.mkdir()
+        for name in SOURCES:
+            copy(PACKAGE / name, stage / name)
+        for text in TEXTS:
+            copy(ROOT / text, stage / text)
+        manifest = read(PACKAGE / "package.json")
+        write(stage / "package.json", manifest)
+        (stage / "node_modules").symlink_to(PACKAGE / "node_modules")
+        if types is None:
+            copy(PACKAGE / "dist", stage / "dist")
+            (stage / "native").mkdir()
+            for name in ("index.js", "index.d.ts"):
+                copy(PACKAGE / "native" / name, stage / "native" / name)
+            (built,) = (PACKAGE / "native").glob("*.node")
+            addon = Path(scratch, built.name)
+            copy(library, addon)
+        else:
+            compile_package(stage, library, types)
+            (addon,) = (stage / "native").glob("*.node")
+        platform_package(stage, addon, command, out)
+        names = sorted(read(one)["name"] for one in (stage / "npm").glob("*/package.json"))
+        for key in UNPUBLISHED:
+            del manifest[key]
+        manifest["files"] = [name for name in manifest["files"] if not name.endswith(".node")]
+        manifest["optionalDependencies"] = {name: manifest["version"] for name in names}
+        write(stage / "package.json", manifest)
+        run("npm", "pack", "--silent", "--pack-destination", out, cwd=stage)
