@@ -1,7 +1,7 @@
-"""Builds packages through maturin, with the `zklock` command in the wheel: a native program, of the same build.
+"""Builds packages through maturin, with the `zklock` command in the wheel: a native program, built alike.
 
-It is what pip calls (PEP 517), in a clone and in a source distribution. Who calls maturin directly builds the command
-first: `python backend.py --profile dist`.
+It is what pip calls (PEP 517), in a clone and in a source distribution. Who calls maturin directly builds the
+command first: `python backend.py --profile dist`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Settings = Mapping[str, str] | None
 
 
 def workspace() -> Path:
-    """Where the command's crate is a member: above this directory in a clone, here in a source distribution."""
+    """Where the command's crate is: above this directory in a clone, below it in a source distribution."""
     project = tomllib.loads((HERE / "pyproject.toml").read_text())
     manifest = HERE / project["tool"]["maturin"].get("manifest-path", "Cargo.toml")
     command = ["cargo", "metadata", "--no-deps", "--format-version=1", f"--manifest-path={manifest}"]
@@ -89,7 +89,10 @@ get_requires_for_build_editable = get_requires_for_build_wheel
 
 def get_requires_for_build_sdist(settings: Settings = None) -> Sequence[str]:
     """Called by pip and build."""
-    return []
+    import maturin
+
+    names: Sequence[str] = maturin.get_requires_for_build_sdist(settings)
+    return names
 
 
 def prepare_metadata_for_build_wheel(directory: str, settings: Settings = None) -> str:

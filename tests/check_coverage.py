@@ -16,8 +16,8 @@ from harness.paths import TESTS
 from harness.surfaces import SURFACES
 
 COMMAND = "the command"
-"""What takes the place of a surface for the scenarios of the `zklock` command, which are in `cli/`, and for those of
-the packages."""
+"""What takes the place of a surface for the scenarios of the `zklock` command, which are in `cli/`, and for
+those of the packages."""
 
 # scenarios/test_x.py::test_s07_name[rust] or [rust-further-parameters]
 _ID = re.compile(r"::(?P<name>test_\w+)(?:\[(?P<parameters>.*)\])?$")

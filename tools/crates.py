@@ -13,8 +13,8 @@ HERE = STAMPS / "crates"
 def unpack(archive: Path) -> tuple[str, Path]:
     """The name of a crate, and where its sources are.
 
-    A file that is there as it should be is left alone: all of an archive have one time, by which cargo could not tell
-    that they have changed.
+    A file that is there as it should be is left alone: all of an archive have one time, by which cargo could
+    not tell that they have changed.
     """
     with tarfile.open(archive) as packed:
         files = {member.name: member for member in packed.getmembers() if member.isfile()}

@@ -1,7 +1,7 @@
 """Packs what is published, for this platform: wheel, source distribution, npm packages, crates.
 
-`make dist` builds for publishing and packs into `dist`. `make packages` packs debug builds, which the tests install: it
-compiles nothing that they have not compiled.
+`make dist` builds for publishing and packs into `dist`. `make packages` packs debug builds, which the tests
+install: it compiles nothing that they have not compiled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PROFILE = "dist"
 """For publishing; see Cargo.toml."""
 
 CRATES = ("zklock-transport", "zklock", "zklock-embedded", "zklock-cli")
-"""What is published as crates. The stand-ins are not: they are patched in from the repository (decision 2)."""
+"""What is published as crates. The stand-ins are not: they are patched in from the repository."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +53,22 @@ def released() -> Build:
     subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, **env})
     built = target / PROFILE
     suffix = "dylib" if sys.platform == "darwin" else "so"
-    libraries = (built / f"lib_zklock.{suffix}", built / f"libzklock_node.{suffix}")
-    return Build(PROFILE, built / "zklock", *libraries, types)
+    extension, addon = built / f"lib_zklock.{suffix}", built / f"libzklock_node.{suffix}"
+    return Build(PROFILE, built / "zklock", extension, addon, types)
 
 
 def debug(scratch: Path) -> Build:
     """The parts that are built for tests, without the symbols of their debuggers, which are most of them."""
     (python,) = PARTS["python"].products
     (node,) = (PACKAGE / "native").glob("*.node")
-    found = []
-    for name, source in (("command", BUILT / "zklock"), ("python", python), ("node", node)):
-        stripped = Path(shutil.copy2(source, scratch / name))
-        subprocess.run(["strip", "-S", stripped], check=True)
-        found.append(stripped)
-    return Build("dev", *found, None)
+
+    def stripped(name: str, source: Path) -> Path:
+        copied = Path(shutil.copy2(source, scratch / name))
+        subprocess.run(["strip", "-S", copied], check=True)
+        return copied
+
+    command, extension = stripped("command", BUILT / "zklock"), stripped("python", python)
+    return Build("dev", command, extension, stripped("node", node), None)
 
 
 def crates(out: Path) -> None:

@@ -82,7 +82,7 @@ def compile_package(stage: Path, library: Path, types: Path) -> None:
 
 
 def packages(library: Path, types: Path | None, command: Path, out: Path) -> None:
-    """Packs both packages around an addon. Without the types of its macros, the JavaScript is taken as it is built."""
+    """Packs both packages around an addon. Without its macros' types, the JavaScript is taken as it is."""
     with TemporaryDirectory() as scratch:
         stage = Path(scratch, "zklock")
         stage.mkdir()
@@ -109,6 +109,6 @@ def packages(library: Path, types: Path | None, command: Path, out: Path) -> Non
         for key in UNPUBLISHED:
             del manifest[key]
         manifest["files"] = [name for name in manifest["files"] if not name.endswith(".node")]
-        manifest["optionalDependencies"] = {name: manifest["version"] for name in names}
+        manifest["optionalDependencies"] = dict.fromkeys(names, manifest["version"])
         write(stage / "package.json", manifest)
         run("npm", "pack", "--silent", "--pack-destination", out, cwd=stage)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 import wheel
-from test_readme import README
-
 from harness import installed
+from test_readme import README
 
 PAGE = README.parent.parent / "docs" / "testing.md"
 LOST_LOCK_LINES = 10

@@ -54,7 +54,7 @@ def run(
     env: Mapping[str, str] | None = None,
     whole: Mapping[str, str] | None = None,
 ) -> str:
-    """What a command prints, both streams together; fails as the command does. `whole` is all of its environment."""
+    """What a command prints, both streams together; fails as it does. `whole` is all of its environment."""
     quiet = {"NO_COLOR": "1", "FORCE_COLOR": "0", "CI": "1"}
     done = subprocess.run(
         list(map(str, command)),
@@ -73,7 +73,7 @@ def run(
 
 
 def interpreters() -> dict[str, Path]:
-    """The versions of Python that this machine has: the one that runs the tests, those on the PATH and of pyenv."""
+    """The versions of Python that are here: the one that runs the tests, those on the PATH and of pyenv."""
     found = {}
     for version in VERSIONS:
         places = [Path(sys.executable)] if sys.version.startswith(f"{version}.") else []
@@ -106,7 +106,7 @@ def project(directory: Path, env: Mapping[str, str] | None = None) -> Path:
 
 
 def bare(directory: Path) -> dict[str, str]:
-    """An environment without a compiler and without Java: Node, npm, a shell, and what the command's script uses."""
+    """An environment without a compiler and without Java: Node, npm, a shell, and what its scripts use."""
     directory.mkdir()
     for name in ("npm", "sh", "env", "readlink", "uname"):
         (directory / name).symlink_to(shutil.which(name) or name)

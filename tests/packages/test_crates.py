@@ -1,15 +1,14 @@
-"""The crates, taken from what `cargo package` makes, in a program outside the workspace, on the oldest Rust."""
+"""The crates as `cargo package` makes them, in a program outside the workspace, on the oldest Rust."""
 
 from __future__ import annotations
 
 import re
 import shutil
-from pathlib import Path
+
+import pytest
 
 import crates
 import msrv
-import pytest
-
 from harness.installed import dev, run
 from harness.paths import COMMAND, REPOSITORY, TESTS
 
