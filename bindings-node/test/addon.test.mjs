@@ -68,7 +68,7 @@ for (const [platform, arch] of [
     assert.deepEqual([code, stderr], [0, '']);
     const wanted = `ADDON_MISSING Error zklock has no native addon for this platform, ${platform}-${arch}`;
     assert.ok(stdout.startsWith(wanted), stdout);
-    assert.match(stdout, /Supported platforms: .*linux-x64-gnu\. In a clone/);
+    assert.match(stdout, /Supported platforms: .*linux-x64-musl\. In a clone/);
   });
 }
 
