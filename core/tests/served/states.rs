@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zklock::{ClientState, ErrorKind, LeaseState, LossReason};
 
-use super::proxy::{Fate, op};
+use super::proxy::{Fate, Request, op};
 use super::{behind_proxy, client, hold, mutex, run, server, until_contenders};
 
 #[test]
@@ -57,21 +57,23 @@ fn with_the_session_its_leases_are_lost_and_its_waiters_queue_again() {
 #[test]
 fn who_waits_behind_its_own_client_is_found_again_when_its_node_is_deleted() {
     run(async {
-        let server = server().await;
-        let (one, operator) = (
-            super::brief_client(&server.hosts(), Duration::from_secs(3)).await,
-            client(&server.hosts()).await,
-        );
+        let (server, proxy) = behind_proxy().await;
+        let (one, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         let first = hold(&one, "/l").await;
         let lock = mutex(&one, "/l");
         let waiting = tokio::spawn(async move { lock.acquire().await });
         let seen = mutex(&operator, "/l");
         until_contenders(&seen, 2).await;
         let node = seen.contenders().await.expect("an answer").remove(1).node;
+        let known = proxy.requests().len();
         operator.break_lock(&node).await.expect("a node");
-        // Nothing watches it: the heartbeat finds out.
+        // Nothing watches it: the heartbeat finds out, before a look does, which would begin with a listing.
         until_contenders(&seen, 2).await;
         assert_ne!(seen.contenders().await.expect("an answer")[1].node, node);
+        let found = |request: &&Request| [op::LIST, op::CREATE].contains(&request.op);
+        let first_of_these = proxy.requests()[known..].iter().find(found).map(|request| request.op);
+        assert_eq!(first_of_these, Some(op::CREATE), "what it asks when it knows");
+        assert_eq!(first.session_id(), one.session_id(), "the session is another one");
         first.release().await.expect("the end of the hold");
         drop(waiting.await.expect("no panic").expect("the lock"));
     });
