@@ -314,6 +314,11 @@ impl Semaphore {
             if leases.is_held() {
                 return Ok(leases);
             }
+            // Some that may be held only for a moment can never be had at once, and others would wait for this turn.
+            if patience == Patience::Try {
+                let message = "one of several permits was lost while the others were tried";
+                return Err(Error::new(ErrorKind::LockTimeout, message));
+            }
         }
     }
 

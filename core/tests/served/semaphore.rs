@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::time::timeout;
 use zklock::{ErrorKind, Lease, LockOptions, Patience, Permits, Semaphore};
 
 use super::proxy::{Fate, Request, op};
@@ -30,6 +31,20 @@ fn a_try_behind_a_contender_that_keeps_its_turn_ends_after_two_seconds() {
         assert!(took < Duration::from_secs(10), "{took:?}");
         one.set_shared_count("/count", 3).await.expect("a number");
         assert_eq!(waiting.await.expect("no panic").expect("the permits").len(), 3);
+    });
+}
+
+#[test]
+fn a_try_for_permits_that_cannot_be_held_together_ends() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        // Each is over before all can be there.
+        let briefly = LockOptions::default().max_hold(Duration::from_micros(1));
+        let semaphore = Semaphore::with_options(&client, "/s", 2, briefly).expect("a path");
+        let tried = timeout(Duration::from_secs(20), semaphore.acquire_many(2, Patience::Try)).await;
+        let refused = tried.expect("an end").expect_err("no permits");
+        assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
     });
 }
 
