@@ -120,14 +120,3 @@ def test_s569_a_reader_that_has_seen_enough() -> None:
     seen = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert seen.stdout.splitlines()[-1] == "0"
     assert seen.stderr == ""
-
-
-def test_s569_doctor(server: Standalone, observer: Observer, path: str) -> None:
-    well = run(server.hosts, "doctor", "--session-timeout", "10s", path)
-    assert well.status == 0, well.out
-    assert all(word in well.out for word in (server.hosts, "10s, as asked for", path, "a read takes"))
-    assert observer.queue(path) == []
-    changed = run(server.hosts, "doctor", "--session-timeout", "1h")
-    assert changed.status == 1
-    assert "maxSessionTimeout" in changed.out
-    assert run(f"127.0.0.1:{free_port()}", "doctor", "--connect-timeout", "0.3").status == 69

@@ -33,7 +33,7 @@ impl Finding {
         Self { mark: "note", what: what.to_owned(), next: Some(next.to_owned()) }
     }
 
-    fn change(what: String, next: &str) -> Self {
+    pub(crate) fn change(what: String, next: &str) -> Self {
         Self { mark: "CHANGE", what, next: Some(next.to_owned()) }
     }
 
@@ -87,6 +87,70 @@ pub(crate) fn advise_version(server: &str, srvr: &str) -> Finding {
     }
 }
 
+/// Who else may go when one server goes.
+pub(crate) fn advise_mode(server: &str, srvr: &str, others: usize) -> Option<Finding> {
+    let alone = srvr.lines().any(|line| line == "Mode: standalone");
+    let next = "run three or five servers in production, and name them all in --hosts";
+    match (alone, others) {
+        (true, 0) => {
+            Some(Finding::note(&format!("{server} is alone: without it no lock can be taken"), next))
+        }
+        (true, _) => Some(Finding::change(
+            format!(
+                "{server} is alone, and belongs to no ensemble with the others: each has locks of its own"
+            ),
+            "name the servers of one ensemble only",
+        )),
+        (false, _) => None,
+    }
+}
+
+/// A server takes so many connections from one host. Each process that uses a lock has one.
+pub(crate) fn advise_connections(server: &str, conf: &str) -> Option<Finding> {
+    let most: u32 =
+        conf.lines().find_map(|line| line.strip_prefix("maxClientCnxns="))?.trim().parse().ok()?;
+    (1..FEW).contains(&most).then(|| {
+        Finding::note(
+            &format!(
+                "{server} takes {most} connections from one host, and each process with a client is one"
+            ),
+            "where more jobs may wait at the same time, raise maxClientCnxns on every server",
+        )
+    })
+}
+
+/// Fewer connections than this may be too few for a host with many jobs.
+const FEW: u32 = 100;
+
+/// The transport of this program.
+pub(crate) fn advise_build(version: &str, transport: Option<&str>) -> Finding {
+    let transport = transport.unwrap_or("unknown");
+    let what = format!("zklock {version}, transport {transport}");
+    if transport == "stock" {
+        return Finding::change(
+            format!("{what}: it takes more round trips, and cannot encrypt"),
+            "build with the two patch lines that the README names",
+        );
+    }
+    Finding::good(what)
+}
+
+/// What taking a lock came to, if it failed.
+pub(crate) fn advise_refusal(path: &str, error: &zklock::Error) -> Finding {
+    let what = format!("no lock at {}: {error}", Shown(path));
+    match error.kind() {
+        zklock::ErrorKind::AuthFailed => Finding::change(
+            what,
+            "give credentials with --auth-file that its access control list names, or have its owner change the list \
+             (zkCli.sh: getAcl, setAcl)",
+        ),
+        zklock::ErrorKind::LockTimeout => {
+            Finding::note(&what, "somebody holds it: give the doctor a lock of its own")
+        }
+        _ => Finding::change(what, "see what the error says"),
+    }
+}
+
 /// Below four ticks nothing is promised.
 pub(crate) fn advise_tick(server: &str, conf: &str, session_timeout: Duration) -> Option<Finding> {
     let tick = conf.lines().find_map(|line| line.strip_prefix("tickTime="))?.trim().parse().ok()?;
@@ -125,6 +189,27 @@ mod tests {
         let mark = |seconds| advise_tick("a", conf, Duration::from_secs(seconds)).map(|found| found.mark);
         assert_eq!([mark(8), mark(7)], [Some("ok"), Some("CHANGE")]);
         assert!(advise_tick("a", "", Duration::from_secs(8)).is_none());
+    }
+
+    #[test]
+    fn one_server_is_no_ensemble() {
+        let mark = |srvr, others| advise_mode("a", srvr, others).map(|found| found.mark);
+        assert_eq!(mark("Mode: standalone", 0), Some("note"));
+        assert_eq!(mark("Mode: standalone", 2), Some("CHANGE"));
+        assert_eq!(mark("Mode: follower", 2), None);
+    }
+
+    #[test]
+    fn few_connections_are_told_of() {
+        let mark = |conf| advise_connections("a", conf).map(|found| found.mark);
+        assert_eq!(mark("maxClientCnxns=60"), Some("note"));
+        assert_eq!([mark("maxClientCnxns=0"), mark("maxClientCnxns=100"), mark("")], [None; 3]);
+    }
+
+    #[test]
+    fn the_stock_transport_is_to_be_changed() {
+        assert!(advise_build("1", Some("stock")).is_a_problem());
+        assert!(!advise_build("1", Some("zklock")).is_a_problem());
     }
 
     #[test]

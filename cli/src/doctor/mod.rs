@@ -1,16 +1,22 @@
 //! `zklock doctor`: looks at an ensemble as a client sees it, and says what to change.
 
 mod advice;
+mod clock;
 mod words;
 
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use zklock::binding::Shown;
+use zklock::binding::{Shown, look};
 use zklock::{Client, Mutex, Owner};
 
 use crate::connection::Connection;
-use crate::doctor::advice::{Finding, advise_latency, advise_session, advise_tick, advise_version};
+use crate::doctor::advice::{
+    Finding, advise_build, advise_connections, advise_latency, advise_mode, advise_refusal, advise_session,
+    advise_tick, advise_version,
+};
+use crate::doctor::clock::Offset;
+use crate::doctor::words::Answer;
 use crate::duration;
 use crate::failure::Failure;
 use crate::output::print;
@@ -22,7 +28,8 @@ const READS: u32 = 5;
 /// Look at an ensemble as a client sees it, and say what to change
 ///
 /// Connects, and measures; asks each server for its version and settings. With a PATH it also takes and releases a lock
-/// there, which shows whether access control lists allow that. Exits with 1 if something should be changed.
+/// there, which shows whether access control lists allow that, and whether the clocks agree. Exits with 1 if something
+/// should be changed.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  zklock doctor -z zk1,zk2,zk3\n  zklock doctor --session-timeout 4s /locks/doctor"
@@ -42,6 +49,8 @@ pub(crate) fn doctor(options: &Options) -> Result<u8, Failure> {
     let findings = with_session(&options.connection, Some(options.session_timeout), async |client| {
         let connected = format!("connected to {} in {}", client.hosts(), shown(began.elapsed()));
         let mut findings = vec![Finding::good(connected)];
+        let transport = client.stats().transport;
+        findings.push(advise_build(env!("CARGO_PKG_VERSION"), transport.map(zklock::Transport::as_str)));
         findings.push(advise_session(options.session_timeout, client.session_timeout()));
         findings.push(advise_latency(read_latency(client).await?, client.session_timeout()));
         findings.extend(servers(client));
@@ -52,7 +61,12 @@ pub(crate) fn doctor(options: &Options) -> Result<u8, Failure> {
             ));
         }
         if let Some(path) = &options.path {
-            findings.push(lock(client, path).await?);
+            findings.extend(lock(client, path).await?);
+        } else {
+            findings.push(Finding::note(
+                "access control lists and clocks were not looked at",
+                "give the path of a lock that may be taken, such as /locks/doctor",
+            ));
         }
         Ok(findings)
     })?;
@@ -74,32 +88,56 @@ async fn read_latency(client: &Client) -> Result<Duration, Failure> {
 /// What the servers say of themselves, each of them.
 fn servers(client: &Client) -> Vec<Finding> {
     let hosts = client.hosts();
-    let servers = hosts.split('/').next().unwrap_or_default().split(',');
+    let servers: Vec<_> = hosts.split('/').next().unwrap_or_default().split(',').collect();
     let timeout = client.session_timeout();
-    servers
-        .flat_map(|server| {
-            let Some(text) = words::ask(server, "srvr") else {
-                return vec![Finding::note(
-                    &format!("{server} does not answer `srvr`: its version is unknown"),
-                    "allow it with 4lw.commands.whitelist=srvr,conf, if it speaks without TLS there",
-                )];
-            };
-            let mut found = vec![advise_version(server, &text)];
-            found.extend(words::ask(server, "conf").and_then(|conf| advise_tick(server, &conf, timeout)));
-            found
-        })
-        .collect()
+    let all = servers.iter().flat_map(|server| server_alone(server, servers.len() - 1, timeout));
+    all.collect()
 }
 
-/// Takes and releases a lock.
-async fn lock(client: &Client, path: &str) -> Result<Finding, Failure> {
+fn server_alone(server: &str, others: usize, timeout: Duration) -> Vec<Finding> {
+    let srvr = match words::ask(server, "srvr") {
+        Answer::Text(text) => text,
+        Answer::Silence => {
+            return vec![Finding::note(
+                &format!("{server} does not answer `srvr`: its version is unknown"),
+                "allow it with 4lw.commands.whitelist=srvr,conf, if it speaks without TLS there",
+            )];
+        }
+        Answer::Unreachable(why) => {
+            return vec![Finding::change(
+                format!("{server} cannot be reached: {why}"),
+                "start it, open the way to it, or leave it out of --hosts",
+            )];
+        }
+    };
+    let mut found = vec![advise_version(server, &srvr)];
+    found.extend(advise_mode(server, &srvr, others));
+    if let Answer::Text(conf) = words::ask(server, "conf") {
+        found.extend(advise_tick(server, &conf, timeout));
+        found.extend(advise_connections(server, &conf));
+    }
+    found
+}
+
+/// Takes and releases a lock. Its node has a time by the servers' clock.
+async fn lock(client: &Client, path: &str) -> Result<Vec<Finding>, Failure> {
     let lock = Mutex::new(client, path)?;
-    let began = Instant::now();
-    let lease = lock.acquire_as(Owner::new(), client.session_timeout()).await?;
+    let (began, before) = (Instant::now(), clock::now());
+    let lease = match lock.acquire_as(Owner::new(), client.session_timeout()).await {
+        Ok(lease) => lease,
+        Err(error) => return Ok(vec![advise_refusal(path, &error)]),
+    };
+    let after = clock::now();
     let token = lease.fencing_token();
+    let node = look(client, &lease.node()).await;
     lease.release().await?;
     let (path, took) = (Shown(path), shown(began.elapsed()));
-    Ok(Finding::good(format!("took and released {path} in {took}, with fencing token {token}")))
+    let mut found =
+        vec![Finding::good(format!("took and released {path} in {took}, with fencing token {token}"))];
+    if let Ok(Some(node)) = node {
+        found.push(clock::advise(Offset::new(before, node.created, after)));
+    }
+    Ok(found)
 }
 
 /// To the hundredth of a millisecond.

@@ -1,0 +1,84 @@
+//! How far this machine's clock and the servers' are apart.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::doctor::advice::Finding;
+
+/// From this difference on, ages in seconds are wrong.
+const LARGE: i64 = 2_000;
+
+/// By how many milliseconds the servers' clock is ahead of ours, at least and at most. They stamped something between
+/// two looks at our clock, and in whole milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Offset {
+    least: i64,
+    most: i64,
+}
+
+/// This machine's clock, in milliseconds since 1970.
+pub(super) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl Offset {
+    pub(super) fn new(before: i64, stamp: i64, after: i64) -> Self {
+        Self {
+            least: stamp.saturating_sub(after).saturating_sub(1),
+            most: stamp.saturating_sub(before).saturating_add(1),
+        }
+    }
+
+    /// The difference of which no measurement can be blamed: 0 if there may be none.
+    fn certain(self) -> i64 {
+        if self.least > 0 { self.least } else { self.most.min(0) }
+    }
+}
+
+/// Nothing that is promised depends on it.
+pub(super) fn advise(offset: Offset) -> Finding {
+    let certain = offset.certain();
+    let uncertain = Duration::from_millis(offset.most.abs_diff(offset.least));
+    if certain.abs() < LARGE {
+        let apart = offset.least.abs().max(offset.most.abs());
+        return Finding::good(format!("this machine's clock and the servers' are at most {apart} ms apart"));
+    }
+    let time = Duration::from_millis(certain.unsigned_abs());
+    let direction = if certain > 0 { "behind" } else { "ahead of" };
+    Finding::change(
+        format!(
+            "this machine's clock is {time:?} {direction} the servers' (measured within {uncertain:?}): locks are as \
+             safe, since terms follow the monotonic clock, but the ages in `zklock ls` and `zklock top` are wrong"
+        ),
+        "synchronize both clocks, with chrony or systemd-timesyncd for example",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_round_trip_may_explain_is_no_difference() {
+        assert_eq!(Offset::new(1000, 1005, 1010).certain(), 0);
+        assert_eq!(Offset::new(1000, 1011, 1010).certain(), 0, "stamps are whole milliseconds");
+        assert!(!advise(Offset::new(1000, 2900, 1010)).is_a_problem());
+        assert!(!advise(Offset::new(0, 9_000, 9_500)).is_a_problem(), "a slow server's clock may be right");
+    }
+
+    #[test]
+    fn which_clock_is_behind() {
+        let ahead = advise(Offset::new(10_000, 4_000, 10_010)).to_string();
+        assert!(ahead.contains("5.999s ahead of the servers'"), "{ahead}");
+        let behind = advise(Offset::new(10_000, 70_000, 10_010)).to_string();
+        assert!(behind.contains("59.989s behind the servers'"), "{behind}");
+        assert!(behind.contains("monotonic"), "{behind}");
+    }
+
+    #[test]
+    fn a_server_may_say_anything() {
+        for stamp in [i64::MIN, 0, i64::MAX] {
+            assert!(advise(Offset::new(now(), stamp, now())).is_a_problem());
+        }
+    }
+}

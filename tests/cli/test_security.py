@@ -1,0 +1,111 @@
+"""Encrypted connections and credentials through the `zklock` command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.exceptions import NoAuthError
+
+from harness.command import Command, run
+from harness.observer import Observer
+from harness.security import PASSWORD, USER, Secured, secured_server
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Secured]:
+    """The server of these scenarios."""
+    with secured_server() as made:
+        yield made
+
+
+@pytest.fixture
+def bystander(secured: Secured) -> Iterator[Observer]:
+    """An observer on its plain port."""
+    with Observer(secured.server.hosts) as made:
+        yield made
+
+
+def flags(files: dict[str, str]) -> list[str]:
+    """The options that name these files."""
+    return [word for name, file in files.items() for word in (f"--tls-{name}", file)]
+
+
+def test_s578_encrypted(secured: Secured, bystander: Observer, path: str) -> None:
+    with Command(secured.hosts, "run", *flags(secured.tls), path, "--", "sleep", "60"):
+        bystander.wait_queue(path, 1)
+        by_environment = {f"ZKLOCK_TLS_{name.upper()}": file for name, file in secured.tls.items()}
+        refused = run(secured.hosts, "run", "-n", path, "--", "true", env=by_environment)
+        assert refused.status == 75, refused.err
+        assert "sleep" in run(secured.hosts, "ls", *flags(secured.tls), path).out
+    assert run(secured.hosts, "doctor", *flags(secured.tls), path).status in (0, 1)
+
+
+def test_s578_whom_the_server_does_not_trust(secured: Secured, path: str) -> None:
+    patience = ("--connect-timeout", "2")
+    nobody = run(secured.hosts, "run", "--tls-ca", secured.tls["ca"], *patience, path, "--", "echo", "ran")
+    assert (nobody.status, nobody.out) == (69, "")
+    assert "certificate" in nobody.err
+    # And whom we do not trust.
+    other = secured.tls | {"ca": secured.stranger["ca"]}
+    refused = run(secured.hosts, "run", *flags(other), *patience, path, "--", "echo", "ran")
+    assert (refused.status, refused.out) == (69, "")
+    assert "certificate" in refused.err
+    plain = run(secured.hosts, "run", *patience, path, "--", "echo", "ran")
+    assert (plain.status, plain.out) == (69, "")
+
+
+@pytest.mark.parametrize("left_out", ["ca", "cert", "key"])
+def test_s578_half_an_identity(secured: Secured, path: str, left_out: str) -> None:
+    given = {name: file for name, file in secured.tls.items() if name != left_out}
+    refused = run(secured.hosts, "run", *flags(given), path, "--", "echo", "ran")
+    assert (refused.status, refused.out) == (64, "")
+    assert "--tls-" in refused.err
+
+
+def test_s578_what_is_no_certificate(secured: Secured, path: str, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.pem"
+    bad.write_text("no certificate")
+    for given in ({"ca": str(bad)}, {"ca": str(tmp_path / "none.pem")}):
+        refused = run(secured.hosts, "run", *flags(given), path, "--", "echo", "ran")
+        assert (refused.status, refused.out) == (64, "")
+        assert refused.err != ""
+
+
+@pytest.mark.parametrize("how", ["option", "environment"])
+def test_s578_logged_in(secured: Secured, bystander: Observer, path: str, tmp_path: Path, how: str) -> None:
+    login = tmp_path / "login"
+    login.write_text(f"sasl:{USER}:{PASSWORD}\n")
+    words = ["--auth-file", str(login), "--acl", "creator"] if how == "option" else []
+    env = {} if words else {"ZKLOCK_AUTH_FILE": str(login), "ZKLOCK_ACL": "creator"}
+    with Command(
+        secured.server.hosts, "run", *words, path, "--", "sh", "-c", "echo in; exec sleep 60", env=env
+    ) as held:
+        held.read_until("in")
+        # Its nodes belong to its user.
+        with pytest.raises(NoAuthError):
+            bystander.queue(path)
+        for refused in ("ls", "wait", "top"):
+            once = ["--once"] if refused == "top" else []
+            assert run(secured.server.hosts, refused, *once, path).status == 77, refused
+        stranger = run(secured.server.hosts, "run", path, "--", "echo", "ran")
+        assert (stranger.status, stranger.out) == (77, "")
+        assert run(secured.server.hosts, "run", "-n", *words, path, "--", "true", env=env).status == 75
+
+
+@pytest.mark.parametrize("login", [(USER, "guess"), ("nobody", PASSWORD)], ids=["password", "user"])
+def test_s578_a_wrong_password(secured: Secured, path: str, tmp_path: Path, login: tuple[str, str]) -> None:
+    file = tmp_path / "login"
+    file.write_text(f"sasl:{login[0]}:{login[1]}\n")
+    refused = run(secured.server.hosts, "run", "--auth-file", str(file), path, "--", "echo", "ran")
+    assert (refused.status, refused.out) == (77, "")
+    assert login[1] not in refused.err
+
+
+def test_s578_no_secret_is_an_option() -> None:
+    for command in ("run", "ls", "wait", "top", "doctor", "break", "revoke"):
+        told = run("", command, "--help").out
+        assert "--auth-file" in told
+        for secret in ("--password", "--auth ", "--digest", "--sasl"):
+            assert secret not in told
