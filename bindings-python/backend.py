@@ -12,31 +12,22 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = HERE / "zklock.data" / "scripts"
-"""What pip copies beside the interpreter."""
+SCRIPTS = HERE / "zklock._zklock.data" / "scripts"
+"""What pip copies beside the interpreter. Maturin takes the directory of that name, if it is there."""
 
 Settings = Mapping[str, str] | None
 
 
-def workspace() -> Path:
-    """Where the command's crate is: above this directory in a clone, below it in a source distribution."""
-    project = tomllib.loads((HERE / "pyproject.toml").read_text())
-    manifest = HERE / project["tool"]["maturin"].get("manifest-path", "Cargo.toml")
-    command = ["cargo", "metadata", "--no-deps", "--format-version=1", f"--manifest-path={manifest}"]
-    described = subprocess.run(command, cwd=HERE, stdout=subprocess.PIPE, check=True)
-    return Path(json.loads(described.stdout)["workspace_root"])
-
-
 def command(*options: str) -> None:
     """Builds the command, and puts it where maturin finds it."""
+    # This directory is a member of the workspace in a clone, and its root in a source distribution.
     cargo = [os.environ.get("CARGO", "cargo"), "build", "--package=zklock-cli", "--bin=zklock", *options]
     cargo.append("--message-format=json-render-diagnostics")
-    built = subprocess.run(cargo, cwd=workspace(), stdout=subprocess.PIPE, check=True)
+    built = subprocess.run(cargo, cwd=HERE, stdout=subprocess.PIPE, check=True)
     messages = [json.loads(line) for line in built.stdout.splitlines()]
     (program,) = [message["executable"] for message in messages if message.get("executable")]
     SCRIPTS.mkdir(parents=True, exist_ok=True)
@@ -99,7 +90,6 @@ def prepare_metadata_for_build_wheel(directory: str, settings: Settings = None) 
     """Called by pip."""
     import maturin
 
-    SCRIPTS.parent.mkdir(exist_ok=True)
     name: str = maturin.prepare_metadata_for_build_wheel(directory, settings)
     return name
 

@@ -94,15 +94,22 @@ def pack(build: Build, out: Path) -> None:
     out.mkdir(parents=True)
     pack_python.wheel(build.python, build.command, build.profile, out)
     pack_python.sdist(out)
-    pack_node.packages(build.node, build.types, build.command, out)
+    native = pack_node.Native(build.node, build.command)
+    pack_node.packages({pack_node.host(): native}, build.types, out)
     crates(out)
 
 
 def main() -> int:
-    """Packs for publishing, or with `--debug` for tests."""
+    """Packs for publishing; with `--debug` for tests; with `--portable OUT` only what is of no platform."""
     if sys.argv[1:] == ["--debug"]:
         with TemporaryDirectory() as scratch:
             pack(debug(Path(scratch)), PACKAGES)
+        return 0
+    if sys.argv[1:2] == ["--portable"]:
+        out = Path(sys.argv[2]).resolve()
+        out.mkdir(parents=True, exist_ok=True)
+        pack_python.sdist(out)
+        crates(out)
         return 0
     pack(released(), DIST)
     for file in sorted(DIST.iterdir()):

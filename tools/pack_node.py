@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,6 +20,14 @@ COMPILED = ("src", "tsconfig.json", "describe.mjs")
 """What is compiled anew for publishing."""
 UNPUBLISHED = ("scripts", "devDependencies", "napi")
 """What `package.json` has for who works on the package."""
+
+
+@dataclass(frozen=True)
+class Native:
+    """What is compiled for one platform."""
+
+    addon: Path
+    command: Path
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -54,23 +65,19 @@ def write(manifest: Path, content: dict[str, Any]) -> None:
     manifest.write_text(json.dumps(content, indent=2) + "\n")
 
 
-def platform_package(stage: Path, addon: Path, command: Path, out: Path) -> str:
-    """Packs the package of this platform. Returns its name, of which the last parts are the platform."""
-    run(stage / "node_modules" / ".bin" / "napi", "create-npm-dirs", cwd=stage)
-    # zklock.linux-x64-gnu.node
-    here = stage / "npm" / addon.name.split(".")[1]
-    copy(addon, here / addon.name)
-    copy(command, here / "zklock")
+def platform_package(stage: Path, name: str, native: Native, out: Path) -> None:
+    """Packs the package of a platform, such as linux-x64-gnu."""
+    here = stage / "npm" / name
+    copy(native.addon, here / f"zklock.{name}.node")
+    copy(native.command, here / "zklock")
     (here / "zklock").chmod(0o755)
     manifest = read(here / "package.json")
-    manifest["description"] = f"The native parts of the npm package zklock for {here.name}"
+    manifest["description"] = f"The native parts of the npm package zklock for {name}"
     for text in TEXTS:
         copy(ROOT / text, here / text)
     manifest["files"] += ["zklock", "THIRD-PARTY-NOTICES.txt"]
     write(here / "package.json", manifest)
     run("npm", "pack", "--silent", "--pack-destination", out, cwd=here)
-    name: str = manifest["name"]
-    return name
 
 
 def compile_package(stage: Path, library: Path, types: Path) -> None:
@@ -81,8 +88,20 @@ def compile_package(stage: Path, library: Path, types: Path) -> None:
     run(stage / "node_modules" / ".bin" / "tsc", "--project", "tsconfig.json", cwd=stage)
 
 
-def packages(library: Path, types: Path | None, command: Path, out: Path) -> None:
-    """Packs both packages around an addon. Without its macros' types, the JavaScript is taken as it is."""
+def host() -> str:
+    """This platform, as napi names it, such as linux-x64-gnu."""
+    (triple,) = re.findall(r"^host: (.*)$", run("rustc", "-vV", cwd=ROOT), re.MULTILINE)
+    ask = "import { parseTriple } from '@napi-rs/cli'; "
+    ask += "console.log(parseTriple(process.argv[1]).platformArchABI)"
+    return run("node", "--input-type=module", "--eval", ask, triple, cwd=PACKAGE).strip()
+
+
+def packages(natives: dict[str, Native], types: Path | None, out: Path) -> None:
+    """Packs the package, and that of each platform.
+
+    Without the types that the macros wrote, the JavaScript is taken as it is built. With them it is compiled,
+    beside one of the addons.
+    """
     with TemporaryDirectory() as scratch:
         stage = Path(scratch, "zklock")
         stage.mkdir()
@@ -98,13 +117,11 @@ def packages(library: Path, types: Path | None, command: Path, out: Path) -> Non
             (stage / "native").mkdir()
             for name in ("index.js", "index.d.ts"):
                 copy(PACKAGE / "native" / name, stage / "native" / name)
-            (built,) = (PACKAGE / "native").glob("*.node")
-            addon = Path(scratch, built.name)
-            copy(library, addon)
         else:
-            compile_package(stage, library, types)
-            (addon,) = (stage / "native").glob("*.node")
-        platform_package(stage, addon, command, out)
+            compile_package(stage, next(iter(natives.values())).addon, types)
+        run(stage / "node_modules" / ".bin" / "napi", "create-npm-dirs", cwd=stage)
+        for name, native in natives.items():
+            platform_package(stage, name, native, out)
         names = sorted(read(one)["name"] for one in (stage / "npm").glob("*/package.json"))
         for key in UNPUBLISHED:
             del manifest[key]
@@ -112,3 +129,20 @@ def packages(library: Path, types: Path | None, command: Path, out: Path) -> Non
         manifest["optionalDependencies"] = dict.fromkeys(names, manifest["version"])
         write(stage / "package.json", manifest)
         run("npm", "pack", "--silent", "--pack-destination", out, cwd=stage)
+
+
+def main() -> int:
+    """Packs what several machines have built: `pack_node.py NATIVES OUT`.
+
+    In NATIVES there is a directory for each platform, named as napi does, with `zklock.node`, `zklock` and
+    `types`.
+    """
+    found, out = Path(sys.argv[1]), Path(sys.argv[2]).resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    natives = {one.name: Native(one / "zklock.node", one / "zklock") for one in sorted(found.iterdir())}
+    packages(natives, (found / next(iter(natives)) / "types").resolve(), out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = ROOT / "bindings-python"
-DATA = PROJECT / "zklock.data"
-"""What pip copies beside the interpreter; `tool.maturin.data` in pyproject.toml."""
+DATA = PROJECT / "zklock._zklock.data"
+"""What pip copies beside the interpreter. Maturin takes the directory of that name, if it is there."""
 
 LIMIT = 300
 """Seconds for maturin, which compiles nothing here."""
@@ -82,8 +82,4 @@ def wheel(library: Path, command: Path, profile: str, out: Path) -> None:
 
 def sdist(out: Path) -> None:
     """Packs the sources: the extension's, the command's, and those of the crates of ours below them."""
-    DATA.mkdir(exist_ok=True)
-    try:
-        maturin("sdist", "--out", out)
-    finally:
-        shutil.rmtree(DATA)
+    maturin("sdist", "--out", out)
