@@ -2,7 +2,8 @@
 
 The words: `tick` writes the time every 10 ms; `child` starts another one of the same, in the same process
 group; a number ends it after so many seconds, with status 0. SIGTERM and others end it with status 3, those
-that are named with a minus in front are only written down (`-SIGTERM`).
+that are named with a minus in front are only written down (`-SIGTERM`). `terminal` writes `foreground` or
+`background`, as the job was started.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ def main() -> None:
     if "child" in words:
         again = [word for word in words if word != "child"]
         subprocess.Popen([sys.executable, __file__, log, *again])
+    if "terminal" in words:
+        # As it was started: nothing here asks for the terminal.
+        write("foreground" if os.tcgetpgrp(terminal()) == os.getpgrp() else "background")
     write("start")
     limit = min((float(word) for word in words if word.replace(".", "").isdigit()), default=60.0)
     end = time.monotonic() + limit
@@ -47,6 +51,11 @@ def main() -> None:
             write("tick")
         time.sleep(0.01)
     write("end")
+
+
+def terminal() -> int:
+    """The terminal that controls this process, whatever its standard streams are."""
+    return os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
 
 
 if __name__ == "__main__":

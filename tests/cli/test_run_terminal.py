@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from cli.shell import CTRL_C, CTRL_Z, shell
 from harness.built import require
-from harness.command import Log
+from harness.command import Log, state
 from harness.observer import Observer
 from harness.paths import COMMAND
 from harness.server import Standalone
 from harness.steps import eventually
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-
-
-def state(pid: int) -> str:
-    """R, S, T (stopped), …; nothing for a process that has ended."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    return ""
 
 
 def line(path: str, words: list[str]) -> bytes:
@@ -83,3 +75,21 @@ def test_s564_the_command_reads_from_the_terminal(server: Standalone, observer: 
             user.wait("got-hello")
             observer.wait_queue(path, 0)
     assert observer.queue(path) == []
+
+
+def test_s579_the_command_has_the_terminal_from_the_start(
+    server: Standalone, observer: Observer, path: str, log: Log
+) -> None:
+    with shell(server.hosts) as user:
+        user.type(line(path, log.job("terminal", "0.1")))
+        user.wait("status 100")
+        assert len(log.events("foreground")) == 1, "before its first instruction"
+        # The others of a pipeline have it there, and would be stopped.
+        user.type(
+            shlex.join([str(COMMAND), "run", path, "--", *log.job("terminal", "0.1")]).encode() + b" | cat\n"
+        )
+        log.wait("end", 2)
+        assert len(log.events("background")) == 1
+        observer.wait_queue(path, 0)
+        user.type(b"echo again $((40+2))\n")
+        user.wait("again 42")

@@ -122,10 +122,15 @@ class Log:
         return found
 
 
-def is_alive(pid: int) -> bool:
-    """Whether a process runs. One that has ended and was not reaped does not."""
+def state(pid: int) -> str:
+    """R, S, T (stopped), …; nothing for a process that has ended, and Z for one that was not reaped."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
+        return ""
+    return status.rpartition(")")[2].split()[0]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs. One that has ended and was not reaped does not."""
+    return state(pid) not in ("", "Z")

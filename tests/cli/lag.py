@@ -1,0 +1,42 @@
+"""How late a busy machine is: what tests of moments may add to them, and no more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+PAUSE = 0.005
+USUAL = int(0.05e9)
+"""Nanoseconds by which any machine may be late, at any time."""
+
+
+class Lag:
+    """Watches for how long a thread that wants to run does not, while its block lasts."""
+
+    def __init__(self) -> None:
+        self._worst = 0
+        self._end = threading.Event()
+        self._watch = threading.Thread(target=self._look, daemon=True)
+
+    def _look(self) -> None:
+        while not self._end.is_set():
+            before = time.monotonic_ns()
+            time.sleep(PAUSE)
+            self._worst = max(self._worst, time.monotonic_ns() - before - int(PAUSE * 1e9))
+
+    def __enter__(self) -> Self:
+        self._watch.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.set()
+        self._watch.join()
+
+    @property
+    def late(self) -> int:
+        """Nanoseconds: two processes in a row may have had to wait for so long each."""
+        return USUAL + 2 * self._worst
