@@ -1,4 +1,4 @@
-"""The examples of docs/cli.md, as a shell runs them."""
+"""The examples of docs/cli.md and of the page on cron jobs, as a shell runs them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 from harness.paths import COMMAND, REPOSITORY
 from harness.server import Standalone
 
-PAGE = REPOSITORY / "docs" / "cli.md"
+PAGES = [REPOSITORY / "docs" / "cli.md", REPOSITORY / "docs" / "howto" / "cron.md"]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def examples() -> list[tuple[str, str]]:
     """What is typed, and what is shown then."""
     found = []
-    for block in BLOCK.findall(PAGE.read_text()):
+    for block in BLOCK.findall("\n".join(page.read_text() for page in PAGES)):
         for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             typed, _, shown = example.partition("\n")
             found.append((typed, shown))
@@ -34,7 +34,7 @@ def matches(shown: str, printed: str) -> bool:
 
 
 def test_s549_there_are_examples() -> None:
-    assert len(examples()) >= 7
+    assert len(examples()) >= 10
     assert not matches("a …\n", "b c\n")
 
 

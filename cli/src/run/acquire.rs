@@ -63,7 +63,9 @@ pub(crate) async fn acquire(client: &Client, options: &Options) -> Result<Lease,
         let timed_out = error.kind() == ErrorKind::LockTimeout;
         let failure = Failure::from(error);
         if timed_out && failure.code == CONFLICT {
-            return Failure { code: options.conflict_exit_code, ..failure };
+            let code = options.conflict_exit_code;
+            // No failure, and cron would send what is said of it by mail.
+            return if code == 0 { Failure { code, message: None } } else { Failure { code, ..failure } };
         }
         failure
     })

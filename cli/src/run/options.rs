@@ -24,6 +24,7 @@ Environment of the command:
 
 Examples:
   zklock run -n /locks/nightly -- ./nightly.sh        # one host of many; the others exit with 75
+  zklock run -n -E 0 /locks/nightly -- ./nightly.sh   # the same in a crontab: no mail from the others
   zklock run -w 30 /locks/deploy -- make deploy       # wait for at most 30 seconds
   zklock run --slots 3 /locks/gpu -- ./train.sh       # three at a time
   zklock run -s /locks/data -- ./report.sh            # together with other readers, not with -x
@@ -59,7 +60,7 @@ pub(crate) struct Options {
     /// Wait for at most this long: 30, 1.5, 500ms, 1m30s
     #[arg(short = 'w', long = "wait", value_name = "TIME", group = "patience", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
-    /// The exit status if the lock is taken
+    /// The exit status if the lock is taken; with 0, nothing is said of it either
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = CONFLICT)]
     pub(crate) conflict_exit_code: u8,
 
