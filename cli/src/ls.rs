@@ -65,7 +65,8 @@ pub(crate) async fn below(client: &Client, path: &str) -> Result<Locks, Failure>
             Err(error) if error.code() == "AUTH_FAILED" && !found.is_empty() => continue,
             names => names?,
         };
-        let semaphore = names.iter().any(|name| name == "leases" || name == "locks");
+        // `locks` alone is what people call the directory of all their locks.
+        let semaphore = names.iter().any(|name| name == "leases");
         if semaphore || names.iter().any(|name| is_contender(name)) {
             found.extend(one(client, &path).await?);
         }

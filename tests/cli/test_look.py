@@ -47,6 +47,14 @@ def test_s565_who_is_in_the_queue(server: Standalone, observer: Observer, path: 
     assert isinstance(told[0]["since"], int)
 
 
+def test_s565_a_directory_that_is_called_locks(server: Standalone, observer: Observer, path: str) -> None:
+    """As a semaphore calls one of its two."""
+    with Command(server.hosts, "run", f"{path}/locks/a", "--", "sleep", "60"):
+        observer.wait_queue(f"{path}/locks/a", 1)
+        assert run(server.hosts, "ls", "--recursive", path).out.startswith(f"{path}/locks/a\n")
+        assert run(server.hosts, "top", "--once", path).out.startswith(f"{path}/locks/a ")
+
+
 def test_s565_what_others_write_is_shown_as_text(server: Standalone, observer: Observer, path: str) -> None:
     observer.create(path)
     observer.client.create(f"{path}/x-lock-", b"\x1b[2Jhost", ephemeral=True, sequence=True)
