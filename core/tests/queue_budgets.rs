@@ -183,6 +183,34 @@ fn each_place_in_a_crowd_costs_six_requests_and_all_of_them_share_a_listing() {
     world.finish().unwrap();
 }
 
+/// Each has one waiter, and queues again at once: nobody knows who has joined since, or who has left before its turn.
+/// Decision 0058 says why none of the seven can be spared.
+#[test]
+fn a_hand_off_among_clients_with_a_waiter_each_costs_seven_requests() {
+    const CLIENTS: usize = 12;
+    const TURNS: usize = 3 * CLIENTS;
+    let mut world = World::new(CLIENTS as u64, 0, true);
+    let everyone = || (0..CLIENTS).flat_map(round_trip);
+    for client in 0..CLIENTS {
+        play(&mut world, [join(client)].into_iter().chain(round_trip(client)).chain(round_trip(client)));
+    }
+    let sent = |world: &World| (0..CLIENTS).map(|client| requests(world, client).all()).sum::<u32>();
+    // The first turns are of those that found a short queue.
+    for turn in 0..2 * TURNS {
+        let before = sent(&world);
+        let holder = turn % CLIENTS;
+        assert_eq!(world.clients[holder].holds.len(), 1, "the turn of {holder}");
+        play(&mut world, [Step::Release(holder, 0), join(holder)]);
+        for _ in 0..3 {
+            play(&mut world, everyone());
+        }
+        if turn >= TURNS {
+            assert_eq!(sent(&world) - before, 7, "turn {turn}");
+        }
+    }
+    world.finish().unwrap();
+}
+
 /// They join one by one, as in a queue that never ends; each listing shows all that have joined since the last.
 #[test]
 fn local_waiters_that_come_and_go_cost_a_listing_for_many_of_them() {

@@ -1,5 +1,8 @@
 //! More nodes than are dealt with at once.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
@@ -133,4 +136,83 @@ fn those_between_two_of_a_clients_waiters_are_asked_for_by_name() {
         let probes = proxy.requests().into_iter().filter(|request| request.op == op::MULTI_READ).count();
         assert!((1..=2).contains(&probes), "{probes} probes for two waiters");
     });
+}
+
+/// What a hand-off in a crowd may cost, from the creation of its node to the end of it; heartbeats come by the clock.
+const MOST_REQUESTS: usize = 6_500;
+const PER: usize = 1_000;
+const MOST_BYTES: usize = 8 * 1024;
+const MOST_WOKEN: usize = 2;
+
+#[test]
+fn a_hand_off_among_two_thousand_waiters_costs_a_few_requests_and_wakes_two() {
+    const CLIENTS: usize = 20;
+    const EACH: usize = 100;
+    const AGAIN: usize = 400;
+    run(async {
+        let (server, proxy) = behind_proxy().await;
+        let bystander = client(&server.hosts()).await;
+        let gate = hold(&bystander, "/l").await;
+        let mut clients = Vec::new();
+        for _ in 0..CLIENTS {
+            clients.push(client(&proxy.hosts).await);
+        }
+        let turns = Arc::new(AtomicUsize::new(0));
+        let mut waiters = Vec::new();
+        for number in 0..CLIENTS * EACH {
+            // By turns: none of them has a neighbour of its own client.
+            if number % CLIENTS == 0 {
+                until_asked(&proxy, op::CREATE, number).await;
+            }
+            let (lock, turns) = (mutex(&clients[number % CLIENTS], "/l"), Arc::clone(&turns));
+            waiters.push(tokio::spawn(async move {
+                loop {
+                    let lease = lock.acquire().await?;
+                    let turn = turns.fetch_add(1, Ordering::Relaxed);
+                    lease.release().await?;
+                    // The first ones queue again, behind the whole crowd.
+                    if turn >= AGAIN {
+                        return Ok::<_, zklock::Error>(());
+                    }
+                }
+            }));
+        }
+        until_contenders(&mutex(&bystander, "/l"), CLIENTS * EACH + 1).await;
+        gate.release().await.expect("the end of the hold");
+        for waiter in waiters {
+            waiter.await.expect("no panic").expect("a turn");
+        }
+        let (requests, replies) = (proxy.requests(), proxy.replies());
+        let ends = requests.iter().filter(|request| request.op == op::DELETE);
+        let ends: BTreeMap<_, _> = ends.map(|request| (path(&request.bytes), request.connection)).collect();
+        let hand_offs = CLIENTS * EACH + AGAIN;
+        assert_eq!(ends.len(), hand_offs, "each deletes its node");
+        let asked = requests.iter().filter(|request| request.op != op::MULTI).count() * PER / hand_offs;
+        assert!(asked <= MOST_REQUESTS, "{asked} requests for {PER} hand-offs");
+        let bytes = replies.bytes / hand_offs;
+        assert!(bytes <= MOST_BYTES, "{bytes} bytes of replies for each hand-off");
+        let mut woken = BTreeMap::<_, usize>::new();
+        for (connection, node) in &replies.told {
+            // Who waited may still watch the node that it deletes itself.
+            if ends.get(node.as_bytes()) != Some(connection) {
+                *woken.entry(node).or_default() += 1;
+            }
+        }
+        assert!(woken.len() > hand_offs / 2, "others were told of no more than {} ends", woken.len());
+        let most = woken.values().max().copied().unwrap_or_default();
+        assert!(most <= MOST_WOKEN, "{most} woken by one release");
+    });
+}
+
+/// Waits until so many requests of this kind have come.
+async fn until_asked(proxy: &Proxy, op: i32, count: usize) {
+    while proxy.asked(op) < count {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// The path of a request that begins with one, behind its number and its kind.
+fn path(request: &[u8]) -> &[u8] {
+    let length = request.get(8..12).and_then(|four| four.try_into().ok()).map_or(0, u32::from_be_bytes);
+    request.get(12..12 + length as usize).unwrap_or_default()
 }

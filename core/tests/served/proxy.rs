@@ -34,12 +34,17 @@ pub(crate) mod code {
     pub(crate) const NO_AUTH: i32 = -102;
 }
 
+/// The kind of a watch's event.
+const NODE_DELETED: i32 = 2;
+
 /// A request on its way to the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) op: i32,
     /// All of it.
     pub(crate) bytes: Vec<u8>,
+    /// The connection, counted from the first.
+    pub(crate) connection: usize,
 }
 
 impl Request {
@@ -63,12 +68,24 @@ pub(crate) enum Fate {
     Vanish,
 }
 
+/// What came back to the clients.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Replies {
+    /// How many bytes all of it has, pings' answers among them.
+    pub(crate) bytes: usize,
+    /// On which connection a watch told of which node's end.
+    pub(crate) told: Vec<(usize, String)>,
+}
+
 type Rule = Box<dyn FnMut(&Request) -> Fate + Send>;
 
 #[derive(Default)]
 struct Inner {
     rule: Option<Rule>,
     requests: Vec<Request>,
+    replies: Replies,
+    /// How many connections there were.
+    connections: usize,
     /// What is called one way by the server and another way by clients; both have the same length.
     renamed: Option<(&'static str, &'static str)>,
     /// Whether nobody gets through.
@@ -158,6 +175,16 @@ impl Proxy {
         self.shared.lock().requests.clone()
     }
 
+    /// How many requests of a kind came so far.
+    pub(crate) fn asked(&self, op: i32) -> usize {
+        self.shared.lock().requests.iter().filter(|request| request.op == op).count()
+    }
+
+    /// What came back so far.
+    pub(crate) fn replies(&self) -> Replies {
+        self.shared.lock().replies.clone()
+    }
+
     /// Waits until a request like this has come.
     pub(crate) async fn saw(&self, wanted: impl Fn(&Request) -> bool) {
         while !self.requests().iter().any(&wanted) {
@@ -180,15 +207,17 @@ async fn serve(shared: &Shared, client: TcpStream, server: &str) -> io::Result<(
     server.set_nodelay(true)?;
     let ((client_in, client_out), (server_in, server_out)) = (client.into_split(), server.into_split());
     let (fates, mut cuts) = (Fates::default(), shared.cuts.subscribe());
+    let connection = shared.next_connection();
     tokio::select! {
-        up = carry_up(shared, &fates, client_in, server_out) => up,
-        down = carry_down(shared, &fates, server_in, client_out) => down,
+        up = carry_up(shared, connection, &fates, client_in, server_out) => up,
+        down = carry_down(shared, connection, &fates, server_in, client_out) => down,
         _ = cuts.changed() => Ok(()),
     }
 }
 
 async fn carry_up(
     shared: &Shared,
+    connection: usize,
     fates: &Fates,
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
@@ -197,7 +226,7 @@ async fn carry_up(
     loop {
         let mut bytes = read(&mut from).await?;
         let (xid, op) = (number(&bytes, 0), number(&bytes, 4));
-        let fate = if op == op::PING { Fate::Pass } else { shared.judge(op, &mut bytes) };
+        let fate = if op == op::PING { Fate::Pass } else { shared.judge(connection, op, &mut bytes) };
         if fate == Fate::Vanish {
             continue;
         }
@@ -217,6 +246,7 @@ async fn carry_up(
 
 async fn carry_down(
     shared: &Shared,
+    connection: usize,
     fates: &Fates,
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
@@ -225,6 +255,7 @@ async fn carry_down(
     loop {
         let mut bytes = read(&mut from).await?;
         let xid = number(&bytes, 0);
+        shared.note_reply(connection, &bytes);
         let fate = fates.lock().unwrap_or_else(PoisonError::into_inner).remove(&xid);
         match fate {
             Some(Fate::Refuse(error)) => {
@@ -247,9 +278,25 @@ impl Shared {
         }
     }
 
-    fn judge(&self, op: i32, bytes: &mut [u8]) -> Fate {
+    fn next_connection(&self) -> usize {
         let mut inner = self.lock();
-        let request = Request { op, bytes: bytes.to_vec() };
+        inner.connections += 1;
+        inner.connections
+    }
+
+    fn note_reply(&self, connection: usize, bytes: &[u8]) {
+        let mut inner = self.lock();
+        inner.replies.bytes += 4 + bytes.len();
+        // A watch's event has the number -1, a head of 16 bytes, its kind, the session's state, and a path.
+        if number(bytes, 0) == -1 && number(bytes, 16) == NODE_DELETED {
+            let path = bytes.get(28..).unwrap_or_default();
+            inner.replies.told.push((connection, String::from_utf8_lossy(path).into_owned()));
+        }
+    }
+
+    fn judge(&self, connection: usize, op: i32, bytes: &mut [u8]) -> Fate {
+        let mut inner = self.lock();
+        let request = Request { op, bytes: bytes.to_vec(), connection };
         let fate = inner.rule.as_mut().map_or(Fate::Pass, |rule| rule(&request));
         inner.requests.push(request);
         if let Some((theirs, ours)) = inner.renamed {
