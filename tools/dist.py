@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import measure
 import pack_node
 import pack_python
 from parts import BUILT, PACKAGE, PARTS, ROOT
@@ -114,7 +115,11 @@ def main() -> int:
     pack(released(), DIST)
     for file in sorted(DIST.iterdir()):
         print(f"{file.stat().st_size / 1e6:6.2f} MB  {file.relative_to(ROOT)}")
-    return 0
+    measured = measure.measure(DIST)
+    print("\n".join(f"{what}: {number}" for what, number in measured.items()))
+    exceeded = measure.exceeded(measured)
+    print("\n".join(f"more than is promised: {what}" for what in exceeded), end="\n" if exceeded else "")
+    return 1 if exceeded else 0
 
 
 if __name__ == "__main__":

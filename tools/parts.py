@@ -171,9 +171,13 @@ PARTS = {
                 *WORKSPACE,
                 *CORE,
                 *("core/README.md", "LICENSE", "THIRD-PARTY-NOTICES.txt", "tools/dist.py", "tools/pack_*.py"),
-                *("embedded", "cli", "bindings-python/*.*", "bindings-python/src"),
+                *("embedded", "cli", "bindings-python/src"),
+                *(f"bindings-python/{name}" for name in ("*.toml", "*.md", "*.py", "LICENSE")),
                 *("bindings-python/python/*/**/*.py", "bindings-python/python/*/**/*.pyi"),
-                *(f"bindings-node/{name}" for name in ("*.*", "bin", "src")),
+                *(
+                    f"bindings-node/{name}"
+                    for name in ("*.toml", "*.json", "*.md", "*.mjs", "*.mts", "build.rs", "bin", "src")
+                ),
             ),
             (BUILT / "packages",),
             needs=("venv", "command", "python", "node"),
