@@ -122,6 +122,13 @@ impl Machine {
         self.end_session(session, true)
     }
 
+    /// Sets the number that the next sequential child of a node has in its name. Else only two thousand million creates lead
+    /// to the end of the counter.
+    #[doc(hidden)]
+    pub fn set_counter(&mut self, path: &str, next: i32) {
+        self.tree.set_counter(path, next);
+    }
+
     /// The connection that a session is on, if it has one.
     #[must_use]
     pub fn connection(&self, session: i64) -> Option<ConnectionId> {

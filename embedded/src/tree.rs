@@ -176,6 +176,13 @@ impl Tree {
         Some(Change::Deleted { path: path.to_owned(), node, parent: before, parent_acl })
     }
 
+    /// Sets the next sequence number of a node's children.
+    pub(crate) fn set_counter(&mut self, path: &str, next: i32) {
+        if let Some(node) = self.nodes.get_mut(path) {
+            node.kept.creates = next;
+        }
+    }
+
     /// Sets a node's data and version.
     pub(crate) fn set_data(
         &mut self,

@@ -39,6 +39,8 @@ pub enum What {
     Throttle { server: usize, percent: u64 },
     /// On the connections of the client that holds a lock at that moment nothing but pings is answered any more.
     Deafen { part: usize },
+    /// The same on every connection on which such a request arrives in the next session time-out, from this request on.
+    DeafenAt { request: Fateful },
     /// A server tells nobody of watches that fire.
     Mute { server: usize },
     /// A client's connections are cut, and servers that do not know its session any more give it another. Perhaps it is
@@ -58,11 +60,49 @@ pub enum What {
     Reap { place: usize },
     /// A client's next create is carried out late.
     Late { client: usize },
+    /// A stranger queues, of whose node servers tell nobody what is in it.
+    Intrude { place: usize },
     /// An operator takes away what stands before two contenders of one client, and the second of them.
     Sweep,
 }
 
+/// What a client may have asked for last for a long time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fateful {
+    /// That a contender's node goes.
+    Delete,
+    /// That there is a directory.
+    Directory,
+}
+
 impl Fault {
+    /// What some seeds have in addition.
+    pub fn rare(seed: u64, setting: &Setting) -> impl Iterator<Item = Self> {
+        Self::fateful(seed, setting).into_iter().chain(Self::stranger(seed, setting))
+    }
+
+    fn stranger(seed: u64, setting: &Setting) -> Option<Self> {
+        let mut chance = Chance::of(seed, "stranger", 0);
+        let what = What::Intrude { place: chance.index(3) };
+        let (at, lasts) =
+            (chance.number(setting.tick..=setting.duration), chance.skewed(1..=setting.timeout));
+        chance.percent(15).then_some(Self { what, at, lasts })
+    }
+
+    /// In the end, when clients do not go on asking for other things, or while directories are made.
+    fn fateful(seed: u64, setting: &Setting) -> Option<Self> {
+        let mut chance = Chance::of(seed, "fateful request", 0);
+        if !chance.percent(20) {
+            return None;
+        }
+        let (request, from) = match chance.index(2) {
+            0 => (Fateful::Directory, 0),
+            _ => (Fateful::Delete, setting.duration - setting.timeout / 2),
+        };
+        let at = chance.number(from..=setting.duration);
+        Some(Self { what: What::DeafenAt { request }, at, lasts: 5 * setting.timeout })
+    }
+
     /// The fault with this number of a seed.
     pub fn of(seed: u64, number: usize, setting: &Setting) -> Self {
         let mut chance = Chance::of(seed, "fault", number);

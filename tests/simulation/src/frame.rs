@@ -1,6 +1,8 @@
 //! As much of the protocol's bytes as the model and the judges have to know: what a request is, what an answer says, and
 //! the few requests that an operator sends.
 
+use crate::fault::Fateful;
+
 /// What a server has to do with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -22,6 +24,7 @@ pub enum Kind {
     Close,
 }
 
+const SYNC: i32 = 9;
 const CHECK: i32 = 13;
 const MULTI: i32 = 14;
 
@@ -53,7 +56,7 @@ pub fn kind(frame: &[u8], first: bool) -> Kind {
     }
     match int(frame, 8) {
         11 => Kind::Ping,
-        9 => Kind::Sync,
+        SYNC => Kind::Sync,
         -11 => Kind::Close,
         // create, delete, setData, setACL, check, multi, create2, reconfig, createContainer, deleteContainer, createTTL.
         1 | 2 | 5 | 7 | 13 | 14 | 15 | 16 | 19 | 20 | 21 => Kind::Write,
@@ -99,6 +102,14 @@ pub fn creates_container(request: &[u8]) -> bool {
     operation == CREATE_CONTAINER || operation == MULTI && int(request, 12) == CREATE_CONTAINER
 }
 
+/// Whether a request is such a one.
+pub fn is_fateful(request: &[u8], fateful: Fateful) -> bool {
+    match fateful {
+        Fateful::Delete => int(request, 8) == 2,
+        Fateful::Directory => creates_container(request),
+    }
+}
+
 /// Whether an answer tells of a watch that has fired.
 pub fn is_event(reply: &[u8]) -> bool {
     number(reply) == -1
@@ -138,6 +149,19 @@ pub fn checks(request: &[u8]) -> Vec<String> {
     if request.get(at + 4) == Some(&1) { nodes } else { Vec::new() }
 }
 
+/// The path at which a request, without its length and number, creates a contender's node: one that the server gives a
+/// number of its own, so that a second one may come of it.
+pub fn contender(body: &[u8]) -> Option<String> {
+    let length = usize::try_from(int(body, 4)).ok().filter(|_| matches!(int(body, 0), 1 | 15))?;
+    let path = std::str::from_utf8(body.get(8..8 + length)?).ok()?;
+    (path.contains("/_c_") && path.ends_with(['-', '_'])).then(|| path.to_owned())
+}
+
+/// Whether a request, without its length and number, asks a server to come up with the leader.
+pub fn is_sync(body: &[u8]) -> bool {
+    int(body, 0) == SYNC
+}
+
 /// Whether a transaction that was answered was carried out.
 pub fn is_done(reply: &[u8]) -> bool {
     code(reply) == 0 && int(reply, 20) != -1
@@ -161,6 +185,30 @@ fn framed(body: &[&[u8]]) -> Vec<u8> {
 /// A handshake for a new session.
 pub fn handshake() -> Vec<u8> {
     framed(&[&[0; 12], &60_000_i32.to_be_bytes(), &[0; 8], &16_i32.to_be_bytes(), &[0; 16]])
+}
+
+/// What the node of a stranger is called, without its number.
+pub const STRANGER: &str = "_c_00000000-0000-4000-8000-000000000000-lock-";
+
+/// The code for what is not permitted.
+pub const NO_AUTH: i32 = -102;
+
+/// Whether a request asks for what is in a stranger's node.
+pub fn asks_stranger(request: &[u8]) -> bool {
+    let path = usize::try_from(int(request, 12)).ok().and_then(|length| request.get(16..16 + length));
+    int(request, 8) == 4
+        && path.and_then(|path| std::str::from_utf8(path).ok()).is_some_and(|path| path.contains(STRANGER))
+}
+
+/// How a node is made that stays, and one that goes with its session and has a number.
+pub const PERSISTENT: i32 = 0;
+pub const SEQUENTIAL: i32 = 3;
+
+/// Creates a node without data.
+pub fn create(path: &str, how: i32) -> Vec<u8> {
+    let text = |text: &str| [&i32::try_from(text.len()).unwrap_or(0).to_be_bytes(), text.as_bytes()].concat();
+    let all = [&1_i32.to_be_bytes()[..], &31_i32.to_be_bytes(), &text("world"), &text("anyone")].concat();
+    request(1, path, &[&0_i32.to_be_bytes()[..], &all, &how.to_be_bytes()].concat())
 }
 
 fn request(operation: i32, path: &str, rest: &[u8]) -> Vec<u8> {

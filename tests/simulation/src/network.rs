@@ -22,6 +22,9 @@ use crate::witness::Witness;
 
 pub use crate::names::{CLIENTS, Id, server_of};
 
+/// A server that there is not.
+pub const NOWHERE: usize = usize::MAX;
+
 /// What a connection carries.
 #[derive(Debug)]
 pub enum Packet {
@@ -172,6 +175,11 @@ impl Network {
     pub fn looked(&self, name: usize) -> Option<u64> {
         let any = self.connections.values().any(|connection| connection.name == name);
         if any { Some(clock::now()) } else { self.looked.get(&name).copied() }
+    }
+
+    /// Whether a client has opened a connection since then, later than at that instant.
+    pub fn has_opened_since(&self, name: usize, then: u64) -> bool {
+        self.looked.get(&name).is_some_and(|opened| *opened > then)
     }
 
     /// From now on every server but one refuses a client's connections; with `None` none does.

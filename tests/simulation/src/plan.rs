@@ -13,6 +13,8 @@ pub struct Plan {
     pub setting: Setting,
     /// The numbers of the contenders that take part.
     pub contenders: Vec<usize>,
+    /// The one of them that is a visitor.
+    pub visitor: Option<usize>,
     /// The faults, by their numbers.
     pub faults: Vec<(usize, Fault)>,
     /// A line of the history with this counts as a violation.
@@ -28,13 +30,16 @@ impl Plan {
         let mut chance = Chance::of(seed, "plan", 0);
         let contenders = chance.index(7) + 3;
         let faults = if chance.percent(10) { 0 } else { chance.index(12) + 1 };
+        let own = (0..faults).map(|number| Fault::of(seed, number, &setting));
+        let faults: Vec<_> = own.chain(Fault::rare(seed, &setting)).enumerate().collect();
         Self {
             seed,
             setting,
-            contenders: (0..contenders).collect(),
-            faults: (0..faults).map(|number| (number, Fault::of(seed, number, &setting))).collect(),
+            contenders: (0..contenders + usize::from(setting.visited)).collect(),
+            visitor: setting.visited.then_some(contenders),
             sought: None,
-            all: (faults, contenders),
+            all: (faults.len(), contenders + usize::from(setting.visited)),
+            faults,
         }
     }
 

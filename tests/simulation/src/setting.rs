@@ -25,6 +25,8 @@ pub struct Setting {
     pub containers: bool,
     /// Whether contenders often begin at the same time.
     pub rushes: bool,
+    /// Whether there is a visitor, whose clients are its own.
+    pub visited: bool,
 }
 
 impl Setting {
@@ -52,11 +54,12 @@ impl Setting {
             reaps: chance.percent(40).then(|| chance.number(5 * latency..=50 * latency)),
             containers: chance.percent(85),
             rushes: chance.percent(40),
+            visited: Chance::of(seed, "visitor", 0).percent(15),
         }
     }
 
     /// Below which path a client sees everything.
     pub fn chroot(&self, client: usize) -> &'static str {
-        if self.chroots && client % 2 == 1 { "/locks" } else { "" }
+        if self.chroots && client < self.clients && client % 2 == 1 { "/locks" } else { "" }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::clock;
 use crate::fault::{Fault, What};
+use crate::frame::{self, STRANGER};
 use crate::network;
 use crate::sweep;
 use crate::workload::DIRECTORIES;
@@ -14,8 +15,10 @@ impl World {
     /// A fault begins or ends.
     pub fn turn(&mut self, turn: &Turn) {
         let (number, Fault { what, at, lasts }) = self.plan.faults[turn.fault].clone();
-        if matches!(what, What::Sweep) {
-            return self.sweep(turn, at + lasts);
+        match what {
+            What::Sweep => return self.sweep(turn, at + lasts),
+            What::Intrude { place } => return self.intrude(turn, DIRECTORIES[place], at + lasts),
+            _ => {}
         }
         let verb = if turn.begins { "begins" } else { "ends" };
         let mut oracle = self.oracle.borrow_mut();
@@ -97,7 +100,7 @@ impl World {
         match what {
             What::Stop { client } => stop(*client),
             What::Suspend => {
-                (0..self.clients.count()).for_each(stop);
+                (0..=self.clients.count()).for_each(stop);
                 clock::suspend(begins);
             }
             What::Break { client, part } if begins => self.stopped.break_down(*client, *part),
@@ -132,6 +135,10 @@ impl World {
             What::Late { client } if begins => ensemble.trap(client, self.plan.setting.timeout),
             What::Late { .. } => ensemble.end_trap(),
             What::Mute { server } => ensemble.mute(server, begins),
+            What::DeafenAt { request } => {
+                let until = clock::now() + self.plan.setting.timeout;
+                ensemble.deafen_at(begins.then_some((request, until)));
+            }
             _ => {}
         }
     }
@@ -159,6 +166,23 @@ impl World {
             What::Reap { place } => ensemble.reap(DIRECTORIES[place % DIRECTORIES.len()]),
             _ => {}
         }
+    }
+
+    /// A stranger queues for a while, of whose node servers tell nobody but that it is there.
+    fn intrude(&mut self, turn: &Turn, directory: &str, until: u64) {
+        let mut ensemble = self.ensemble.borrow_mut();
+        if turn.begins {
+            self.oracle.borrow_mut().history.note(&format!("a stranger queues in {directory}"));
+            return ensemble.create(&format!("{directory}/{STRANGER}"), frame::SEQUENTIAL);
+        }
+        let children = ensemble.children(directory).unwrap_or_default();
+        if let Some(node) = children.iter().find(|node| node.starts_with(STRANGER)) {
+            ensemble.delete(&format!("{directory}/{node}"));
+        } else if clock::now() > until + self.plan.setting.timeout {
+            return;
+        }
+        // Without a leader nothing is carried out, and the node may come to be only now.
+        self.turns.plan(clock::now() + 10 * LOOK, turn.clone());
     }
 
     /// Sweeps a queue as soon as there is one to be swept. The client of the two is stopped meanwhile, so that it hears

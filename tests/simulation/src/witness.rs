@@ -6,7 +6,7 @@
 //!
 //! Clients have other names here than elsewhere: one that was closed and its successor are two.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::clock;
 use crate::frame::{self, Kind};
@@ -50,6 +50,10 @@ struct Talk {
     /// question, too, that came behind the first.
     beats: usize,
     vouched: Option<u64>,
+    /// Whether the client wants a new session, and so nothing of this connection any more.
+    left: bool,
+    /// When the client was told, by a node that it has created, that the session is not the one for which it asked.
+    foreign: Option<u64>,
 }
 
 /// What is known of a session.
@@ -80,6 +84,8 @@ pub struct Overheard {
     pub deaf: Vec<(usize, u64)>,
     /// The clients that asked for a new session.
     pub anew: Vec<usize>,
+    /// The clients that go on in a session although they were told that it is another one, and when they were.
+    pub foreign: Vec<(usize, u64)>,
     /// What is wrong whatever leases say.
     pub wrong: Vec<String>,
 }
@@ -98,6 +104,11 @@ pub struct Witness {
     missing: BTreeMap<String, u64>,
     /// How often a request of a client, whatever its number, was turned away since that time.
     refused: BTreeMap<(usize, Vec<u8>), (u64, usize)>,
+    /// The creates of contenders, by client and path, whose answer was lost with the connection, and which no `sync` has
+    /// followed.
+    lost: BTreeSet<(usize, String)>,
+    /// The clients that are closed.
+    ended: BTreeSet<usize>,
     news: Overheard,
 }
 
@@ -125,19 +136,42 @@ impl Witness {
             proven: false,
             beats: 0,
             vouched: None,
+            left: false,
+            foreign: None,
         };
         self.talks.insert(id, talk);
+        self.expect_silence(id);
+    }
+
+    /// A client is closed.
+    pub fn ends(&mut self, client: usize) {
+        self.ended.insert(client);
+    }
+
+    /// Nothing comes from a client that is closed, nor on the connection of a session that it has given up: not even a
+    /// ping, which would keep the session.
+    fn expect_silence(&mut self, id: Id) {
+        let Some(Talk { client, left, .. }) = self.talks.get(&id) else { return };
+        let of = match (self.ended.contains(client), left) {
+            (true, _) => "is closed",
+            (_, true) => "has given its session up",
+            (false, false) => return,
+        };
+        self.news.wrong.push(format!("client {client} {of}, and goes on talking to its server"));
     }
 
     /// Nothing is said any more on a connection.
     pub fn closes(&mut self, id: Id) {
         if let Some(talk) = self.talks.remove(&id) {
             self.served.insert(talk.client, (talk.proven, clock::now()));
+            let lost = talk.sent.iter().filter_map(|(_, _, body)| frame::contender(body));
+            self.lost.extend(lost.map(|path| (talk.client, path)));
         }
     }
 
     /// A client sends something.
     pub fn sends(&mut self, id: Id, bytes: &[u8], now: u64) {
+        self.expect_silence(id);
         let Some(talk) = self.talks.get_mut(&id) else { return };
         for (frame, first) in talk.frames(0, bytes) {
             if first {
@@ -167,11 +201,16 @@ impl Witness {
         if session != 0 {
             return;
         }
-        self.news.anew.push(talk.client);
-        let last = self.last.get(&talk.client).copied().unwrap_or(0);
+        let client = talk.client;
+        for (_, other) in self.talks.iter_mut().filter(|(other, talk)| **other != id && talk.client == client)
+        {
+            other.left = true;
+        }
+        self.news.anew.push(client);
+        let last = self.last.get(&client).copied().unwrap_or(0);
         // One of which it may not have heard is none that it has to close.
         if self.sessions.get(&last).is_some_and(|last| last.proof.is_some() && !last.settled) {
-            let wrong = format!("client {} wants a new session, but did not close {last:#x}", talk.client);
+            let wrong = format!("client {client} wants a new session, but did not close {last:#x}");
             self.news.wrong.push(wrong);
         }
     }
@@ -179,7 +218,20 @@ impl Witness {
     fn request(&mut self, id: Id, frame: &[u8], now: u64) {
         let Some(talk) = self.talks.get_mut(&id) else { return };
         let kind = frame::kind(frame, false);
-        talk.sent.push_back((frame::number(frame), now, frame.get(8..).unwrap_or_default().to_vec()));
+        let body = frame.get(8..).unwrap_or_default();
+        talk.sent.push_back((frame::number(frame), now, body.to_vec()));
+        if let Some(told) = talk.foreign.filter(|told| now > told + 2 && kind != Kind::Ping) {
+            self.news.foreign.push((talk.client, told));
+        }
+        // The node may be there, although a server that lags behind does not show it.
+        if let Some(path) = frame::contender(body)
+            && self.lost.remove(&(talk.client, path.clone()))
+        {
+            let client = talk.client;
+            self.news
+                .wrong
+                .push(format!("client {client} creates {path} again, and nobody knows whether it is there"));
+        }
         if kind == Kind::Write {
             if let (Some(session), Some(from)) = (self.sessions.get(&talk.session), talk.wrote)
                 && now - from > session.timeout / 6 + 2
@@ -218,6 +270,12 @@ impl Witness {
         }
         let code = frame::code(frame);
         let body = talk.is_answered(frame::number(frame), now);
+        if code == 0 && frame::is_sync(&body) {
+            self.lost.retain(|(client, _)| *client != talk.client);
+        }
+        if code == 0 && frame::contender(&body).is_some() && ![0, talk.session].contains(&talk.wanted) {
+            talk.foreign.get_or_insert(now);
+        }
         if code == frame::THROTTLED {
             // Whose session it is was asked in vain: that comes again behind the next heartbeat.
             if body.starts_with(&frame::WHO_OWNS.to_be_bytes()) {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::pending;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::rounds::Rounds;
 use crate::schedule::Schedule;
-use crate::workload::{Contender, DIRECTORIES};
+use crate::workload::{Contender, DIRECTORIES, VISITED, Visitor, WORN_OUT};
 use crate::{chance, clients::Clients, clock};
 
 /// How long everything may take after the last fault: so many session time-outs, and at least several times as long as
@@ -28,6 +29,9 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(90);
 
 /// Which part of the session time-out the longest latency is after that.
 const CALM: u64 = 20;
+
+/// What somebody does all the time.
+type Running = Pin<Box<dyn Future<Output = ()>>>;
 
 /// What came of a simulation.
 #[derive(Debug)]
@@ -145,18 +149,18 @@ impl World {
         let (mut contenders, mut doings) = (Vec::new(), Vec::new());
         for number in self.plan.contenders.clone() {
             let doing = Rc::default();
-            let contender = Contender::new(
-                number,
-                self.plan.seed,
-                self.plan.setting,
-                self.clients.clone(),
-                Rc::clone(&oracle),
-                self.stopped.clone(),
-                Rc::clone(&doing),
-            );
-            doings.push((number, doing));
-            let of = contender.of();
-            contenders.push(tokio::task::spawn_local(simulation::of_client(of, contender.run())));
+            doings.push((number, Rc::clone(&doing)));
+            let Plan { seed, setting, visitor, .. } = self.plan;
+            let (clients, stopped) = (self.clients.clone(), self.stopped.clone());
+            let oracle = Rc::clone(&oracle);
+            let (of, run): (_, Running) = if visitor == Some(number) {
+                let visitor = Visitor::new(number, seed, setting, clients, oracle, stopped, doing);
+                (visitor.of(), Box::pin(visitor.run()))
+            } else {
+                let contender = Contender::new(number, seed, setting, clients, oracle, stopped, doing);
+                (contender.of(), Box::pin(contender.run()))
+            };
+            contenders.push(tokio::task::spawn_local(simulation::of_client(of, run)));
         }
         let clients = self.clients.clone();
         let happening = tokio::task::spawn_local(async move { self.happen().await });
@@ -267,7 +271,8 @@ impl World {
 async fn nothing_left(oracle: &RefCell<Oracle>, ensemble: &RefCell<Ensemble>, patience: Duration) {
     let left = || {
         let mut ensemble = ensemble.borrow_mut();
-        let nodes = DIRECTORIES.iter().map(|directory| ensemble.children(directory).unwrap_or_default());
+        let all = DIRECTORIES.iter().chain([&WORN_OUT, &VISITED]);
+        let nodes = all.map(|directory| ensemble.children(directory).unwrap_or_default());
         nodes.flatten().collect::<Vec<_>>()
     };
     let gone = async {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::server::Role;
 use super::{Ensemble, SYNC_LIMIT, Step};
 use crate::clock;
+use crate::fault::Fateful;
 use crate::network::{Id, Packet};
 
 impl Ensemble {
@@ -120,6 +121,11 @@ impl Ensemble {
                 front.deaf = true;
             }
         }
+    }
+
+    /// Until then nothing but pings is answered any more on a connection on which such a request arrives, from this one on.
+    pub fn deafen_at(&mut self, request: Option<(Fateful, u64)>) {
+        self.fateful = request;
     }
 
     /// A server turns so many of a hundred requests away.

@@ -25,10 +25,12 @@ use self::server::{Change, Entry, Server, operators};
 use self::sessions::Sessions;
 use crate::chance::Chance;
 use crate::clock;
+use crate::fault::Fateful;
 use crate::frame;
 use crate::network::{Id, Packet};
 use crate::schedule::Schedule;
 use crate::setting::Setting;
+use crate::workload::{LAST_NUMBER, WORN_OUT};
 
 /// What clocks of servers show at the beginning, in milliseconds.
 const WALL: i64 = 1_900_000_000_000;
@@ -126,6 +128,8 @@ pub struct Ensemble {
     settled: usize,
     expired: Vec<i64>,
     trap: Option<Trap>,
+    /// The request at which a connection becomes deaf, and until when.
+    fateful: Option<(Fateful, u64)>,
 }
 
 fn time() -> Time {
@@ -163,11 +167,17 @@ impl Ensemble {
             settled: 0,
             expired: Vec::new(),
             trap: None,
+            fateful: None,
         };
         let time = time();
         ensemble
             .decided
             .extend(operators(&frame::handshake()).map(|what| Entry { what: Change::Operator(what), time }));
+        if setting.visited {
+            let made = operators(&frame::create(WORN_OUT, frame::PERSISTENT)).map(Change::Operator);
+            let worn = made.into_iter().chain([Change::Counter(WORN_OUT, LAST_NUMBER)]);
+            ensemble.decided.extend(worn.map(|what| Entry { what, time }));
+        }
         ensemble.elect();
         ensemble.steps.plan(tick / 2, Step::HalfTick);
         ensemble
@@ -228,6 +238,13 @@ impl Ensemble {
     /// Ends a session before its time.
     pub fn expire(&mut self, session: i64) {
         self.propose(Change::Expire(session));
+    }
+
+    /// Creates a node, in such a way.
+    pub fn create(&mut self, path: &str, how: i32) {
+        if let Some(create) = operators(&frame::create(path, how)) {
+            self.propose(Change::Operator(create));
+        }
     }
 
     /// Deletes a node.

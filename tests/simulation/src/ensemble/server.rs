@@ -41,6 +41,8 @@ pub enum Change {
     Expire(i64),
     /// A request of the operator.
     Operator(Inbound),
+    /// The next node in this directory has this number.
+    Counter(&'static str, i32),
 }
 
 /// What a connection's next request waits for.
@@ -196,6 +198,7 @@ impl Server {
             Change::Expire(session) => {
                 self.machine.expire(*session);
             }
+            Change::Counter(path, next) => self.machine.set_counter(path, *next),
             Change::Operator(message) => {
                 if self.applied == 0 {
                     self.machine.connect(OPERATOR, CLIENT);

@@ -76,12 +76,20 @@ impl Ensemble {
                 network::with(|network| network.send(id, Way::ToClient, reply));
                 continue;
             }
+            if frame::asks_stranger(&request.frame) {
+                front.requests.pop_front();
+                let reply = Packet::Bytes(frame::refusal(&request.frame, frame::NO_AUTH));
+                network::with(|network| network.send(id, Way::ToClient, reply));
+                continue;
+            }
             if !self.containers && frame::creates_container(&request.frame) {
                 front.requests.pop_front();
                 let reply = Packet::Bytes(frame::refusal(&request.frame, frame::UNIMPLEMENTED));
                 network::with(|network| network.send(id, Way::ToClient, reply));
                 continue;
             }
+            let fateful = self.fateful.filter(|(_, until)| clock::now() <= *until);
+            front.deaf |= fateful.is_some_and(|(fateful, _)| frame::is_fateful(&request.frame, fateful));
             if front.deaf && !matches!(request.kind, Kind::Ping) {
                 front.requests.pop_front();
                 continue;

@@ -128,6 +128,13 @@ impl Oracle {
                 ));
             }
         }
+        for (client, since) in news.foreign {
+            if self.has_run_since(client, since) {
+                self.violation(format!(
+                    "client {client} goes on in a session that is not the one it asked for"
+                ));
+            }
+        }
         for client in news.anew {
             self.accuse_all(|_, hold| {
                 let held = of(hold) == Some(client) && says_held(&hold.lease);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock::{Lease, LeaseState};
+use zklock::{Lease, LeaseState, LossReason};
 
 use super::attempts::Attempts;
 use super::calm::Calm;
@@ -46,6 +46,20 @@ pub(super) struct Hold {
     limit: Option<Duration>,
     /// Whether something was wrong with it already.
     pub(super) accused: bool,
+    /// Why it is lost, as it said before.
+    lost: Option<LossReason>,
+}
+
+impl Hold {
+    /// What it says that is not what it said before: what is lost stays lost, for the first reason that was told.
+    fn contradiction(&mut self) -> Option<String> {
+        let (before, now) = (self.lost, self.lease.state());
+        if let LeaseState::Lost(reason) = now {
+            self.lost.get_or_insert(reason);
+        }
+        let reason = before.filter(|reason| now != LeaseState::Lost(*reason))?;
+        Some(format!("{} was lost: {reason}, and is {now:?}", self.node))
+    }
 }
 
 /// What is granted, to whom.
@@ -154,6 +168,7 @@ impl Oracle {
             since: clock::now(),
             limit: *limit,
             accused: false,
+            lost: None,
         };
         // It may be lost already, if its client was stopped on the way.
         if self.is_certain(&hold) {
@@ -223,7 +238,10 @@ impl Oracle {
     /// A contender is about to release a lease, or has been told that it is lost.
     pub fn ends(&mut self, lease: &Arc<Lease>, how: &str) {
         if let Some(place) = self.holds.iter().position(|hold| Arc::ptr_eq(&hold.lease, lease)) {
-            let hold = self.holds.swap_remove(place);
+            let mut hold = self.holds.swap_remove(place);
+            if let Some(wrong) = hold.contradiction() {
+                self.violation(wrong);
+            }
             if let Some((directory, _)) = hold.node.rsplit_once('/') {
                 self.prompt.is_left(directory);
             }
@@ -281,6 +299,10 @@ impl Oracle {
         };
         let late = self.holds.iter().filter(|hold| hold.limit.is_some_and(|limit| is_over(hold, limit)));
         let late: Vec<_> = late.map(|hold| (hold.node.clone(), hold.limit)).collect();
+        let wrong: Vec<_> = self.holds.iter_mut().filter_map(Hold::contradiction).collect();
+        for wrong in wrong {
+            self.violation(wrong);
+        }
         for (node, limit) in late {
             self.violation(format!("{node} is held for longer than {limit:?}"));
         }

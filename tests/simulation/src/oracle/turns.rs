@@ -3,6 +3,7 @@
 use super::attempts::Attempt;
 use super::judge::Oracle;
 use crate::clock;
+use crate::frame::STRANGER;
 
 impl Oracle {
     /// Somebody asks for a lock, and queues there.
@@ -69,7 +70,7 @@ impl Oracle {
             let attempt = label.as_ref().and_then(|label| self.attempts.0.get(label));
             let Some(attempt) = attempt else {
                 // A request to give up takes the label's place.
-                if !self.requests.is_asked(&format!("{directory}/{node}")) {
+                if !node.starts_with(STRANGER) && !self.requests.is_asked(&format!("{directory}/{node}")) {
                     self.violation(format!("{directory}/{node} is nobody's"));
                 }
                 continue;

@@ -75,6 +75,12 @@ impl Contender {
             }
             Err(error) => {
                 self.failed(want, *manner, &error);
+                // Whoever waits for one lock goes on while there is no connection, or for a first one for so long.
+                let one = !(matches!(want, Want::Several(_) | Want::Permits(..)) || manner.is_try());
+                let early = began.took() + 100 < milliseconds(CONNECT_TIMEOUT);
+                if one && early && error.kind() == ErrorKind::ConnectionFailed {
+                    self.violation(&format!("{want:?} {manner:?} fails after {} ms: {error}", began.took()));
+                }
                 None
             }
         }

@@ -7,6 +7,7 @@ mod listen;
 mod operator;
 mod release;
 mod session;
+mod visitor;
 mod want;
 
 use std::cell::RefCell;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zklock::{Client, Owner};
 
+pub use self::visitor::{LAST_NUMBER, VISITED, Visitor, WORN_OUT};
 use self::want::{CROWDED, Manner, Want, limit};
 pub use self::want::{DIRECTORIES, ELECTION, READ_WRITE};
 use crate::chance::Chance;

@@ -6,6 +6,8 @@ use zklock::{Error, ErrorKind, NodeData};
 use super::want::{COUNT, ELECTION, MOST, MUTEXES};
 use super::{Contender, Moment, milliseconds};
 use crate::clients::CONNECT_TIMEOUT;
+use crate::clock;
+use crate::network;
 use crate::oracle::Granted;
 
 /// Where the last holder of each mutex writes its token.
@@ -71,10 +73,20 @@ impl Contender {
     pub(super) async fn set_number(&mut self) {
         let number = self.chance.number(1..=MOST.into()).try_into().unwrap_or(1);
         self.now_does(&format!("sets {number} permits"));
-        let set = self.client().set_shared_count(self.clients.below(self.of, COUNT), number).await;
+        let (began, (name, client)) = (self.now(), self.clients.named_now(self.of));
+        let set = client.set_shared_count(self.clients.below(self.of, COUNT), number).await;
         match set.map_err(|error| (error.kind(), error)) {
             Ok(()) => self.oracle.borrow_mut().number_known = true,
-            Err((ErrorKind::ConnectionFailed | ErrorKind::ClientClosed, _)) => {}
+            Err((ErrorKind::ClientClosed, _)) => {}
+            Err((ErrorKind::ConnectionFailed, error)) => {
+                // Whether it was set is unknown only if the connection was lost.
+                let calm =
+                    self.oracle.borrow().calm.reigns_since(began.at) || clock::now() < self.setting.tick;
+                let lost = network::with(|network| network.has_opened_since(name, began.at));
+                if calm && !lost && began.took() + 100 < milliseconds(CONNECT_TIMEOUT) {
+                    self.violation(&format!("setting the number of permits: {error}"));
+                }
+            }
             Err((_, error)) => self.violation(&format!("setting the number of permits: {error}")),
         }
     }

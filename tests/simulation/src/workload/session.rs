@@ -7,6 +7,7 @@ use zklock::{ClientState, ErrorKind, LeaseState, LossReason, States};
 
 use super::{Contender, milliseconds};
 use crate::clients::CONNECT_TIMEOUT;
+use crate::network;
 
 impl Contender {
     /// Waits until its client has a session.
@@ -33,12 +34,14 @@ impl Contender {
     /// Closes its client, with all that others have and want through it.
     pub(super) async fn close(&mut self) {
         self.now_does("closes its client");
+        let (name, _) = self.clients.named_now(self.of);
         let client = self.clients.replace(self.of);
         self.oracle.borrow_mut().closed(client.session_id());
         let held = self.oracle.borrow().held_by(client.session_id());
         let calm = self.oracle.borrow().calm.reigns_since(self.now().at);
         let mut states = client.states();
         client.close().await.ok();
+        network::with(|network| network.witness.ends(name));
         self.expect_end(&mut states).await;
         if client.state() != ClientState::Closed {
             self.violation(&format!("its client is closed, and says that it is {}", client.state()));

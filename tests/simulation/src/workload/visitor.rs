@@ -1,0 +1,229 @@
+//! A visitor: its clients are its own, so that it alone decides whether anybody waits for a session.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use zklock::{Client, ClientState, Error, ErrorKind, Lease, LeaseState, Lock, Mutex, Owner, Patience};
+
+use super::{SLACK, milliseconds};
+use crate::chance::Chance;
+use crate::clients::{CONNECT_TIMEOUT, Clients};
+use crate::clock;
+use crate::gate::Stopped;
+use crate::network;
+use crate::oracle::Oracle;
+use crate::setting::Setting;
+
+/// A lock in whose directory so many nodes were created that the server has no numbers left.
+pub const WORN_OUT: &str = "/worn";
+/// What the next node there is called.
+pub const LAST_NUMBER: i32 = i32::MAX - 2;
+
+/// A lock that only the visitor takes.
+pub const VISITED: &str = "/visited";
+
+/// A hold that lasts longer than this has its node watched, in milliseconds.
+const LONG_HOLD: u64 = 200;
+
+/// Makes one client after the other.
+pub struct Visitor {
+    number: usize,
+    chance: Chance,
+    setting: Setting,
+    clients: Clients,
+    oracle: Rc<RefCell<Oracle>>,
+    stopped: Stopped,
+    doing: Rc<RefCell<String>>,
+}
+
+impl Visitor {
+    pub fn new(
+        number: usize,
+        seed: u64,
+        setting: Setting,
+        clients: Clients,
+        oracle: Rc<RefCell<Oracle>>,
+        stopped: Stopped,
+        doing: Rc<RefCell<String>>,
+    ) -> Self {
+        let chance = Chance::of(seed, "visitor", 1);
+        Self { number, chance, setting, clients, oracle, stopped, doing }
+    }
+
+    /// The number of its clients, which nobody else has.
+    pub fn of(&self) -> usize {
+        self.clients.count()
+    }
+
+    /// Comes again and again, until contenders are to stop.
+    pub async fn run(mut self) {
+        for times in 0.. {
+            let pause = self.chance.skewed(0..=self.setting.timeout);
+            sleep(Duration::from_millis(pause)).await;
+            if clock::now() >= self.setting.duration {
+                break;
+            }
+            let (name, client) = self.clients.visitors(times);
+            if self.chance.percent(40) {
+                self.wait_in_vain(name, &client).await;
+            }
+            if self.chance.percent(30) {
+                self.ask_for_worn_out(&client).await;
+            }
+            let lost = if self.chance.percent(80) { self.hold_alone(&client).await } else { None };
+            client.close().await.ok();
+            network::with(|network| network.witness.ends(name));
+            if let Some((lease, state)) = lost {
+                self.expect_loss_to_last(&lease, state);
+            }
+        }
+        self.now_does("is done");
+    }
+
+    /// Waits for a session where no server is to be had, and then for nothing.
+    async fn wait_in_vain(&mut self, name: usize, client: &Client) {
+        self.now_does("waits in vain for a session");
+        network::with(|network| network.refuse(self.of(), Some(network::NOWHERE)));
+        let (began, stops) = (clock::now(), self.stopped.time(self.of()));
+        let ready = client.ready().await.map_err(|error| error.kind());
+        let (failed, state) = (clock::now(), client.state());
+        if ready != Err(ErrorKind::ConnectionFailed) {
+            self.violation(&format!("waited for a session where there is none: {ready:?}"));
+        }
+        let ran = stops == self.stopped.time(self.of()) && !self.stopped.is_stopped(self.of());
+        if ran && failed > began + milliseconds(CONNECT_TIMEOUT) + SLACK {
+            self.violation(&format!("waited for a session for {} ms", failed - began));
+        }
+        if state != ClientState::Idle {
+            self.violation(&format!("nobody waits for its client's first session, and it is {state}"));
+        }
+        let pause = self.chance.number(1..=milliseconds(CONNECT_TIMEOUT));
+        sleep(Duration::from_millis(pause)).await;
+        let looked = network::with(|network| network.looked(name));
+        if looked.is_some_and(|looked| looked > failed + SLACK) {
+            self.violation(
+                "nobody waits for its client's first session, and it goes on looking for a server",
+            );
+        }
+        network::with(|network| network.refuse(self.of(), None));
+    }
+
+    /// Asks for a lock that nobody can have any more: numbers would begin anew, and newcomers overtake.
+    async fn ask_for_worn_out(&self, client: &Client) {
+        self.now_does("asks for a lock whose directory is worn out");
+        match self.acquire(client, WORN_OUT).await.map_err(|error| (error.kind(), error)) {
+            Err((ErrorKind::SequenceExhausted | ErrorKind::LockTimeout | ErrorKind::ConnectionFailed, _)) => {
+            }
+            Err((_, error)) => self.violation(&format!("a worn-out directory: {error}")),
+            Ok(lease) => self.violation(&format!("{} is granted in a worn-out directory", lease.node())),
+        }
+    }
+
+    async fn acquire(&self, client: &Client, path: &str) -> Result<Lease, Error> {
+        let lock = Lock::from(Mutex::new(client, path)?);
+        let patience = Patience::For(Duration::from_millis(self.setting.timeout));
+        lock.acquire_as(Owner::new(), patience).await
+    }
+
+    /// Holds a lock that nobody else wants, and lets something happen to it. Returns the lease, and what it says, if it is
+    /// lost.
+    async fn hold_alone(&mut self, client: &Client) -> Option<(Lease, LeaseState)> {
+        self.now_does("takes a lock of its own");
+        let lease = match self.acquire(client, VISITED).await.map_err(|error| (error.kind(), error)) {
+            Ok(lease) => lease,
+            Err((ErrorKind::LockTimeout | ErrorKind::ConnectionFailed, _)) => return None,
+            Err((_, error)) => {
+                self.violation(&format!("a lock of its own: {error}"));
+                return None;
+            }
+        };
+        match self.chance.index(4) {
+            0 => self.be_asked(client, &lease).await,
+            1 => self.release_what_is_gone(client, &lease).await,
+            2 => self.lose_node(client, &lease).await,
+            _ => self.lose_touch(&lease).await,
+        }
+        let state = lease.state();
+        matches!(state, LeaseState::Lost(_)).then_some((lease, state))
+    }
+
+    /// Whether nothing has befallen anybody since then.
+    fn is_calm_since(&self, then: u64) -> bool {
+        self.oracle.borrow().calm.reigns_since(then)
+    }
+
+    /// Who listens hears of a request at once, and not only once it has held for long: what a server does to a node it
+    /// tells those who watch it before it answers on the same connection, and then the node is read.
+    async fn be_asked(&self, client: &Client, lease: &Lease) {
+        let (began, asked) = (clock::now(), lease.revoked());
+        // By then it is on its way that the node is to be watched.
+        sleep(Duration::from_millis(1)).await;
+        let done = client.revoke(&lease.node()).await.is_ok();
+        let round_trip = Duration::from_millis(2 * 20 * self.setting.latency + 2);
+        let heard = timeout(round_trip, asked).await.is_ok();
+        if done && !heard && lease.check().is_ok() && self.is_calm_since(began) {
+            self.violation("its owner listens, and is not told that it is asked for");
+        }
+    }
+
+    /// A release that finds no node says so.
+    async fn release_what_is_gone(&self, client: &Client, lease: &Lease) {
+        let (began, node) = (clock::now(), lease.node());
+        let gone = client.break_lock(&node).await.is_ok() && lease.check().is_ok();
+        let (left, released) = (milliseconds(lease.remaining()), clock::now());
+        lease.release().await.ok();
+        let done = clock::now() < released + left;
+        if gone && done && lease.loss_reason().is_none() && self.is_calm_since(began) {
+            self.violation("a lock is released, and not said to be lost, although its node was gone");
+        }
+    }
+
+    /// Who holds for long is told at once that its node is gone.
+    async fn lose_node(&mut self, client: &Client, lease: &Lease) {
+        let pause = self.chance.number(LONG_HOLD + SLACK..=LONG_HOLD + self.setting.timeout);
+        sleep(Duration::from_millis(pause)).await;
+        let began = clock::now();
+        let gone = client.break_lock(&lease.node()).await.is_ok();
+        sleep(Duration::from_millis(1)).await;
+        if gone && lease.check().is_ok() && self.is_calm_since(began.saturating_sub(pause)) {
+            self.violation("a lock is held, although its node is gone for certain");
+        }
+    }
+
+    /// A lease whose term ends while no server is to be had stays lost when they are back.
+    async fn lose_touch(&mut self, lease: &Lease) {
+        network::with(|network| {
+            network.refuse(self.of(), Some(network::NOWHERE));
+            network.cut_all(self.of());
+        });
+        lease.lost().await;
+        let state = lease.state();
+        let pauses = [2 * self.setting.timeout, self.setting.timeout];
+        for (place, most) in pauses.into_iter().enumerate() {
+            let pause = self.chance.number(0..=most);
+            sleep(Duration::from_millis(pause)).await;
+            self.expect_loss_to_last(lease, state);
+            if place == 0 {
+                network::with(|network| network.refuse(self.of(), None));
+            }
+        }
+    }
+
+    fn expect_loss_to_last(&self, lease: &Lease, state: LeaseState) {
+        let now = lease.state();
+        if now != state {
+            self.violation(&format!("a lease that was {state:?} is {now:?}"));
+        }
+    }
+
+    fn now_does(&self, what: &str) {
+        self.oracle.borrow_mut().history.note(&format!("contender {} {what}", self.number));
+        what.clone_into(&mut self.doing.borrow_mut());
+    }
+
+    fn violation(&self, what: &str) {
+        self.oracle.borrow_mut().violation(format!("contender {}: {what}", self.number));
+    }
+}
