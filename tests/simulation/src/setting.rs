@@ -4,6 +4,10 @@ use crate::chance::Chance;
 
 /// Who takes part, and the times that matter, in milliseconds.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a condition of its own, and they come in any combination"
+)]
 pub struct Setting {
     pub servers: usize,
     pub clients: usize,
