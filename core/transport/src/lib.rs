@@ -5,6 +5,7 @@
 //! to read more than so much) does not pass through it: [`Settings`] travel along with the task.
 
 mod attempt;
+mod bundle;
 mod connect;
 mod diary;
 mod distrust;

@@ -9,6 +9,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
 use crate::attempt::Attempt;
+use crate::bundle::Bundle;
 use crate::connect::{connect, dial};
 use crate::diary::Outcome;
 use crate::distrust;
@@ -21,6 +22,8 @@ use crate::socket::Socket;
 #[derive(Debug)]
 pub struct TcpStream {
     socket: Socket,
+    /// What is to be sent with the next flush.
+    bundle: Bundle,
     /// Without settings nobody has asked for a guard, and the bytes may be anything.
     guarded: Option<Guarded>,
 }
@@ -53,14 +56,16 @@ impl TcpStream {
 
     async fn open(host: &str, port: u16) -> Result<Self> {
         let Some(settings) = Settings::current() else {
-            return Ok(Self { socket: Socket::Plain(dial(host, port, &mut drop).await?), guarded: None });
+            let socket = Socket::Plain(dial(host, port, &mut drop).await?);
+            return Ok(Self { socket, bundle: Bundle::default(), guarded: None });
         };
         if !settings.follow() {
             return Err(Error::new(ErrorKind::Unsupported, "no connection, only a probe of the settings"));
         }
         let guard = Guard::new(settings.limits());
         let (socket, attempt) = connect(settings, host, port).await?;
-        Ok(Self { socket, guarded: Some(Guarded { guard, attempt, scribe: None }) })
+        let guarded = Some(Guarded { guard, attempt, scribe: None });
+        Ok(Self { socket, bundle: Bundle::default(), guarded })
     }
 
     /// The time, for those whose requests are watched.
@@ -155,7 +160,7 @@ impl Guarded {
 
 impl AsyncRead for TcpStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<Result<usize>> {
-        let Self { socket, guarded } = &mut *self;
+        let Self { socket, guarded, .. } = &mut *self;
         let socket = Pin::new(socket);
         if let Some(guarded) = guarded {
             return guarded.poll_read(socket, cx, buf);
@@ -166,13 +171,8 @@ impl AsyncRead for TcpStream {
 }
 
 impl AsyncWrite for TcpStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
-        // Before, for the server may answer before this thread reads the clock again.
-        let since = self.now();
-        let written = ready!(Pin::new(&mut self.socket).poll_write(cx, buf));
-        let count = unless_hung_up(written, buf.len())?;
-        self.written(&[IoSlice::new(buf)], count, since);
-        Poll::Ready(Ok(count))
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
 
     fn poll_write_vectored(
@@ -180,20 +180,27 @@ impl AsyncWrite for TcpStream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
+        // Of now: a server may hear of it later, but not earlier.
         let since = self.now();
-        let written = ready!(Pin::new(&mut self.socket).poll_write_vectored(cx, bufs));
-        let count = unless_hung_up(written, bufs.iter().map(|buf| buf.len()).sum())?;
+        let Self { socket, bundle, .. } = &mut *self;
+        let added = ready!(bundle.poll_add(socket, cx, bufs));
+        let count = unless_hung_up(added, bufs.iter().map(|buf| buf.len()).sum())?;
         self.written(bufs, count, since);
         Poll::Ready(Ok(count))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let Self { socket, bundle, .. } = &mut *self;
+        let sent = ready!(bundle.poll_send(socket, cx));
+        unless_hung_up(sent, ())?;
         // What was encrypted is written here at times.
-        let flushed = ready!(Pin::new(&mut self.socket).poll_flush(cx));
+        let flushed = ready!(Pin::new(socket).poll_flush(cx));
         Poll::Ready(unless_hung_up(flushed, ()))
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let Self { socket, bundle, .. } = &mut *self;
+        unless_hung_up(ready!(bundle.poll_write(socket, cx)), ())?;
         Pin::new(&mut self.socket).poll_shutdown(cx)
     }
 }
@@ -231,6 +238,7 @@ mod tests {
         let (server, _) = listener.accept().await.unwrap();
         let ask = poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, b"ask")).await;
         assert_eq!(ask.unwrap(), 3);
+        poll_fn(|cx| Pin::new(&mut stream).poll_flush(cx)).await.unwrap();
         server.readable().await.unwrap();
         server.writable().await.unwrap();
         assert_eq!(server.try_write(b"refused").unwrap(), 7);

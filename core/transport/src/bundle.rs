@@ -1,0 +1,194 @@
+//! What is written piece by piece goes out together.
+//!
+//! The client crate writes each request as soon as it has it, and flushes when it has no other: so the two requests of an
+//! uncontended acquire, or of many contenders, would each be a packet and a system call of its own, and a read of its own
+//! to the server. Here a flush first lets the other tasks of the thread go on, which may have more to say.
+
+use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::AsyncWrite;
+
+/// No more is taken in while so many bytes wait to be written.
+const FULL: usize = 64 << 10;
+
+/// Bytes on their way to a socket.
+#[derive(Debug, Default)]
+pub(crate) struct Bundle {
+    bytes: Vec<u8>,
+    /// So many of them were written.
+    written: usize,
+    /// Whether something was added since it was last to be sent: perhaps more follows.
+    grows: bool,
+}
+
+impl Bundle {
+    /// Takes in all of these pieces, unless there is too much to be written already.
+    pub(crate) fn poll_add<W: AsyncWrite + Unpin>(
+        &mut self,
+        socket: &mut W,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        if self.bytes.len() - self.written >= FULL {
+            ready!(self.poll_write(socket, cx))?;
+        }
+        let before = self.bytes.len();
+        for piece in pieces {
+            self.bytes.extend_from_slice(piece);
+        }
+        self.grows = true;
+        Poll::Ready(Ok(self.bytes.len() - before))
+    }
+
+    /// Sends all, once nothing was added since this was last called: what runs on this thread has had its turn then.
+    pub(crate) fn poll_send<W: AsyncWrite + Unpin>(
+        &mut self,
+        socket: &mut W,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        if std::mem::take(&mut self.grows) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.poll_write(socket, cx)
+    }
+
+    /// Writes all.
+    pub(crate) fn poll_write<W: AsyncWrite + Unpin>(
+        &mut self,
+        socket: &mut W,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        while self.written < self.bytes.len() {
+            match ready!(Pin::new(&mut *socket).poll_write(cx, &self.bytes[self.written..])) {
+                Ok(0) => return Poll::Ready(Err(Error::from(ErrorKind::WriteZero))),
+                Ok(count) => self.written += count,
+                Err(error) => {
+                    // Nothing more can follow.
+                    self.clear();
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        self.clear();
+        Poll::Ready(Ok(()))
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        // A large request is rare, and its room not kept for the next one.
+        self.bytes.shrink_to(FULL);
+        self.written = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Wake, Waker};
+
+    use super::*;
+
+    /// What was written in one go each, and how much it takes at once.
+    struct Wire {
+        writes: Vec<Vec<u8>>,
+        room: usize,
+    }
+
+    impl AsyncWrite for Wire {
+        fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
+            let count = buf.len().min(self.room);
+            if count == 0 {
+                return Poll::Pending;
+            }
+            self.room -= count;
+            self.writes.push(buf[..count].to_vec());
+            Poll::Ready(Ok(count))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    struct Scene {
+        bundle: Bundle,
+        wire: Wire,
+        woken: Arc<Woken>,
+    }
+
+    impl Scene {
+        fn new(room: usize) -> Self {
+            let wire = Wire { writes: Vec::new(), room };
+            Self { bundle: Bundle::default(), wire, woken: Arc::default() }
+        }
+
+        fn add(&mut self, bytes: &[u8]) -> Poll<usize> {
+            let waker = Waker::from(Arc::clone(&self.woken));
+            let pieces = [IoSlice::new(bytes)];
+            let added = self.bundle.poll_add(&mut self.wire, &mut Context::from_waker(&waker), &pieces);
+            added.map(Result::unwrap)
+        }
+
+        fn send(&mut self) -> Poll<()> {
+            let waker = Waker::from(Arc::clone(&self.woken));
+            self.bundle.poll_send(&mut self.wire, &mut Context::from_waker(&waker)).map(Result::unwrap)
+        }
+
+        fn wakes(&self) -> usize {
+            self.woken.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn what_follows_at_once_goes_out_with_what_was_there() {
+        let mut scene = Scene::new(usize::MAX);
+        for piece in [b"create", b"listen"] {
+            assert_eq!(scene.add(piece), Poll::Ready(6));
+            assert_eq!(scene.send(), Poll::Pending);
+        }
+        assert_eq!((scene.wakes(), scene.wire.writes.len()), (2, 0), "it is woken to go on");
+        assert_eq!(scene.send(), Poll::Ready(()));
+        assert_eq!(scene.wire.writes, [b"createlisten"]);
+        // Nothing is left to be sent, or to be woken for.
+        assert_eq!(scene.send(), Poll::Ready(()));
+        assert_eq!((scene.wakes(), scene.wire.writes.len()), (2, 1));
+    }
+
+    #[test]
+    fn a_socket_that_takes_a_part_gets_the_rest_later() {
+        let mut scene = Scene::new(4);
+        assert_eq!(scene.add(b"create"), Poll::Ready(6));
+        assert_eq!((scene.send(), scene.send()), (Poll::Pending, Poll::Pending));
+        assert_eq!(scene.add(b"!"), Poll::Ready(1));
+        scene.wire.room = usize::MAX;
+        assert_eq!((scene.send(), scene.send()), (Poll::Pending, Poll::Ready(())));
+        assert_eq!(scene.wire.writes.concat(), b"create!");
+    }
+
+    #[test]
+    fn while_much_waits_no_more_is_taken_in() {
+        let mut scene = Scene::new(0);
+        assert_eq!(scene.add(&[1; FULL]), Poll::Ready(FULL));
+        assert_eq!(scene.add(&[2]), Poll::Pending);
+        scene.wire.room = usize::MAX;
+        assert_eq!(scene.add(&[2]), Poll::Ready(1));
+        assert_eq!(scene.wire.writes.concat(), [1; FULL]);
+    }
+}
