@@ -1,6 +1,6 @@
 //! What the nodes of our own contenders say.
 
-use std::borrow::Cow;
+use std::io::Write;
 
 use serde_json::{Value, json};
 
@@ -11,6 +11,9 @@ use crate::process::PerProcess;
 
 /// What all nodes of a process say alike: the host's name, in quotation marks, and the process. A forked child asks anew.
 static HERE: PerProcess<(String, u32)> = PerProcess::new();
+
+/// How long the data of a node is as a rule, at most.
+const LENGTH: usize = 192;
 
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
@@ -32,15 +35,24 @@ impl About {
                 .into();
         }
         let (host, pid) = HERE.get_or_init(|| (quoted(&host_name()), std::process::id()));
-        let label =
-            label.or(options.label.as_deref()).map_or(Cow::Borrowed("null"), |label| quoted(label).into());
-        let language = quoted(options.language);
-        let permits = permits.map(|permits| format!(r#""permits":{permits},"#)).unwrap_or_default();
+        let mut data = Vec::with_capacity(LENGTH);
         let since = clock::since_1970().as_millis();
-        let text = format!(
-            r#"{{"host":{host},"label":{label},"language":{language},{permits}"pid":{pid},"since":{since}}}"#
-        );
-        text.into_bytes()
+        // There is one for each acquire: written piece by piece, in memory that suffices as a rule.
+        let written = (|| {
+            write!(data, r#"{{"host":{host},"label":"#)?;
+            match label.or(options.label.as_deref()) {
+                Some(label) => serde_json::to_writer(&mut data, label)?,
+                None => write!(data, "null")?,
+            }
+            write!(data, r#","language":"#)?;
+            serde_json::to_writer(&mut data, options.language)?;
+            if let Some(permits) = permits {
+                write!(data, r#","permits":{permits}"#)?;
+            }
+            write!(data, r#","pid":{pid},"since":{since}}}"#)
+        })();
+        debug_assert!(written.is_ok(), "memory is written");
+        data
     }
 }
 

@@ -4,8 +4,10 @@
 //! here by the first to see it. What the driver must know of it is a [`Notice`]. It goes through [`Report`], because
 //! the mailbox, which carries it, is above this file.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::iter::once;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,7 +24,7 @@ use crate::operation::Operation;
 use crate::owner::Owner;
 use crate::path::Place;
 use crate::process::Origin;
-use crate::queue::{Kind, NodeName};
+use crate::queue::{Kind, Map, NodeName};
 use crate::release::Release;
 use crate::shown::Shown;
 use crate::term::Term;
@@ -96,8 +98,14 @@ pub(crate) struct Holds {
 /// Holds, by node and by owner: thousands of readers may hold together, and each question is about one of them.
 #[derive(Default)]
 pub(crate) struct Held {
-    by_node: BTreeMap<NodeName, Arc<Hold>>,
-    by_owner: HashMap<Owner, Vec<Arc<Hold>>, BuildHasherDefault<OwnerHasher>>,
+    by_node: Map<NodeName, Arc<Hold>>,
+    by_owner: HashMap<Owner, Owned, BuildHasherDefault<OwnerHasher>>,
+}
+
+/// The holds of an owner: nearly always one.
+struct Owned {
+    first: Arc<Hold>,
+    others: Vec<Arc<Hold>>,
 }
 
 /// Spreads owners over a map. They are numbered one after the other, and nobody else chooses the numbers.
@@ -204,22 +212,32 @@ impl Holds {
 impl Held {
     pub(crate) fn add(&mut self, hold: &Arc<Hold>) {
         self.by_node.insert(hold.grant.node.clone(), Arc::clone(hold));
-        self.by_owner.entry(hold.claim.owner).or_default().push(Arc::clone(hold));
+        match self.by_owner.entry(hold.claim.owner) {
+            Entry::Occupied(owned) => owned.into_mut().others.push(Arc::clone(hold)),
+            Entry::Vacant(none) => {
+                none.insert(Owned { first: Arc::clone(hold), others: Vec::new() });
+            }
+        }
     }
 
     /// The hold of this kind that an owner has.
     pub(crate) fn of(&self, owner: Owner, kind: Kind) -> Option<&Arc<Hold>> {
-        self.by_owner.get(&owner)?.iter().find(|hold| hold.is_of(kind))
+        let Owned { first, others } = self.by_owner.get(&owner)?;
+        once(first).chain(others).find(|hold| hold.is_of(kind))
     }
 
     /// Removes the hold through a node: it ends.
     pub(crate) fn take(&mut self, node: &NodeName) -> Option<Arc<Hold>> {
         let hold = self.by_node.remove(node)?;
         let owner = hold.claim.owner;
-        if let Some(owned) = self.by_owner.get_mut(&owner) {
-            owned.retain(|other| !Arc::ptr_eq(other, &hold));
-            if owned.is_empty() {
-                self.by_owner.remove(&owner);
+        if let Some(Owned { first, others }) = self.by_owner.get_mut(&owner) {
+            others.retain(|other| !Arc::ptr_eq(other, &hold));
+            if Arc::ptr_eq(first, &hold) {
+                if others.is_empty() {
+                    self.by_owner.remove(&owner);
+                } else {
+                    *first = others.remove(0);
+                }
             }
         }
         if let Some(began) = hold.began {

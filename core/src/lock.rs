@@ -213,7 +213,7 @@ impl Lock {
             claim: Claim { max_hold: self.0.manner.max_hold, ..Claim::new(owner, kind, wait()) },
             intent,
             naming: self.0.manner.naming,
-            data: self.node_data(client.options()),
+            data: self.node_data(client.options()).into(),
             deadline: Deadline::after(patience).end(),
             reply,
         }))?;

@@ -47,7 +47,7 @@ pub(crate) struct Attempt {
     pub(crate) intent: Intent,
     pub(crate) naming: Naming,
     /// The data of its node.
-    pub(crate) data: Vec<u8>,
+    pub(crate) data: Arc<[u8]>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) reply: Reply<Lease>,
 }

@@ -29,4 +29,9 @@ impl Owner {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
+
+    /// Which of all it is.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
 }

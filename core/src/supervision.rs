@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::task::Poll;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 
 use tokio::sync::watch;
 
@@ -98,12 +98,19 @@ impl Drop for End {
 /// already. The future leaves nothing behind in which the panic could show.
 pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
     let mut future = pin!(future);
-    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+    poll_fn(|context| poll_caught(future.as_mut(), context)).await
+}
+
+/// Polls a future whose panic is an outcome.
+pub(crate) fn poll_caught<F: Future>(
+    future: Pin<&mut F>,
+    context: &mut Context<'_>,
+) -> Poll<Result<F::Output, String>> {
+    match catch_unwind(AssertUnwindSafe(|| future.poll(context))) {
         Ok(Poll::Pending) => Poll::Pending,
         Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
         Err(panic) => Poll::Ready(Err(words(&*panic))),
-    })
-    .await
+    }
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {

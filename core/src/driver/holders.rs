@@ -1,34 +1,27 @@
 //! The holds that a driver granted in one lock directory, each with its alarms.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::timers::{Alarm, AlarmKey, Timers};
 use crate::hold::{Claim, Holds};
 use crate::lease_state::LossReason;
-use crate::queue::NodeName;
-
-/// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
-const LONG_HOLD: Duration = Duration::from_millis(200);
+use crate::queue::{Map, NodeName};
 
 /// A hold that the driver granted.
 pub(super) struct Holder {
     holds: Weak<Holds>,
-    /// Goes off when it has lasted for long.
-    long: AlarmKey,
     /// Goes off when it has lasted for as long as it may.
     limit: Option<AlarmKey>,
     /// The data of its node.
-    data: Box<[u8]>,
+    data: Arc<[u8]>,
 }
 
 impl Holder {
     /// Short holds are many, and their alarms would be too.
-    pub(super) fn cancel_alarms(&self, timers: &mut Timers) {
-        timers.cancel(&[self.long]);
+    pub(super) fn cancel_alarms(&self, node: &NodeName, timers: &mut Timers) {
+        timers.hold_ends(node);
         timers.cancel(self.limit.as_slice());
     }
 
@@ -40,7 +33,7 @@ impl Holder {
 
 /// All of a directory, by node.
 #[derive(Default)]
-pub(super) struct Holders(BTreeMap<NodeName, Holder>);
+pub(super) struct Holders(Map<NodeName, Holder>);
 
 impl Holders {
     /// A claim is granted through a node with this data.
@@ -49,15 +42,15 @@ impl Holders {
         node: &NodeName,
         holds: &Arc<Holds>,
         claim: Claim,
-        data: Vec<u8>,
+        data: Arc<[u8]>,
         timers: &mut Timers,
     ) {
         let path = || Arc::clone(holds.place.full());
-        let long = timers.set(Instant::now() + LONG_HOLD, Alarm::LongHold(path(), node.clone()));
+        timers.hold_begins(holds.place.full(), node);
         let limit = claim
             .max_hold
             .map(|time| timers.set(Instant::now() + time, Alarm::HeldTooLong(path(), node.clone())));
-        self.0.insert(node.clone(), Holder { holds: Arc::downgrade(holds), long, limit, data: data.into() });
+        self.0.insert(node.clone(), Holder { holds: Arc::downgrade(holds), limit, data });
     }
 
     pub(super) fn remove(&mut self, node: &NodeName) -> Option<Holder> {
@@ -83,7 +76,7 @@ impl Holders {
 
     pub(super) fn cancel_alarms(&self, node: &NodeName, timers: &mut Timers) {
         if let Some(holder) = self.0.get(node) {
-            holder.cancel_alarms(timers);
+            holder.cancel_alarms(node, timers);
         }
     }
 
@@ -95,7 +88,7 @@ impl Holders {
 
     /// Tells the holds whether they are disconnected from the server.
     pub(super) fn suspend(&self, suspended: bool) {
-        for (node, holder) in &self.0 {
+        for (node, holder) in self.0.iter() {
             if let Some(holds) = holder.holds.upgrade() {
                 holds.suspend(node, suspended);
             }

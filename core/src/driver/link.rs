@@ -1,7 +1,9 @@
 //! The driver's end of a session: whether there is one, whether it has a connection, and what runs on it.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -11,7 +13,7 @@ use zookeeper_client as zk;
 
 use super::heartbeat::heartbeat;
 use super::metered::Metered;
-use super::wire::{AccessLists, Wire};
+use super::wire::{AccessLists, Route, Wire};
 use crate::answer;
 use crate::backoff::Rests;
 use crate::certificates::Certificates;
@@ -25,7 +27,7 @@ use crate::room::WatchRoom;
 use crate::runtime::{self, Part};
 use crate::servers::{ServerReport, Servers};
 use crate::session::{self, Denial, Session};
-use crate::supervision::caught;
+use crate::supervision::poll_caught;
 use crate::term::Term;
 
 /// What news means.
@@ -55,6 +57,8 @@ enum Stage {
 
 struct Live {
     session: Session,
+    /// What all requests on the session share.
+    route: Arc<Route>,
     since: Moment,
     term: Arc<Term>,
     connected: bool,
@@ -192,10 +196,7 @@ impl Link {
     pub(super) fn ask(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.asks_proof();
         let unanswered = Arc::clone(&self.unanswered);
-        self.spawn(async move {
-            task.await;
-            drop(unanswered);
-        });
+        self.run(task, Some(unanswered));
     }
 
     /// Notes that something is asked of the server whose answer could be a proof.
@@ -241,32 +242,26 @@ impl Link {
 
     /// Where requests go: the session, and how to report their outcomes.
     pub(super) fn wire(&self, path: &Arc<str>) -> Option<Wire> {
-        let Stage::Live(Live { session, term, .. }) = &self.stage else {
+        let Stage::Live(Live { route, .. }) = &self.stage else {
             return None;
         };
-        Some(Wire {
-            client: Metered::new(session.client.clone(), Arc::clone(&self.meter)),
-            tasks: session.tasks.clone(),
-            term: Arc::clone(term),
-            path: Arc::clone(path),
-            chroot: self.options.hosts.chroot.len(),
-            lists: self.lists.clone(),
-            limits: self.options.limits(),
-            epoch: self.epoch,
-            connection: self.connection,
-            sender: self.sender.clone(),
-        })
+        Some(Wire { route: Arc::clone(route), path: Arc::clone(path), connection: self.connection })
     }
 
     /// Runs a task until it ends or the session does. Tasks begin in the order in which they were spawned. If one panics,
     /// the session is over: a request that has no outcome would be waited for for ever.
     pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.run(task, None)
+    }
+
+    fn run(
+        &mut self,
+        task: impl Future<Output = ()> + Send + 'static,
+        unanswered: Option<Arc<()>>,
+    ) -> AbortHandle {
         let (epoch, sender) = (self.epoch, self.sender.clone());
-        self.tasks.spawn(runtime::gated(async move {
-            if let Err(panic) = caught(runtime::fragile(Part::Request, task)).await {
-                sender.send(Input::News(News::Panicked(epoch, panic))).ok();
-            }
-        }))
+        let task = runtime::fragile(Part::Request, task);
+        self.tasks.spawn(runtime::gated(Errand { task, epoch, sender, _unanswered: unanswered }))
     }
 
     /// The access control list of the nodes that are created.
@@ -331,9 +326,18 @@ impl Link {
         let state = session.client.state();
         let timeout = session.client.session_timeout();
         let term = Arc::new(Term::new(timeout, self.connection).with(session.heard.clone()));
-        let (since, renewing) = (Moment::now(), None);
-        self.stage =
-            Stage::Live(Live { session, since, term, connected: false, began: false, asked: None, renewing });
+        let route = Arc::new(Route {
+            client: Metered::new(session.client.clone(), Arc::clone(&self.meter)),
+            tasks: session.tasks.clone(),
+            term: Arc::clone(&term),
+            chroot: self.options.hosts.chroot.len(),
+            lists: self.lists.clone(),
+            limits: self.options.limits(),
+            epoch,
+            sender: self.sender.clone(),
+        });
+        let (since, connected, began, asked, renewing) = (Moment::now(), false, false, None, None);
+        self.stage = Stage::Live(Live { session, route, since, term, connected, began, asked, renewing });
         self.spawn(async move {
             loop {
                 let news = tokio::select! {
@@ -420,6 +424,7 @@ impl Link {
         self.tasks = JoinSet::new();
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Live(live) => {
+                drop(live.route);
                 let previous = live.session.client.into_session();
                 // The crate would keep the connection, and with its pings the session, as long as a request is
                 // unanswered: for ever, if that is why the session is given up.
@@ -439,10 +444,39 @@ impl Link {
         self.tasks.shutdown().await;
         self.settings.hurry();
         match self.stage {
-            Stage::Live(live) => drop(session::close(live.session, limit).await),
+            Stage::Live(Live { session, route, .. }) => {
+                // It has a handle of the session too, which ends with its last one.
+                drop(route);
+                session::close(session, limit).await;
+            }
             Stage::Searching(search) => search.abort(),
             Stage::Idle => {}
         }
+    }
+}
+
+/// Something that runs on the session. A future by hand: one that the compiler makes out of it keeps what it runs twice,
+/// once as it was given and once as it is run, and there are three of them in an acquire and its release.
+struct Errand<F> {
+    task: F,
+    epoch: u64,
+    sender: mpsc::UnboundedSender<Input>,
+    /// See [`Link::unanswered`].
+    _unanswered: Option<Arc<()>>,
+}
+
+impl<F: Future<Output = ()>> Future for Errand<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // SAFETY: nothing is moved out of it, and the task stays pinned where it is for as long as this is.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as above.
+        let task = unsafe { Pin::new_unchecked(&mut this.task) };
+        if let Err(panic) = ready!(poll_caught(task, cx)) {
+            this.sender.send(Input::News(News::Panicked(this.epoch, panic))).ok();
+        }
+        Poll::Ready(())
     }
 }
 

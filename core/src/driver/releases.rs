@@ -1,13 +1,12 @@
 //! The releases in one lock directory: who waits for them, and whether the lock turns out to have been broken.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use super::timers::{Alarm, AlarmKey, Timers};
 use crate::lease_state::LossReason;
-use crate::queue::{NodeName, Ticket};
+use crate::queue::{Map, NodeName, Ticket};
 use crate::release::{Judge, Release};
 
 /// A hold that was released, and whose node is not gone yet.
@@ -22,11 +21,11 @@ struct Releasing {
 
 #[derive(Default)]
 pub(super) struct Releases {
-    by_node: BTreeMap<NodeName, Releasing>,
+    by_node: Map<NodeName, Releasing>,
     /// The first delete of each node, if it is under way.
-    first_deletes: BTreeMap<Ticket, NodeName>,
+    first_deletes: Map<Ticket, NodeName>,
     /// Nodes that were lost while the release was on its way here, and why: somebody deleted them, or ended the session.
-    lost: BTreeMap<NodeName, LossReason>,
+    lost: Map<NodeName, LossReason>,
 }
 
 impl Releases {
@@ -103,7 +102,7 @@ impl Releases {
     /// before its time, and the lock may have been gone before it was released.
     pub(super) fn end_session(&mut self) {
         self.first_deletes.clear();
-        for (node, releasing) in &mut self.by_node {
+        for (node, releasing) in self.by_node.iter_mut() {
             if let Some(judge) = releasing.judge.take() {
                 judge.tell(node.as_str(), LossReason::SessionExpired);
             }

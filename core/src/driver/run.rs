@@ -318,8 +318,9 @@ impl Driver {
                 Alarm::Tell(path, event) => self.slots.tell(&path, event),
                 Alarm::Released(path, node) => self.slots.stop_waiting(&path, &node),
                 Alarm::LongHold(path, node) => {
-                    if let Some(slot) = self.slots.change(&path) {
-                        slot.watch_hold(&node);
+                    // Most are over by then, and nothing is to be concluded from that.
+                    if self.slots.get(&path).is_some_and(|slot| slot.holds_through(&node)) {
+                        self.slots.tell(&path, Event::WatchHold(node));
                     }
                 }
                 Alarm::HeldTooLong(path, node) => {

@@ -1,7 +1,6 @@
 //! One lock directory in a driver: its queue, its waiters and its holders. Events come in here and actions go out: each
 //! of them changes at least two of the three, so they are kept together, in one file.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -23,10 +22,9 @@ use crate::lease::{Entry, Lease};
 use crate::lease_state::LossReason;
 use crate::mailbox::Attempt;
 use crate::queue::{
-    Action, Event, Intent, JoinId, Kind, Known, Naming, NodeName, Outcome, Queue, Refusal, Standing, Ticket,
-    is_kazoos,
+    Action, Event, Intent, JoinId, Kind, Known, Naming, NodeName, Outcome, Queue, Refusal, Set, Standing,
+    Ticket, is_kazoos,
 };
-use crate::random;
 use crate::release::Release;
 use crate::servers::Servers;
 use crate::shown::Shown;
@@ -37,11 +35,11 @@ pub(super) struct Slot {
     holders: Holders,
     releases: Releases,
     /// Nodes of waiters that were asked to give up the lock before they had it.
-    revoked: BTreeSet<NodeName>,
+    revoked: Set<NodeName>,
     watches: Watches,
     pauses: Pauses,
     /// The creates that wait, while the listings that were to be sent behind them do not.
-    late: BTreeSet<Ticket>,
+    late: Set<Ticket>,
     silence: Silence,
     /// Whether there was a listing since: only that shows who stands before a waiter.
     listed: bool,
@@ -54,10 +52,11 @@ pub(super) struct Slot {
 impl Slot {
     /// `last_ticket`: new tickets follow this one; `term`: the session's term runs. A session without a connection may
     /// get it back, and is not announced again then.
-    pub(super) fn new(path: &Arc<str>, last_ticket: Ticket, link: &Link, term: bool) -> Self {
+    /// `seed`: of the names of its nodes, drawn for it alone.
+    pub(super) fn new(path: &Arc<str>, last_ticket: Ticket, link: &Link, term: bool, seed: u64) -> Self {
         let mut queue = Queue::after(last_ticket);
         if link.is_live() {
-            queue.handle(Event::SessionBegan(random::bits()));
+            queue.handle(Event::SessionBegan(seed));
         }
         if link.is_connected() {
             queue.handle(Event::Connected);
@@ -70,10 +69,10 @@ impl Slot {
             waiters: Waiters::default(),
             holders: Holders::default(),
             releases: Releases::default(),
-            revoked: BTreeSet::new(),
+            revoked: Set::default(),
             watches: Watches::new(Arc::clone(path)),
             pauses: Pauses::new(Instant::now()),
-            late: BTreeSet::new(),
+            late: Set::default(),
             silence: Silence::new(Instant::now()),
             listed: false,
             unsettled: true,
@@ -208,7 +207,7 @@ impl Slot {
         let Some(holder) = self.holders.remove(node) else {
             return self.releases.came_late(node, &release);
         };
-        holder.cancel_alarms(timers);
+        holder.cancel_alarms(node, timers);
         self.releases.begin(path, node, release, timers);
         self.hear(Event::Release(node.clone()));
     }
@@ -228,6 +227,11 @@ impl Slot {
         if self.holders.contains(node) {
             self.hear(Event::WatchHold(node.clone()));
         }
+    }
+
+    /// Whether somebody holds through this node.
+    pub(super) fn holds_through(&self, node: &NodeName) -> bool {
+        self.holders.contains(node)
     }
 
     pub(super) fn fail_all(&mut self, error: &Error) {
@@ -323,7 +327,7 @@ impl Slot {
         let (sighting, ours) = match known {
             Known::Watched(ticket) => (self.watches.sighting(ticket)?, false),
             Known::Ours(join, czxid) => {
-                let waiting = self.waiters.get(join).map(|attempt| attempt.data.as_slice());
+                let waiting = self.waiters.get(join).map(|attempt| &*attempt.data);
                 let data = waiting.or_else(|| self.holders.data(&name))?;
                 let (data, data_length) = (data.into(), data.len());
                 (Arc::new(Sighting { owner: session, czxid, data, data_length }), true)

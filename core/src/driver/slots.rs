@@ -1,13 +1,15 @@
 //! The lock directories of a client, each with its queue.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::link::Link;
 use super::slot::Slot;
 use super::timers::Timers;
 use crate::lease_state::LossReason;
-use crate::queue::{Event, NodeName, Ticket};
+use crate::queue::{Event, NodeName, Set, Ticket};
+use crate::random;
 use crate::shown::Shown;
 use crate::state::{ClientState, Status};
 
@@ -16,9 +18,12 @@ use crate::state::{ClientState, Status};
 pub(super) struct Slots {
     status: Arc<Status>,
     /// In an order that does not depend on chance: their seeds for a session are drawn one after the other.
-    all: BTreeMap<Arc<str>, Slot>,
+    all: BTreeMap<Arc<str>, Box<Slot>>,
+    /// The memory of one that is over, for the next.
+    spare: Option<Box<Slot>>,
+    seeds: Seeds,
     /// The paths whose queues have something to conclude.
-    unsettled: BTreeSet<Arc<str>>,
+    unsettled: Set<Arc<str>>,
     /// The last ticket of the queues that were dropped: late answers to them must not match their successors' tickets.
     last_ticket: Ticket,
     /// The paths of queues that were dropped and had reported a child that does not count: once is enough.
@@ -27,12 +32,35 @@ pub(super) struct Slots {
     blind: BTreeSet<Arc<str>>,
 }
 
+/// Seeds for the names of nodes: each is used once. Most locks are free and held for a moment, so there are as many queues
+/// as holds, and the system is asked only once.
+struct Seeds {
+    secret: [u64; 2],
+    count: u64,
+}
+
+impl Seeds {
+    fn new() -> Self {
+        Self { secret: [random::bits(), random::bits()], count: 0 }
+    }
+
+    /// A keyed hash of a number that is used once: nobody can tell it from chance.
+    fn next(&mut self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.secret, self.count).hash(&mut hasher);
+        self.count += 1;
+        hasher.finish()
+    }
+}
+
 impl Slots {
     pub(super) fn new(status: Arc<Status>) -> Self {
         Self {
             status,
             all: BTreeMap::new(),
-            unsettled: BTreeSet::new(),
+            spare: None,
+            seeds: Seeds::new(),
+            unsettled: Set::default(),
             last_ticket: Ticket::default(),
             warned: BTreeSet::new(),
             blind: BTreeSet::new(),
@@ -40,19 +68,19 @@ impl Slots {
     }
 
     pub(super) fn get(&self, path: &str) -> Option<&Slot> {
-        self.all.get(path)
+        self.all.get(path).map(|slot| &**slot)
     }
 
     pub(super) fn get_mut(&mut self, path: &str) -> Option<&mut Slot> {
-        self.all.get_mut(path)
+        self.all.get_mut(path).map(|slot| &mut **slot)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
-        self.all.values()
+        self.all.values().map(|slot| &**slot)
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
-        self.all.values_mut()
+        self.all.values_mut().map(|slot| &mut **slot)
     }
 
     /// The slot at a path, to be told something from which its queue draws conclusions.
@@ -66,11 +94,17 @@ impl Slots {
     pub(super) fn change_or_make(&mut self, path: &Arc<str>, link: &Link, term: bool) -> &mut Slot {
         self.unsettled.insert(Arc::clone(path));
         let new = || {
-            let mut slot = Slot::new(path, self.last_ticket, link, term);
+            let mut slot = Slot::new(path, self.last_ticket, link, term, self.seeds.next());
             if self.warned.contains(path) {
                 slot.warn_no_more();
             }
-            slot
+            match self.spare.take() {
+                Some(mut spare) => {
+                    *spare = slot;
+                    spare
+                }
+                None => Box::new(slot),
+            }
         };
         self.all.entry(Arc::clone(path)).or_insert_with(new)
     }
@@ -124,7 +158,7 @@ impl Slots {
     }
 
     /// The paths whose queues have something to conclude.
-    pub(super) fn take_unsettled(&mut self) -> BTreeSet<Arc<str>> {
+    pub(super) fn take_unsettled(&mut self) -> Set<Arc<str>> {
         std::mem::take(&mut self.unsettled)
     }
 
@@ -139,7 +173,7 @@ impl Slots {
             if slot.has_warned() {
                 self.warned.insert(Arc::clone(path));
             }
-            self.all.remove(path);
+            self.spare = self.all.remove(path);
         }
         vital
     }

@@ -1,11 +1,18 @@
 //! The driver's clockwork: one sleep for all its alarms.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::queue::{Event, JoinId, NodeName};
+
+/// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
+const LONG_HOLD: Duration = Duration::from_millis(200);
 
 /// What is due. The receiver checks whether it still matters: an alarm may be cancelled too late.
 #[derive(Clone, Debug)]
@@ -43,6 +50,10 @@ pub(super) type AlarmKey = (Instant, u64);
 pub(super) struct Timers {
     alarms: BTreeMap<AlarmKey, Alarm>,
     count: u64,
+    /// When holds are long, in order, for it is the same time for all: no alarm has to be found again when one is short.
+    long_holds: VecDeque<(Instant, Arc<str>, NodeName)>,
+    /// Sleeps until the first of all these, or until an earlier one that was cancelled.
+    sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl Timers {
@@ -60,23 +71,116 @@ impl Timers {
         }
     }
 
+    /// A hold through this node begins.
+    pub(super) fn hold_begins(&mut self, path: &Arc<str>, node: &NodeName) {
+        self.long_holds.push_back((Instant::now() + LONG_HOLD, Arc::clone(path), node.clone()));
+    }
+
+    /// The hold through this node is over. Between others it is passed over when its time comes, which is soon.
+    pub(super) fn hold_ends(&mut self, node: &NodeName) {
+        if self.long_holds.front().is_some_and(|(_, _, first)| first == node) {
+            self.long_holds.pop_front();
+        } else if self.long_holds.back().is_some_and(|(_, _, last)| last == node) {
+            self.long_holds.pop_back();
+        }
+    }
+
+    /// When the first alarm is due.
+    fn first(&self) -> Option<Instant> {
+        let alarm = self.alarms.first_key_value().map(|((at, _), _)| *at);
+        let long = self.long_holds.front().map(|(at, ..)| *at);
+        alarm.into_iter().chain(long).min()
+    }
+
     /// How many alarms are set.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.alarms.len()
+        self.alarms.len() + self.long_holds.len()
     }
 
     /// Waits until an alarm is due. Cancel safe.
-    pub(super) async fn next(&self) {
-        match self.alarms.first_key_value() {
-            Some(((at, _), _)) => sleep_until(*at).await,
-            None => std::future::pending().await,
+    pub(super) async fn next(&mut self) {
+        poll_fn(|cx| self.poll_next(cx)).await;
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(first) = self.first() else { return Poll::Pending };
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(first)));
+        // The runtime's clockwork is set anew only if it must be: alarms are set and cancelled far more often than one is
+        // due, and most are later than others.
+        if first < sleep.deadline() {
+            sleep.as_mut().reset(first);
+        }
+        loop {
+            ready!(sleep.as_mut().poll(cx));
+            if sleep.deadline() == first {
+                return Poll::Ready(());
+            }
+            sleep.as_mut().reset(first);
         }
     }
 
     /// The next alarm that is due.
     pub(super) fn due(&mut self) -> Option<Alarm> {
+        let now = Instant::now();
+        if self.long_holds.front().is_some_and(|(at, ..)| *at <= now) {
+            let (_, path, node) = self.long_holds.pop_front()?;
+            return Some(Alarm::LongHold(path, node));
+        }
         let first = self.alarms.first_entry()?;
-        (first.key().0 <= Instant::now()).then(|| first.remove())
+        (first.key().0 <= now).then(|| first.remove())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn node(number: u64) -> NodeName {
+        NodeName::parse(&format!("lock-{number:010}")).expect("a node's name")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_alarm_goes_off_at_its_time_whatever_was_set_and_cancelled_before() {
+        let (mut timers, began) = (Timers::default(), Instant::now());
+        let early = timers.set(began + seconds(1), Alarm::Beat);
+        timers.set(began + seconds(3), Alarm::TermEnd);
+        let waited = tokio::time::timeout(seconds(0), timers.next()).await;
+        assert!(waited.is_err());
+        timers.cancel(&[early]);
+        timers.next().await;
+        assert_eq!(began.elapsed(), seconds(3));
+        assert!(matches!(timers.due(), Some(Alarm::TermEnd)) && timers.due().is_none());
+        // One that is set while it waits for another goes off before that.
+        timers.set(began + seconds(9), Alarm::TermEnd);
+        assert!(tokio::time::timeout(seconds(1), timers.next()).await.is_err());
+        timers.set(began + seconds(5), Alarm::Beat);
+        timers.next().await;
+        assert_eq!(began.elapsed(), seconds(5));
+        assert!(matches!(timers.due(), Some(Alarm::Beat)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hold_is_long_after_a_while_unless_it_is_over() {
+        let (mut timers, path) = (Timers::default(), "/l".into());
+        for number in 1..=5 {
+            timers.hold_begins(&path, &node(number));
+        }
+        // The first, the last, and one between.
+        for number in [1, 5, 3] {
+            timers.hold_ends(&node(number));
+        }
+        assert_eq!(timers.len(), 3);
+        timers.next().await;
+        let long: Vec<_> = std::iter::from_fn(|| timers.due()).collect();
+        let nodes = long.iter().map(|alarm| match alarm {
+            Alarm::LongHold(_, node) => node.sequence(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(nodes.collect::<Vec<_>>(), [2, 3, 4]);
     }
 }

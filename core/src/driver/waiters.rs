@@ -1,6 +1,6 @@
 //! The waiters in one lock directory.
 
-use std::collections::{BTreeMap, HashMap};
+use std::iter::once;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -9,7 +9,7 @@ use super::timers::AlarmKey;
 use crate::backoff::Rests;
 use crate::mailbox::Attempt;
 use crate::owner::Owner;
-use crate::queue::{Intent, JoinId, Kind, Queue};
+use crate::queue::{Intent, JoinId, Kind, Map, Queue, Set};
 
 /// An attempt that waits for the lock.
 pub(super) struct Waiter {
@@ -30,14 +30,34 @@ impl Waiter {
 /// The waiters of an owner for a kind of hold.
 type Line = (Owner, Kind);
 
+/// A line among others.
+type Key = (u64, u8, u32);
+
+/// Who is in the queue, and who of the line follows.
+struct Turns {
+    first: JoinId,
+    others: Vec<JoinId>,
+}
+
+fn key((owner, kind): Line) -> Key {
+    let (kind, permits) = match kind {
+        Kind::Exclusive => (0, 0),
+        Kind::Write => (1, 0),
+        Kind::Read => (2, 0),
+        Kind::Permit(permits) => (3, permits),
+        Kind::Lead => (4, 0),
+    };
+    (owner.number(), kind, permits)
+}
+
 #[derive(Default)]
 pub(super) struct Waiters {
-    all: BTreeMap<JoinId, Waiter>,
+    all: Map<JoinId, Waiter>,
     /// For each owner, its queueing waiters, oldest first. Only the first is in the queue: when it is granted, the
     /// others re-enter; in the queue they would wait for their own owner.
-    lines: HashMap<Line, Vec<JoinId>>,
+    lines: Map<Key, Turns>,
     /// Waiters for which it is not yet known whether they have to wait for another contender.
-    newcomers: Vec<JoinId>,
+    newcomers: Set<JoinId>,
 }
 
 impl Waiters {
@@ -75,7 +95,7 @@ impl Waiters {
     pub(super) fn add(&mut self, waiter: Waiter) -> bool {
         let join = waiter.attempt.join;
         self.all.insert(join, waiter);
-        self.newcomers.push(join);
+        self.newcomers.insert(join);
         self.line_up(join)
     }
 
@@ -86,9 +106,13 @@ impl Waiters {
             return true;
         }
         let claim = attempt.claim;
-        let line = self.lines.entry((claim.owner, claim.kind)).or_default();
-        line.push(join);
-        line.len() == 1
+        let key = key((claim.owner, claim.kind));
+        if let Some(turns) = self.lines.get_mut(&key) {
+            turns.others.push(join);
+            return false;
+        }
+        self.lines.insert(key, Turns { first: join, others: Vec::new() });
+        true
     }
 
     /// Removes a waiter, but not from its line.
@@ -97,31 +121,35 @@ impl Waiters {
     }
 
     /// Removes all.
-    pub(super) fn remove_all(&mut self) -> BTreeMap<JoinId, Waiter> {
+    pub(super) fn remove_all(&mut self) -> Map<JoinId, Waiter> {
         self.lines.clear();
         std::mem::take(&mut self.all)
     }
 
     /// Removes one from its line. Returns whose turn it is now to enter the queue, if that changed.
     pub(super) fn leave_line(&mut self, line: Line, join: JoinId) -> Option<JoinId> {
-        let joins = self.lines.get_mut(&line)?;
-        let was_first = joins.first() == Some(&join);
-        joins.retain(|other| *other != join);
-        let next = joins.first().copied();
-        if next.is_none() {
-            self.lines.remove(&line);
+        let Turns { first, others } = self.lines.get_mut(&key(line))?;
+        if *first != join {
+            others.retain(|other| *other != join);
+            return None;
         }
-        next.filter(|_| was_first)
+        if others.is_empty() {
+            self.lines.remove(&key(line));
+            return None;
+        }
+        *first = others.remove(0);
+        Some(*first)
     }
 
     /// Ends a line; returns those that were in it.
-    pub(super) fn end_line(&mut self, line: Line) -> Vec<JoinId> {
-        self.lines.remove(&line).unwrap_or_default()
+    pub(super) fn end_line(&mut self, line: Line) -> impl Iterator<Item = JoinId> + use<> {
+        let all = self.lines.remove(&key(line)).map(|Turns { first, others }| once(first).chain(others));
+        all.into_iter().flatten()
     }
 
     /// The one of a line that is in the queue.
     pub(super) fn first_in_line(&self, line: Line) -> Option<JoinId> {
-        self.lines.get(&line).and_then(|joins| joins.first()).copied()
+        self.lines.get(&key(line)).map(|turns| turns.first)
     }
 
     /// A waiter joins behind others of this client: it has to wait for them, whether or not it is ever seen to.

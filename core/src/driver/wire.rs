@@ -1,5 +1,6 @@
 //! The requests that a queue can ask for, each sent on a session and reported back.
 
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc;
@@ -51,21 +52,34 @@ impl AccessLists {
     }
 }
 
-/// One lock directory on one session: where requests go, and where their outcomes are reported.
-pub(super) struct Wire {
+/// What all requests on a session share.
+pub(super) struct Route {
     pub(super) client: Metered,
     /// The client crate's, which end with the session.
     pub(super) tasks: Tasks,
     pub(super) term: Arc<Term>,
-    pub(super) path: Arc<str>,
     /// How long the client's chroot is, with which the path begins.
     pub(super) chroot: usize,
     pub(super) lists: AccessLists,
     /// Of the replies that it reads.
     pub(super) limits: Limits,
     pub(super) epoch: u64,
-    pub(super) connection: u64,
     pub(super) sender: mpsc::UnboundedSender<Input>,
+}
+
+/// One lock directory on one session: where requests go, and where their outcomes are reported.
+pub(super) struct Wire {
+    pub(super) route: Arc<Route>,
+    pub(super) path: Arc<str>,
+    pub(super) connection: u64,
+}
+
+impl Deref for Wire {
+    type Target = Route;
+
+    fn deref(&self) -> &Route {
+        &self.route
+    }
 }
 
 impl Wire {
@@ -75,7 +89,8 @@ impl Wire {
     }
 
     pub(super) fn child(&self, name: &str) -> String {
-        format!("{}/{name}", self.path)
+        // Not by `format!`, which guesses how long it gets.
+        [&*self.path, "/", name].concat()
     }
 
     /// The path as the client's callers know it: below the chroot.
@@ -102,7 +117,7 @@ impl Wire {
         self.sender.send(Input::News(News::Over(self.epoch))).ok();
     }
 
-    pub(super) async fn create(self, ticket: Ticket, prefix: String, data: Vec<u8>) {
+    pub(super) async fn create(self, ticket: Ticket, prefix: String, data: Arc<[u8]>) {
         let options = CreateMode::EphemeralSequential.with_acls(self.acls());
         let sent = Moment::now();
         let made = self.client.ask(RequestKind::Create).create(&self.child(&prefix), &data, &options).await;
@@ -113,7 +128,7 @@ impl Wire {
     /// Creates a node in the place of a writer's, in one transaction with a check that the writer's exists. Whose the new
     /// one is tells its Stat, which is requested in the same flight: the transaction's own Stat is invalid before 3.7.2
     /// and 3.8.2 (ZOOKEEPER-4026).
-    pub(super) async fn create_beside(self, ticket: Ticket, writer: NodeName, name: String, data: Vec<u8>) {
+    pub(super) async fn create_beside(self, ticket: Ticket, writer: NodeName, name: String, data: Arc<[u8]>) {
         let options = CreateMode::Ephemeral.with_acls(self.acls());
         let (node, sent) = (self.child(&name), Moment::now());
         let mut multi = self.client.ask(RequestKind::Create).new_multi_writer();
@@ -128,7 +143,7 @@ impl Wire {
         self.report_judged(sent, answer::created_beside(ticket, self.session(), name, committed, found));
     }
 
-    pub(super) async fn create_in_place(self, ticket: Ticket, name: String, data: Vec<u8>) {
+    pub(super) async fn create_in_place(self, ticket: Ticket, name: String, data: Arc<[u8]>) {
         let options = CreateMode::Ephemeral.with_acls(self.acls());
         let (node, sent) = (self.child(&name), Moment::now());
         let judged = match self.client.ask(RequestKind::Create).create(&node, &data, &options).await {
@@ -256,8 +271,9 @@ impl Wire {
 
     async fn await_change(self, ticket: Ticket, watcher: zk::OneshotWatcher) {
         // The watch must not keep the session alive.
-        let Self { client, path, connection, sender, .. } = self;
-        drop(client);
+        let Self { route, path, connection } = self;
+        let sender = route.sender.clone();
+        drop(route);
         let event = match watcher.changed().await.event_type {
             EventType::NodeDeleted => Event::Gone(ticket),
             // The session is over; the driver learns of that by itself.

@@ -12,11 +12,13 @@
 
 mod action;
 mod event;
+mod few;
 mod machine;
 mod name;
 mod view;
 
 pub use action::Action;
 pub use event::{Event, Intent, JoinId, Outcome, Refusal, Ticket};
+pub(crate) use few::{Map, Set};
 pub use machine::{Known, NEAR, Queue, Standing};
 pub use name::{Kind, Naming, NodeName, is_kazoos};

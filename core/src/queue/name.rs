@@ -45,17 +45,21 @@ pub enum Kind {
 impl Naming {
     /// The name that the server completes with a sequence number.
     pub(super) fn prefix(self, uuid: Uuid, kind: Kind) -> String {
+        let (mut hyphenated, mut simple) = (Uuid::encode_buffer(), Uuid::encode_buffer());
+        let hyphenated = &*uuid.hyphenated().encode_lower(&mut hyphenated);
+        let simple = &*uuid.simple().encode_lower(&mut simple);
+        // Put together by length, in one piece of memory.
         match (self, kind) {
-            (Self::Curator, Kind::Exclusive) => format!("_c_{uuid}-lock-"),
-            (Self::Curator, Kind::Write) => format!("_c_{uuid}-__WRIT__"),
-            (Self::Curator, Kind::Read) => format!("_c_{uuid}-__READ__"),
+            (Self::Curator, Kind::Exclusive) => ["_c_", hyphenated, "-lock-"].concat(),
+            (Self::Curator, Kind::Write) => ["_c_", hyphenated, "-__WRIT__"].concat(),
+            (Self::Curator, Kind::Read) => ["_c_", hyphenated, "-__READ__"].concat(),
             // kazoo's semaphore has another layout: there is no name of kazoo's to copy.
-            (_, Kind::Permit(_)) => format!("_c_{uuid}-lease-"),
-            (_, Kind::Lead) => format!("_c_{uuid}-latch-"),
-            (Self::Kazoo, Kind::Read) => format!("{}__rlock__", uuid.simple()),
+            (_, Kind::Permit(_)) => ["_c_", hyphenated, "-lease-"].concat(),
+            (_, Kind::Lead) => ["_c_", hyphenated, "-latch-"].concat(),
+            (Self::Kazoo, Kind::Read) => [simple, "__rlock__"].concat(),
             // kazoo sees a `__lock__`; we see a writer, whose place a reader may take (rule 6).
-            (Self::Kazoo, Kind::Write) => format!("{}__WRIT__lock__", uuid.simple()),
-            (Self::Kazoo, _) => format!("{}__lock__", uuid.simple()),
+            (Self::Kazoo, Kind::Write) => [simple, "__WRIT__lock__"].concat(),
+            (Self::Kazoo, _) => [simple, "__lock__"].concat(),
         }
     }
 }

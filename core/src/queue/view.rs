@@ -31,6 +31,10 @@ pub(super) struct View {
 impl View {
     pub(super) fn new(mut nodes: Vec<NodeName>) -> Self {
         nodes.sort_unstable();
+        // An empty slice by default takes no memory.
+        if nodes.is_empty() {
+            return Self::default();
+        }
         let writers = nodes.iter().filter(|node| node.kind() != Kind::Read).cloned().collect();
         Self { listed: nodes.into(), writers, ..Self::default() }
     }

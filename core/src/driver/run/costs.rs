@@ -73,7 +73,7 @@ impl Desk {
             claim: Claim::new(Owner::new(), Kind::Exclusive, None),
             intent: Intent::Wait,
             naming: Naming::Curator,
-            data: Vec::new(),
+            data: Arc::default(),
             deadline: Some(Instant::now()),
             reply,
         }))

@@ -52,13 +52,13 @@ fn granted_for(joins: u64, max_hold: Option<Duration>) -> Granted {
     let place = Place::new("", "/l", "").unwrap();
     let path = Arc::clone(place.full());
     let holds = Arc::new(Holds::new(place, Origin::new(), Arc::default(), Arc::new(Nobody)));
-    let mut slot = Slot::new(&path, Ticket::default(), &link, false);
+    let mut slot = Slot::new(&path, Ticket::default(), &link, false, 1);
     let owner = Owner::new();
     let join = |join| {
         let (reply, outcome) = oneshot::channel();
         let claim = Claim { max_hold, ..Claim::new(owner, Kind::Exclusive, None) };
         let (holds, naming) = (Arc::clone(&holds), Naming::Curator);
-        let (intent, data, deadline) = (Intent::Wait, Vec::new(), None);
+        let (intent, data, deadline) = (Intent::Wait, Arc::default(), None);
         let attempt = Attempt { join, holds, claim, intent, naming, data, deadline, reply };
         slot.join(Waiter::new(attempt, Vec::new()));
         outcome
@@ -136,6 +136,6 @@ async fn a_contender_on_kazoo_is_told_from_those_that_see_ours() {
     assert_eq!(slot.may_be_blind(&listed(&[node.as_str(), kazoos])), Some(kazoos));
     assert_eq!(slot.may_be_blind(&Event::Connected), None);
     // Of whom no contender has queued under Curator's names, it sees everything.
-    let other = Slot::new(&"/l".into(), Ticket::default(), &link(), false);
+    let other = Slot::new(&"/l".into(), Ticket::default(), &link(), false, 1);
     assert_eq!(other.may_be_blind(&listed(&[kazoos])), None);
 }

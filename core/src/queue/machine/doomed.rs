@@ -1,19 +1,19 @@
 //! Our nodes that are to be deleted.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
 use super::super::event::Ticket;
+use super::super::few::{Map, Set};
 use super::super::name::NodeName;
 
 /// The nodes. Thousands may be deleted at once, and each answer concerns one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Dooms {
-    all: BTreeMap<NodeName, Doomed>,
+    all: Map<NodeName, Doomed>,
     /// Those whose delete is to be sent.
-    unsent: BTreeSet<NodeName>,
+    unsent: Set<NodeName>,
     /// Those whose delete is under way.
-    sent: BTreeMap<Ticket, NodeName>,
+    sent: Map<Ticket, NodeName>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +34,7 @@ impl Dooms {
     }
 
     /// Those whose delete is to be sent. [`send`](Self::send) notes each that is.
-    pub(super) fn take_unsent(&mut self) -> BTreeSet<NodeName> {
+    pub(super) fn take_unsent(&mut self) -> Set<NodeName> {
         std::mem::take(&mut self.unsent)
     }
 
@@ -62,7 +62,7 @@ impl Dooms {
 
     /// Sends those again that the server refused to delete.
     pub(super) fn retry_refused(&mut self) {
-        for (name, doomed) in &mut self.all {
+        for (name, doomed) in self.all.iter_mut() {
             if std::mem::take(&mut doomed.refused) {
                 self.unsent.insert(name.clone());
             }
@@ -82,7 +82,7 @@ impl Dooms {
 }
 
 impl Deref for Dooms {
-    type Target = BTreeMap<NodeName, Doomed>;
+    type Target = Map<NodeName, Doomed>;
 
     fn deref(&self) -> &Self::Target {
         &self.all

@@ -1,12 +1,11 @@
 //! An index over contenders, which follows each of their changes.
 
-use std::collections::BTreeSet;
-
+use super::super::few::Set;
 use super::join::Join;
 
 /// Moves a contender's key to where it belongs now.
 pub(super) fn update<K: Ord>(
-    keys: &mut BTreeSet<K>,
+    keys: &mut Set<K>,
     before: Option<&Join>,
     after: Option<&Join>,
     key: impl Fn(&Join) -> Option<K>,

@@ -1,10 +1,10 @@
 //! This client's contenders for one lock, and which of them an event may concern.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
 use super::super::event::{Intent, JoinId, Ticket};
+use super::super::few::{Map, Set};
 use super::super::name::{Kind, NodeName};
 use super::index::update;
 use super::join::{Join, Stage, conflict};
@@ -17,28 +17,28 @@ use super::line::Line;
 /// here. The indexes follow from the contenders: [`change`](Self::change) keeps them so.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Joins {
-    all: BTreeMap<JoinId, Join>,
+    all: Map<JoinId, Join>,
     line: Line,
-    idle: BTreeSet<JoinId>,
-    looking: BTreeSet<JoinId>,
+    idle: Set<JoinId>,
+    looking: Set<JoinId>,
     /// Whose create, or whose look at a Stat, has this ticket.
-    asked: BTreeSet<(Ticket, JoinId)>,
+    asked: Set<(Ticket, JoinId)>,
     /// Only try, and have a place.
-    trying: BTreeSet<JoinId>,
+    trying: Set<JoinId>,
     /// Belong in a writer's place, and do not hold yet.
-    downgrading: BTreeSet<JoinId>,
+    downgrading: Set<JoinId>,
     /// Hold, and are leaving.
-    departing: BTreeSet<JoinId>,
+    departing: Set<JoinId>,
     /// Hold.
-    holding: BTreeSet<(Class, JoinId)>,
+    holding: Set<(Class, JoinId)>,
     /// Are not leaving.
-    staying: BTreeSet<(Class, JoinId)>,
+    staying: Set<(Class, JoinId)>,
     /// Wait for one of so many permits, and are not leaving.
-    wanting: BTreeSet<(u32, JoinId)>,
+    wanting: Set<(u32, JoinId)>,
     /// Were seen in the queue, and wait for a permit.
-    awaiting: BTreeSet<JoinId>,
+    awaiting: Set<JoinId>,
     /// Want to hold alone, are not leaving, and have a place to wait in or are about to.
-    queueing: BTreeSet<JoinId>,
+    queueing: Set<JoinId>,
 }
 
 /// Kinds that conflict with the same kinds.
@@ -72,7 +72,7 @@ impl Joins {
     }
 
     /// Removes all.
-    pub(super) fn take_all(&mut self) -> BTreeMap<JoinId, Join> {
+    pub(super) fn take_all(&mut self) -> Map<JoinId, Join> {
         std::mem::take(self).all
     }
 
@@ -131,7 +131,7 @@ impl Joins {
     }
 
     /// The nodes whose contenders were changed since the last call.
-    pub(super) fn take_moved(&mut self) -> BTreeSet<NodeName> {
+    pub(super) fn take_moved(&mut self) -> Set<NodeName> {
         self.line.take_moved()
     }
 
@@ -160,7 +160,7 @@ impl Joins {
         self.awaiting.iter().copied()
     }
 
-    fn with_ids<'a>(&'a self, ids: &'a BTreeSet<JoinId>) -> impl Iterator<Item = (JoinId, &'a Join)> {
+    fn with_ids<'a>(&'a self, ids: &'a Set<JoinId>) -> impl Iterator<Item = (JoinId, &'a Join)> {
         ids.iter().filter_map(|id| Some((*id, self.all.get(id)?)))
     }
 
@@ -201,17 +201,17 @@ impl Joins {
     }
 }
 
-fn has(index: &BTreeSet<(Class, JoinId)>, class: Class) -> bool {
+fn has(index: &Set<(Class, JoinId)>, class: Class) -> bool {
     index.range((class, JoinId(0))..=(class, JoinId(u64::MAX))).next().is_some()
 }
 
-fn conflicting(index: &BTreeSet<(Class, JoinId)>, kind: Kind) -> bool {
+fn conflicting(index: &Set<(Class, JoinId)>, kind: Kind) -> bool {
     let others = [(Class::Read, Kind::Read), (Class::Alone, Kind::Exclusive)];
     others.into_iter().any(|(class, other)| conflict(kind, other) && has(index, class))
 }
 
 impl Deref for Joins {
-    type Target = BTreeMap<JoinId, Join>;
+    type Target = Map<JoinId, Join>;
 
     fn deref(&self) -> &Self::Target {
         &self.all

@@ -1,9 +1,9 @@
 //! Our part of the queue: the places of this client's contenders, whether they wait, hold, or are being verified.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Deref};
 
 use super::super::event::JoinId;
+use super::super::few::{Map, Set};
 use super::super::name::{Kind, NodeName};
 use super::index::update;
 use super::join::{Join, Stage};
@@ -12,20 +12,20 @@ use super::ranks::Ranks;
 /// Our nodes in the order of the queue. Follows from the contenders.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
-    all: BTreeMap<NodeName, JoinId>,
+    all: Map<NodeName, JoinId>,
     ranks: Ranks,
     /// Those that readers cannot hold with.
-    writers: BTreeSet<NodeName>,
+    writers: Set<NodeName>,
     /// Those that wait in a place that is certain.
-    ready: BTreeSet<NodeName>,
+    ready: Set<NodeName>,
     /// Those of them that want to hold alone.
-    ready_alone: BTreeSet<NodeName>,
+    ready_alone: Set<NodeName>,
     /// Those that wait in a place that no listing on this connection has shown.
-    unseen: BTreeSet<NodeName>,
+    unseen: Set<NodeName>,
     /// Those that have been held for long enough to be watched.
-    long_held: BTreeSet<NodeName>,
+    long_held: Set<NodeName>,
     /// Those of contenders that were changed since it was last asked.
-    moved: BTreeSet<NodeName>,
+    moved: Set<NodeName>,
 }
 
 impl Line {
@@ -65,17 +65,17 @@ impl Line {
         });
     }
 
-    pub(super) fn take_moved(&mut self) -> BTreeSet<NodeName> {
+    pub(super) fn take_moved(&mut self) -> Set<NodeName> {
         std::mem::take(&mut self.moved)
     }
 
     /// Those that readers cannot hold with.
-    pub(super) fn writers(&self) -> &BTreeSet<NodeName> {
+    pub(super) fn writers(&self) -> &Set<NodeName> {
         &self.writers
     }
 
     /// Those that wait in a place that is certain.
-    pub(super) fn ready(&self) -> &BTreeSet<NodeName> {
+    pub(super) fn ready(&self) -> &Set<NodeName> {
         &self.ready
     }
 
@@ -87,7 +87,7 @@ impl Line {
     }
 
     /// Those that have been held for long enough to be watched.
-    pub(super) fn long_held(&self) -> &BTreeSet<NodeName> {
+    pub(super) fn long_held(&self) -> &Set<NodeName> {
         &self.long_held
     }
 
@@ -115,7 +115,7 @@ impl Line {
 }
 
 impl Deref for Line {
-    type Target = BTreeMap<NodeName, JoinId>;
+    type Target = Map<NodeName, JoinId>;
 
     fn deref(&self) -> &Self::Target {
         &self.all

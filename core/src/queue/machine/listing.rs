@@ -1,11 +1,10 @@
 //! Listings: when one is sent, and what it tells (rules 2, 3, 5 and 8).
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use uuid::Uuid;
 
 use super::super::action::Action;
 use super::super::event::{JoinId, Outcome, Refusal, Ticket};
+use super::super::few::{Map, Set};
 use super::super::name::{NodeName, uuid_of};
 use super::super::view::View;
 use super::join::{Join, Place, Stage};
@@ -21,9 +20,9 @@ struct Children {
     /// Other clients' nodes.
     others: Vec<NodeName>,
     /// Nodes that carry a uuid of this session and belong to no contender.
-    orphans: BTreeSet<NodeName>,
+    orphans: Set<NodeName>,
     /// Our contenders' nodes; for each contender the lowest.
-    found: BTreeMap<JoinId, NodeName>,
+    found: Map<JoinId, NodeName>,
 }
 
 impl Children {
@@ -137,8 +136,7 @@ impl Queue {
     fn sort_out(&mut self, names: &[String]) -> Children {
         // The others have a node, are found by it, and any other with their uuid is an orphan.
         let sought = self.joins.iter().filter(|(_, join)| join.node().is_none() || join.may_have_two());
-        let by_uuid: BTreeMap<Uuid, JoinId> =
-            sought.filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
+        let by_uuid: Map<Uuid, JoinId> = sought.filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
         let mut children = Children::default();
         for child in names {
             let Some(name) = NodeName::parse(child) else {
@@ -180,7 +178,7 @@ impl Queue {
     }
 
     /// What a listing says about each of our contenders.
-    fn place_joins(&mut self, ticket: Ticket, look: Look, found: &BTreeMap<JoinId, NodeName>) {
+    fn place_joins(&mut self, ticket: Ticket, look: Look, found: &Map<JoinId, NodeName>) {
         let ids: Vec<_> = self.joins.keys().copied().collect();
         for id in ids {
             let Some(join) = self.joins.get(&id) else { continue };

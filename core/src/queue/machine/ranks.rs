@@ -12,12 +12,18 @@ const DIGITS: u32 = 9;
 /// and each is told how many stood before it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranks {
+    /// One of the numbers, which is not in the counts: alone it needs no memory.
+    one: Option<u64>,
     /// How many numbers have this prefix, which is the number without its last digits.
     counts: BTreeMap<(u32, u64), usize>,
 }
 
 impl Ranks {
     pub(super) fn insert(&mut self, number: u64) {
+        if self.one.is_none() {
+            self.one = Some(number);
+            return;
+        }
         for digit in 0..DIGITS {
             *self.counts.entry((digit, number >> (digit * DIGIT))).or_default() += 1;
         }
@@ -25,6 +31,9 @@ impl Ranks {
 
     /// Removes a number that was inserted.
     pub(super) fn remove(&mut self, number: u64) {
+        if self.one.take_if(|one| *one == number).is_some() {
+            return;
+        }
         for digit in 0..DIGITS {
             let prefix = (digit, number >> (digit * DIGIT));
             if let Some(count) = self.counts.get_mut(&prefix) {
@@ -43,7 +52,8 @@ impl Ranks {
             let first = prefix >> DIGIT << DIGIT;
             self.counts.range((digit, first)..(digit, prefix)).map(|(_, count)| count).sum::<usize>()
         };
-        (0..DIGITS).map(smaller).sum()
+        let one = usize::from(self.one.is_some_and(|one| one < number));
+        one + (0..DIGITS).map(smaller).sum::<usize>()
     }
 }
 

@@ -1,18 +1,18 @@
 //! Which watches are set.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
 use super::super::event::Ticket;
+use super::super::few::{Map, Set};
 use super::super::name::NodeName;
 
 /// The watches, and where they may have to be changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct WatchBook {
-    set: BTreeMap<NodeName, Watch>,
-    by_ticket: BTreeMap<Ticket, NodeName>,
+    set: Map<NodeName, Watch>,
+    by_ticket: Map<Ticket, NodeName>,
     /// Nodes at which something changed since the watches were last adjusted.
-    changed: BTreeSet<NodeName>,
+    changed: Set<NodeName>,
     /// Whether everything may have changed since.
     all_changed: bool,
     /// Whether they were last adjusted to a directory of permits.
@@ -71,7 +71,7 @@ impl WatchBook {
 
     /// Where something changed since the last call; `None` if that may be anywhere. `permits`: whether this is a
     /// directory of permits.
-    pub(super) fn take_changed(&mut self, permits: bool) -> Option<BTreeSet<NodeName>> {
+    pub(super) fn take_changed(&mut self, permits: bool) -> Option<Set<NodeName>> {
         let all = std::mem::take(&mut self.all_changed)
             | (std::mem::replace(&mut self.permits, permits) != permits);
         let changed = std::mem::take(&mut self.changed);
@@ -80,7 +80,7 @@ impl WatchBook {
 }
 
 impl Deref for WatchBook {
-    type Target = BTreeMap<NodeName, Watch>;
+    type Target = Map<NodeName, Watch>;
 
     fn deref(&self) -> &Self::Target {
         &self.set

@@ -1,9 +1,8 @@
 //! Watches: which are needed, and what they tell (rules 6, 9 and 12).
 
-use std::collections::BTreeSet;
-
 use super::super::action::Action;
 use super::super::event::{JoinId, Outcome, Ticket};
+use super::super::few::Set;
 use super::super::name::{Kind, NodeName};
 use super::super::view::View;
 use super::join::Stage;
@@ -105,11 +104,11 @@ impl Queue {
     }
 
     /// The nodes at which a watch may have to be set or dropped.
-    fn where_watches_may_change(&mut self) -> BTreeSet<NodeName> {
+    fn where_watches_may_change(&mut self) -> Set<NodeName> {
         let moved = self.joins.take_moved();
         let Some(mut changed) = self.watches.take_changed(self.joins.of_permits()) else {
             let line = self.line();
-            let seeds = self.watches.keys().chain(line.ready()).chain(line.long_held());
+            let seeds = self.watches.keys().chain(line.ready().iter()).chain(line.long_held().iter());
             return seeds.flat_map(|seed| self.neighbourhood(seed)).cloned().collect();
         };
         changed.extend(moved);
