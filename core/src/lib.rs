@@ -70,6 +70,8 @@ mod lock;
 mod lock_options;
 mod looks;
 mod mailbox;
+#[cfg(test)]
+mod memory;
 mod meter;
 mod multi;
 mod mutex;

@@ -168,6 +168,10 @@ impl Lock {
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
     pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Patience>) -> Result<Lease> {
+        // A future of its own is for those that wait.
+        if let Some(lease) = self.reenter(owner)? {
+            return Ok(lease);
+        }
         self.request(owner, patience.into())?.granted().await
     }
 
@@ -227,9 +231,11 @@ impl Lock {
             return Ok(None);
         }
         // What it would queue for does not matter here.
-        Ok(match self.resolve()?.holds.enter(owner, self.0.kind, Patience::Forever.intent())? {
-            Entry::Reentered(lease) => Some(lease),
-            Entry::Queues(_) => None,
+        self.resolved(|resolved| {
+            Ok(match resolved.holds.enter(owner, self.0.kind, Patience::Forever.intent())? {
+                Entry::Reentered(lease) => Some(lease),
+                Entry::Queues(_) => None,
+            })
         })
     }
 
@@ -342,7 +348,7 @@ impl Lock {
     /// The same for `body`: a re-entry has no need of its own handle on it.
     fn resolved<T>(&self, body: impl FnOnce(&Arc<Resolved>) -> Result<T>) -> Result<T> {
         let first = self.0.first.get_or_try_init(|| self.look_up())?;
-        if first.client.mailbox().usable() || !matches!(self.0.source, ClientSource::Shared(_)) {
+        if !matches!(self.0.source, ClientSource::Shared(_)) || first.client.mailbox().usable() {
             return body(first);
         }
         let resolved = {

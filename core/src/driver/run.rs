@@ -2,6 +2,8 @@
 
 #[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod costs;
+#[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod memory;
 
 use std::fmt;
 use std::ops::ControlFlow;

@@ -19,8 +19,6 @@ pub(super) struct Slots {
     status: Arc<Status>,
     /// In an order that does not depend on chance: their seeds for a session are drawn one after the other.
     all: BTreeMap<Arc<str>, Box<Slot>>,
-    /// The memory of one that is over, for the next.
-    spare: Option<Box<Slot>>,
     seeds: Seeds,
     /// The paths whose queues have something to conclude.
     unsettled: Set<Arc<str>>,
@@ -58,7 +56,6 @@ impl Slots {
         Self {
             status,
             all: BTreeMap::new(),
-            spare: None,
             seeds: Seeds::new(),
             unsettled: Set::default(),
             last_ticket: Ticket::default(),
@@ -98,13 +95,7 @@ impl Slots {
             if self.warned.contains(path) {
                 slot.warn_no_more();
             }
-            match self.spare.take() {
-                Some(mut spare) => {
-                    *spare = slot;
-                    spare
-                }
-                None => Box::new(slot),
-            }
+            Box::new(slot)
         };
         self.all.entry(Arc::clone(path)).or_insert_with(new)
     }
@@ -173,7 +164,7 @@ impl Slots {
             if slot.has_warned() {
                 self.warned.insert(Arc::clone(path));
             }
-            self.spare = self.all.remove(path);
+            self.all.remove(path);
         }
         vital
     }

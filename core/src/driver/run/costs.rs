@@ -24,15 +24,15 @@ use crate::release::Release;
 use crate::term::Term;
 
 /// A driver without a session, and what its callers have.
-struct Desk {
-    driver: Driver,
+pub(super) struct Desk {
+    pub(super) driver: Driver,
     mailbox: Arc<Mailbox>,
     answers: Vec<Receiver<Result<Lease>>>,
     joins: u64,
 }
 
 impl Desk {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let (mailbox, Inbox { status, sender, .. }) = Mailbox::new();
         let driver = Driver::new(ClientOptions::new(Some("h")).expect("a host"), status, sender);
         Self { driver, mailbox: Arc::new(mailbox), answers: Vec::new(), joins: 0 }
@@ -49,7 +49,7 @@ impl Desk {
     }
 
     /// A client that holds so many locks.
-    fn holding(count: u64) -> Self {
+    pub(super) fn holding(count: u64) -> Self {
         let mut desk = Self::waiting(count);
         desk.driver.was_connected = true;
         for number in 0..count {
@@ -61,7 +61,7 @@ impl Desk {
         desk
     }
 
-    fn join(&mut self, path: &str) -> Input {
+    pub(super) fn join(&mut self, path: &str) -> Input {
         self.joins += 1;
         let (reply, answer) = oneshot::channel();
         self.answers.push(answer);
@@ -73,7 +73,7 @@ impl Desk {
             claim: Claim::new(Owner::new(), Kind::Exclusive, None),
             intent: Intent::Wait,
             naming: Naming::Curator,
-            data: Arc::default(),
+            data: [b'x'; 150].into(),
             deadline: Some(Instant::now()),
             reply,
         }))
@@ -110,7 +110,7 @@ impl Desk {
     }
 }
 
-fn path(number: u64) -> String {
+pub(super) fn path(number: u64) -> String {
     format!("/locks/{number:05}")
 }
 
@@ -119,11 +119,11 @@ fn path_amidst(count: u64) -> Arc<str> {
     format!("{}-and-one", path(count / 2)).into()
 }
 
-fn node() -> NodeName {
+pub(super) fn node() -> NodeName {
     NodeName::parse("_c_0f0f0f0f-0f0f-4f0f-8f0f-0f0f0f0f0f0f-lock-0000000001").expect("a node's name")
 }
 
-fn queue(path: &Arc<str>, event: Event) -> Input {
+pub(super) fn queue(path: &Arc<str>, event: Event) -> Input {
     Input::Queue { path: Arc::clone(path), connection: 0, event }
 }
 
@@ -131,7 +131,7 @@ fn notice(path: &Arc<str>, notice: Notice) -> Input {
     Input::Command(Command::Hold { path: Arc::clone(path), notice })
 }
 
-fn tell(driver: &mut Driver, input: Input) {
+pub(super) fn tell(driver: &mut Driver, input: Input) {
     assert!(driver.take_in(std::iter::once(input)).is_continue());
     driver.settle();
 }
