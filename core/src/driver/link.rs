@@ -1,9 +1,7 @@
 //! The driver's end of a session: whether there is one, whether it has a connection, and what runs on it.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -11,6 +9,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use zklock_transport::Settings;
 use zookeeper_client as zk;
 
+use super::errand::Errand;
 use super::heartbeat::heartbeat;
 use super::metered::Metered;
 use super::wire::{AccessLists, Route, Wire};
@@ -27,7 +26,6 @@ use crate::room::WatchRoom;
 use crate::runtime::{self, Part};
 use crate::servers::{ServerReport, Servers};
 use crate::session::{self, Denial, Session};
-use crate::supervision::poll_caught;
 use crate::term::Term;
 
 /// What news means.
@@ -261,7 +259,7 @@ impl Link {
     ) -> AbortHandle {
         let (epoch, sender) = (self.epoch, self.sender.clone());
         let task = runtime::fragile(Part::Request, task);
-        self.tasks.spawn(runtime::gated(Errand { task, epoch, sender, _unanswered: unanswered }))
+        self.tasks.spawn(runtime::gated(Errand::new(task, epoch, sender, unanswered)))
     }
 
     /// The access control list of the nodes that are created.
@@ -337,7 +335,7 @@ impl Link {
             sender: self.sender.clone(),
         });
         let (since, connected, began, asked, renewing) = (Moment::now(), false, false, None, None);
-        self.stage = Stage::Live(Live { session, route, since, term, connected, began, asked, renewing });
+        self.stage = Stage::Live(Live { session, route, since, term, connected, began, renewing, asked });
         self.spawn(async move {
             loop {
                 let news = tokio::select! {
@@ -452,31 +450,6 @@ impl Link {
             Stage::Searching(search) => search.abort(),
             Stage::Idle => {}
         }
-    }
-}
-
-/// Something that runs on the session. A future by hand: one that the compiler makes out of it keeps what it runs twice,
-/// once as it was given and once as it is run, and there are three of them in an acquire and its release.
-struct Errand<F> {
-    task: F,
-    epoch: u64,
-    sender: mpsc::UnboundedSender<Input>,
-    /// See [`Link::unanswered`].
-    _unanswered: Option<Arc<()>>,
-}
-
-impl<F: Future<Output = ()>> Future for Errand<F> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // SAFETY: nothing is moved out of it, and the task stays pinned where it is for as long as this is.
-        let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: as above.
-        let task = unsafe { Pin::new_unchecked(&mut this.task) };
-        if let Err(panic) = ready!(poll_caught(task, cx)) {
-            this.sender.send(Input::News(News::Panicked(this.epoch, panic))).ok();
-        }
-        Poll::Ready(())
     }
 }
 

@@ -10,6 +10,7 @@
 //! loop over all of it.
 
 mod contenders;
+mod errand;
 mod heartbeat;
 mod holders;
 mod inquiries;

@@ -185,10 +185,11 @@ mod tests {
     #[test]
     fn while_much_waits_no_more_is_taken_in() {
         let mut scene = Scene::new(0);
-        assert_eq!(scene.add(&[1; FULL]), Poll::Ready(FULL));
+        let much = vec![1; FULL];
+        assert_eq!(scene.add(&much), Poll::Ready(FULL));
         assert_eq!(scene.add(&[2]), Poll::Pending);
         scene.wire.room = usize::MAX;
         assert_eq!(scene.add(&[2]), Poll::Ready(1));
-        assert_eq!(scene.wire.writes.concat(), [1; FULL]);
+        assert_eq!(scene.wire.writes.concat(), much);
     }
 }
