@@ -6,7 +6,7 @@ import type { NativeStates } from '../native';
 
 import { watch } from './bridge';
 import { BadArgumentError } from './errors';
-import { isOpenLease, type Lease, leaseInternals } from './lease';
+import { type Brief, isOpenLease, type Lease, leaseInternals } from './lease';
 import { call } from './listeners';
 import type { ClientState } from './state';
 
@@ -23,6 +23,7 @@ type AnyListener = (...event: unknown[]) => void;
 const EVENTS = ['state', 'lost', 'error', 'newListener', 'removeListener'];
 
 let track: (events: ClientEvents, lease: Lease) => void;
+let trackBriefly: (events: ClientEvents, make: (brief: Brief) => Lease) => Lease;
 let follow: (events: ClientEvents, states: () => NativeStates) => void;
 
 /**
@@ -46,6 +47,11 @@ export abstract class ClientEvents extends EventEmitter {
     track = (events, lease) => {
       events.#leases.add(lease);
       if (events.listenerCount('lost') > 0) followLoss(events, lease);
+    };
+    trackBriefly = (events, make) => {
+      const lease = make(events.#leases);
+      if (events.listenerCount('lost') > 0) followLoss(events, lease);
+      return lease;
     };
     // The other ways to add a listener come here too: `once` calls `on`, and `prependOnceListener` `prependListener`.
     for (const name of ['addListener', 'prependListener'] as const) {
@@ -139,14 +145,32 @@ export abstract class ClientEvents extends EventEmitter {
 }
 
 /** The leases of a client, which it does not keep. */
-class Leased {
+class Leased implements Brief {
   #all: WeakRef<Lease>[] = [];
   #pruneAt = 64;
+  /** Those of bodies that run, or are about to: a reference that is strong costs less, and nothing lasts. */
+  readonly #brief = new Set<Lease>();
+
+  begins(lease: Lease): void {
+    this.#brief.add(lease);
+  }
+
+  over(lease: Lease): void {
+    this.#brief.delete(lease);
+  }
+
+  lasts(lease: Lease): void {
+    this.#brief.delete(lease);
+    this.add(lease);
+  }
 
   add(lease: Lease): void {
     // Those that have ended are removed when there are twice as many, so that this costs nothing on average.
     if (this.#all.length >= this.#pruneAt) {
-      this.#all = this.open().map((open) => new WeakRef(open));
+      this.#all = this.#all.filter((weak) => {
+        const known = weak.deref();
+        return known !== undefined && isOpenLease(known);
+      });
       this.#pruneAt = 2 * this.#all.length + 64;
     }
     this.#all.push(new WeakRef(lease));
@@ -154,7 +178,7 @@ class Leased {
 
   open(): Lease[] {
     const leases = this.#all.flatMap((weak) => weak.deref() ?? []);
-    return leases.filter(isOpenLease);
+    return [...leases, ...this.#brief].filter(isOpenLease);
   }
 }
 
@@ -177,4 +201,4 @@ function checkEvent(event: string | symbol): void {
   throw new BadArgumentError(`event: must be 'state' or 'lost', but is '${event}'`);
 }
 
-export { follow as followStates, track as trackLease };
+export { follow as followStates, trackBriefly as trackBriefLease, track as trackLease };

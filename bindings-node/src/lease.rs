@@ -1,31 +1,46 @@
 //! Leases.
 
+use std::cell::RefCell;
 use std::future::ready;
 use std::pin::Pin;
+use std::slice;
 use std::task::{Context, Poll, Waker};
 
 use napi::bindgen_prelude::{BigInt, ClassInstance};
 use napi_derive::napi;
-use zklock::binding::{Acquired, Left, Raised, leave, loss_to_raise};
+use zklock::binding::{Acquired, Left, Raised, leave, loss_to_raise, owners, reenter, remains};
 use zklock::{Lease, Leases, LossReason};
 
 use crate::bridge::Bridge;
 use crate::error::{NODE, Result};
+use crate::lock::NativeLock;
 use crate::transaction::NativeTransaction;
 
 /// A lease. When JavaScript drops it, it is released in the background.
 #[napi]
 pub struct NativeLease {
     pub(crate) lease: Lease,
+    /// Further leases of its owner, for which there are no objects: making one, and having it collected, takes longer
+    /// than all else that entering a lock again takes.
+    inner: RefCell<Vec<Option<Lease>>>,
 }
 
 impl From<Lease> for NativeLease {
     fn from(lease: Lease) -> Self {
-        Self { lease }
+        Self { lease, inner: RefCell::default() }
     }
 }
 
 impl NativeLease {
+    fn take_inner(&self, id: u32) -> Option<Lease> {
+        let mut inner = self.inner.borrow_mut();
+        let lease = inner.get_mut(id as usize)?.take();
+        while inner.last().is_some_and(Option::is_none) {
+            inner.pop();
+        }
+        lease
+    }
+
     /// The leases of one acquire.
     pub(crate) fn all(leases: Leases) -> Vec<Self> {
         leases.into_iter().map(Self::from).collect()
@@ -159,6 +174,51 @@ impl NativeLease {
             Left::Nothing => Ok(Some(0)),
             Left::ToWait(released) => bridge.start(released).map(Some),
         }
+    }
+
+    /// Another lease for its owner, at once, if it holds the lock: its number, until it is left or taken.
+    #[napi]
+    pub fn again(&self, lock: &NativeLock) -> Option<u32> {
+        let owner = owners(slice::from_ref(&lock.lock), &[], &[&self.lease]).ok()?[0];
+        let lease = reenter(&lock.lock, owner).ok()??;
+        let mut inner = self.inner.borrow_mut();
+        let id = u32::try_from(inner.len()).ok()?;
+        inner.push(Some(lease));
+        Some(id)
+    }
+
+    /// As `leave`, of such a lease. If there is something to wait for or to tell of, it is still to be taken.
+    ///
+    /// # Errors
+    /// As `leave`.
+    #[napi]
+    pub fn leave_inner(&self, bridge: &Bridge, id: u32) -> Result<Option<i64>> {
+        let left = self
+            .inner
+            .borrow()
+            .get(id as usize)
+            .and_then(Option::as_ref)
+            .map_or(Left::All, |inner| leave(inner));
+        match left {
+            Left::All => Ok(None),
+            Left::Nothing => {
+                drop(self.take_inner(id));
+                Ok(Some(0))
+            }
+            Left::ToWait(released) => bridge.start(released).map(Some),
+        }
+    }
+
+    /// Such a lease as an object.
+    #[napi]
+    pub fn inner(&self, id: u32) -> NativeLease {
+        self.take_inner(id).map_or_else(|| self.remains(), Self::from)
+    }
+
+    /// The same, of one that was left.
+    #[napi]
+    pub fn remains(&self) -> NativeLease {
+        remains(&self.lease).into()
     }
 
     /// Releases; ends when the server has acknowledged it, or after `timeout`; at once, with nothing, unless there is

@@ -52,6 +52,23 @@ export interface LeaseInternals {
   readonly tellLoss: (then: (lease: Lease) => void) => void;
 }
 
+/** Who remembers a lease from the moment on in which it is entered again. */
+export interface Brief {
+  begins(lease: Lease): void;
+  /** It is released. */
+  over(lease: Lease): void;
+  /** Its body goes on. From here on it may be collected. */
+  lasts(lease: Lease): void;
+}
+
+/** A lease without a native object of its own, until somebody asks it for something. */
+interface Again {
+  /** Where it is, and by which number. */
+  readonly outer: NativeLease;
+  readonly id: number;
+  readonly brief: Brief;
+}
+
 const releaseChecks = { wait: checkBoolean, timeout: checkNumber, signal: checkSignal };
 
 let internals: (lease: Lease) => LeaseInternals;
@@ -60,6 +77,9 @@ let clientOf: (lease: Lease) => object;
 let leave: (lease: Lease) => number | null;
 let isOpen: (lease: Lease) => boolean;
 let create: (native: NativeLease, client: object) => Lease;
+let createAgain: (outer: NativeLease, id: number, client: object, brief: Brief) => Lease;
+let anchorOf: (lease: Lease) => NativeLease;
+let keep: (lease: Lease) => void;
 
 // The native half releases a lease that is collected without a release; what watches it has to go as well.
 const collected = new FinalizationRegistry(giveUp);
@@ -85,7 +105,8 @@ function callWeakly(weak: WeakRef<Lease>, then: (lease: Lease) => void): () => v
  * await lease.release();
  */
 export class Lease {
-  readonly #native: NativeLease;
+  #made: NativeLease | undefined;
+  #again: Again | undefined;
   readonly #client: object;
   #tellsLoss = false;
   #released = false;
@@ -104,12 +125,38 @@ export class Lease {
     leave = (lease) => lease.#leave();
     isOpen = (lease) => !lease.#released && (lease.state === 'held' || lease.state === 'suspended');
     create = (native, client) => new Lease(native, client, ours);
+    createAgain = (outer, id, client, brief) => {
+      const lease = new Lease(undefined, client, ours);
+      lease.#again = { outer, id, brief };
+      brief.begins(lease);
+      return lease;
+    };
+    anchorOf = (lease) => lease.#again?.outer ?? lease.#native;
+    keep = (lease) => lease.#keep();
   }
 
-  protected constructor(native: NativeLease, client: object, key: symbol) {
+  protected constructor(native: NativeLease | undefined, client: object, key: symbol) {
     checkOurs(key, 'acquire a lock to get a lease');
-    this.#native = native;
+    this.#made = native;
     this.#client = client;
+  }
+
+  get #native(): NativeLease {
+    return (this.#made ??= this.#make());
+  }
+
+  #make(): NativeLease {
+    const again = this.#again;
+    if (again === undefined) throw new TypeError('acquire a lock to get a lease');
+    // Once it is released its number may be that of another one.
+    return this.#released ? again.outer.remains() : again.outer.inner(again.id);
+  }
+
+  /** The body of its scope goes on: when that is given up, the lease is to be collected, and thereby released. */
+  #keep(): void {
+    if (this.#again === undefined) return;
+    this.#made ??= this.#make();
+    this.#again.brief.lasts(this);
   }
 
   /** The lock path, as given to the lock. */
@@ -224,6 +271,7 @@ export class Lease {
 
   #end(): void {
     this.#released = true;
+    this.#again?.brief.over(this);
     // Most leases are never watched.
     if (this.#watches.length === 0) return;
     collected.unregister(this);
@@ -293,7 +341,8 @@ export class Lease {
 
   /** Releases a lease that is held, at the end of its scope: `null` if it is not. Zero: that was all. Else what waits. */
   #leave(): number | null {
-    const id = withBridge((bridge) => this.#native.leave(bridge));
+    const again = this.#made === undefined ? this.#again : undefined;
+    const id = withBridge((bridge) => again?.outer.leaveInner(bridge, again.id) ?? this.#native.leave(bridge));
     if (id !== null) this.#end();
     return id;
   }
@@ -346,9 +395,12 @@ export function nativeLeases(leases: readonly (Lease | undefined)[]): NativeLeas
 }
 
 export {
+  anchorOf as anchorOfLease,
   clientOf as clientOfLease,
+  createAgain as createInnerLease,
   create as createLease,
   isOpen as isOpenLease,
+  keep as keepLease,
   internals as leaseInternals,
   leave as leaveScope,
   nativeOf as nativeLease,

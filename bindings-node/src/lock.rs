@@ -90,13 +90,6 @@ impl NativeLock {
             .map(Either::B)
     }
 
-    /// Another lease for the owner of one `around`, at once, if it holds the lock.
-    #[napi]
-    pub fn again(&self, around: &NativeLease) -> Option<NativeLease> {
-        let owner = owners(slice::from_ref(&self.lock), &[], &[&around.lease]).ok()?[0];
-        reenter(&self.lock, owner).ok()?.map(NativeLease::from)
-    }
-
     /// Starts to ask for the contenders; ends with a list.
     ///
     /// # Errors

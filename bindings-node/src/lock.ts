@@ -5,8 +5,8 @@ import { checkInstance, checkNumber, checkOptions, checkOurs, checkSignal, check
 import { Client, clientInternals } from './client';
 import { type Contender, contenderOf } from './contender';
 import { LockTimeoutError, nullIf } from './errors';
-import { trackLease } from './events';
-import { checkLease, createLease, type Lease, nativeLease } from './lease';
+import { trackBriefLease, trackLease } from './events';
+import { anchorOfLease, checkLease, createInnerLease, createLease, type Lease, nativeLease } from './lease';
 import { innermostLease } from './scope';
 import { showAs } from './show';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
@@ -150,14 +150,16 @@ export class Lock {
   /** The lease that this would be acquired in: that of the innermost scope of this lock. */
   #around(): NativeLease | undefined {
     const around = innermostLease(this.#internals);
-    return around && nativeLease(around);
+    return around && anchorOfLease(around);
   }
 
   /** Another lease of the innermost scope's owner, without the promises of `acquire()`; none outside of scopes. */
   #again(): Lease | undefined {
+    const { native, client } = this.#internals;
     const around = this.#around();
-    const lease = around && this.#internals.native.again(around);
-    return lease ? leaseOf(lease, this.#internals.client) : undefined;
+    const id = around?.again(native);
+    if (around === undefined || typeof id !== 'number') return undefined;
+    return trackBriefLease(client, (brief) => createInnerLease(around, id, client, brief));
   }
 
   /**
@@ -185,9 +187,9 @@ export class Lock {
    * const node = await mutex.using({ timeout: 5000 }, (lease) => lease.node);
    * console.log(node.startsWith('/locks/report/')); // true
    */
-  async using<T>(body: Body<Lease, T>): Promise<T>;
-  async using<T>(options: AcquireOptions, body: Body<Lease, T>): Promise<T>;
-  async using<T>(...args: UsingArguments<AcquireOptions, Lease, T>): Promise<T> {
+  using<T>(body: Body<Lease, T>): Promise<T>;
+  using<T>(options: AcquireOptions, body: Body<Lease, T>): Promise<T>;
+  using<T>(...args: UsingArguments<AcquireOptions, Lease, T>): Promise<T> {
     return using(
       args,
       (options) => this.acquire(options),

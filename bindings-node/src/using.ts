@@ -5,7 +5,7 @@ import { lossToThrow, type NativeLoss } from '../native';
 import { run, untilDone } from './bridge';
 import { checkFunction } from './check';
 import { LockLostError, withReason } from './errors';
-import { type Lease, leaveScope, nativeLeases } from './lease';
+import { keepLease, type Lease, leaveScope, nativeLeases } from './lease';
 import type { Leases } from './leases';
 import { beginScopes, callWithin, endScopes, type Scope } from './scope';
 
@@ -59,7 +59,10 @@ function ended<Held, T>(
   const scopes = beginScopes(entered);
   try {
     const value = callWithin(scopes, body, held);
-    if ((typeof value === 'object' && value !== null) || typeof value === 'function') return settled(value, scopes);
+    if ((typeof value === 'object' && value !== null) || typeof value === 'function') {
+      entered.forEach(keepLease);
+      return settled(value, scopes);
+    }
     endScopes(scopes);
     return { status: 'fulfilled', value };
   } catch (reason) {
@@ -83,7 +86,7 @@ function release(
   held: Lease | Leases,
   leases: readonly Lease[],
   findLoss: () => NativeLoss | null,
-): NativeLoss | null | Promise<NativeLoss | null> {
+): null | Promise<NativeLoss | null> {
   const [only] = leases;
   const waiting = only !== undefined && leases.length === 1 ? leaveScope(only) : null;
   if (waiting === 0) return null;
@@ -106,17 +109,28 @@ async function released(
 
 /**
  * Runs the body and releases. Inside the body, the locks of the leases that `enters` selects may be entered again.
- * Rejects with a loss that happened meanwhile, caused by what the body threw.
+ * Fails with a loss that happened meanwhile, caused by what the body threw. Promises nothing, and so takes no turn of
+ * the event loop, if there is nothing to wait for.
  */
-async function runHeld<Held extends Lease | Leases, T>(held: Held, body: Body<Held, T>, enters: Enters): Promise<T> {
+function runHeld<Held extends Lease | Leases, T>(held: Held, body: Body<Held, T>, enters: Enters): T | Promise<T> {
   const leases: readonly Lease[] = Array.isArray(held) ? held : [held as Lease];
-  const end = await ended(held, body, leases.filter(enters));
+  const end = ended(held, body, leases.filter(enters));
+  return end instanceof Promise ? end.then((ended) => leave(held, leases, ended)) : leave(held, leases, end);
+}
+
+/** Ends as the body did, or with a loss that the body does not tell of. */
+function leave<T>(held: Lease | Leases, leases: readonly Lease[], end: PromiseSettledResult<T>): T | Promise<T> {
   const failed = end.status === 'rejected';
-  // Ends as the body does, or with a loss that the body does not tell of. A term that ends while the release waits is no
-  // loss; that somebody had deleted the node is one, and only the release finds out.
+  // A term that ends while the release waits is no loss; that somebody had deleted the node is one, and only the release
+  // finds out.
   const findLoss = (): NativeLoss | null =>
     lossToThrow(nativeLeases(leases), failed ? end.reason instanceof LockLostError : undefined);
-  const loss = await release(held, leases, findLoss);
+  const loss = release(held, leases, findLoss);
+  return loss === null ? ending(end, null) : loss.then((loss) => ending(end, loss));
+}
+
+function ending<T>(end: PromiseSettledResult<T>, loss: NativeLoss | null): T {
+  const failed = end.status === 'rejected';
   if (loss !== null) {
     const error = withReason(new LockLostError(loss.message), loss.reason);
     throw Object.assign(error, failed && { cause: end.reason as unknown });

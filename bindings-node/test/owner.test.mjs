@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 
-import { BadArgumentError, LockTimeoutError, Mutex, NotHeldError } from 'zklock';
+import { BadArgumentError, LockLostError, LockTimeoutError, Mutex, NotHeldError } from 'zklock';
 
-import { connected, contenders, freshPath, scenario, sleep, untilContenders } from './support.mjs';
+import { connected, contenders, freshPath, scenario, sleep, until, untilContenders } from './support.mjs';
 
 scenario('outside scopes every acquire is a new owner', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
@@ -227,6 +227,65 @@ scenario('entering again does not wait for the event loop', async (t) => {
     await assert.rejects(soon(mutex.using(fail)), RangeError);
   });
   assert.deepEqual(await contenders(mutex.path), []);
+});
+
+scenario('a lease that was entered again tells what it was, whenever it is asked', async (t) => {
+  const client = await connected(t);
+  const mutex = new Mutex(client, freshPath());
+  const kept = [];
+  await mutex.using(async (outer) => {
+    const keep = (lease) => void kept.push(lease);
+    await mutex.using(keep);
+    // They begin and end in any order, and each is asked for the first time when it has ended.
+    await Promise.all([
+      mutex.using(keep),
+      mutex.using(async (lease) => (await sleep(20), keep(lease))),
+      mutex.using(keep),
+    ]);
+    await mutex.using(async () => mutex.using(() => mutex.using(keep)));
+    assert.equal(kept.length, 5);
+    for (const lease of kept) {
+      assert.deepEqual([lease.state, lease.path, lease.node], ['released', outer.path, outer.node]);
+      assert.deepEqual([lease.fencingToken, lease.sessionId, lease.remaining], [outer.fencingToken, outer.sessionId, 0]);
+      assert.equal(lease.signal.aborted, false);
+      assert.throws(() => lease.check(), NotHeldError);
+      await assert.rejects(lease.release(), NotHeldError);
+    }
+    outer.check();
+    // What a body releases itself stays released.
+    await mutex.using((lease) => void lease.release());
+    assert.equal((await contenders(mutex.path)).length, 1);
+  });
+  assert.deepEqual(await contenders(mutex.path), []);
+});
+
+scenario('an inner body that is given up gives its lease back when it is collected', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  await mutex.using(async () => {
+    const begun = new Promise((begin) => {
+      void mutex.using(() => (begin(), new Promise(() => undefined)));
+    });
+    await begun;
+  });
+  await until('the inner lease is collected and released', async () => {
+    globalThis.gc();
+    return (await contenders(mutex.path)).length === 0;
+  });
+});
+
+scenario('a loss is told of each lease, also of one that its body has not asked for anything', async (t) => {
+  const client = await connected(t);
+  const mutex = new Mutex(client, freshPath());
+  const told = [];
+  const losing = mutex.using(async (outer) => {
+    await mutex.using(() => void client.on('lost', (lease) => told.push(lease)));
+    await mutex.using(async (inner) => {
+      await client.breakLock(outer.node);
+      while (told.length < 2) await sleep(10);
+      assert.deepEqual(new Set(told), new Set([outer, inner]));
+    });
+  });
+  await assert.rejects(losing, LockLostError);
 });
 
 scenario('a body never runs before using() has returned', async (t) => {

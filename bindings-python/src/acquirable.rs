@@ -1,6 +1,6 @@
 //! What a lock and a `MultiLock` have in common: owners, levels and scopes.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -12,7 +12,8 @@ use crate::arguments::{Blocking, Owner, Patience, patience, release_patience};
 use crate::errors::{Failure, Result};
 use crate::exit;
 use crate::greenlets::caller;
-use crate::level::Level;
+use crate::lease::Lease;
+use crate::level::{self, Level};
 use crate::pending::{IntoPython, Operation, Pending};
 use crate::tasks;
 use crate::wait::{self, block_on};
@@ -48,12 +49,48 @@ pub(crate) struct Acquirable {
     target: Box<dyn Target>,
     /// Each with what the acquire returned, and with the scope that it began: here the two are the same object.
     /// `zklock.aio` keeps its own objects.
-    levels: Levels<Py<PyAny>, Py<PyAny>>,
+    levels: Levels<Handle, Py<PyAny>>,
+}
+
+/// What represents a level in Python.
+enum Handle {
+    /// Its lease, or leases.
+    Made(Py<PyAny>),
+    /// Its lease, for which there is no object until somebody asks for one. `acquire()` returns none, so most that are
+    /// entered again never have one.
+    Bare(Arc<zklock::Lease>),
+}
+
+impl Handle {
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Self::Made(lease) => Self::Made(lease.clone_ref(py)),
+            Self::Bare(lease) => Self::Bare(Arc::clone(lease)),
+        }
+    }
 }
 
 impl Acquirable {
     pub(crate) fn new(target: impl Target + 'static, reentrant: bool) -> Self {
         Self { target: Box::new(target), levels: Levels::new(reentrant) }
+    }
+
+    /// Acquires a level for the calling thread, without the object that represents it if nobody needs it.
+    fn acquire_level(&self, py: Python<'_>, patience: zklock::Patience) -> Result<()> {
+        if tasks::in_event_loop(py)? {
+            return self.take(py, patience, false).map(drop);
+        }
+        let owner = caller(py)?;
+        wait::admit(py)?;
+        if let Some(lease) = self.target.reenter(owner)? {
+            let lease = Arc::new(lease);
+            self.levels.push(owner, lease.clone(), Handle::Bare(lease), None);
+            return Ok(());
+        }
+        let lease = self.wait_for(py, owner, patience)?;
+        let held = level(lease.bind(py))?.0.clone();
+        self.levels.push(owner, held, Handle::Made(lease), None);
+        Ok(())
     }
 
     /// Acquires a level for the calling thread, perhaps as a scope.
@@ -62,7 +99,7 @@ impl Acquirable {
         let in_event_loop = tasks::in_event_loop(py)?;
         if in_event_loop
             && self.target.owned_by(owner)?
-            && let Some(newest) = self.newest(py, owner)
+            && let Some(newest) = self.newest(py, owner)?
         {
             tasks::warn_of_another(py, &newest)?;
         }
@@ -72,7 +109,7 @@ impl Acquirable {
         }
         let scope = scope.then(|| lease.clone_ref(py));
         let held = level(lease.bind(py))?.0.clone();
-        self.levels.push(owner, held, lease.clone_ref(py), scope);
+        self.levels.push(owner, held, Handle::Made(lease.clone_ref(py)), scope);
         Ok(lease)
     }
 
@@ -81,7 +118,32 @@ impl Acquirable {
         if let Some(lease) = self.reenter(py, owner)? {
             return Ok(lease);
         }
+        self.wait_for(py, owner, patience)
+    }
+
+    fn wait_for(
+        &self,
+        py: Python<'_>,
+        owner: zklock::Owner,
+        patience: zklock::Patience,
+    ) -> Result<Py<PyAny>> {
         Ok(block_on(py, self.target.acquire(owner, patience))??(py)?)
+    }
+
+    /// The object that represents a level, made now if there is none yet.
+    fn made(&self, py: Python<'_>, handle: Handle) -> Result<Py<PyAny>> {
+        let lease = match handle {
+            Handle::Made(lease) => return Ok(lease),
+            Handle::Bare(lease) => lease,
+        };
+        // Not while the levels are locked: making an object may run a garbage collector, and that the program's code.
+        let made = Lease::new(py, Arc::clone(&lease))?.into_any();
+        // Another thread may have been faster.
+        let bare = self.levels.change(&(lease as _), |handle| match handle {
+            Handle::Made(faster) => Err(faster.clone_ref(py)),
+            Handle::Bare(_) => Ok(std::mem::replace(handle, Handle::Made(made.clone_ref(py)))),
+        });
+        Ok(if let Some(Err(faster)) = bare { faster } else { made })
     }
 
     fn reenter(&self, py: Python<'_>, owner: zklock::Owner) -> Result<Option<Py<PyAny>>> {
@@ -106,8 +168,8 @@ impl Acquirable {
             return Err(self.levels.not_held("thread", &self.target.name()).into());
         }
         // The newest first. Somebody else may have released one meanwhile, which does no harm.
-        for lease in saved.iter().rev().filter_map(Saved::releasable) {
-            match level(lease.bind(py))?.release_with(py, zklock::Patience::Forever) {
+        for acquired in saved.iter().rev().filter_map(Saved::releasable) {
+            match level::release(py, &**acquired, zklock::Patience::Forever) {
                 Err(Failure::Python(error)) => return Err(error.into()),
                 Ok(()) | Err(Failure::Zklock(_)) => (),
             }
@@ -125,33 +187,37 @@ impl Acquirable {
             }
             let lease = self.take_as(py, caller(py)?, zklock::Patience::Forever)?;
             let held = level(lease.bind(py))?.0.clone();
-            self.levels.restore(old.renewed(held, lease, |lease| lease.clone_ref(py)));
+            let scope = lease.clone_ref(py);
+            self.levels.restore(old.renewed(held, Handle::Made(lease), |_| scope));
         }
         Ok(())
     }
 
     /// Ends a scope: the newest of the calling thread.
     fn exit(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let Some((lease, _)) = self.levels.leave(caller(py)?) else { return Ok(()) };
+        let Some((_, lease)) = self.levels.leave(caller(py)?) else { return Ok(()) };
         level(lease.bind(py))?.leave_scope(py, raised(exception).as_ref())
     }
 
     /// The newest level of an owner; without re-entry, of any.
-    pub(crate) fn newest(&self, py: Python<'_>, owner: zklock::Owner) -> Option<Py<PyAny>> {
-        self.levels.newest(owner, |lease| lease.clone_ref(py))
+    pub(crate) fn newest(&self, py: Python<'_>, owner: zklock::Owner) -> Result<Option<Py<PyAny>>> {
+        self.levels
+            .newest(owner, |handle| handle.clone_ref(py))
+            .map(|handle| self.made(py, handle))
+            .transpose()
     }
 
     pub(crate) fn owned_by(&self, owner: zklock::Owner) -> Result<bool> {
         Ok(self.levels.owned(self.target.owned_by(owner))?)
     }
 
-    fn take_newest(&self, py: Python<'_>, owner: zklock::Owner, caller: &str) -> Result<Py<PyAny>> {
-        if let Some(lease) = self.levels.take(owner, |lease| lease.clone_ref(py)) {
-            return Ok(lease);
-        }
+    /// What to raise for who has nothing to release.
+    fn not_held(&self, owner: zklock::Owner, caller: &str) -> Failure {
         // In a forked child the caller is not at fault.
-        self.target.owned_by(owner)?;
-        Err(self.levels.not_held(caller, &self.target.name()).into())
+        match self.target.owned_by(owner) {
+            Ok(_) => self.levels.not_held(caller, &self.target.name()).into(),
+            Err(error) => error.into(),
+        }
     }
 }
 
@@ -187,9 +253,9 @@ impl Acquirable {
         text_signature = "($self, blocking=True, timeout=-1)"
     )]
     fn acquire(&self, py: Python<'_>, blocking: Blocking, timeout: Option<f64>) -> Result<bool> {
-        match self.take(py, patience(blocking.0, timeout)?, false) {
+        match self.acquire_level(py, patience(blocking.0, timeout)?) {
             Err(Failure::Zklock(error)) if error.kind() == ErrorKind::LockTimeout => Ok(false),
-            taken => taken.map(|_| true),
+            taken => taken.map(|()| true),
         }
     }
 
@@ -204,8 +270,10 @@ impl Acquirable {
     #[pyo3(signature = (wait=true, timeout=None))]
     fn release(&self, py: Python<'_>, wait: bool, timeout: Option<f64>) -> Result<()> {
         let patience = release_patience(wait, timeout)?;
-        let lease = self.take_newest(py, caller(py)?, "thread")?;
-        level(lease.bind(py))?.release_with(py, patience)
+        let owner = caller(py)?;
+        let taken = self.levels.take_acquired(owner);
+        let (acquired, _left) = taken.ok_or_else(|| self.not_held(owner, "thread"))?;
+        level::release(py, &*acquired, patience)
     }
 
     /// A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
@@ -222,7 +290,12 @@ impl Acquirable {
 
     /// The levels of `zklock.aio` may be part of a reference cycle.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.levels.visit(|handle, scope| visit.call(handle).and_then(|()| visit.call(scope)))
+        self.levels.visit(|handle, scope| {
+            if let Handle::Made(lease) = handle {
+                visit.call(lease)?;
+            }
+            visit.call(scope)
+        })
     }
 
     fn __clear__(&self) {
@@ -256,7 +329,7 @@ impl Acquirable {
 
 /// What a condition variable keeps of a lock while it waits.
 #[pyclass(frozen, module = "zklock._zklock")]
-pub(crate) struct SavedLevels(Mutex<Vec<Saved<Py<PyAny>, Py<PyAny>>>>);
+pub(crate) struct SavedLevels(Mutex<Vec<Saved<Handle, Py<PyAny>>>>);
 
 /// A function whose calls are scopes.
 fn decorate<'py>(scope: &Bound<'py, PyAny>, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -341,19 +414,20 @@ pub(crate) fn push(
     handle: Py<PyAny>,
     scope: Option<Py<PyAny>>,
 ) {
-    lock.levels.push(owner.0, level.0.clone(), handle, scope);
+    lock.levels.push(owner.0, level.0.clone(), Handle::Made(handle), scope);
 }
 
 /// What `owner` acquired last and has not released; without re-entry, what any owner has.
 #[pyfunction]
-pub(crate) fn newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Option<Py<PyAny>> {
+pub(crate) fn newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Option<Py<PyAny>>> {
     lock.newest(py, owner.0)
 }
 
 /// The same, to be released; raises `NotHeld` if there is nothing.
 #[pyfunction]
 pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Py<PyAny>> {
-    lock.take_newest(py, owner.0, "task")
+    let taken = lock.levels.take(owner.0, |handle| handle.clone_ref(py));
+    lock.made(py, taken.ok_or_else(|| lock.not_held(owner.0, "task"))?)
 }
 
 /// The scope that `owner` began last, which ends.

@@ -20,6 +20,11 @@ fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
     }
 }
 
+/// Releases what was acquired, and waits for the acknowledgement for as long as it says.
+pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, patience: Patience) -> Result<()> {
+    Ok(end(py, acquired.release(patience))??)
+}
+
 /// What leases have in common, one or several.
 #[pyclass(frozen, subclass, module = "zklock._zklock")]
 pub(crate) struct Level(pub(crate) Arc<dyn Acquired>);
@@ -30,10 +35,6 @@ impl Level {
         let leaving = Leaving::new(self);
         end(py, self.0.release(Patience::Forever))?.ok();
         leaving.end(py, raised, false)
-    }
-
-    pub(crate) fn release_with(&self, py: Python<'_>, patience: Patience) -> Result<()> {
-        Ok(end(py, self.0.release(patience))??)
     }
 }
 
@@ -67,7 +68,7 @@ impl Level {
     /// together with `wait=False`.
     #[pyo3(signature = (wait=true, timeout=None))]
     pub(crate) fn release(&self, py: Python<'_>, wait: bool, timeout: Option<f64>) -> Result<()> {
-        self.release_with(py, release_patience(wait, timeout)?)
+        release(py, &*self.0, release_patience(wait, timeout)?)
     }
 }
 

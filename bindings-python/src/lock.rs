@@ -88,7 +88,7 @@ impl Lock {
     /// With `reentrant=False`, and for a semaphore: the object's newest, whoever acquired it.
     #[getter]
     fn lease(slf: &Bound<'_, Self>) -> Result<Option<Py<PyAny>>> {
-        Ok(slf.as_super().get().newest(slf.py(), caller(slf.py())?))
+        slf.as_super().get().newest(slf.py(), caller(slf.py())?)
     }
 
     /// Whether the calling thread holds the lock, through this object or another one. Sends nothing.

@@ -8,11 +8,14 @@ use pyo3::types::PyString;
 /// A module, if the program has imported it: one look into a dictionary.
 pub(crate) fn imported<'py>(name: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = name.py();
-    // SAFETY: attached; a new reference or null is what it returns.
-    let module = unsafe { Bound::from_owned_ptr_or_opt(py, ffi::PyImport_GetModule(name.as_ptr())) };
-    match (module, PyErr::take(py)) {
-        (None, Some(error)) => Err(error),
-        (module, _) => Ok(module),
+    // SAFETY: attached; both give references of others, or null, which comes with an error only if the name cannot be
+    // compared.
+    unsafe {
+        let module = ffi::PyDict_GetItemWithError(ffi::PyImport_GetModuleDict(), name.as_ptr());
+        if !module.is_null() {
+            return Ok(Some(Bound::from_borrowed_ptr(py, module)));
+        }
+        if ffi::PyErr_Occurred().is_null() { Ok(None) } else { Err(PyErr::fetch(py)) }
     }
 }
 

@@ -91,7 +91,7 @@ impl MultiLock {
     /// The calling thread's newest leases of this object that have not been released, or None.
     #[getter]
     fn leases(slf: &Bound<'_, Self>) -> Result<Option<Py<PyAny>>> {
-        Ok(slf.as_super().get().newest(slf.py(), caller(slf.py())?))
+        slf.as_super().get().newest(slf.py(), caller(slf.py())?)
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> String {

@@ -116,6 +116,13 @@ impl Lease {
         Self { hold, level: Arc::default() }
     }
 
+    /// What is left of a level of the same hold that was released and dropped.
+    pub(crate) fn remains(&self) -> Self {
+        let remains = Self::new(Arc::clone(&self.hold));
+        remains.level.end();
+        remains
+    }
+
     /// The lock path, as given when the lock was created.
     #[must_use]
     pub fn path(&self) -> &str {

@@ -40,6 +40,12 @@ pub fn reenter(lock: &AnyLock, owner: Owner) -> Result<Option<Lease>> {
     }
 }
 
+/// What is left of a lease that [`reenter`] gave to the owner of this one, and that was released and dropped: for
+/// languages in which a program may still ask it for what it was.
+pub fn remains(lease: &Lease) -> Lease {
+    lease.remains()
+}
+
 fn first<T>(all: impl IntoIterator<Item = T>, is: impl Fn(&T) -> Result<bool>) -> Result<Option<T>> {
     for one in all {
         if is(&one)? {
@@ -92,6 +98,21 @@ mod tests {
             let found = owners(std::slice::from_ref(lock), &[], &[lease]).unwrap();
             assert_ne!(found[0], lease.owner());
         }
+    }
+
+    #[test]
+    fn what_remains_of_a_lease_is_released_and_holds_nothing() {
+        let client = client();
+        let lock = mutex(&client, "/a", true);
+        let lease = held(&lock, Owner::new(), 1);
+        let remains = remains(&lease);
+        assert_eq!(remains.check().unwrap_err().code(), "NOT_HELD");
+        assert_eq!(remains.release_in_background().unwrap_err().code(), "NOT_HELD");
+        assert_eq!((remains.node(), remains.fencing_token()), (lease.node(), lease.fencing_token()));
+        drop(remains);
+        assert!(lease.check().is_ok());
+        lease.release_in_background().unwrap();
+        assert_eq!(lease.check().unwrap_err().code(), "NOT_HELD");
     }
 
     #[test]

@@ -41,10 +41,10 @@ impl<H, S> fmt::Debug for Saved<H, S> {
 }
 
 impl<H, S> Saved<H, S> {
-    /// Its handle, if there is something to release, and later to acquire again. Otherwise only the end of its scope is
-    /// left.
-    pub fn releasable(&self) -> Option<&H> {
-        self.0.releasable.then_some(&self.0.handle)
+    /// What was acquired, if there is something to release, and later to acquire again. Otherwise only the end of its
+    /// scope is left.
+    pub fn releasable(&self) -> Option<&Arc<dyn Acquired>> {
+        self.0.releasable.then_some(&self.0.acquired)
     }
 
     /// The same level, of what was acquired in its place.
@@ -90,14 +90,37 @@ impl<H, S> Levels<H, S> {
 
     /// Removes that level, for its release.
     pub fn take<R>(&self, owner: Owner, get: impl FnOnce(&H) -> R) -> Option<R> {
+        self.remove(owner, |level| get(&level.handle)).map(|(taken, _)| taken)
+    }
+
+    /// The same, for who needs no handle to release it. With it comes what is left of the level, for the caller to drop
+    /// after the release: if that runs the program's code, the code finds that the lock is released.
+    pub fn take_acquired(&self, owner: Owner) -> Option<(Arc<dyn Acquired>, impl Sized + use<H, S>)> {
+        self.remove(owner, |level| Arc::clone(&level.acquired))
+    }
+
+    fn remove<R>(
+        &self,
+        owner: Owner,
+        get: impl FnOnce(&Level<H, S>) -> R,
+    ) -> Option<(R, Option<Level<H, S>>)> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
         let at = self.find(&levels, owner);
-        let taken = at.map(|at| get(&levels[at].handle));
-        let forgotten = at.and_then(|at| forget(&mut levels, at));
+        let taken = at.map(|at| (get(&levels[at]), forget(&mut levels, at)));
         drop(levels);
-        drop((closed, forgotten));
+        drop(closed);
         taken
+    }
+
+    /// Gives the handle of what was acquired to `change`, if there still is a level of it. `change` drops no handle.
+    pub fn change<R>(&self, acquired: &Arc<dyn Acquired>, change: impl FnOnce(&mut H) -> R) -> Option<R> {
+        let mut levels = self.lock();
+        // Not `Arc::ptr_eq`: the same object may have more than one table of methods.
+        let is =
+            |level: &&mut Level<H, S>| std::ptr::addr_eq(Arc::as_ptr(&level.acquired), Arc::as_ptr(acquired));
+        let level = levels.iter_mut().find(is)?;
+        Some(change(&mut level.handle))
     }
 
     /// Removes all levels of `owner`, in order; without re-entry the one that is held, too, whoever acquired it.
@@ -242,6 +265,11 @@ mod tests {
         fake
     }
 
+    /// The number of a level that can be released.
+    fn releasable(saved: &Saved<u8, &str>) -> Option<u8> {
+        saved.releasable().map(|_| saved.0.handle)
+    }
+
     #[test]
     fn a_release_undoes_the_owner_s_newest_level() {
         let levels = Levels::new(true);
@@ -266,6 +294,18 @@ mod tests {
         assert_eq!(levels.take(anybody, |number| *number), Some(2));
         assert_eq!(levels.take(anybody, |number| *number), Some(1));
         assert_eq!(levels.take(anybody, |number| *number), None);
+    }
+
+    #[test]
+    fn a_handle_can_be_made_when_it_is_first_asked_for() {
+        let levels = Levels::new(true);
+        let owner = Owner::new();
+        let fakes = [1, 2].map(|number| push(&levels, owner, number, None) as Arc<dyn Acquired>);
+        assert_eq!(levels.change(&fakes[0], |number| std::mem::replace(number, 3)), Some(1));
+        let (taken, _left) = levels.take_acquired(owner).unwrap();
+        assert!(std::ptr::addr_eq(Arc::as_ptr(&taken), Arc::as_ptr(&fakes[1])));
+        assert_eq!(levels.change(&fakes[1], |number| *number), None);
+        assert_eq!(levels.newest(owner, |number| *number), Some(3));
     }
 
     #[test]
@@ -334,10 +374,10 @@ mod tests {
         // Released in its scope.
         push(&levels, owner, 4, Some("four")).released.store(true, Ordering::Relaxed);
         let saved = levels.save(owner);
-        assert_eq!(saved.iter().map(Saved::releasable).collect::<Vec<_>>(), [Some(&1), Some(&3), None]);
+        assert_eq!(saved.iter().map(releasable).collect::<Vec<_>>(), [Some(1), Some(3), None]);
         assert_eq!((levels.newest(owner, |number| *number), levels.leave(owner)), (None, None));
         for saved in saved {
-            let Some(number) = saved.releasable().copied() else {
+            let Some(number) = releasable(&saved) else {
                 levels.restore(saved);
                 continue;
             };
@@ -355,7 +395,7 @@ mod tests {
         let levels = Levels::new(false);
         push(&levels, Owner::new(), 1, None);
         let saved = levels.save(Owner::new());
-        assert_eq!(saved.iter().map(Saved::releasable).collect::<Vec<_>>(), [Some(&1)]);
+        assert_eq!(saved.iter().map(releasable).collect::<Vec<_>>(), [Some(1)]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub use children::children;
 pub use closing::close_all;
 pub use connection::{Connection, shown_hosts};
 pub use draft::Draft;
-pub use entering::{owners, reenter};
+pub use entering::{owners, reenter, remains};
 pub use errors::{bad_argument, error};
 pub use identity::{Identity, TlsParts};
 pub use language::{Language, Spelling, limit, unless_minus_one};
