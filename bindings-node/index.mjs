@@ -25,6 +25,8 @@ export const {
   TransactionFailedError,
   UpgradeRefusedError,
   ZkLockError,
+  dump,
+  dumpOn,
   off,
   on,
 } = zklock;

@@ -9,6 +9,7 @@ use zklock::{Client, ClientOptions};
 
 use crate::bridge::Bridge;
 use crate::error::{NODE, Result};
+use crate::health::NativeHealth;
 use crate::state::NativeStates;
 use crate::stats::NativeStats;
 
@@ -110,6 +111,11 @@ impl NativeClient {
     #[napi]
     pub fn stats(&self) -> NativeStats {
         self.client.stats().into()
+    }
+
+    #[napi]
+    pub fn health(&self) -> NativeHealth {
+        self.client.health().into()
     }
 
     /// Starts to ask a contender to give up its lock.

@@ -13,6 +13,7 @@ import {
 } from './connect';
 import { ClientEvents, followStates } from './events';
 import { closeClientsAtExit } from './exit';
+import type { Health } from './health';
 import { KeepAlive } from './keep-alive';
 import type { Lease } from './lease';
 import { showAs } from './show';
@@ -170,6 +171,18 @@ export class Client extends ClientEvents {
    */
   stats(): Stats {
     return this.#native.stats() as Stats;
+  }
+
+  /**
+   * How the client is at this moment, and what in it waits and holds: for health checks, and for finding out what a
+   * program that hangs waits for. Sends nothing, waits for no server, and works on a closed client too.
+   *
+   * @example
+   * const { state, holds } = client.health();
+   * console.log(state, holds.length); // connected 1
+   */
+  health(): Health {
+    return this.#native.health() as Health;
   }
 
   /**

@@ -38,6 +38,7 @@ export {
   type ServerReport,
 } from './errors';
 export type { LostListener, StateListener } from './events';
+export { dump, dumpOn, type Health, type HoldReport, type LockMode, type WaitReport } from './health';
 export { Lease, type LeaseJson, type LeaseState, type ReleaseOptions } from './lease';
 export { Leases } from './leases';
 export { Lock, type AcquireOptions, type LockOptions, type MutexOptions, type TryOptions, type WaitOptions } from './lock';

@@ -11,6 +11,7 @@ mod client;
 mod contender;
 mod election;
 mod error;
+mod health;
 mod lease;
 mod lock;
 mod log;

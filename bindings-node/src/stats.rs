@@ -14,6 +14,9 @@ pub struct NativeStats {
     pub busy: i64,
     pub timeouts: i64,
     pub losses: i64,
+    pub losses_by_reason: HashMap<String, i64>,
+    pub sessions: i64,
+    pub reconnections: i64,
     pub wait: NativeHistogram,
     pub hold: NativeHistogram,
     pub requests: HashMap<String, i64>,
@@ -30,6 +33,8 @@ pub struct NativeHistogram {
 impl From<zklock::Stats> for NativeStats {
     fn from(stats: zklock::Stats) -> Self {
         let requests = stats.requests.iter().map(|(kind, count)| (kind.as_str().to_owned(), number(*count)));
+        let losses = stats.losses_by_reason.iter();
+        let losses = losses.map(|(reason, count)| (reason.as_str().to_owned(), number(*count)));
         Self {
             transport: stats.transport.map(Transport::as_str),
             acquisitions: number(stats.acquisitions),
@@ -37,6 +42,9 @@ impl From<zklock::Stats> for NativeStats {
             busy: number(stats.busy),
             timeouts: number(stats.timeouts),
             losses: number(stats.losses),
+            losses_by_reason: losses.collect(),
+            sessions: number(stats.sessions),
+            reconnections: number(stats.reconnections),
             requests: requests.collect(),
             wait: stats.wait.into(),
             hold: stats.hold.into(),

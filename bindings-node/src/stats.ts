@@ -37,6 +37,12 @@ export interface Stats {
   readonly timeouts: number;
   /** Holds that were lost, except by closing the client. */
   readonly losses: number;
+  /** The same by reason. Every reason is present, except closing the client, which is not counted. */
+  readonly lossesByReason: Readonly<Record<string, number>>;
+  /** Sessions that began: more than one says that one was lost. */
+  readonly sessions: number;
+  /** Connections that were lost and replaced within a session. */
+  readonly reconnections: number;
   /** How long the acquisitions took, from the call to the grant. */
   readonly wait: Histogram;
   /** How long those holds lasted that have ended. */

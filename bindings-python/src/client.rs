@@ -7,6 +7,7 @@ use zklock::binding::{Connection, Identity, parse_count};
 
 use crate::arguments::PYTHON;
 use crate::errors::Result;
+use crate::health::Health;
 use crate::identity::{Secret, Tls};
 use crate::log;
 use crate::node_data::NodeData;
@@ -163,6 +164,18 @@ impl Client {
     /// 0
     fn stats(&self) -> Stats {
         self.inner.stats().into()
+    }
+
+    /// How the client is at this moment, and what in it waits and holds.
+    ///
+    /// >>> client.health().state
+    /// 'connected'
+    ///
+    /// For health checks, and for finding out what a program that hangs waits for. Sends nothing, waits for
+    /// no server, and works for a client that is closed, disconnected, not yet connected or inherited
+    /// through fork.
+    fn health(&self, py: Python<'_>) -> Health {
+        py.detach(|| self.inner.health()).into()
     }
 
     /// Ask a contender to give up its lock, as Curator's `Revoker` does.

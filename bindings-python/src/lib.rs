@@ -18,6 +18,7 @@ mod election;
 mod errors;
 mod exit;
 mod greenlets;
+mod health;
 mod identity;
 mod inbox;
 mod lease;
@@ -78,6 +79,7 @@ mod _zklock {
             Candidate, Election, Lead, Leaders, Leadership, observe, start_campaign, start_candidates,
             start_leader, start_next_leader,
         },
+        health::{Health, HoldReport, WaitReport, dump, dump_on},
         identity::Tls,
         lease::{Lease, start_wait_lost},
         leases::Leases,

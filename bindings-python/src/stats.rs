@@ -31,6 +31,14 @@ pub(crate) struct Stats {
     timeouts: u64,
     /// Holds that were lost, except by closing the client.
     losses: u64,
+    /// The same by reason, in the words of `Lease.loss_reason`.
+    ///
+    /// Every reason is there, but for closing the client and for fork, which are not counted.
+    losses_by_reason: BTreeMap<&'static str, u64>,
+    /// Sessions that began: more than one says that one was lost.
+    sessions: u64,
+    /// Connections that were lost and replaced within a session.
+    reconnections: u64,
     /// How long the acquisitions took, from the call to the grant.
     wait: Histogram,
     /// How long the holds that have ended lasted.
@@ -51,11 +59,18 @@ impl From<zklock::Stats> for Stats {
             busy: stats.busy,
             timeouts: stats.timeouts,
             losses: stats.losses,
+            losses_by_reason: by_name(stats.losses_by_reason, |reason| reason.as_str()),
+            sessions: stats.sessions,
+            reconnections: stats.reconnections,
             wait: stats.wait.into(),
             hold: stats.hold.into(),
-            requests: stats.requests.into_iter().map(|(kind, count)| (kind.as_str(), count)).collect(),
+            requests: by_name(stats.requests, |kind| kind.as_str()),
         }
     }
+}
+
+fn by_name<K>(counts: BTreeMap<K, u64>, name: fn(K) -> &'static str) -> BTreeMap<&'static str, u64> {
+    counts.into_iter().map(|(key, count)| (name(key), count)).collect()
 }
 
 #[pymethods]
@@ -73,6 +88,9 @@ impl Stats {
         all.set_item("busy", self.busy)?;
         all.set_item("timeouts", self.timeouts)?;
         all.set_item("losses", self.losses)?;
+        all.set_item("losses_by_reason", &self.losses_by_reason)?;
+        all.set_item("sessions", self.sessions)?;
+        all.set_item("reconnections", self.reconnections)?;
         all.set_item("wait", self.wait.as_dict(py)?)?;
         all.set_item("hold", self.hold.as_dict(py)?)?;
         all.set_item("requests", &self.requests)?;

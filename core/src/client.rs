@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::health::Health;
 use crate::hold::{Holds, Report};
 use crate::hosts::Hosts;
 use crate::mailbox::{Command, Inbox, Inquiry, Mailbox, Reply, Touch};
@@ -207,6 +208,16 @@ impl Client {
     pub fn stats(&self) -> Stats {
         let transport = (self.session_id() != 0).then(Transport::in_use);
         self.mailbox().status.meter.snapshot(transport)
+    }
+
+    /// How the client is at this moment, and what in it waits and holds. Sends nothing, waits for no server, and works for
+    /// a client that is closed, disconnected, not yet connected or inherited through fork: for health checks, and for
+    /// finding out what a program that hangs waits for. It costs one lock, and time in proportion to what waits and
+    /// holds; and while the library's own thread works, up to a tenth of a second (see [`Health::responsive`]).
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let of = if self.mailbox().origin.is_here() { Health::of } else { Health::forked };
+        of(&self.0.options, &self.mailbox().status)
     }
 
     /// Asks a contender to give up its lock, as Curator's `Revoker` does: writes `__REVOKE__` into its node. `node` is

@@ -81,8 +81,7 @@ impl Election {
     }
 
     fn make(source: ClientSource, path: &str, id: Option<Arc<str>>) -> Result<Self> {
-        let label = id.as_deref().map(str::to_owned);
-        let manner = Manner { label, ..LockOptions::default().of_mutex() };
+        let manner = Manner { label: id.clone(), ..LockOptions::default().of_mutex() };
         let lock = Arc::new(Lock::new(source, path, Kind::Lead, manner)?);
         Ok(Self { lock, owner: Owner::new(), id })
     }

@@ -27,6 +27,7 @@ use crate::process::Origin;
 use crate::queue::{Kind, Map, NodeName};
 use crate::release::Release;
 use crate::shown::Shown;
+use crate::sight::HoldReport;
 use crate::term::Term;
 
 /// What the driver is told about a hold, which is named by its node.
@@ -199,6 +200,24 @@ impl Holds {
         })
     }
 
+    /// What is to be said of the hold through a node, if it counts: all but its label.
+    pub(crate) fn report(&self, node: &NodeName) -> Option<HoldReport> {
+        let all = self.all();
+        let hold = all.by_node.get(node)?;
+        let state = hold.seen();
+        Some(HoldReport {
+            path: self.place.path().to_owned(),
+            mode: hold.claim.kind.into(),
+            label: None,
+            node: format!("{}/{}", self.place.directory(), node.as_str()),
+            fencing_token: hold.grant.fencing_token,
+            age: hold.began?.elapsed(),
+            levels: hold.levels.load(Ordering::Relaxed),
+            state,
+            remaining: if state.holds() { hold.remaining() } else { Duration::ZERO },
+        })
+    }
+
     /// Declares the hold through a node lost. Returns false if there is none: its release is on its way.
     pub(crate) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
         let lost = self.all().take(node);
@@ -292,21 +311,28 @@ impl Hold {
 
     /// The state by the clock: a timer may be late, as after the machine was suspended. A loss that was seen is final.
     pub(crate) fn state(&self) -> LeaseState {
+        let (state, seen) = (self.fate.state(), self.seen());
+        if let (true, LeaseState::Lost(reason)) = (state.holds(), seen) {
+            if self.lose(reason) {
+                self.report(|node| Notice::Expired { node, reason }).ok();
+            }
+            return self.fate.state();
+        }
+        seen
+    }
+
+    /// The same, without telling anyone that its time is over.
+    fn seen(&self) -> LeaseState {
         let state = self.fate.state();
         if !state.holds() {
-            return state;
-        }
-        let reason = if !self.grant.term.runs() {
-            LossReason::TermEnded
+            state
+        } else if !self.grant.term.runs() {
+            LeaseState::Lost(LossReason::TermEnded)
         } else if self.left().is_some_and(|left| left.is_zero()) {
-            LossReason::HeldTooLong
+            LeaseState::Lost(LossReason::HeldTooLong)
         } else {
-            return state;
-        };
-        if self.lose(reason) {
-            self.report(|node| Notice::Expired { node, reason }).ok();
+            state
         }
-        self.fate.state()
     }
 
     /// For how long it may still be held, if that is limited.
@@ -327,7 +353,7 @@ impl Hold {
         let lost = self.fate.change(|state| {
             // Counted before anyone is told.
             if state.holds() && self.began.is_some() && accident {
-                self.holds.meter.lost();
+                self.holds.meter.lost(reason);
             }
             state.holds().then_some(LeaseState::Lost(reason))
         });

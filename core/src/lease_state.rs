@@ -16,7 +16,7 @@ use std::fmt;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
     /// The server was unreachable for half the session time-out: from then on it could give the lock to another client.
@@ -34,6 +34,10 @@ pub enum LossReason {
 }
 
 impl LossReason {
+    /// Those that are counted as losses: they are accidents.
+    pub(crate) const COUNTED: [Self; 4] =
+        [Self::TermEnded, Self::SessionExpired, Self::NodeDeleted, Self::HeldTooLong];
+
     /// The reason in words, the same in all languages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

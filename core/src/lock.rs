@@ -38,7 +38,7 @@ pub(crate) struct Order {
 #[derive(Clone, Debug)]
 pub(crate) struct Manner {
     pub(crate) reentrant: bool,
-    pub(crate) label: Option<String>,
+    pub(crate) label: Option<Arc<str>>,
     pub(crate) naming: Naming,
     /// For how long it may be held, if that is limited.
     pub(crate) max_hold: Option<Duration>,
@@ -177,17 +177,16 @@ impl Lock {
 
     /// Asks for the lock; await the returned value for the outcome.
     pub(crate) fn request(&self, owner: Owner, patience: Patience) -> Result<Request> {
-        self.request_as(owner, self.0.kind, patience, || Some(Wait::begin()))
+        self.request_as(owner, self.0.kind, patience, Wait::begin)
     }
 
-    /// Asks for the lock, as a contender of this kind, for a caller that has waited like that; `None` for a request
-    /// that does not count as a hold. A re-entry does not pay for reading the clock.
+    /// Asks for the lock, as a contender of this kind, for a caller that has waited like that. A re-entry does not pay for reading the clock.
     pub(crate) fn request_as(
         &self,
         owner: Owner,
         kind: Kind,
         patience: Patience,
-        wait: impl FnOnce() -> Option<Wait>,
+        wait: impl FnOnce() -> Wait,
     ) -> Result<Request> {
         self.resolved(|resolved| self.request_of(resolved, owner, kind, patience, wait))
     }
@@ -198,7 +197,7 @@ impl Lock {
         owner: Owner,
         kind: Kind,
         patience: Patience,
-        wait: impl FnOnce() -> Option<Wait>,
+        wait: impl FnOnce() -> Wait,
     ) -> Result<Request> {
         let Resolved { client, holds } = &**resolved;
         // Without this option every acquire is by another owner, and waits.
@@ -210,12 +209,17 @@ impl Lock {
             Entry::Queues(intent) => intent,
         };
         let (reply, outcome) = oneshot::channel();
-        let join = client.next_join();
+        let (join, wait) = (client.next_join(), wait());
         client.send(Command::Join(Attempt {
             join,
             holds: Arc::clone(holds),
-            claim: Claim { max_hold: self.0.manner.max_hold, ..Claim::new(owner, kind, wait()) },
+            claim: Claim {
+                max_hold: self.0.manner.max_hold,
+                ..Claim::new(owner, kind, wait.counts.then_some(wait))
+            },
             intent,
+            asked: wait.since,
+            label: self.0.manner.label.clone(),
             naming: self.0.manner.naming,
             data: self.node_data(client.options()).into(),
             deadline: Deadline::after(patience).end(),
@@ -244,7 +248,7 @@ impl Lock {
         let Manner { label, stated_permits, .. } = &self.0.manner;
         match (self.0.kind, label) {
             // A candidate's is its id and nothing else: Curator shows it as such.
-            (Kind::Lead, Some(id)) => id.clone().into(),
+            (Kind::Lead, Some(id)) => id.as_bytes().into(),
             (Kind::Lead, None) => About::candidate_id(options).into(),
             _ => About::node_data(options, label.as_deref(), *stated_permits),
         }

@@ -1,5 +1,6 @@
 //! How a lock behaves: what callers may choose, whatever its kind.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -21,7 +22,7 @@ use crate::queue::Naming;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockOptions {
     reentrant: Option<bool>,
-    label: Option<String>,
+    label: Option<Arc<str>>,
     naming: Naming,
     max_hold: Option<Duration>,
 }
@@ -39,7 +40,7 @@ impl LockOptions {
     /// of the client.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
-        self.label = Some(label.into());
+        self.label = Some(label.into().into());
         self
     }
 

@@ -16,8 +16,9 @@ use crate::looks::{Listing, Sight};
 use crate::number::Number;
 use crate::path::Place;
 use crate::process::Origin;
-use crate::queue::{Event, Intent, JoinId, Naming, NodeName};
+use crate::queue::{Event, Intent, JoinId, Kind, Naming, NodeName};
 use crate::session::{Denial, Session};
+use crate::sight::LockMode;
 use crate::state::{ClientState, Status};
 
 /// Where the answer to a question goes.
@@ -45,11 +46,24 @@ pub(crate) struct Attempt {
     pub(crate) holds: Arc<Holds>,
     pub(crate) claim: Claim,
     pub(crate) intent: Intent,
+    /// Since when its caller has waited.
+    pub(crate) asked: Instant,
+    /// The label of its lock.
+    pub(crate) label: Option<Arc<str>>,
     pub(crate) naming: Naming,
     /// The data of its node.
     pub(crate) data: Arc<[u8]>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) reply: Reply<Lease>,
+}
+
+impl Attempt {
+    /// What its caller wants.
+    pub(crate) fn mode(&self) -> LockMode {
+        // The turn in which permits are acquired is taken as a mutex, in a directory of its own.
+        let turn = self.claim.is_part() && self.claim.kind == Kind::Exclusive;
+        if turn { LockMode::Permit } else { self.claim.kind.into() }
+    }
 }
 
 /// What a handle asks the server, through the driver.

@@ -1,10 +1,12 @@
 //! Counts what a client does. Every count is one atomic addition: nothing waits for a reader.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::lease_state::LossReason;
 use crate::stats::{Histogram, RequestKind, Stats, Transport};
 
 /// The upper bounds of the buckets: 1, 2 and 5 of every power of ten from 100 µs to 1,000 s.
@@ -28,11 +30,13 @@ pub(crate) struct Wait {
     pub(crate) since: Instant,
     /// Whether for another contender.
     pub(crate) contended: bool,
+    /// Whether what it is for counts as a hold.
+    pub(crate) counts: bool,
 }
 
 impl Wait {
     pub(crate) fn begin() -> Self {
-        Self { since: Instant::now(), contended: false }
+        Self { since: Instant::now(), contended: false, counts: true }
     }
 }
 
@@ -41,7 +45,9 @@ pub(crate) struct Meter {
     contended: AtomicU64,
     busy: AtomicU64,
     timeouts: AtomicU64,
-    losses: AtomicU64,
+    losses: [AtomicU64; LossReason::COUNTED.len()],
+    sessions: AtomicU64,
+    reconnections: AtomicU64,
     wait: Distribution,
     hold: Distribution,
     requests: [AtomicU64; RequestKind::ALL.len()],
@@ -61,9 +67,21 @@ impl Meter {
         self.hold.record(held);
     }
 
-    /// A hold was lost.
-    pub(crate) fn lost(&self) {
-        count(&self.losses);
+    /// A hold was lost, for one of the reasons that count.
+    pub(crate) fn lost(&self, reason: LossReason) {
+        if let Some(at) = LossReason::COUNTED.iter().position(|counted| *counted == reason) {
+            count(&self.losses[at]);
+        }
+    }
+
+    /// A session began.
+    pub(crate) fn session_began(&self) {
+        count(&self.sessions);
+    }
+
+    /// A session has another connection.
+    pub(crate) fn reconnected(&self) {
+        count(&self.reconnections);
     }
 
     /// A try found the lock taken.
@@ -84,7 +102,9 @@ impl Meter {
     pub(crate) fn snapshot(&self, transport: Option<Transport>) -> Stats {
         let requests = RequestKind::ALL.iter().map(|kind| (*kind, read(&self.requests[*kind as usize])));
         // A part is read before the whole, so that it is never larger.
-        let (losses, hold, contended) = (read(&self.losses), self.hold.snapshot(), read(&self.contended));
+        let losses: BTreeMap<_, _> =
+            LossReason::COUNTED.into_iter().zip(self.losses.iter().map(read)).collect();
+        let (hold, contended) = (self.hold.snapshot(), read(&self.contended));
         let wait = self.wait.snapshot();
         Stats {
             transport,
@@ -92,7 +112,10 @@ impl Meter {
             contended,
             busy: read(&self.busy),
             timeouts: read(&self.timeouts),
-            losses,
+            losses: losses.values().sum(),
+            losses_by_reason: losses,
+            sessions: read(&self.sessions),
+            reconnections: read(&self.reconnections),
             wait,
             hold,
             requests: requests.collect(),

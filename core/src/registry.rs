@@ -10,13 +10,17 @@ use tokio::task::JoinHandle;
 use crate::driver;
 use crate::error::Result;
 use crate::exit::close_at_exit;
+use crate::health::Health;
 use crate::mailbox::{Inbox, Input, close};
 use crate::options::{ClientOptions, NATIVE};
 use crate::process::PerProcess;
 use crate::runtime;
+use crate::state::Status;
 
 /// A driver that has not ended yet.
 struct Running {
+    options: ClientOptions,
+    status: Arc<Status>,
     input: mpsc::WeakUnboundedSender<Input>,
     task: JoinHandle<()>,
 }
@@ -36,11 +40,27 @@ pub(crate) fn start(options: &ClientOptions, inbox: &mut Option<Inbox>) -> Resul
     }
     let Some(inbox) = inbox.take() else { return Ok(()) };
     let mut drivers = lock(DRIVERS.get_or_init(Mutex::default));
-    let input = inbox.sender.downgrade();
+    let (input, status) = (inbox.sender.downgrade(), Arc::clone(&inbox.status));
     let task = runtime::spawn(driver::drive(options.clone(), inbox))?;
     drivers.retain(|driver| !driver.task.is_finished());
-    drivers.push(Running { input, task });
+    drivers.push(Running { options: options.clone(), status, input, task });
     Ok(())
+}
+
+/// The options of each client of this process that has a driver, and how it is, in the order in which they began.
+pub(crate) fn health_of_all() -> Vec<(ClientOptions, Health)> {
+    let Some(drivers) = DRIVERS.get() else { return Vec::new() };
+    // Looking at one may take a moment, for which nobody is kept from making another.
+    let all: Vec<_> = {
+        let drivers = lock(drivers);
+        let running = drivers.iter().filter(|driver| !driver.task.is_finished());
+        running.map(|driver| (driver.options.clone(), Arc::clone(&driver.status))).collect()
+    };
+    let health = |(options, status): (ClientOptions, Arc<Status>)| {
+        let health = Health::of(&options, &status);
+        (options, health)
+    };
+    all.into_iter().map(health).collect()
 }
 
 /// Closes all, and waits until they have ended, for up to `limit`.

@@ -100,7 +100,7 @@ impl Judge {
             _ => return,
         };
         // Counted before anyone is told.
-        self.meter.lost();
+        self.meter.lost(reason);
         self.level.0.store(ended, Ordering::Release);
         let (path, node) = (Shown(self.place.path()), Shown(node));
         tracing::warn!(%path, %node, %reason, "lock lost: found out when it was released");

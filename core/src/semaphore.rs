@@ -236,7 +236,10 @@ impl Semaphore {
         };
         loop {
             // The turn is taken only for a while: what the caller waits for, and will hold, are the permits.
-            let turn = self.turns.request_as(Owner::new(), Kind::Exclusive, deadline.left(), || None)?;
+            let turn = self.turns.request_as(Owner::new(), Kind::Exclusive, deadline.left(), || Wait {
+                counts: false,
+                ..wait
+            })?;
             let turn = turn.granted().await?;
             wait.contended |= turn.contended();
             // Without its turn it must not keep waiting: another contender may wait for permits now, and each could
@@ -303,7 +306,7 @@ impl Semaphore {
             for _ in 0..count {
                 let patience = if patience == Patience::Try { Patience::Try } else { deadline.left() };
                 let kind = Kind::Permit(permits);
-                requests.push(self.leases.request_as(Owner::new(), kind, patience, || Some(wait))?);
+                requests.push(self.leases.request_as(Owner::new(), kind, patience, || wait)?);
             }
             let mut leases = Leases::default();
             for request in requests {

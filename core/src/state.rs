@@ -3,13 +3,15 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 
 use crate::meter::Meter;
+use crate::sight::{Inspect, Sight};
+use crate::term::Term;
 
 /// Whether a client is connected to the ensemble.
 ///
@@ -109,6 +111,10 @@ pub(crate) struct Status {
     session_timeout: AtomicU64,
     listeners: Mutex<Vec<mpsc::UnboundedSender<ClientState>>>,
     pub(crate) meter: Arc<Meter>,
+    /// The driver, once there is one.
+    driver: OnceLock<Weak<dyn Inspect>>,
+    /// The session's term, while there is one.
+    term: Mutex<Option<Arc<Term>>>,
 }
 
 impl Status {
@@ -150,6 +156,27 @@ impl Status {
     pub(crate) fn session_timeout(&self) -> Option<Duration> {
         let millis = self.session_timeout.load(Ordering::Acquire);
         (millis > 0).then(|| Duration::from_millis(millis))
+    }
+
+    pub(crate) fn set_driver(&self, driver: Weak<dyn Inspect>) {
+        // A client has one driver at most.
+        self.driver.set(driver).ok();
+    }
+
+    /// What the driver has to show; nothing if there is none.
+    pub(crate) fn inspect(&self) -> Sight {
+        match self.driver.get().and_then(Weak::upgrade) {
+            Some(driver) => driver.inspect(),
+            None => Sight { server: None, queues: Some((Vec::new(), Vec::new())) },
+        }
+    }
+
+    pub(crate) fn set_term(&self, term: Option<Arc<Term>>) {
+        *self.term.lock().unwrap_or_else(PoisonError::into_inner) = term;
+    }
+
+    pub(crate) fn term(&self) -> Option<Arc<Term>> {
+        self.term.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn listeners(&self) -> MutexGuard<'_, Vec<mpsc::UnboundedSender<ClientState>>> {

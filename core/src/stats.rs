@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use crate::lease_state::LossReason;
+
 /// What a client has done since it was created: a snapshot, of numbers that only grow.
 ///
 /// A *hold* begins with a grant and ends with its last release, or with its loss. A re-entry begins none, and is not
@@ -35,6 +37,12 @@ pub struct Stats {
     pub timeouts: u64,
     /// Holds that were lost, except by closing the client.
     pub losses: u64,
+    /// The same by reason. Every reason is there, but for closing the client and for fork, which are not counted.
+    pub losses_by_reason: BTreeMap<LossReason, u64>,
+    /// Sessions that began: more than one says that one was lost.
+    pub sessions: u64,
+    /// Connections that were lost and replaced within a session.
+    pub reconnections: u64,
     /// How long the acquisitions took, from the call to the grant.
     pub wait: Histogram,
     /// How long the holds that have ended lasted.

@@ -96,6 +96,14 @@ impl Term {
         self.answered.load(Ordering::Acquire) >= moment.0
     }
 
+    /// How long ago the last proof was sent; `None` before the first.
+    pub(crate) fn proof_age(&self) -> Option<Duration> {
+        match self.answered.load(Ordering::Acquire) {
+            0 => None,
+            answered => Some(Moment::now().since(Moment(answered))),
+        }
+    }
+
     /// How much of the term is left.
     pub(crate) fn remaining(&self) -> Duration {
         self.left_at(Moment::now())

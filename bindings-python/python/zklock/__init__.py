@@ -35,8 +35,10 @@ from zklock._zklock import (
     Client,
     Contender,
     Election,
+    Health,
     Histogram,
     Hold,
+    HoldReport,
     Leadership,
     Lease,
     Leases,
@@ -51,7 +53,10 @@ from zklock._zklock import (
     Stats,
     Tls,
     Transaction,
+    WaitReport,
     __version__,
+    dump,
+    dump_on,
 )
 
 if _TYPE_CHECKING:
@@ -70,8 +75,10 @@ __all__ = [
     "Election",
     "Error",
     "Forked",
+    "Health",
     "Histogram",
     "Hold",
+    "HoldReport",
     "Leadership",
     "Lease",
     "Leases",
@@ -93,7 +100,10 @@ __all__ = [
     "Transaction",
     "TransactionFailed",
     "UpgradeRefused",
+    "WaitReport",
     "__version__",
+    "dump",
+    "dump_on",
 ]
 
 # Locks that a process leaves behind are then free at once, not only after the session time-out.

@@ -22,14 +22,20 @@ _T = TypeVar("_T")
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
+@type_check_only
+class _HasFileno(Protocol):
+    def fileno(self) -> int: ...
+
 __all__ = [
     "Acquirable",
     "Candidate",
     "Client",
     "Contender",
     "Election",
+    "Health",
     "Histogram",
     "Hold",
+    "HoldReport",
     "Lead",
     "Leaders",
     "Leadership",
@@ -54,7 +60,10 @@ __all__ = [
     "Stats",
     "Tls",
     "Transaction",
+    "WaitReport",
     "__version__",
+    "dump",
+    "dump_on",
     "lazy_client",
     "leave",
     "newest",
@@ -211,6 +220,17 @@ class Client:
 
         >>> client.stats().acquisitions
         0
+        """
+
+    def health(self) -> Health:
+        """How the client is at this moment, and what in it waits and holds.
+
+        >>> client.health().state
+        'connected'
+
+        For health checks, and for finding out what a program that hangs waits for. Sends nothing, waits for
+        no server, and works for a client that is closed, disconnected, not yet connected or inherited
+        through fork.
         """
 
     def revoke(self, node: str) -> None:
@@ -1079,6 +1099,21 @@ class Stats:
         """Holds that were lost, except by closing the client."""
 
     @property
+    def losses_by_reason(self) -> dict[str, int]:
+        """The same by reason, in the words of `Lease.loss_reason`.
+
+        Every reason is there, but for closing the client and for fork, which are not counted.
+        """
+
+    @property
+    def sessions(self) -> int:
+        """Sessions that began: more than one says that one was lost."""
+
+    @property
+    def reconnections(self) -> int:
+        """Connections that were lost and replaced within a session."""
+
+    @property
     def wait(self) -> Histogram:
         """How long the acquisitions took, from the call to the grant."""
 
@@ -1101,6 +1136,143 @@ class Stats:
         ...     client.stats().as_dict().get("acquisitions")
         1
         """
+
+@final
+class Health:
+    """How a client is at this moment, with what in it waits and holds. Does not change.
+
+    >>> with lock:
+    ...     [hold.path for hold in client.health().holds]
+    ['/locks/report']
+    """
+
+    @property
+    def state(self) -> str:
+        """As `Client.state`."""
+
+    @property
+    def session_id(self) -> int:
+        """The last ZooKeeper session, 0 if there has been none."""
+
+    @property
+    def server(self) -> str | None:
+        """The server of the current connection, as `hosts` names it, with its port; or None."""
+
+    @property
+    def session_timeout(self) -> float:
+        """The session time-out that the server granted, in seconds; before that the one that is asked for."""
+
+    @property
+    def last_proof(self) -> float | None:
+        """How long ago, in seconds, the last proof of the session was sent: a write that was acknowledged.
+
+        None without a session, and before its first proof. A client that holds nothing and waits for
+        nothing proves nothing, and this grows.
+        """
+
+    @property
+    def remaining(self) -> float:
+        """What is left of the session's term, in seconds, after which its leases are lost; or 0."""
+
+    @property
+    def responsive(self) -> bool:
+        """Whether the library's thread let go of its queues within a tenth of a second.
+
+        If not, the machine is badly overloaded, or there is a bug; `waits` and `holds` are empty then.
+        """
+
+    @property
+    def waits(self) -> list[WaitReport]:
+        """The attempts that wait for a lock, by path."""
+
+    @property
+    def holds(self) -> list[HoldReport]:
+        """The holds, by path."""
+
+@final
+class WaitReport:
+    """An attempt to acquire a lock that has neither succeeded nor failed yet.
+
+    >>> for wait in client.health().waits:
+    ...     print(wait.path, wait.age, wait.behind)
+    """
+
+    @property
+    def path(self) -> str:
+        """The lock's path."""
+
+    @property
+    def mode(self) -> str:
+        """`mutex`, `read`, `write`, `permit` or `leadership`."""
+
+    @property
+    def label(self) -> str | None:
+        """The label of the lock or of its client, of an election the candidate's id; or None."""
+
+    @property
+    def age(self) -> float:
+        """How long the caller has waited, in seconds."""
+
+    @property
+    def node(self) -> str | None:
+        """The full path of its node; None as long as it has none, as without a connection."""
+
+    @property
+    def position(self) -> int | None:
+        """How many stand before it in the queue, as far as is known; None as long as it has no node."""
+
+    @property
+    def behind(self) -> str | None:
+        """The full path of the node that it waits for: the nearest that it cannot hold together with.
+
+        None if none is known; and for a permit, which waits for any of those that hold one.
+        """
+
+@final
+class HoldReport:
+    """A hold.
+
+    >>> with lock:
+    ...     for hold in client.health().holds:
+    ...         print(hold.path, hold.mode, hold.levels, hold.state)
+    /locks/report mutex 1 held
+    """
+
+    @property
+    def path(self) -> str:
+        """The lock's path."""
+
+    @property
+    def mode(self) -> str:
+        """`mutex`, `read`, `write`, `permit` or `leadership`."""
+
+    @property
+    def label(self) -> str | None:
+        """The label of the lock or of its client, of an election the candidate's id; or None."""
+
+    @property
+    def age(self) -> float:
+        """How long it has lasted, in seconds."""
+
+    @property
+    def node(self) -> str:
+        """The full path of its node."""
+
+    @property
+    def fencing_token(self) -> int:
+        """Its fencing token."""
+
+    @property
+    def levels(self) -> int:
+        """Its leases that have not been released: one for each acquire by its owner."""
+
+    @property
+    def state(self) -> str:
+        """The state of its leases: `held`, `suspended` or `lost`."""
+
+    @property
+    def remaining(self) -> float:
+        """For how many seconds no one else can get the lock, unless it is broken."""
 
 @final
 class Histogram:
@@ -1413,6 +1585,28 @@ class Pending(Awaitable[None], Generic[_T]):
         """The outcome, or its exception."""
     def abandon(self) -> None:
         """Give up the rest of the operation: leave the queue, and release a lease that nobody took."""
+
+def dump() -> str:
+    """All waits and holds of this process, client by client, as text for people: for a program that hangs.
+
+    >>> print(zklock.dump())
+
+    The text may change; programs read `Client.health()`. Sends nothing, and waits for no server.
+    """
+
+def dump_on(signum: int, file: _HasFileno | int | None = None) -> None:
+    """Have a signal write what `dump()` returns to a file: like `faulthandler.register`, for locks.
+
+    >>> import signal
+    >>> zklock.dump_on(signal.SIGUSR1)
+
+    `file` is an open file or the number of a file descriptor; by default `sys.stderr`. It may be closed
+    afterwards. A thread of its own writes, without the interpreter, so it works while every thread of the
+    program is blocked. A handler for the signal that is there already runs as well; one that is set later
+    replaces this. In a forked child the signal does nothing until it is registered there too.
+
+    Raises `BadArgument` for a signal that cannot be used, and `OSError` for a file that cannot.
+    """
 
 def lazy_client(
     hosts: str | None,

@@ -8,6 +8,7 @@ use super::timers::{Alarm, AlarmKey, Timers};
 use crate::hold::{Claim, Holds};
 use crate::lease_state::LossReason;
 use crate::queue::{Map, NodeName};
+use crate::sight::HoldReport;
 
 /// A hold that the driver granted.
 pub(super) struct Holder {
@@ -16,6 +17,8 @@ pub(super) struct Holder {
     limit: Option<AlarmKey>,
     /// The data of its node.
     data: Arc<[u8]>,
+    /// The label of its lock.
+    label: Option<Arc<str>>,
 }
 
 impl Holder {
@@ -36,13 +39,13 @@ impl Holder {
 pub(super) struct Holders(Map<NodeName, Holder>);
 
 impl Holders {
-    /// A claim is granted through a node with this data.
+    /// A claim is granted through a node with this data, to a lock with this label.
     pub(super) fn add(
         &mut self,
         node: &NodeName,
         holds: &Arc<Holds>,
         claim: Claim,
-        data: Arc<[u8]>,
+        (data, label): (Arc<[u8]>, Option<Arc<str>>),
         timers: &mut Timers,
     ) {
         let path = || Arc::clone(holds.place.full());
@@ -50,7 +53,7 @@ impl Holders {
         let limit = claim
             .max_hold
             .map(|time| timers.set(Instant::now() + time, Alarm::HeldTooLong(path(), node.clone())));
-        self.0.insert(node.clone(), Holder { holds: Arc::downgrade(holds), limit, data });
+        self.0.insert(node.clone(), Holder { holds: Arc::downgrade(holds), limit, data, label });
     }
 
     pub(super) fn remove(&mut self, node: &NodeName) -> Option<Holder> {
@@ -78,6 +81,15 @@ impl Holders {
         if let Some(holder) = self.0.get(node) {
             holder.cancel_alarms(node, timers);
         }
+    }
+
+    /// What is to be said of each, but for holds that only serve an attempt.
+    pub(super) fn reports(&self) -> impl Iterator<Item = HoldReport> {
+        self.0.iter().filter_map(|(node, holder)| {
+            let mut report = holder.holds.upgrade()?.report(node)?;
+            report.label = holder.label.as_deref().map(str::to_owned);
+            Some(report)
+        })
     }
 
     /// Tells the hold through a node to give up the lock. Returns whether there is one.

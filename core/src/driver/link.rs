@@ -149,6 +149,10 @@ impl Link {
     }
 
     /// What happened at each server when it was last tried.
+    pub(super) fn settings(&self) -> Settings {
+        self.settings.clone()
+    }
+
     pub(super) fn servers(&self) -> Servers {
         ServerReport::all(&self.options.hosts.servers, &self.settings.entries()).into()
     }

@@ -6,7 +6,7 @@
 //!
 //! From the bottom: `metered` sends requests, `wire` those of one directory, `link` on one session after another;
 //! `inquiries` ask what no queue needs to know. `waiters`, `watches`, `releases` and `pauses` are the books
-//! of a `slot`, which is one lock directory; `slots` are all of a client. `pulse` keeps the term running. `run` is the
+//! of a `slot`, which is one lock directory; `slots` are all of a client, on the `shelf` while the driver waits. `pulse` keeps the term running. `run` is the
 //! loop over all of it.
 
 mod contenders;
@@ -21,6 +21,7 @@ mod pulse;
 mod refusals;
 mod releases;
 mod run;
+mod shelf;
 mod silence;
 mod sizes;
 mod slot;

@@ -7,7 +7,7 @@ mod memory;
 
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -17,6 +17,7 @@ use super::inquiries::{inquire, transact};
 use super::link::{Change, Link};
 use super::pulse::Pulse;
 use super::refusals::{denied, unreachable};
+use super::shelf::Shelf;
 use super::silence::CHECK_INTERVAL;
 use super::slot::Slot;
 use super::slots::Slots;
@@ -45,19 +46,26 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
     let Inbox { status, sender, mut receiver } = inbox;
     let mut driver = Driver::new(options, status, sender);
     driver.timers.set(Instant::now() + CHECK_INTERVAL, Alarm::LookAgain);
+    let shelf = Arc::clone(&driver.shelf);
     let done = loop {
-        tokio::select! {
+        let input = tokio::select! {
             // In a fixed order, not a random one. Alarms that are due are few, and cannot starve the inputs.
             biased;
-            () = driver.timers.next() => driver.alarms(),
-            Some(input) = receiver.recv() => {
-                let more = std::iter::from_fn(|| receiver.try_recv().ok()).take(BATCH);
-                if let ControlFlow::Break(done) = driver.take_in(std::iter::once(input).chain(more)) {
-                    break done;
-                }
+            () = driver.timers.next() => None,
+            Some(input) = receiver.recv() => Some(input),
+        };
+        let mut shelved = shelf.lock();
+        driver.slots.exchange(&mut shelved);
+        if let Some(input) = input {
+            let more = std::iter::from_fn(|| receiver.try_recv().ok()).take(BATCH);
+            if let ControlFlow::Break(done) = driver.take_in(std::iter::once(input).chain(more)) {
+                break done;
             }
+        } else {
+            driver.alarms();
         }
         driver.settle();
+        driver.slots.exchange(&mut shelved);
     };
     driver.close(done, receiver).await;
 }
@@ -76,6 +84,7 @@ struct Driver {
     options: ClientOptions,
     status: Arc<Status>,
     link: Link,
+    shelf: Arc<Shelf>,
     slots: Slots,
     timers: Timers,
     /// Callers that wait for a connection, and until when.
@@ -91,10 +100,15 @@ struct Driver {
 
 impl Driver {
     fn new(options: ClientOptions, status: Arc<Status>, sender: mpsc::UnboundedSender<Input>) -> Self {
+        let link = Link::new(options.clone(), Arc::clone(&status.meter), sender);
+        let shelf = Arc::new(Shelf::new(link.settings(), options.label.clone()));
+        let shown: Weak<Shelf> = Arc::downgrade(&shelf);
+        status.set_driver(shown);
         Self {
-            link: Link::new(options.clone(), Arc::clone(&status.meter), sender),
+            link,
             options,
-            slots: Slots::new(Arc::clone(&status)),
+            slots: Slots::new(Arc::clone(&status)).with_shelf(&shelf),
+            shelf,
             status,
             timers: Timers::default(),
             connecting: Vec::new(),
@@ -242,7 +256,9 @@ impl Driver {
                     tracing::warn!(?asked, granted = ?timeout, "the server shortened the session time-out: it frees locks sooner than was asked for; see its maxSessionTimeout");
                 }
                 self.was_connected = true;
+                self.status.meter.session_began();
                 self.status.set_session(session_id, timeout);
+                self.status.set_term(self.link.term().cloned());
                 for slot in self.slots.iter_mut() {
                     slot.hear(Event::SessionBegan(random::bits()));
                 }
@@ -257,16 +273,19 @@ impl Driver {
             }
             Change::Reconnected => {
                 tracing::info!(session = %self.session(), "connected again");
+                self.status.meter.reconnected();
                 self.connected();
             }
             Change::Lost => {
                 tracing::warn!(session = %self.session(), "the session is over; looking for a new one");
+                self.status.set_term(None);
                 self.slots.tell_all(&Event::SessionLost);
                 self.status.set(ClientState::Connecting);
             }
             Change::Refused(denial) => {
                 let error = denied(&self.options, denial);
                 tracing::error!("{error}");
+                self.status.set_term(None);
                 self.status.set(ClientState::Idle);
                 self.slots.tell_all(&Event::SessionLost);
                 self.fail_all(&error);
@@ -395,6 +414,7 @@ impl Driver {
         mut receiver: mpsc::UnboundedReceiver<Input>,
     ) {
         self.status.set(ClientState::Closed);
+        self.status.set_term(None);
         receiver.close();
         self.slots.lose_all(LossReason::ClientClosed);
         self.fail_all(&Error::client_closed());

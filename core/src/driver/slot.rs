@@ -28,6 +28,7 @@ use crate::queue::{
 use crate::release::Release;
 use crate::servers::Servers;
 use crate::shown::Shown;
+use crate::sight::{HoldReport, WaitReport};
 
 pub(super) struct Slot {
     queue: Queue,
@@ -290,6 +291,24 @@ impl Slot {
         self.holders.suspend(suspended);
     }
 
+    /// Adds what is to be said of what waits here and what holds.
+    pub(super) fn report(&self, waits: &mut Vec<WaitReport>, holds: &mut Vec<HoldReport>) {
+        waits.extend(self.waiters.attempts().map(|attempt| {
+            let (join, place) = (attempt.join, &attempt.holds.place);
+            let node = |name: &NodeName| format!("{}/{}", place.directory(), name.as_str());
+            WaitReport {
+                path: place.path().to_owned(),
+                mode: attempt.mode(),
+                label: attempt.label.as_deref().map(str::to_owned),
+                age: attempt.asked.elapsed(),
+                node: self.queue.node_of(join).map(node),
+                position: self.queue.ahead_of(join),
+                behind: self.queue.waits_for(join).map(node),
+            }
+        }));
+        holds.extend(self.holders.reports());
+    }
+
     /// Whether a contender holds, or may soon: the term matters.
     pub(super) fn is_vital(&self) -> bool {
         !self.holders.is_empty() || self.queue.is_near()
@@ -458,7 +477,7 @@ impl Slot {
             return;
         };
         timers.cancel(&alarms);
-        let Attempt { holds, claim, data, reply, .. } = attempt;
+        let Attempt { holds, claim, data, label, reply, .. } = attempt;
         let grant = Grant {
             node: node.clone(),
             fencing_token: czxid,
@@ -466,7 +485,7 @@ impl Slot {
             // The queue grants only while the term of a session runs.
             term: link.term().map(Arc::clone).unwrap_or_default(),
         };
-        self.holders.add(node, &holds, claim, data, timers);
+        self.holders.add(node, &holds, claim, (data, label), timers);
         let lease = holds.grant(claim, grant);
         if self.revoked.remove(node) {
             holds.revoke(node);

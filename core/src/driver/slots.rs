@@ -1,10 +1,11 @@
 //! The lock directories of a client, each with its queue.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::link::Link;
+use super::shelf::{All, Shelf};
 use super::slot::Slot;
 use super::timers::Timers;
 use crate::lease_state::LossReason;
@@ -16,9 +17,11 @@ use crate::state::{ClientState, Status};
 /// The directories in which a contender waits or holds. However the driver ends, its holds end with it: the session
 /// does too.
 pub(super) struct Slots {
+    /// Where they are while the driver waits.
+    shelf: Option<Arc<Shelf>>,
     status: Arc<Status>,
     /// In an order that does not depend on chance: their seeds for a session are drawn one after the other.
-    all: BTreeMap<Arc<str>, Box<Slot>>,
+    all: All,
     seeds: Seeds,
     /// The paths whose queues have something to conclude.
     unsettled: Set<Arc<str>>,
@@ -54,14 +57,26 @@ impl Seeds {
 impl Slots {
     pub(super) fn new(status: Arc<Status>) -> Self {
         Self {
+            shelf: None,
             status,
-            all: BTreeMap::new(),
+            all: All::new(),
             seeds: Seeds::new(),
             unsettled: Set::default(),
             last_ticket: Ticket::default(),
             warned: BTreeSet::new(),
             blind: BTreeSet::new(),
         }
+    }
+
+    /// While the driver waits they are to be put there.
+    pub(super) fn with_shelf(mut self, place: &Arc<Shelf>) -> Self {
+        self.shelf = Some(Arc::clone(place));
+        self
+    }
+
+    /// Exchanges them with those on the shelf: the driver has them while it works, the shelf while it waits.
+    pub(super) fn exchange(&mut self, shelved: &mut All) {
+        std::mem::swap(&mut self.all, shelved);
     }
 
     pub(super) fn get(&self, path: &str) -> Option<&Slot> {
@@ -179,6 +194,9 @@ impl Slots {
 impl Drop for Slots {
     fn drop(&mut self) {
         self.status.set(ClientState::Closed);
+        if let Some(shelf) = self.shelf.take() {
+            self.all.append(&mut shelf.lock());
+        }
         self.lose_all(LossReason::ClientClosed);
     }
 }

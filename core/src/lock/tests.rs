@@ -55,7 +55,10 @@ fn what_cannot_be_is_refused_by_name() {
     let client = client("a:1");
     let refused = |manner| Lock::new((&client).into(), "/x", Kind::Exclusive, manner).unwrap_err();
     assert_eq!(refused(Manner { max_hold: Some(Duration::ZERO), ..manner() }).argument(), Some("max_hold"));
-    assert_eq!(refused(Manner { label: Some("x".repeat(1025)), ..manner() }).argument(), Some("label"));
+    assert_eq!(
+        refused(Manner { label: Some("x".repeat(1025).into()), ..manner() }).argument(),
+        Some("label")
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod connecting;
 mod crowds;
 mod election;
 mod handles;
+mod health;
 mod leaving;
 mod limits;
 mod lost_replies;

@@ -195,6 +195,12 @@ impl Diary {
         pages.iter().filter_map(entry).collect()
     }
 
+    /// The server of the current connection: the one whose answer is the last word of an attempt that goes on.
+    pub(crate) fn connected(&self) -> Option<Server> {
+        let is_connected = |page: &&Page| matches!(&page.now, Some((_, Outcome::Answered)));
+        self.pages().iter().find(is_connected).map(|page| page.server.clone())
+    }
+
     fn on_page<T>(&self, server: &Server, change: impl FnOnce(&mut Page) -> T) -> T {
         let mut pages = self.pages();
         let at = pages.iter().position(|page| page.server == *server).unwrap_or_else(|| {

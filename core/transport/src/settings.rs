@@ -84,6 +84,12 @@ impl Settings {
         self.0.diary.entries()
     }
 
+    /// Host and port of the server with which there is a connection now, as the client names it.
+    #[must_use]
+    pub fn connected(&self) -> Option<(String, u16)> {
+        self.0.diary.connected()
+    }
+
     /// When the server of the current connection heard of the client.
     #[must_use]
     pub fn heard(&self) -> Heard {

@@ -106,6 +106,16 @@ class Client:
         """
         return self._client.stats()
 
+    def health(self) -> _zklock.Health:
+        """How the client is at this moment, and what in it waits and holds. Sends nothing.
+
+        >>> client.health().state
+        'connected'
+
+        See `zklock.Client.health`.
+        """
+        return self._client.health()
+
     def revoke(self, node: str) -> Coroutine[Any, Any, None]:
         """Ask a contender to give its lock up. See `zklock.Client.revoke`.
 

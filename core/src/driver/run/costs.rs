@@ -72,6 +72,8 @@ impl Desk {
             holds: Arc::new(Holds::new(place, Origin::new(), meter, self.mailbox.clone())),
             claim: Claim::new(Owner::new(), Kind::Exclusive, None),
             intent: Intent::Wait,
+            asked: Instant::now(),
+            label: None,
             naming: Naming::Curator,
             data: [b'x'; 150].into(),
             deadline: Some(Instant::now()),

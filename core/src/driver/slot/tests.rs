@@ -59,7 +59,8 @@ fn granted_for(joins: u64, max_hold: Option<Duration>) -> Granted {
         let claim = Claim { max_hold, ..Claim::new(owner, Kind::Exclusive, None) };
         let (holds, naming) = (Arc::clone(&holds), Naming::Curator);
         let (intent, data, deadline) = (Intent::Wait, Arc::default(), None);
-        let attempt = Attempt { join, holds, claim, intent, naming, data, deadline, reply };
+        let (asked, label) = (Instant::now(), None);
+        let attempt = Attempt { join, holds, claim, intent, asked, label, naming, data, deadline, reply };
         slot.join(Waiter::new(attempt, Vec::new()));
         outcome
     };

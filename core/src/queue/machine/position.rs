@@ -24,6 +24,33 @@ impl Queue {
         }
     }
 
+    /// The node of one that waits in the queue.
+    #[must_use]
+    pub fn node_of(&self, join: JoinId) -> Option<&NodeName> {
+        match &self.joins.get(&join)?.stage {
+            Stage::Queued(Place { name, .. }) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The node that a waiter waits for: the nearest before it that it cannot hold with, as far as is known. None for a
+    /// permit, for which the order does not matter.
+    #[must_use]
+    pub fn waits_for(&self, join: JoinId) -> Option<&NodeName> {
+        let (name, view) = (self.node_of(join)?, self.view.as_ref().into_iter());
+        match self.joins.get(&join)?.kind {
+            Kind::Permit(_) => None,
+            Kind::Read => {
+                let others = view.flat_map(|view| view.writers_before(name)).next_back();
+                others.max(self.line().writers().range(..name).next_back())
+            }
+            Kind::Exclusive | Kind::Write | Kind::Lead => {
+                let others = view.flat_map(|view| view.all_before(name)).next_back();
+                others.max(self.line().range(..name).map(|(ours, _)| ours).next_back())
+            }
+        }
+    }
+
     /// Whether at most so many stand before a place that it cannot be held with.
     fn has_at_most_before(&self, limit: usize, name: &NodeName, kind: Kind) -> bool {
         let view = self.view.as_ref();

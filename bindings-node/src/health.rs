@@ -1,0 +1,124 @@
+//! How a client is, as plain objects; and dumps.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use napi::bindgen_prelude::BigInt;
+use napi_derive::napi;
+use zklock::binding::bad_argument;
+
+use crate::error::Result;
+
+#[napi(object, object_from_js = false)]
+pub struct NativeHealth {
+    pub state: &'static str,
+    pub session_id: BigInt,
+    pub server: Option<String>,
+    pub session_timeout: f64,
+    pub last_proof: Option<f64>,
+    pub remaining: f64,
+    pub responsive: bool,
+    pub waits: Vec<NativeWaitReport>,
+    pub holds: Vec<NativeHoldReport>,
+}
+
+#[napi(object, object_from_js = false)]
+pub struct NativeWaitReport {
+    pub path: String,
+    pub mode: &'static str,
+    pub label: Option<String>,
+    pub age: f64,
+    pub node: Option<String>,
+    pub position: Option<i64>,
+    pub behind: Option<String>,
+}
+
+#[napi(object, object_from_js = false)]
+pub struct NativeHoldReport {
+    pub path: String,
+    pub mode: &'static str,
+    pub label: Option<String>,
+    pub age: f64,
+    pub node: String,
+    pub fencing_token: BigInt,
+    pub levels: i64,
+    pub state: &'static str,
+    pub remaining: f64,
+}
+
+impl From<zklock::Health> for NativeHealth {
+    fn from(health: zklock::Health) -> Self {
+        Self {
+            state: health.state.as_str(),
+            session_id: BigInt::from(health.session_id),
+            server: health.server,
+            session_timeout: milliseconds(health.session_timeout),
+            last_proof: health.last_proof.map(milliseconds),
+            remaining: milliseconds(health.remaining),
+            responsive: health.responsive,
+            waits: health.waits.into_iter().map(NativeWaitReport::from).collect(),
+            holds: health.holds.into_iter().map(NativeHoldReport::from).collect(),
+        }
+    }
+}
+
+impl From<zklock::WaitReport> for NativeWaitReport {
+    fn from(wait: zklock::WaitReport) -> Self {
+        Self {
+            path: wait.path,
+            mode: wait.mode.as_str(),
+            label: wait.label,
+            age: milliseconds(wait.age),
+            node: wait.node,
+            position: wait.position.map(number),
+            behind: wait.behind,
+        }
+    }
+}
+
+impl From<zklock::HoldReport> for NativeHoldReport {
+    fn from(hold: zklock::HoldReport) -> Self {
+        Self {
+            path: hold.path,
+            mode: hold.mode.as_str(),
+            label: hold.label,
+            age: milliseconds(hold.age),
+            node: hold.node,
+            fencing_token: BigInt::from(hold.fencing_token),
+            levels: number(hold.levels),
+            state: hold.state.as_str(),
+            remaining: milliseconds(hold.remaining),
+        }
+    }
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+/// All waits and holds of the process, as text.
+#[napi]
+pub fn dump() -> String {
+    zklock::dump()
+}
+
+/// Has a signal, by number, write that to a file descriptor.
+///
+/// # Errors
+/// `BAD_ARGUMENT`.
+#[napi]
+pub fn dump_on(signal: i32, file: i32) -> Result<()> {
+    if file < 0 {
+        return Err(bad_argument("file", "is not open").into());
+    }
+    // SAFETY: only duplicated, at once; a number that stands for no open file is then an error.
+    let file = unsafe { BorrowedFd::borrow_raw(file) };
+    Ok(zklock::dump_on(signal, &file).map_err(|problem| match problem.raw_os_error() {
+        None => bad_argument("signal", problem),
+        Some(_) => bad_argument("file", problem),
+    })?)
+}

@@ -1,0 +1,151 @@
+"""How a client is, and dumps of a program that hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from harness.observer import Observer
+
+import zklock
+from zklock import aio
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition."""
+    limit = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < limit, what
+        time.sleep(0.005)
+
+
+def test_a_client_that_never_connected() -> None:
+    health = zklock.Client("127.0.0.1:1", connect=False).health()
+    assert (health.state, health.session_id, health.server) == ("idle", 0, None)
+    assert (health.last_proof, health.remaining, health.session_timeout) == (None, 0.0, 10.0)
+    assert (health.responsive, health.waits, health.holds) == (True, [], [])
+    assert health == aio.Client("127.0.0.1:1").health()
+    assert repr(health) == "<zklock.Health idle waits=0 holds=0>"
+
+
+def test_holds_and_waits(client: zklock.Client, other: zklock.Client, hosts: str, path: str) -> None:
+    lock, waiting = zklock.Mutex(client, path, label="nightly"), zklock.Mutex(other, path)
+
+    def take() -> None:
+        with waiting:
+            pass
+
+    with lock as lease, lock:
+        thread = threading.Thread(target=take)
+        thread.start()
+        until(lambda: any(wait.behind for wait in other.health().waits), "it waits")
+        health = client.health()
+        assert (health.state, health.server) == ("connected", hosts)
+        assert health.session_id == client.session_id
+        assert health.last_proof is not None
+        assert 0 < health.remaining <= health.session_timeout / 2 == client.session_timeout / 2
+        (hold,) = health.holds
+        assert (hold.path, hold.mode, hold.label, hold.levels, hold.state) == (
+            path,
+            "mutex",
+            "nightly",
+            2,
+            "held",
+        )
+        assert (hold.node, hold.fencing_token) == (lease.node, lease.fencing_token)
+        assert hold.age > 0 < hold.remaining
+        (wait,) = other.health().waits
+        assert (wait.path, wait.mode, wait.label, wait.position) == (path, "mutex", None, 1)
+        assert wait.behind == lease.node != wait.node
+        text = zklock.dump()
+        assert f"holds {path} (mutex, nightly) for " in text
+        assert f"waits for {path} (mutex) for " in text
+        assert f"behind {lease.node}" in text
+    thread.join(60)
+    assert client.health().holds == []
+    client.close()
+    assert (client.health().state, client.health().server) == ("closed", None)
+
+
+def test_in_asyncio(hosts: str, path: str) -> None:
+    async def body() -> None:
+        async with aio.Client(hosts) as client, aio.Mutex(client, path) as lease:
+            (hold,) = client.health().holds
+            assert hold.node == lease.node
+            assert hold.state == "held"
+
+    asyncio.run(body())
+
+
+def test_a_forked_child_is_told_so_at_once(client: zklock.Client, path: str) -> None:
+    with zklock.Mutex(client, path):
+        child = os.fork()
+        if child == 0:
+            health = client.health()
+            told = (health.state, health.session_id, health.holds) == ("forked", client.session_id, [])
+            os._exit(0 if told and "1 hold" not in zklock.dump() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert len(client.health().holds) == 1
+
+
+# Its main thread waits for ever, and the other one never lets go of the interpreter for long.
+HANGS = """
+import signal, sys, threading, zklock
+hosts, path, target = sys.argv[1:]
+if target == "both":
+    signal.signal(signal.SIGUSR1, lambda *_: print("mine too", flush=True))
+if target == "file":
+    with open("dump.txt", "wb", 0) as file:
+        zklock.dump_on(signal.SIGUSR1, file)
+else:
+    zklock.dump_on(signal.SIGUSR1)
+with zklock.Client(hosts) as client:
+    print("ready", flush=True)
+    zklock.Mutex(client, path).acquire()
+"""
+
+
+@pytest.mark.parametrize("target", ["stderr", "file", "both"])
+def test_a_signal_shows_what_a_blocked_program_waits_for(
+    client: zklock.Client, observer: Observer, hosts: str, path: str, tmp_path: Path, target: str
+) -> None:
+    with zklock.Mutex(client, path) as lease:
+        command = [sys.executable, "-c", HANGS, hosts, path, target]
+        with subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=(tmp_path / "stderr").open("wb"), text=True
+        ) as process:
+            try:
+                assert process.stdout is not None
+                assert process.stdout.readline() == "ready\n"
+                written = tmp_path / ("dump.txt" if target == "file" else "stderr")
+
+                def is_told() -> bool:
+                    process.send_signal(signal.SIGUSR1)
+                    return f"behind {lease.node}" in written.read_text()
+
+                until(is_told, "it waits")
+                assert f"waits for {path} (mutex) for " in written.read_text()
+                if target == "both":
+                    assert process.stdout.readline() == "mine too\n"
+                assert process.poll() is None, "the signal does not end it"
+            finally:
+                process.kill()
+
+
+def test_signals_and_files_that_cannot_be_used() -> None:
+    for number in (0, -1, 1000, signal.SIGKILL, signal.SIGSEGV):
+        with pytest.raises(zklock.BadArgument, match="signum"):
+            zklock.dump_on(number)
+    with pytest.raises(zklock.BadArgument, match="file"):
+        zklock.dump_on(signal.SIGUSR2, -1)
+    with pytest.raises(OSError, match="descriptor"):
+        zklock.dump_on(signal.SIGUSR2, 99_999)
+    assert signal.getsignal(signal.SIGUSR2) == signal.SIG_DFL

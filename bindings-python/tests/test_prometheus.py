@@ -1,0 +1,111 @@
+"""What Prometheus is told of clients, and that the dashboard asks for exactly that."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+import zklock
+from zklock.prometheus import Collector
+
+DASHBOARD = Path(__file__).resolve().parents[2] / "docs" / "grafana.json"
+
+
+def registry(collector: Collector) -> CollectorRegistry:
+    made = CollectorRegistry()
+    made.register(collector)
+    return made
+
+
+def value(registry: CollectorRegistry, name: str, **labels: str) -> float:
+    found = registry.get_sample_value(name, {"client": "", **labels})
+    assert found is not None, (name, labels)
+    return found
+
+
+def test_what_was_done_and_what_is(client: zklock.Client, other: zklock.Client, path: str) -> None:
+    told = registry(Collector(client))
+    assert value(told, "zklock_acquisitions_total") == 0
+    assert value(told, "zklock_holders", mode="mutex", path="") == 0
+    lock = zklock.Mutex(client, path)
+    assert lock.acquire()
+    lease = lock.lease
+    assert lease is not None
+    assert value(told, "zklock_acquisitions_total") == 1
+    assert value(told, "zklock_holders", mode="mutex", path="") == 1
+    assert value(told, "zklock_oldest_hold_seconds") > 0
+    assert value(told, "zklock_wait_seconds_count") == 1
+    assert value(told, "zklock_wait_seconds_bucket", le="+Inf") == 1
+    assert 0 < value(told, "zklock_term_remaining_seconds") <= client.session_timeout / 2
+    client.break_lock(lease.node)
+    assert lease.wait_lost(60)
+    assert value(told, "zklock_losses_total", reason="node deleted") == 1
+    assert value(told, "zklock_losses_total", reason="term ended") == 0
+    assert value(told, "zklock_requests_total", kind="create") == client.stats().requests["create"] > 0
+    states = [value(told, "zklock_state", state=state) for state in ("connected", "suspended", "closed")]
+    assert (states, value(told, "zklock_responsive")) == ([1, 0, 0], 1)
+    assert value(told, "zklock_sessions_total") == 1
+    with zklock.Mutex(other, path):
+        thread = threading.Thread(target=lambda: zklock.Mutex(client, path).acquire(timeout=60))
+        thread.start()
+        limit = time.monotonic() + 60
+        while value(told, "zklock_waiters", mode="mutex", path="") != 1:
+            assert time.monotonic() < limit
+        assert value(told, "zklock_oldest_wait_seconds") > 0
+    thread.join(60)
+
+
+def test_paths_are_told_only_where_asked_for(client: zklock.Client, other: zklock.Client, path: str) -> None:
+    with zklock.Mutex(client, f"{path}/1"), zklock.Mutex(client, f"{path}/2"):
+        text = generate_latest(registry(Collector(client))).decode()
+        assert path not in text
+        collector = Collector({"a": client, "b": other}, path=lambda path: path.rpartition("/")[0])
+        told = registry(collector)
+        assert value(told, "zklock_holders", client="a", mode="mutex", path=path) == 2
+        assert value(told, "zklock_holders", client="b", mode="mutex", path="") == 0
+
+
+def test_a_closed_client_can_still_be_scraped(client: zklock.Client) -> None:
+    client.close()
+    told = registry(Collector(client))
+    assert value(told, "zklock_state", state="closed") == 1
+    assert value(told, "zklock_term_remaining_seconds") == 0
+
+
+def queries(value: Any) -> list[str]:
+    """All queries in a part of a dashboard."""
+    if isinstance(value, dict):
+        own = [value["expr"]] if "expr" in value else []
+        return own + [query for one in value.values() for query in queries(one)]
+    return [query for one in value for query in queries(one)] if isinstance(value, list) else []
+
+
+def test_the_dashboard_asks_for_what_there_is_and_for_all_of_it(client: zklock.Client, path: str) -> None:
+    with zklock.Mutex(client, path):
+        text = generate_latest(registry(Collector(client))).decode()
+    families = list(text_string_to_metric_families(text))
+    series = {sample.name: set(sample.labels) for family in families for sample in family.samples}
+    asked = queries(json.loads(DASHBOARD.read_text()))
+    assert len(asked) > 10
+    seen = set()
+    for query in asked:
+        names = re.findall(r"\bzklock_\w+", query)
+        assert names, query
+        seen |= set(names)
+        assert set(names) <= set(series), query
+        # Beside those of the series, a scrape adds these two.
+        known = {"job", "instance"}.union(*(series[name] for name in names))
+        used = re.findall(r"\b(\w+)(?:=~|!=|=)", query)
+        used += [one.strip() for by in re.findall(r"by ?\(([^)]*)\)", query) for one in by.split(",")]
+        assert set(used) <= known, query
+    unused = {re.sub(r"_(bucket|sum|count)$", "", name) for name in series} - {
+        re.sub(r"_(bucket|sum|count)$", "", name) for name in seen
+    }
+    assert not {name for name in unused if not name.endswith("_created")}

@@ -1,0 +1,136 @@
+//! What in a client waits and holds, for whoever looks at it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::lease_state::LeaseState;
+use crate::queue::Kind;
+
+/// An attempt to acquire a lock that has neither succeeded nor failed yet.
+///
+/// ```
+/// # fn example(client: &zklock::Client) {
+/// for wait in client.health().waits {
+///     println!("{} for {:?}, behind {:?}", wait.path, wait.age, wait.behind);
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitReport {
+    /// The lock's path.
+    pub path: String,
+    /// What it is to be held for.
+    pub mode: LockMode,
+    /// The label of the lock or of its client; of an election the candidate's id.
+    pub label: Option<String>,
+    /// How long the caller has waited.
+    pub age: Duration,
+    /// The full path of its node. `None` as long as it has none, as without a connection.
+    pub node: Option<String>,
+    /// How many contenders stand before it in the queue, as far as is known. `None` as long as it has no node.
+    pub position: Option<usize>,
+    /// The full path of the node that it waits for: the nearest before it that it cannot hold together with. `None` if
+    /// none is known; and for a permit, which waits for any of those that hold one.
+    pub behind: Option<String>,
+}
+
+/// A hold.
+///
+/// ```
+/// # fn example(client: &zklock::Client) {
+/// for hold in client.health().holds {
+///     println!("{} for {:?}, {:?} are left of the term", hold.path, hold.age, hold.remaining);
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HoldReport {
+    /// The lock's path.
+    pub path: String,
+    /// What it is held for.
+    pub mode: LockMode,
+    /// The label of the lock or of its client; of an election the candidate's id.
+    pub label: Option<String>,
+    /// How long it has lasted.
+    pub age: Duration,
+    /// The full path of its node.
+    pub node: String,
+    /// Its fencing token.
+    pub fencing_token: i64,
+    /// Its leases that have not been released: one for each acquire by its owner.
+    pub levels: usize,
+    /// The state of its leases.
+    pub state: LeaseState,
+    /// For how long no one else can get the lock, unless it is broken.
+    pub remaining: Duration,
+}
+
+/// What a lock is held for, or is to be.
+///
+/// ```
+/// use zklock::LockMode;
+///
+/// assert_eq!(LockMode::Write.as_str(), "write");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LockMode {
+    /// As a mutex.
+    Mutex,
+    /// For reading: together with other readers.
+    Read,
+    /// For writing: alone.
+    Write,
+    /// As one of a semaphore's permits, or as the turn in which these are acquired.
+    Permit,
+    /// As the leader of an election.
+    Leadership,
+}
+
+impl LockMode {
+    /// Its name, the same in all languages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Permit => "permit",
+            Self::Leadership => "leadership",
+        }
+    }
+}
+
+impl fmt::Display for LockMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<Kind> for LockMode {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Exclusive => Self::Mutex,
+            Kind::Read => Self::Read,
+            Kind::Write => Self::Write,
+            Kind::Permit(_) => Self::Permit,
+            Kind::Lead => Self::Leadership,
+        }
+    }
+}
+
+/// What a driver shows of its queues while it waits for something to happen.
+pub(crate) struct Sight {
+    /// The server of its connection.
+    pub(crate) server: Option<String>,
+    /// Waits and holds; `None` if the driver did not let go of its queues in time.
+    pub(crate) queues: Option<(Vec<WaitReport>, Vec<HoldReport>)>,
+}
+
+/// A driver that can be looked at from any thread.
+pub(crate) trait Inspect: Send + Sync {
+    /// Returns after a tenth of a second at the latest.
+    fn inspect(&self) -> Sight;
+}
