@@ -12,8 +12,8 @@ use crate::errors::Result;
 /// How a client is at this moment, with what in it waits and holds. Does not change.
 ///
 /// >>> with lock:
-/// ...     [hold.path for hold in client.health().holds]
-/// ['/locks/report']
+/// ...     client.health().holds[0].path
+/// '/locks/report'
 #[pyclass(frozen, get_all, eq, module = "zklock")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Health {
@@ -206,7 +206,7 @@ pub(crate) fn dump_on(py: Python<'_>, signum: i32, file: Option<Bound<'_, PyAny>
         if error.kind() == std::io::ErrorKind::InvalidInput && error.raw_os_error().is_none() {
             bad_argument("signum", error).into()
         } else {
-            PyErr::from(PyOSError::new_err((error.raw_os_error(), error.to_string()))).into()
+            PyOSError::new_err((error.raw_os_error(), error.to_string())).into()
         }
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use zklock::Transport;
+use zklock::{LossReason, RequestKind, Transport};
 
 /// What a client has done since it was created: a snapshot of numbers that only grow.
 ///
@@ -59,12 +59,12 @@ impl From<zklock::Stats> for Stats {
             busy: stats.busy,
             timeouts: stats.timeouts,
             losses: stats.losses,
-            losses_by_reason: by_name(stats.losses_by_reason, |reason| reason.as_str()),
+            losses_by_reason: by_name(stats.losses_by_reason, LossReason::as_str),
             sessions: stats.sessions,
             reconnections: stats.reconnections,
             wait: stats.wait.into(),
             hold: stats.hold.into(),
-            requests: by_name(stats.requests, |kind| kind.as_str()),
+            requests: by_name(stats.requests, RequestKind::as_str),
         }
     }
 }

@@ -1142,8 +1142,8 @@ class Health:
     """How a client is at this moment, with what in it waits and holds. Does not change.
 
     >>> with lock:
-    ...     [hold.path for hold in client.health().holds]
-    ['/locks/report']
+    ...     client.health().holds[0].path
+    '/locks/report'
     """
 
     @property

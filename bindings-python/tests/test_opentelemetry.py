@@ -1,0 +1,125 @@
+"""Spans and metrics in OpenTelemetry's own SDK."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+import zklock
+from zklock import aio
+from zklock.opentelemetry import observe, traced, traced_aio
+
+Traces = tuple[TracerProvider, InMemorySpanExporter]
+
+
+@pytest.fixture
+def traces() -> Traces:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider, exporter
+
+
+def attributes(span: ReadableSpan) -> dict[str, Any]:
+    return {name.removeprefix("zklock."): value for name, value in (span.attributes or {}).items()}
+
+
+def test_a_wait_and_a_hold_are_spans_with_the_blocks_spans_below(
+    client: zklock.Client, path: str, traces: Traces
+) -> None:
+    provider, exporter = traces
+    tracer = provider.get_tracer("test")
+    pair = zklock.ReadWriteLock(client, path)
+    with tracer.start_as_current_span("request"), traced(pair.write_lock, tracer_provider=provider) as lease:
+        assert lease.state == "held"
+        with tracer.start_as_current_span("work"):
+            pass
+    assert lease.state == "released"
+    wait, work, hold, request = exporter.get_finished_spans()
+    assert [wait.name, work.name, hold.name] == ["zklock wait", "work", "zklock hold"]
+    assert request.context
+    assert hold.context
+    assert wait.parent == hold.parent == request.context
+    assert work.parent == hold.context
+    common = {"path": path, "mode": "write", "node": lease.node, "fencing_token": lease.fencing_token}
+    assert attributes(wait) == {**common, "outcome": "acquired"}
+    assert attributes(hold) == {**common, "outcome": "released"}
+
+
+def test_a_timeout_and_a_loss_are_errors_with_their_reasons(
+    client: zklock.Client, other: zklock.Client, path: str, traces: Traces
+) -> None:
+    provider, exporter = traces
+    lock = zklock.Mutex(client, path)
+    with (
+        zklock.Mutex(other, path),
+        pytest.raises(zklock.LockTimeout),
+        traced(lock, 0.05, tracer_provider=provider),
+    ):
+        pass
+    (wait,) = exporter.get_finished_spans()
+    assert attributes(wait) == {"path": path, "outcome": "timeout"}
+    assert wait.status.status_code == StatusCode.ERROR
+    exporter.clear()
+
+    def lose() -> None:
+        with traced(lock, tracer_provider=provider) as lease:
+            other.break_lock(lease.node)
+            assert lease.wait_lost(60)
+
+    with pytest.raises(zklock.LockLost):
+        lose()
+    _, hold = exporter.get_finished_spans()
+    assert attributes(hold)["outcome"] == "lost"
+    assert attributes(hold)["lost_reason"] == "node deleted"
+    assert hold.status.status_code == StatusCode.ERROR
+    assert not lock.owned()
+
+
+def test_in_asyncio(hosts: str, path: str, traces: Traces) -> None:
+    provider, exporter = traces
+
+    async def body() -> None:
+        async with aio.Client(hosts) as client:
+            async with traced_aio(aio.Semaphore(client, path, 2), tracer_provider=provider) as lease:
+                assert lease.state == "held"
+            assert lease.state == "released"
+
+    asyncio.run(body())
+    wait, hold = exporter.get_finished_spans()
+    assert [attributes(span)["mode"] for span in (wait, hold)] == ["permit", "permit"]
+    assert attributes(hold)["outcome"] == "released"
+
+
+def numbers(reader: InMemoryMetricReader) -> dict[tuple[str, ...], float]:
+    data = reader.get_metrics_data()
+    assert data is not None
+    return {
+        (metric.name, *(str(value) for _, value in sorted((point.attributes or {}).items()))): point.value
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        for point in metric.data.data_points
+        if hasattr(point, "value")
+    }
+
+
+def test_a_meter_reads_statistics_and_health(client: zklock.Client, path: str) -> None:
+    reader = InMemoryMetricReader()
+    observe({"a": client}, path=lambda path: path[:7], meter_provider=MeterProvider([reader]))
+    assert numbers(reader)["zklock.acquisitions", "a"] == 0
+    with zklock.Mutex(client, path):
+        told = numbers(reader)
+    assert told["zklock.acquisitions", "a"] == 1
+    assert told["zklock.holders", "a", "mutex", "/python"] == 1
+    assert told["zklock.losses", "a", "term ended"] == 0
+    assert 0 < told["zklock.term.remaining", "a"] <= client.session_timeout / 2
+    assert ("zklock.holders", "a", "mutex", "/python") not in numbers(reader)
