@@ -94,22 +94,29 @@ def test_the_server_that_node_starts(node_project: Path) -> None:
 
 
 def test_exporters_tell_the_same(server: Standalone, node_project: Path) -> None:
-    def exporter(language: str) -> str:
-        (snippet,) = (snippet for snippet in snippets(language) if "_bucket" in snippet)
+    def exporter(language: str, mark: str) -> str:
+        (snippet,) = (snippet for snippet in snippets(language) if mark in snippet)
         return snippet
 
     def numbers(text: str) -> dict[str, float]:
         lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+        told = {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+        # The collector says which client, and writes a bound as 1.0 where the other writes 1.
+        return {
+            re.sub(r'\{client=""\}|client="",', "", name).replace('.0"', '"'): told[name] for name in told
+        }
 
-    python = numbers(run_python(exporter("python"), server.hosts))
-    node = numbers(run_node(exporter("js"), server.hosts, node_project))
-    # One program writes a bound as 1.0 where the other writes 1.
-    assert {name.replace('.0"', '"') for name in python} == set(node)
+    python = numbers(run_python(exporter("python", "generate_latest"), server.hosts))
+    node = numbers(run_node(exporter("js", "_bucket"), server.hosts, node_project))
+    gauges = r"zklock_(state|term|responsive|waiters|holders|oldest)"
+    counts = {name for name in python if name.startswith("zklock_") and not re.match(gauges, name)}
+    assert counts == set(node)
     for told in (python, node):
         assert told["zklock_acquisitions_total"] == 1
-        assert told['zklock_wait_seconds_bucket{le="+Inf"}'] == told["zklock_hold_seconds_count"] == 1
-        assert told['zklock_requests_total{kind="delete"}'] == 1
+        assert told['zklock_wait_seconds_bucket{le="+Inf"}'] == 1
+    # The other program asks while it holds.
+    assert (python['zklock_holders{mode="mutex",path=""}'], node["zklock_hold_seconds_count"]) == (1, 1)
+    assert node['zklock_requests_total{kind="delete"}'] == 1
 
 
 def test_every_language_has_a_snippet() -> None:
