@@ -72,6 +72,7 @@ def platform_package(stage: Path, name: str, native: Native, out: Path) -> None:
     copy(native.command, here / "zklock")
     (here / "zklock").chmod(0o755)
     manifest = read(here / "package.json")
+    manifest["type"] = "commonjs"
     manifest["description"] = f"The native parts of the npm package zklock for {name}"
     for text in TEXTS:
         copy(ROOT / text, here / text)

@@ -41,9 +41,12 @@ class Project:
     def install(self) -> None:
         """Installs the packages, and makes the tools found beside them."""
         installed.project(self.directory)
-        for tool in (HERE / "node_modules").iterdir():
-            if not (self.modules / tool.name).exists():
-                (self.modules / tool.name).symlink_to(tool)
+        tools = HERE / "node_modules"
+        # Both have commands.
+        for tool in (*tools.iterdir(), *(tools / ".bin").iterdir()):
+            link = self.modules / tool.relative_to(tools)
+            if not link.exists():
+                link.symlink_to(tool)
 
     def script(self, example: str, name: str, *arguments: str, env: Mapping[str, str] | None = None) -> str:
         """Runs a script of an example's package.json, as its user would."""
