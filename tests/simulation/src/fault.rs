@@ -3,6 +3,7 @@
 use zklock::simulation::Part;
 
 use crate::chance::Chance;
+use crate::fateful::Fateful;
 use crate::network::Way;
 use crate::setting::Setting;
 
@@ -64,15 +65,6 @@ pub enum What {
     Intrude { place: usize },
     /// An operator takes away what stands before two contenders of one client, and the second of them.
     Sweep,
-}
-
-/// What a client may have asked for last for a long time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fateful {
-    /// That a contender's node goes.
-    Delete,
-    /// That there is a directory.
-    Directory,
 }
 
 impl Fault {

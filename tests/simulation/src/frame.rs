@@ -1,7 +1,7 @@
 //! As much of the protocol's bytes as the model and the judges have to know: what a request is, what an answer says, and
 //! the few requests that an operator sends.
 
-use crate::fault::Fateful;
+use crate::fateful::Fateful;
 
 /// What a server has to do with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod chance;
 mod clients;
 mod clock;
 mod ensemble;
+mod fateful;
 mod fault;
 mod frame;
 mod gate;

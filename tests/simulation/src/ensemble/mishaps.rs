@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::server::Role;
 use super::{Ensemble, SYNC_LIMIT, Step};
 use crate::clock;
-use crate::fault::Fateful;
+use crate::fateful::Fateful;
 use crate::network::{Id, Packet};
 
 impl Ensemble {

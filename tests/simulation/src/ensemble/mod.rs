@@ -25,7 +25,7 @@ use self::server::{Change, Entry, Server, operators};
 use self::sessions::Sessions;
 use crate::chance::Chance;
 use crate::clock;
-use crate::fault::Fateful;
+use crate::fateful::Fateful;
 use crate::frame;
 use crate::network::{Id, Packet};
 use crate::schedule::Schedule;
