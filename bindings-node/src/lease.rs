@@ -3,17 +3,15 @@
 use std::cell::RefCell;
 use std::future::ready;
 use std::pin::Pin;
-use std::slice;
 use std::task::{Context, Poll, Waker};
 
 use napi::bindgen_prelude::{BigInt, ClassInstance};
 use napi_derive::napi;
-use zklock::binding::{Acquired, Left, Raised, leave, loss_to_raise, owners, reenter, remains};
+use zklock::binding::{Acquired, Left, Raised, leave, loss_to_raise, remains};
 use zklock::{Lease, Leases, LossReason};
 
 use crate::bridge::Bridge;
 use crate::error::{NODE, Result};
-use crate::lock::NativeLock;
 use crate::transaction::NativeTransaction;
 
 /// A lease. When JavaScript drops it, it is released in the background.
@@ -32,6 +30,14 @@ impl From<Lease> for NativeLease {
 }
 
 impl NativeLease {
+    /// Keeps a further lease of its owner: its number, until it is left or taken.
+    pub(crate) fn keep_inner(&self, lease: Lease) -> Option<u32> {
+        let mut inner = self.inner.borrow_mut();
+        let id = u32::try_from(inner.len()).ok()?;
+        inner.push(Some(lease));
+        Some(id)
+    }
+
     fn take_inner(&self, id: u32) -> Option<Lease> {
         let mut inner = self.inner.borrow_mut();
         let lease = inner.get_mut(id as usize)?.take();
@@ -176,18 +182,8 @@ impl NativeLease {
         }
     }
 
-    /// Another lease for its owner, at once, if it holds the lock: its number, until it is left or taken.
-    #[napi]
-    pub fn again(&self, lock: &NativeLock) -> Option<u32> {
-        let owner = owners(slice::from_ref(&lock.lock), &[], &[&self.lease]).ok()?[0];
-        let lease = reenter(&lock.lock, owner).ok()??;
-        let mut inner = self.inner.borrow_mut();
-        let id = u32::try_from(inner.len()).ok()?;
-        inner.push(Some(lease));
-        Some(id)
-    }
-
-    /// As `leave`, of such a lease. If there is something to wait for or to tell of, it is still to be taken.
+    /// As `leave`, of a further lease that is kept here. If there is something to wait for or to tell of, it is still to be
+    /// taken.
     ///
     /// # Errors
     /// As `leave`.

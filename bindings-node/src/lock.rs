@@ -90,6 +90,13 @@ impl NativeLock {
             .map(Either::B)
     }
 
+    /// Another lease for the owner of a lease, at once, if it holds the lock: the number under which that lease keeps it.
+    #[napi]
+    pub fn again(&self, around: &NativeLease) -> Option<u32> {
+        let owner = owners(slice::from_ref(&self.lock), &[], &[&around.lease]).ok()?[0];
+        around.keep_inner(reenter(&self.lock, owner).ok()??)
+    }
+
     /// Starts to ask for the contenders; ends with a list.
     ///
     /// # Errors

@@ -157,7 +157,7 @@ export class Lock {
   #again(): Lease | undefined {
     const { native, client } = this.#internals;
     const around = this.#around();
-    const id = around?.again(native);
+    const id = around && native.again(around);
     if (around === undefined || typeof id !== 'number') return undefined;
     return trackBriefLease(client, (brief) => createInnerLease(around, id, client, brief));
   }
