@@ -39,7 +39,9 @@ def test_the_oldest_typescript_compiles_what_users_write(project: Project, tmp_p
     pinned = json.loads((HERE / "package.json").read_text())["devDependencies"]["typescript-min"]
     oldest = ".".join(pinned.removeprefix("npm:typescript@").split(".")[:2])
     for page in (NODE_PACKAGE / "README.md", REPOSITORY / "docs" / "bundlers.md"):
-        assert f"TypeScript {oldest}" in page.read_text(), f"{page.name} states another minimum"
+        # Wherever its lines break.
+        words = " ".join(page.read_text().split())
+        assert f"TypeScript {oldest} or later" in words, f"{page.name} states another minimum"
     consumer = tmp_path / "consumer"
     shutil.copytree(NODE_PACKAGE / "test" / "types", consumer)
     (consumer / "node_modules").symlink_to(project.modules)
