@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,15 @@ def run(
     shown = " ".join(map(str, command))
     assert done.returncode == 0, f"{shown} ended with {done.returncode}:\n{done.stdout}"
     return done.stdout
+
+
+def processor_time() -> float:
+    """Seconds of a processor that the children took which have ended by now, and their children.
+
+    Time on the clock depends on what else the machine does.
+    """
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def interpreters() -> dict[str, Path]:

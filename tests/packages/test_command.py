@@ -1,4 +1,4 @@
-"""The command, as pip, npm and cargo install it: the same program, and as quick."""
+"""The command, as pip, npm and cargo install it: the same program, which starts without an interpreter."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import hashlib
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable
+import sys
 from pathlib import Path
 from subprocess import PIPE
 
 import pytest
 
 from harness import installed
-from harness.installed import dev, one, run
+from harness.installed import dev, one, processor_time, run
+from harness.paths import NODE
 from harness.processes import reap, spawn
 
-START = 0.060
-"""Seconds to the end of `zklock --version`, on a machine that has nothing else to do."""
 TRIES = 20
 
 
@@ -86,18 +84,22 @@ def test_s594_what_is_ignored_stays_ignored(command: Path) -> None:
     assert int(said.split()[1], 16) & 1 << (signal.SIGHUP - 1), said
 
 
-def fastest(act: Callable[[], object]) -> float:
-    """Seconds of the quickest of some tries: others use this machine too."""
-    times = []
-    for _ in range(TRIES):
-        began = time.perf_counter()
-        act()
-        times.append(time.perf_counter() - began)
-    return min(times)
-
-
 def test_s594_it_starts_at_once(command: Path) -> None:
-    words = [str(command), "--version"]
-    assert fastest(lambda: subprocess.run(words, check=True, stdout=PIPE)) < START
+    """Before the interpreter that it came with would have: no Python and no Node starts first.
+
+    In the time of a processor, which a busy machine does not change. `make dist` measures what a user waits.
+    """
     version = one("*.whl").name.split("-")[1]
     assert run(command, "--version", cwd=command.parent) == f"zklock {version}\n"
+    interpreters = {"python": [sys.executable, "-I", "-S", "-c", "pass"], "node": [NODE, "-e", "0"]}
+    peer = interpreters["node" if command.parent.name == ".bin" else "python"]
+    pairs = [(cost([str(command), "--version"]), cost(peer)) for _ in range(TRIES)]
+    ours, theirs = (min(column) for column in zip(*pairs, strict=True))
+    assert ours < theirs
+
+
+def cost(command: list[str]) -> float:
+    """Seconds of a processor that a command and its children take."""
+    began = processor_time()
+    subprocess.run(command, check=True, stdout=PIPE)
+    return processor_time() - began

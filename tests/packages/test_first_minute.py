@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 from harness import installed
-from harness.installed import dev, first_snippet, run
+from harness.installed import dev, first_snippet, processor_time, run
 
 FIRST = "127.0.0.1:2181"
 LIMIT = 60.0
-"""Seconds for both languages."""
+"""Seconds of a processor for both languages. Seconds of the clock would count what else the machine does."""
 
 
 def test_s590_the_readme_runs_from_the_packages(tmp_path: Path) -> None:
-    began = time.monotonic()
+    began = processor_time()
     bare = installed.bare(tmp_path / "bin")
     assert all(not (tmp_path / "bin" / name).exists() for name in ("cargo", "cc", "java", "python3"))
     python = installed.environment(tmp_path / "venv")
@@ -30,4 +29,4 @@ def test_s590_the_readme_runs_from_the_packages(tmp_path: Path) -> None:
         (project / "first.mjs").write_text(first_snippet("js").replace(FIRST, hosts))
         said = run("node", "first.mjs", cwd=project, whole=bare)
         assert re.fullmatch(r"holding with token \d+n\n", said)
-    assert time.monotonic() - began < LIMIT
+    assert processor_time() - began < LIMIT

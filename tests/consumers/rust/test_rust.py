@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 import trustme
 
-from harness.paths import REPOSITORY
+import crates
+import msrv
+from harness.installed import dev, run
+from harness.paths import COMMAND, REPOSITORY
 from harness.server import Standalone
 
 HERE = Path(__file__).parent
@@ -30,6 +35,25 @@ def test_a_program_without_the_patch_is_warned_once(tmp_path: Path) -> None:
     assert len(warnings) == 1, done.stdout
     assert "README" in warnings[0]
     assert "\ndone: " in done.stdout
+
+
+@pytest.mark.timeout(900)
+def test_from_a_registry_without_the_patch_it_is_the_stock_transport() -> None:
+    """The other half of S595, apart because it compiles the crate once more, on the oldest Rust."""
+    minimal = HERE / "minimal"
+    # Where cargo finds the same settings, and so uses what is compiled for the other one.
+    copied = REPOSITORY / ".make" / "unpatched" / "minimal"
+    shutil.rmtree(copied, ignore_errors=True)
+    shutil.copytree(minimal / "src", copied / "src")
+    manifest = (minimal / "Cargo.toml").read_text()
+    patch = re.search(r"^\[patch.*?\n\n", manifest, re.MULTILINE | re.DOTALL)
+    assert patch is not None
+    (copied / "Cargo.toml").write_text(manifest.replace(patch[0], ""))
+    shutil.copy2(minimal / "Cargo.unpatched.lock", copied / "Cargo.lock")
+    options = crates.in_place_of_the_registry(["zklock", "zklock-transport"])
+    program = msrv.build(copied / "Cargo.toml", *options, env=msrv.toolchain())
+    with dev(COMMAND) as hosts:
+        assert run(program, cwd=copied, env={"ZKLOCK_HOSTS": hosts}) == "stock\n"
 
 
 @pytest.mark.parametrize("example", ["blocking", "loss", "multi", "read_write", "semaphore"])
