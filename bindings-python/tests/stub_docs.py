@@ -35,16 +35,19 @@ def rewritten(stub: str) -> str:
 
 
 def _documented(module: ast.Module) -> list[tuple[Documented, str]]:
-    """The module, its classes, and their members except special ones, in the order of the stub."""
+    """The module, its public functions, and its classes with their members except special ones, in order."""
     found: list[tuple[Documented, str]] = [(module, _doc(_zklock))]
-    for kind in (node for node in module.body if isinstance(node, ast.ClassDef)):
-        if kind.name.startswith("_"):
-            # A protocol for type checkers, which is not there at run time.
+    for item in module.body:
+        if isinstance(item, ast.FunctionDef) and ast.get_docstring(item):
+            # The package's own functions have none in the stub.
+            found.append((item, _doc(getattr(_zklock, item.name))))
+        if not isinstance(item, ast.ClassDef) or item.name.startswith("_"):
+            # Or a protocol for type checkers, which is not there at run time.
             continue
-        found.append((kind, _doc(getattr(_zklock, kind.name))))
-        for member in (node for node in kind.body if isinstance(node, ast.FunctionDef)):
+        found.append((item, _doc(getattr(_zklock, item.name))))
+        for member in (node for node in item.body if isinstance(node, ast.FunctionDef)):
             if not member.name.startswith("_"):
-                found.append((member, _doc(getattr(getattr(_zklock, kind.name), member.name))))
+                found.append((member, _doc(getattr(getattr(_zklock, item.name), member.name))))
     return found
 
 

@@ -21,7 +21,7 @@ from harness.observer import Observer
 from harness.security import Secured, secured_server
 
 import zklock
-from zklock import aio, testing
+from zklock import aio, opentelemetry, prometheus, testing
 from zklock.compat import kazoo
 
 Documented = tuple[str, Any]
@@ -37,18 +37,20 @@ def members(kind: type) -> Iterator[Documented]:
 
 
 def public() -> Iterator[Documented]:
-    """Everything public: modules, classes and their attributes."""
-    for module in (zklock, aio, kazoo, testing):
+    """Everything public: modules, functions, classes and their attributes."""
+    for module in (zklock, aio, kazoo, testing, prometheus, opentelemetry):
         yield module.__name__, module
         for name in module.__all__:
             kind = getattr(module, name)
             if inspect.isclass(kind):
                 yield f"{kind.__module__}.{name}", kind
                 yield from members(kind)
+            elif inspect.isroutine(kind):
+                yield f"{module.__name__}.{name}", kind
 
 
 def needs_example(item: Any) -> bool:
-    """Whether it is a module, a class or a method."""
+    """Whether it is a module, a class, a function or a method."""
     return (
         inspect.ismodule(item)
         or inspect.isclass(item)
@@ -173,6 +175,8 @@ def test_the_example_works(
         "threading": threading,
         "zklock": zklock,
     }
+    for module in (prometheus, opentelemetry):
+        names |= {one: getattr(module, one) for one in module.__all__}
 
     if name.startswith("zklock.testing"):
         with testing.Server() as server, zklock.Client(server.hosts) as client:
@@ -185,7 +189,7 @@ def test_the_example_works(
             await check(doc, names | {"client": client} | awaited_names(client))
 
     with zklock.Client(own_hosts) as client, zklock.Client(own_hosts) as other:
-        if name.startswith("zklock.aio"):
+        if name.startswith("zklock.aio") or name.endswith("_aio"):
             asyncio.run(in_a_loop())
             return
         with zklock.Mutex(other, "/locks/taken"):

@@ -1590,6 +1590,7 @@ def dump() -> str:
     """All waits and holds of this process, client by client, as text for people: for a program that hangs.
 
     >>> print(zklock.dump())
+    zklock ..., process ...
 
     The text may change; programs read `Client.health()`. Sends nothing, and waits for no server.
     """

@@ -68,7 +68,7 @@ async def traced_aio(
     """The same as `traced`, for the locks of `zklock.aio`.
 
     >>> async with traced_aio(aio.Mutex(client, "/locks/report")) as lease:
-    ...     write_report(lease.fencing_token)
+    ...     await write_report(lease.fencing_token)
     """
     tracer = get_tracer("zklock", __version__, tracer_provider)
     async with AsyncExitStack() as stack:

@@ -43,7 +43,7 @@ class Collector(_Collector):
     >>> registry = CollectorRegistry()
     >>> registry.register(Collector(client))
     >>> registry.get_sample_value("zklock_holders", {"client": "", "mode": "mutex", "path": ""})
-    0.0
+    0
 
     Give a mapping of names to clients to tell several apart by the label `client`. Paths are in the label
     `path` of `zklock_waiters` and `zklock_holders` only if `path` says how: a function from a lock's path
