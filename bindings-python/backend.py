@@ -12,7 +12,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -40,12 +41,22 @@ def chosen() -> Sequence[str]:
     return words[words.index("--profile") :][:2] if "--profile" in words else ["--release"]
 
 
+@contextmanager
+def program() -> Iterator[None]:
+    """The command is where maturin finds it, for as long as it packs: a later run must not take this one."""
+    try:
+        command(*chosen())
+        yield
+    finally:
+        shutil.rmtree(SCRIPTS.parent, ignore_errors=True)
+
+
 def build_wheel(directory: str, settings: Settings = None, metadata: str | None = None) -> str:
     """Called by pip."""
     import maturin
 
-    command(*chosen())
-    name: str = maturin.build_wheel(directory, settings, metadata)
+    with program():
+        name: str = maturin.build_wheel(directory, settings, metadata)
     return name
 
 
@@ -53,8 +64,8 @@ def build_editable(directory: str, settings: Settings = None, metadata: str | No
     """Called by pip."""
     import maturin
 
-    command(*chosen())
-    name: str = maturin.build_editable(directory, settings, metadata)
+    with program():
+        name: str = maturin.build_editable(directory, settings, metadata)
     return name
 
 
