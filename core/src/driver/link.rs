@@ -1,5 +1,6 @@
 //! The driver's end of a session: whether there is one, whether it has a connection, and what runs on it.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,6 +67,8 @@ struct Live {
     renewing: Option<AbortHandle>,
     /// Since when proofs have been asked for on this connection, and nothing was answered that could have been one.
     asked: Option<Moment>,
+    /// When the connection came.
+    arrived: Moment,
 }
 
 pub(super) struct Link {
@@ -80,6 +83,8 @@ pub(super) struct Link {
     stage: Stage,
     /// Held by all that was asked for on the session and could prove it, until it is answered.
     unanswered: Arc<()>,
+    /// What was asked that proves nothing, and when, in this order; those at the front are not answered yet.
+    questions: VecDeque<(AbortHandle, Moment)>,
     /// The pauses before another session is looked for.
     rests: Rests,
     /// The session's number.
@@ -107,6 +112,7 @@ impl Link {
             sender,
             stage: Stage::Idle,
             unanswered: Arc::default(),
+            questions: VecDeque::new(),
             rests: Rests::default(),
             epoch: 0,
             connection: 0,
@@ -201,6 +207,39 @@ impl Link {
         self.run(task, Some(unanswered));
     }
 
+    /// Runs a task that asks something of the server whose answer is no proof. That there is none is a sign all the same:
+    /// answers come in the order of the requests, so a server that answers pings has dropped it.
+    pub(super) fn question(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        let task = self.run(task, None);
+        self.asks_question(task, Moment::now());
+    }
+
+    /// The same after a pause.
+    pub(super) fn question_later(
+        &mut self,
+        pause: Duration,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let asked = Moment::now().after(pause);
+        let later = async move {
+            tokio::time::sleep(pause).await;
+            task.await;
+        };
+        let task = self.run(later, None);
+        self.asks_question(task, asked);
+    }
+
+    fn asks_question(&mut self, task: AbortHandle, asked: Moment) {
+        self.forget_answered();
+        self.questions.push_back((task, asked));
+    }
+
+    fn forget_answered(&mut self) {
+        while self.questions.front().is_some_and(|(task, _)| task.is_finished()) {
+            self.questions.pop_front();
+        }
+    }
+
     /// Notes that something is asked of the server whose answer could be a proof.
     pub(super) fn asks_proof(&mut self) {
         if let Stage::Live(Live { asked, connected: true, .. }) = &mut self.stage {
@@ -216,16 +255,19 @@ impl Link {
         }
     }
 
-    /// For how much longer proofs may be asked for in vain; `None` while none are. After that the session is useless,
-    /// whatever its connection says: pings are answered by a server that carries nothing out, and a client crate whose
-    /// task has ended goes on saying that it is connected.
+    /// For how much longer proofs may be asked for in vain, or a question be unanswered; `None` while nothing is asked.
+    /// After that the session is useless, whatever its connection says: pings are answered by a server that carries
+    /// nothing out, and a client crate whose task has ended goes on saying that it is connected.
     pub(super) fn patience(&mut self) -> Option<Duration> {
         let Stage::Live(Live { term, asked, .. }) = &self.stage else { return None };
         if asked.is_some_and(|asked| term.is_proven_since(asked)) {
             self.answered();
         }
-        let Stage::Live(Live { term, asked, .. }) = &self.stage else { return None };
-        asked.map(|asked| term.patience().saturating_sub(Moment::now().since(asked)))
+        self.forget_answered();
+        let Stage::Live(Live { term, asked, arrived, connected, .. }) = &self.stage else { return None };
+        let question = self.questions.front().filter(|_| *connected).map(|(_, asked)| (*asked).max(*arrived));
+        let since = [*asked, question].into_iter().flatten().min()?;
+        Some(term.patience().saturating_sub(Moment::now().since(since)))
     }
 
     /// Proves the session, and checks whether these nodes of ours exist.
@@ -339,7 +381,9 @@ impl Link {
             sender: self.sender.clone(),
         });
         let (since, connected, began, asked, renewing) = (Moment::now(), false, false, None, None);
-        self.stage = Stage::Live(Live { session, route, since, term, connected, began, renewing, asked });
+        let arrived = since;
+        self.stage =
+            Stage::Live(Live { session, route, since, term, connected, began, renewing, asked, arrived });
         self.spawn(async move {
             loop {
                 let news = tokio::select! {
@@ -368,6 +412,7 @@ impl Link {
         match state {
             zk::SessionState::SyncConnected => {
                 live.connected = true;
+                live.arrived = Moment::now();
                 if let Some(renewing) = live.renewing.take() {
                     renewing.abort();
                 }
@@ -424,6 +469,7 @@ impl Link {
         // What the last session's watches return is not this one's.
         self.room = WatchRoom::default();
         self.tasks = JoinSet::new();
+        self.questions.clear();
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Live(live) => {
                 drop(live.route);

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::holders::Holders;
@@ -432,10 +433,7 @@ impl Slot {
                     link.ask(create);
                 } else {
                     self.late.insert(ticket);
-                    link.spawn(async move {
-                        tokio::time::sleep(pause).await;
-                        create.await;
-                    });
+                    link.question_later(pause, create);
                 }
             }
             Action::CreateInPlace(ticket, join, name, check) => {
@@ -450,17 +448,19 @@ impl Slot {
                 let lock = place.map_or(path.len(), |place| place.absolute_path().len());
                 link.ask(wire.make_parents(ticket, lock));
             }
-            Action::List { ticket, sync } => drop(link.spawn(wire.list(ticket, sync))),
+            Action::List { ticket, sync } => link.question(wire.list(ticket, sync)),
             Action::ListAndWatch { ticket, sync } => {
                 if let Some(room) = self.watches.reserve_listing(ticket, link) {
-                    let task = link.spawn(wire.list_and_watch(ticket, sync));
+                    let (unanswered, answered) = oneshot::channel();
+                    let task = link.spawn(wire.list_and_watch(ticket, sync, unanswered));
+                    link.question(async move { drop(answered.await) });
                     self.watches.add_listing(ticket, task, room);
                 } else {
-                    link.spawn(wire.list(ticket, sync));
+                    link.question(wire.list(ticket, sync));
                 }
             }
-            Action::Probe(ticket, names) => drop(link.spawn(wire.probe(ticket, names))),
-            Action::Verify(ticket, name) => drop(link.spawn(wire.verify(ticket, name))),
+            Action::Probe(ticket, names) => link.question(wire.probe(ticket, names)),
+            Action::Verify(ticket, name) => link.question(wire.verify(ticket, name)),
             Action::Delete(ticket, name) => {
                 self.releases.deleting(ticket, &name);
                 // Others wait behind the node, as long as the session lives.

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use zklock_transport::{Limits, TooLarge};
 use zookeeper_client as zk;
 use zookeeper_client::{Acls, CreateMode, EventType};
@@ -168,8 +168,9 @@ impl Wire {
         self.report(self.listed(ticket, synced, listed.await));
     }
 
-    /// Lists, and watches the children until the watch fires; dropping the future drops the watch on the server.
-    pub(super) async fn list_and_watch(self, ticket: Ticket, sync: bool) {
+    /// Lists, and watches the children until the watch fires; dropping the future drops the watch on the server. Drops
+    /// `unanswered` when the listing is answered.
+    pub(super) async fn list_and_watch(self, ticket: Ticket, sync: bool, unanswered: oneshot::Sender<()>) {
         let outcome = {
             let synced = sync.then(|| self.client.ask(RequestKind::Sync).sync(&self.path));
             let listed = self.client.ask(RequestKind::List).list_and_watch_children(&self.path);
@@ -179,6 +180,7 @@ impl Wire {
             };
             listed.await.and_then(|listed| synced.map(|()| listed))
         };
+        drop(unanswered);
         match outcome {
             Ok((children, watcher)) => {
                 self.report(answer::listed(ticket, Ok(()), Ok(children)));

@@ -5,6 +5,8 @@
 pub enum Fateful {
     /// That a contender's node goes.
     Delete,
+    /// Whatever comes behind a request that a node goes, which is still answered.
+    BehindDelete,
     /// That there is a directory.
     Directory,
 }

@@ -87,9 +87,11 @@ impl Fault {
         if !chance.percent(20) {
             return None;
         }
-        let (request, from) = match chance.index(2) {
+        let late = setting.duration - setting.timeout / 2;
+        let (request, from) = match chance.index(3) {
             0 => (Fateful::Directory, 0),
-            _ => (Fateful::Delete, setting.duration - setting.timeout / 2),
+            1 => (Fateful::Delete, late),
+            _ => (Fateful::BehindDelete, late),
         };
         let at = chance.number(from..=setting.duration);
         Some(Self { what: What::DeafenAt { request }, at, lasts: 5 * setting.timeout })

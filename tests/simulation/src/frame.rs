@@ -105,7 +105,7 @@ pub fn creates_container(request: &[u8]) -> bool {
 /// Whether a request is such a one.
 pub fn is_fateful(request: &[u8], fateful: Fateful) -> bool {
     match fateful {
-        Fateful::Delete => int(request, 8) == 2,
+        Fateful::Delete | Fateful::BehindDelete => int(request, 8) == 2,
         Fateful::Directory => creates_container(request),
     }
 }

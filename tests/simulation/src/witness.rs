@@ -273,7 +273,9 @@ impl Witness {
         if code == 0 && frame::is_sync(&body) {
             self.lost.retain(|(client, _)| *client != talk.client);
         }
-        if code == 0 && frame::contender(&body).is_some() && ![0, talk.session].contains(&talk.wanted) {
+        // One in which nothing was done yet is any session: it was lost while the client crate looked for its first.
+        let used = self.sessions.get(&talk.wanted).is_some_and(|session| session.proof.is_some());
+        if code == 0 && used && talk.wanted != talk.session && frame::contender(&body).is_some() {
             talk.foreign.get_or_insert(now);
         }
         if code == frame::THROTTLED {

@@ -22,6 +22,10 @@ use crate::schedule::Schedule;
 use crate::workload::{Contender, DIRECTORIES, VISITED, Visitor, WORN_OUT};
 use crate::{chance, clients::Clients, clock};
 
+/// Bytes. A server that decides alone answers all that has arrived from a client in one go, each request within the one
+/// before, and a client with a thousand contenders sends as many at once.
+const STACK: usize = 256 << 20;
+
 /// How long everything may take after the last fault: so many session time-outs, and at least several times as long as
 /// a queue that hears nothing waits before it looks again.
 const PATIENCE: u32 = 30;
@@ -46,7 +50,7 @@ pub struct Outcome {
 /// Carries a plan out, on a thread of its own: hash tables draw their keys once on each.
 pub fn simulate(plan: &Plan, keep_lines: bool) -> Outcome {
     let plan = plan.clone();
-    let simulation = std::thread::Builder::new().spawn(move || run(&plan, keep_lines));
+    let simulation = std::thread::Builder::new().stack_size(STACK).spawn(move || run(&plan, keep_lines));
     let simulation = simulation.map(std::thread::JoinHandle::join);
     simulation.ok().and_then(Result::ok).unwrap_or_else(|| {
         let violations = vec!["the simulation panicked".to_owned()];

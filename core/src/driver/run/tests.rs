@@ -62,6 +62,42 @@ async fn a_session_that_answers_only_questions_is_still_waited_for() {
     runtime::spawn(test).expect("a thread").await.expect("no panic");
 }
 
+#[tokio::test]
+async fn a_question_that_is_not_answered_counts_and_its_answer_proves_nothing() {
+    let test = async {
+        let server = Server::start("127.0.0.1:0").await.expect("a free port");
+        let (mut driver, mut inbox, _mailbox) = driver(&server.hosts());
+        driver.start_link();
+        while !driver.link.is_connected() {
+            let input = inbox.receiver.recv().await.expect("news");
+            assert!(driver.take_in(std::iter::once(input)).is_continue());
+        }
+        let whole = driver.link.term().expect("a session").patience();
+        let [(first, one), (second, other), (third, last)] =
+            [(); 3].map(|()| tokio::sync::oneshot::channel::<()>());
+        driver.link.question(async { drop(one.await) });
+        let left = driver.link.patience().expect("a question is asked");
+        assert!(left <= whole);
+        // Its pause does not count.
+        driver.link.question_later(Duration::from_secs(1), async { drop(other.await) });
+        driver.link.question(async { drop(last.await) });
+        assert!(driver.link.patience().expect("questions are asked") <= left);
+        drop(first);
+        tokio::task::yield_now().await;
+        assert_eq!(driver.link.patience(), Some(whole));
+        drop((second, third));
+        while driver.link.patience().is_some() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // That questions are answered says nothing of writes.
+        driver.link.asks_proof();
+        driver.link.question(async {});
+        tokio::task::yield_now().await;
+        assert!(driver.link.patience().is_some());
+    };
+    runtime::spawn(test).expect("a thread").await.expect("no panic");
+}
+
 /// Counts the warnings that contain a text.
 #[derive(Clone)]
 struct Warnings {

@@ -67,6 +67,8 @@ pub struct Front {
     pub session: i64,
     /// Whether its server answers nothing but pings any more.
     pub deaf: bool,
+    /// Whether it is deaf from the next request on.
+    pub last_words: bool,
     first: bool,
 }
 
@@ -80,6 +82,7 @@ impl Front {
             waiting: None,
             session: 0,
             deaf: false,
+            last_words: false,
             first: true,
         }
     }

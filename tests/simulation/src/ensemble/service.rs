@@ -5,6 +5,7 @@ use zklock_embedded::Output;
 use super::server::{Change, Front, Role, Waiting};
 use super::{Ensemble, Word, time};
 use crate::clock;
+use crate::fateful::Fateful;
 use crate::frame::{self, Kind};
 use crate::network::{self, Id, Packet, Way};
 
@@ -89,7 +90,9 @@ impl Ensemble {
                 continue;
             }
             let fateful = self.fateful.filter(|(_, until)| clock::now() <= *until);
-            front.deaf |= fateful.is_some_and(|(fateful, _)| frame::is_fateful(&request.frame, fateful));
+            let kind = fateful.map(|(kind, _)| kind).filter(|kind| frame::is_fateful(&request.frame, *kind));
+            front.deaf |= front.last_words || kind.is_some_and(|kind| kind != Fateful::BehindDelete);
+            front.last_words |= kind.is_some();
             if front.deaf && !matches!(request.kind, Kind::Ping) {
                 front.requests.pop_front();
                 continue;
