@@ -31,10 +31,12 @@ Check = Callable[[Path, Path], dict[int, str]]
 
 def output(*command: str, cwd: Path) -> str:
     """What a checker prints; it may find something."""
+    # pyright asks the first `python` where packages are.
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     done = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=cwd,
-        env={**os.environ, "MYPYPATH": str(PACKAGE), "PYTHONPATH": str(PACKAGE)},
+        env={**os.environ, "MYPYPATH": str(PACKAGE), "PYTHONPATH": str(PACKAGE), "PATH": path},
         capture_output=True,
         text=True,
         timeout=120,

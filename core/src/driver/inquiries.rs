@@ -1,6 +1,7 @@
 //! What handles ask the server, and no queue needs to know.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 
 use zookeeper_client as zk;
@@ -64,12 +65,12 @@ pub(super) fn inquire(link: &mut Link, options: &ClientOptions, inquiry: Inquiry
         }
         Inquiry::Exists { node, reply } => {
             let question = |wire: Wire| async move { wire.read(wire.shown(), wire.exists().await) };
-            ask(link, options, &node, silence, reply, question);
+            insist(link, options, &node, silence, reply, question);
         }
         Inquiry::Number { node, watch, reply } => {
             let room = watch.then(|| link.room().reserve(node.len())).flatten();
             let question = move |wire: Wire| async move { wire.read(wire.shown(), wire.number(room).await) };
-            ask(link, options, &node, silence, reply, question);
+            insist(link, options, &node, silence, reply, question);
         }
         Inquiry::Put { node, data, reply } => {
             let question = move |wire: Wire| async move { wire.put(&data).await };
@@ -119,6 +120,33 @@ fn ask<T: Send + 'static, F>(
         let answer = tokio::time::timeout(limit, question).await.ok().flatten();
         reply.send(answer.unwrap_or(Err(silence))).ok();
     }));
+}
+
+/// The same for a question of one request that callers repeat for as long as they wait: if it is not answered, the
+/// session is given up (rule 16), even though whoever asked has been told meanwhile that there is no answer.
+fn insist<T: Send + 'static, F>(
+    link: &mut Link,
+    options: &ClientOptions,
+    path: &Arc<str>,
+    silence: Error,
+    reply: Reply<T>,
+    question: impl FnOnce(Wire) -> F,
+) where
+    F: Future<Output = Answer<T>> + Send + 'static,
+{
+    let Some(wire) = link.wire(path) else {
+        return drop(reply.send(Err(unreachable(options, link.servers()))));
+    };
+    let (limit, question) = (options.connect_timeout, question(wire));
+    link.question(async move {
+        let mut question = pin!(question);
+        let answer = tokio::time::timeout(limit, &mut question).await;
+        let is_silent = answer.is_err();
+        reply.send(answer.ok().flatten().unwrap_or(Err(silence))).ok();
+        if is_silent {
+            drop(question.await);
+        }
+    });
 }
 
 /// That there is no node is an answer too.

@@ -1,6 +1,7 @@
 //! The driver's end of a session: whether there is one, whether it has a connection, and what runs on it.
 
-use std::collections::VecDeque;
+mod unanswered;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,7 @@ use crate::runtime::{self, Part};
 use crate::servers::{ServerReport, Servers};
 use crate::session::{self, Denial, Session};
 use crate::term::Term;
+use unanswered::Unanswered;
 
 /// What news means.
 pub(super) enum Change {
@@ -65,10 +67,6 @@ struct Live {
     began: bool,
     /// Renews the certificates while there is no connection.
     renewing: Option<AbortHandle>,
-    /// Since when proofs have been asked for on this connection, and nothing was answered that could have been one.
-    asked: Option<Moment>,
-    /// When the connection came.
-    arrived: Moment,
 }
 
 pub(super) struct Link {
@@ -81,10 +79,8 @@ pub(super) struct Link {
     sender: mpsc::UnboundedSender<Input>,
     lists: AccessLists,
     stage: Stage,
-    /// Held by all that was asked for on the session and could prove it, until it is answered.
-    unanswered: Arc<()>,
-    /// What was asked that proves nothing, and when, in this order; those at the front are not answered yet.
-    questions: VecDeque<(AbortHandle, Moment)>,
+    /// What was asked for on the session.
+    unanswered: Unanswered,
     /// The pauses before another session is looked for.
     rests: Rests,
     /// The session's number.
@@ -111,8 +107,7 @@ impl Link {
             meter,
             sender,
             stage: Stage::Idle,
-            unanswered: Arc::default(),
-            questions: VecDeque::new(),
+            unanswered: Unanswered::default(),
             rests: Rests::default(),
             epoch: 0,
             connection: 0,
@@ -203,7 +198,7 @@ impl Link {
     /// Runs a task that asks something of the server whose answer could be a proof.
     pub(super) fn ask(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.asks_proof();
-        let unanswered = Arc::clone(&self.unanswered);
+        let unanswered = self.unanswered.write();
         self.run(task, Some(unanswered));
     }
 
@@ -211,7 +206,7 @@ impl Link {
     /// answers come in the order of the requests, so a server that answers pings has dropped it.
     pub(super) fn question(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         let task = self.run(task, None);
-        self.asks_question(task, Moment::now());
+        self.unanswered.asks(task, Moment::now());
     }
 
     /// The same after a pause.
@@ -226,47 +221,25 @@ impl Link {
             task.await;
         };
         let task = self.run(later, None);
-        self.asks_question(task, asked);
-    }
-
-    fn asks_question(&mut self, task: AbortHandle, asked: Moment) {
-        self.forget_answered();
-        self.questions.push_back((task, asked));
-    }
-
-    fn forget_answered(&mut self) {
-        while self.questions.front().is_some_and(|(task, _)| task.is_finished()) {
-            self.questions.pop_front();
-        }
+        self.unanswered.asks(task, asked);
     }
 
     /// Notes that something is asked of the server whose answer could be a proof.
     pub(super) fn asks_proof(&mut self) {
-        if let Stage::Live(Live { asked, connected: true, .. }) = &mut self.stage {
-            asked.get_or_insert_with(Moment::now);
-        }
+        self.unanswered.asks_proof();
     }
 
-    /// Notes that the server has answered what could have been a proof. What was asked later is asked in vain from now on:
-    /// perhaps nobody asks for anything else.
+    /// Notes that the server has answered what could have been a proof.
     pub(super) fn answered(&mut self) {
-        if let Stage::Live(live) = &mut self.stage {
-            live.asked = (Arc::strong_count(&self.unanswered) > 1).then(Moment::now);
-        }
+        self.unanswered.proof_is_answered();
     }
 
     /// For how much longer proofs may be asked for in vain, or a question be unanswered; `None` while nothing is asked.
     /// After that the session is useless, whatever its connection says: pings are answered by a server that carries
     /// nothing out, and a client crate whose task has ended goes on saying that it is connected.
     pub(super) fn patience(&mut self) -> Option<Duration> {
-        let Stage::Live(Live { term, asked, .. }) = &self.stage else { return None };
-        if asked.is_some_and(|asked| term.is_proven_since(asked)) {
-            self.answered();
-        }
-        self.forget_answered();
-        let Stage::Live(Live { term, asked, arrived, connected, .. }) = &self.stage else { return None };
-        let question = self.questions.front().filter(|_| *connected).map(|(_, asked)| (*asked).max(*arrived));
-        let since = [*asked, question].into_iter().flatten().min()?;
+        let Stage::Live(Live { term, .. }) = &self.stage else { return None };
+        let since = self.unanswered.since(term)?;
         Some(term.patience().saturating_sub(Moment::now().since(since)))
     }
 
@@ -380,10 +353,8 @@ impl Link {
             epoch,
             sender: self.sender.clone(),
         });
-        let (since, connected, began, asked, renewing) = (Moment::now(), false, false, None, None);
-        let arrived = since;
-        self.stage =
-            Stage::Live(Live { session, route, since, term, connected, began, renewing, asked, arrived });
+        let (since, connected, began, renewing) = (Moment::now(), false, false, None);
+        self.stage = Stage::Live(Live { session, route, since, term, connected, began, renewing });
         self.spawn(async move {
             loop {
                 let news = tokio::select! {
@@ -412,7 +383,7 @@ impl Link {
         match state {
             zk::SessionState::SyncConnected => {
                 live.connected = true;
-                live.arrived = Moment::now();
+                self.unanswered.connects();
                 if let Some(renewing) = live.renewing.take() {
                     renewing.abort();
                 }
@@ -428,7 +399,7 @@ impl Link {
                 self.connection += 1;
                 live.term.moved(self.connection);
                 live.connected = false;
-                live.asked = None;
+                self.unanswered.disconnects();
                 let began = live.began;
                 self.keep_renewing();
                 if began { Change::Disconnected } else { Change::None }
@@ -469,7 +440,7 @@ impl Link {
         // What the last session's watches return is not this one's.
         self.room = WatchRoom::default();
         self.tasks = JoinSet::new();
-        self.questions.clear();
+        self.unanswered = Unanswered::default();
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Live(live) => {
                 drop(live.route);

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use server::{Answer, Op, Server, code};
 use zklock::{
-    Client, ClientOptions, ErrorKind, Lease, LeaseState, LossReason, Mutex, Owner, Patience, ReadWriteLock,
+    Client, ClientOptions, ErrorKind, Lease, LeaseState, LockOptions, LossReason, Mutex, Owner, Patience,
+    Permits, ReadWriteLock, Semaphore,
 };
 
 const DIRECTORY: &str = "/locks/a";
@@ -178,6 +179,27 @@ fn a_session_that_no_longer_proves_anything_is_given_up() {
 #[test]
 fn a_session_that_no_longer_creates_anything_is_given_up() {
     deaf(false);
+}
+
+#[test]
+fn a_session_in_which_the_number_of_permits_is_asked_for_in_vain_is_given_up() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        client.ready().await.expect("a connection");
+        let before = client.session_id();
+        server.answer(move |request| match request.op {
+            Op::GetData | Op::Exists if request.session == before => Answer::Silence,
+            _ => Answer::Truth,
+        });
+        let count = Permits::SharedCount("/count".to_owned());
+        let permits =
+            Semaphore::with_options(&client, DIRECTORY, count, LockOptions::default()).expect("a path");
+        // On the next session the server says that there is no such node.
+        let refused = permits.acquire().await.expect_err("there is no number");
+        assert_eq!(refused.kind(), ErrorKind::BadArgument, "{refused}");
+        assert_ne!(client.session_id(), before);
+    });
 }
 
 #[test]

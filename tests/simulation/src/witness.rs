@@ -294,7 +294,9 @@ impl Witness {
             }
         }
         let timeout = self.sessions.get(&talk.session).map_or(0, |session| session.timeout);
-        let mut heartbeats = talk.asked.values().filter(|asked| !asked.checks.is_empty());
+        // One that is closed waits for its last answer, for as long as closing may take.
+        let closes = talk.asked.values().any(|asked| asked.kind == Kind::Close);
+        let mut heartbeats = talk.asked.values().filter(|asked| !closes && !asked.checks.is_empty());
         // The client is patient for seven fifths of its time-out, from when it first asks after the last answer.
         let first = heartbeats.next().map(|first| first.at);
         if let Some(first) = first.filter(|first| !talk.accused && now > first + timeout * 19 / 10) {

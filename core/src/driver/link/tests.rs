@@ -45,6 +45,28 @@ async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
 }
 
 #[tokio::test]
+async fn what_is_asked_without_a_connection_is_asked_on_the_next_one() {
+    on_the_runtime(async {
+        let (_server, mut link, mut receiver) = searching().await;
+        let found = news(&mut receiver).await;
+        assert!(matches!(link.handle(found), Change::Began { .. }));
+        assert!(matches!(link.changed(zk::SessionState::Disconnected), Change::Disconnected));
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        link.ask(async { drop(ended.await) });
+        assert_eq!(link.patience(), None);
+        assert!(matches!(link.changed(zk::SessionState::SyncConnected), Change::Reconnected));
+        assert!(link.patience().is_some(), "a delete has no answer");
+        // What was answered before is not asked.
+        assert!(matches!(link.changed(zk::SessionState::Disconnected), Change::Disconnected));
+        drop(end);
+        tokio::task::yield_now().await;
+        assert!(matches!(link.changed(zk::SessionState::SyncConnected), Change::Reconnected));
+        assert_eq!(link.patience(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn news_of_a_session_that_is_over_leave_the_next_one_alone() {
     on_the_runtime(async {
         let (_server, mut link, mut receiver) = searching().await;
