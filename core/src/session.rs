@@ -138,9 +138,21 @@ async fn bury(options: &ClientOptions, settings: &Settings, ghost: zk::Connector
     }
 }
 
-/// Ends a session, and with it all its nodes. Returns whether the server has acknowledged it within `limit`.
+/// Ends what the client crate runs for a session, also if nobody waits for that any more. The crate would wait for the
+/// answer for ever if the server answers nothing but pings, which keep the session.
+struct Stops(Tasks);
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// Ends a session, and with it all its nodes. Returns whether the server has acknowledged it within `limit`. Whatever
+/// becomes of it, nothing is said on its connection afterwards, nor once this is dropped.
 pub(crate) async fn close(session: Session, limit: Duration) -> bool {
     let Session { client, tasks, .. } = session;
+    let _stops = Stops(tasks.clone());
     let mut state = client.state_watcher();
     let ended = client.state();
     if ended.is_terminated() {
@@ -148,7 +160,7 @@ pub(crate) async fn close(session: Session, limit: Duration) -> bool {
     }
     // The crate closes the session when its last handle goes.
     drop(client);
-    let mut watched = tasks.clone();
+    let mut watched = tasks;
     let closed = async {
         loop {
             tokio::select! {
@@ -159,10 +171,7 @@ pub(crate) async fn close(session: Session, limit: Duration) -> bool {
             }
         }
     };
-    let closed = timeout(limit, closed).await.unwrap_or(false);
-    // The crate would wait for the answer for ever if the server answers nothing but pings, which keep the session.
-    tasks.stop();
-    closed
+    timeout(limit, closed).await.unwrap_or(false)
 }
 
 /// Tries every server once.

@@ -52,6 +52,27 @@ fn nothing_is_left_of_the_connection_of_a_session_that_was_given_up() {
     });
 }
 
+/// The server answers pings only, also to who closes the session in place of the client that has given it up.
+#[test]
+fn nothing_is_left_of_the_connection_on_which_a_session_was_being_closed() {
+    let brief = Duration::from_millis(600);
+    let server = Server::start(DIRECTORY, brief);
+    block_on(async {
+        let options = ClientOptions::new(Some(&server.hosts)).expect("hosts");
+        let client = Client::new(options.session_timeout(brief).expect("a time-out"));
+        client.ready().await.expect("a connection");
+        let before = client.session_id();
+        server.answer(|request| if request.op == Op::Ping { Answer::Truth } else { Answer::Silence });
+        let mut waiting = pin!(hold(&client));
+        while !server.requests().iter().any(|request| request.op == Op::Close) {
+            assert!(waits(waiting.as_mut(), Duration::from_millis(20)).await);
+        }
+        client.close().await.expect("closing never fails");
+        // That of the session that was given up, and the one on which it was being closed.
+        server.await_ends(before, 2);
+    });
+}
+
 /// The client crate's watches panic when its task is ended, in the tasks of those who wait for them.
 #[test]
 fn who_watches_an_election_goes_on_when_its_session_is_given_up() {
