@@ -93,7 +93,7 @@ def test_s236_a_read_only_server(
     proxy.refuse()
     watch_losses(worker, ["l"])
     tried = worker.send("try", lock="free", lease="t", owner="c")
-    # For another lock: a try that comes behind it, as it may on other threads, would rightly find that one busy.
+    # For another lock: a try that came behind it, on another thread, would rightly find that one busy.
     asked = worker.acquire("a", lock="other", owner="d", timeout=CONNECT_TIMEOUT)
     assert tried.error().code == "CONNECTION_FAILED"
     asked.expect("timeout")
