@@ -21,7 +21,7 @@ import org.apache.zookeeper.ZooKeeper;
 /** What one check has: clients and threads that end with it, a path of its own, and ways to say what must hold. */
 final class World implements AutoCloseable {
     /** Milliseconds within which what must happen has to happen. */
-    static final long PATIENCE = 30_000;
+    static final long PATIENCE = 10_000;
     /** Milliseconds after which what has not happened is taken not to happen. */
     static final int MOMENT = 150;
 
