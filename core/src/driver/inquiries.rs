@@ -1,8 +1,9 @@
 //! What handles ask the server, and no queue needs to know.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
 
 use zookeeper_client as zk;
 use zookeeper_client::{Acls, CreateMode};
@@ -112,14 +113,12 @@ fn ask<T: Send + 'static, F>(
 ) where
     F: Future<Output = Answer<T>> + Send + 'static,
 {
-    let Some(wire) = link.wire(path) else {
-        return drop(reply.send(Err(unreachable(options, link.servers()))));
-    };
-    let (limit, question) = (options.connect_timeout, question(wire));
-    drop(link.spawn(async move {
-        let answer = tokio::time::timeout(limit, question).await.ok().flatten();
-        reply.send(answer.unwrap_or(Err(silence))).ok();
-    }));
+    if let Some((question, reply)) = prepare(link, options, path, reply, question) {
+        let limit = options.connect_timeout;
+        drop(link.spawn(async move {
+            tell(pin!(question), limit, silence, reply).await;
+        }));
+    }
 }
 
 /// The same for a question of one request that callers repeat for as long as they wait: if it is not answered, the
@@ -134,19 +133,43 @@ fn insist<T: Send + 'static, F>(
 ) where
     F: Future<Output = Answer<T>> + Send + 'static,
 {
-    let Some(wire) = link.wire(path) else {
-        return drop(reply.send(Err(unreachable(options, link.servers()))));
-    };
-    let (limit, question) = (options.connect_timeout, question(wire));
-    link.question(async move {
-        let mut question = pin!(question);
-        let answer = tokio::time::timeout(limit, &mut question).await;
-        let is_silent = answer.is_err();
-        reply.send(answer.ok().flatten().unwrap_or(Err(silence))).ok();
-        if is_silent {
-            drop(question.await);
-        }
-    });
+    if let Some((question, reply)) = prepare(link, options, path, reply, question) {
+        let limit = options.connect_timeout;
+        link.question(async move {
+            let mut question = pin!(question);
+            if !tell(question.as_mut(), limit, silence, reply).await {
+                drop(question.await);
+            }
+        });
+    }
+}
+
+/// The question, and whom to tell the answer. Without a session it is told at once that there is none.
+fn prepare<T, F>(
+    link: &Link,
+    options: &ClientOptions,
+    path: &Arc<str>,
+    reply: Reply<T>,
+    question: impl FnOnce(Wire) -> F,
+) -> Option<(F, Reply<T>)> {
+    if let Some(wire) = link.wire(path) {
+        return Some((question(wire), reply));
+    }
+    reply.send(Err(unreachable(options, link.servers()))).ok();
+    None
+}
+
+/// Tells the answer, or that none came within the limit. Returns whether one came.
+async fn tell<T>(
+    question: Pin<&mut impl Future<Output = Answer<T>>>,
+    limit: Duration,
+    silence: Error,
+    reply: Reply<T>,
+) -> bool {
+    let answer = tokio::time::timeout(limit, question).await;
+    let in_time = answer.is_ok();
+    reply.send(answer.ok().flatten().unwrap_or(Err(silence))).ok();
+    in_time
 }
 
 /// That there is no node is an answer too.

@@ -115,8 +115,11 @@ pub fn is_event(reply: &[u8]) -> bool {
     number(reply) == -1
 }
 
-/// The operation that asks for a session's own nodes.
-pub const WHO_OWNS: i32 = 103;
+/// Whether a request, without its length and number, asks for a session's own nodes.
+pub fn asks_who_owns(body: &[u8]) -> bool {
+    const WHO_OWNS: i32 = 103;
+    int(body, 0) == WHO_OWNS
+}
 
 /// The number of all pings, and of their answers.
 pub const PING: i32 = -2;

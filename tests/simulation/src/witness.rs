@@ -46,9 +46,10 @@ struct Talk {
     wrote: Option<u64>,
     /// Whether the client knows of a write that was carried out.
     proven: bool,
-    /// How many heartbeats were answered, and when the second of them was: the client then knows the answer to the
-    /// question, too, that came behind the first.
+    /// How many heartbeats were answered, whether the question was whose session this is, and when the client knew both.
+    /// One heartbeat may have waited for the connection: then it says nothing of it, as the client sees it.
     beats: usize,
+    owned: bool,
     vouched: Option<u64>,
     /// Whether the client wants a new session, and so nothing of this connection any more.
     left: bool,
@@ -135,6 +136,7 @@ impl Witness {
             wrote: None,
             proven: false,
             beats: 0,
+            owned: false,
             vouched: None,
             left: false,
             foreign: None,
@@ -190,6 +192,9 @@ impl Witness {
                 self.welcome(id, &frame);
             } else {
                 self.reply(id, &frame, now);
+                if let Some(talk) = self.talks.get_mut(&id).filter(|talk| talk.knows_its_session()) {
+                    talk.vouched.get_or_insert(now);
+                }
             }
         }
     }
@@ -270,6 +275,7 @@ impl Witness {
         }
         let code = frame::code(frame);
         let body = talk.is_answered(frame::number(frame), now);
+        talk.owned |= code == 0 && frame::asks_who_owns(&body);
         if code == 0 && frame::is_sync(&body) {
             self.lost.retain(|(client, _)| *client != talk.client);
         }
@@ -279,10 +285,6 @@ impl Witness {
             talk.foreign.get_or_insert(now);
         }
         if code == frame::THROTTLED {
-            // Whose session it is was asked in vain: that comes again behind the next heartbeat.
-            if body.starts_with(&frame::WHO_OWNS.to_be_bytes()) {
-                talk.beats = 0;
-            }
             let (since, count) = self.refused.entry((talk.client, body)).or_default();
             if now >= *since + REFUSAL_TIME {
                 (*since, *count) = (now, 0);
@@ -316,9 +318,6 @@ impl Witness {
         }
         if done && !asked.checks.is_empty() {
             talk.beats += 1;
-            if talk.beats >= 2 {
-                talk.vouched.get_or_insert(now);
-            }
         }
         if let Some(node) = missing.and_then(|at| asked.checks.into_iter().nth(at)) {
             self.missing.entry(node).or_insert(now);
@@ -371,6 +370,12 @@ impl Witness {
 }
 
 impl Talk {
+    /// Whether the client was told whose session this is, and asks no more.
+    fn knows_its_session(&self) -> bool {
+        let asks = self.sent.iter().any(|(_, _, body)| frame::asks_who_owns(body));
+        self.beats >= 2 && self.owned && !asks
+    }
+
     /// The first request with this number is answered. Returns what it asked for.
     fn is_answered(&mut self, number: i32, now: u64) -> Vec<u8> {
         let place = self.sent.iter().position(|(one, ..)| *one == number);

@@ -3,6 +3,10 @@
 use crate::clock;
 use crate::setting::Setting;
 
+/// Where directories go as soon as they are there, who makes them anew pauses, from the second time on: so long, of those
+/// pauses that are likely to come in one wait.
+const LONGEST_REST: u64 = 1000;
+
 /// Since when nothing has befallen anybody.
 #[derive(Clone, Copy, Debug)]
 pub struct Calm {
@@ -14,6 +18,8 @@ pub struct Calm {
     settling: u64,
     /// How long a few round trips take at most.
     soon: u64,
+    /// How long entering a queue takes at most.
+    entry: u64,
     /// Whether latencies are so low that a connection is not given up because of them, and whoever has to know is told by
     /// a watch.
     steady: bool,
@@ -29,6 +35,7 @@ impl Calm {
             since: 1000 + 2 * soon,
             settling: 2 * setting.timeout + 2000,
             soon,
+            entry: soon + if setting.reaps.is_some() { LONGEST_REST } else { 0 },
             steady: 100 * setting.latency <= setting.timeout && setting.watch_room.is_none(),
         }
     }
@@ -51,5 +58,10 @@ impl Calm {
     /// How long a few round trips take at most, while it reigns.
     pub fn soon(&self) -> u64 {
         self.soon
+    }
+
+    /// How long entering a queue takes at most, while it reigns.
+    pub fn entry(&self) -> u64 {
+        self.entry
     }
 }

@@ -16,7 +16,7 @@ impl Oracle {
         let Some(served) = self.attempts.0.get_mut(label) else { return };
         served.granted = Some(clock::now());
         let (Some(queue), began, reads) = (served.queue, served.began, served.reads) else { return };
-        let soon = self.calm.soon();
+        let entry = self.calm.entry();
         let overtaken = self.attempts.0.iter().find(|(_, other)| {
             let in_the_way = other.queue == Some(queue) && !other.tries && !other.excused;
             let together = reads && other.reads;
@@ -24,7 +24,7 @@ impl Oracle {
                 && !together
                 && other.granted.is_none()
                 && other.ended.is_none()
-                && other.began + soon < began
+                && other.began + entry < began
                 && self.calm.reigns_since(other.began)
         });
         if let Some((other, _)) = overtaken {

@@ -19,9 +19,6 @@ use crate::oracle::{Asked, Granted, Mode};
 /// How long a semaphore's try may wait for its turn.
 const TRY_LIMIT: u64 = 2000;
 
-/// The longest of the pauses before a node is created once more, of those that may come in one try.
-const LONGEST_REST: u64 = 1000;
-
 impl Contender {
     pub(super) async fn acquire(&mut self, attempt: &Attempt) -> Option<Vec<Granted>> {
         let Attempt { label, want, manner, .. } = attempt;
@@ -53,9 +50,8 @@ impl Contender {
             self.violation(&format!("{want:?} {manner:?} took {} ms", began.took()));
         }
         let mut oracle = self.oracle.borrow_mut();
-        // Where directories go as soon as they are there, who makes them anew pauses the second time.
-        let soon = oracle.calm.soon() + if self.setting.reaps.is_some() { LONGEST_REST } else { 0 };
-        let alone = oracle.waited_alone(label).filter(|alone| manner.is_try() && *alone > soon);
+        let entry = oracle.calm.entry();
+        let alone = oracle.waited_alone(label).filter(|alone| manner.is_try() && *alone > entry);
         if acquired.is_ok() {
             oracle.is_served(label);
         }
