@@ -15,7 +15,7 @@ from harness.processes import reap, spawn
 from harness.server import Standalone
 
 SHOWN = ("README.md", "docs/observability.md", "docs/election.md")
-# Where the README's examples expect the server that `python -m zklock.testing --port 2181` started.
+# Where the README's examples expect the server that `zklock dev` started.
 FIRST = "127.0.0.1:2181"
 PAGES = {page: (TESTS.parent / page).read_text() for page in SHOWN}
 
