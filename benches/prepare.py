@@ -93,6 +93,13 @@ def go() -> None:
     )
 
 
+def servers() -> None:
+    """Programs of the other systems, which would be fetched during the run otherwise."""
+    path = os.pathsep.join(str(ROOT / one) for one in ("benches", "tests", "tools"))
+    packages = (VENV / "bin" / "python", "-m", "locks.packages")
+    subprocess.run(packages, check=True, cwd=BENCHES, env={**os.environ, "PYTHONPATH": path})
+
+
 def main() -> int:
     """Build everything that can be built here."""
     if (lacking := PARTS["jars"].lacking()) is not None:
@@ -113,6 +120,7 @@ def main() -> int:
             print(f"left out: what needs {program} on the PATH", flush=True)
         else:
             make()
+    servers()
     return 0
 
 

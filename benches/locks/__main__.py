@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as Shown
 
 from locks import results
-from locks.measure import FULL, QUICK, Measurement, Pace, Result
+from locks.measure import FULL, QUICK, Measurement, Pace, Result, grouped, is_counted
 from locks.packages import Unavailable
 from locks.peers import PEERS, Peer
 from locks.servers import SERVERS
@@ -29,7 +28,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="two minutes instead of twenty: less of it, and no counts of requests",
+        help="three minutes instead of twenty: less of it, and no counts of requests",
     )
     parser.add_argument("--only", nargs="+", metavar="WORKLOAD", choices=names, help="only these")
     parser.add_argument("--peers", nargs="+", metavar="PEER", choices=[peer.name for peer in PEERS])
@@ -47,9 +46,8 @@ def command(given: argparse.Namespace) -> str:
 
 def turns(workload: Workload, peers: list[Peer], pace: Pace) -> int:
     """How many steps of the progress bar there are."""
-    speakers = sum(peer.server == "zookeeper" for peer in peers)
-    counting = 2 * speakers if pace.counts and workload.counted and not workload.delayed else 0
-    return len(peers) * (1 + pace.rounds) + counting
+    counting = 2 * sum(is_counted(workload, peer, pace) for peer in peers)
+    return sum(map(len, grouped(workload, peers))) * (1 + pace.rounds) + counting
 
 
 def available(peers: list[Peer]) -> tuple[list[Peer], dict[str, str]]:
@@ -76,13 +74,13 @@ def show(told: results.Json, console: Console) -> None:
     """The figures for the reader at the terminal."""
     table = results.Table(told)
     shown = Shown(title=told["made"])
-    for name in ("", "peer", "median", "low", "high", "to Curator", "to client", "requests"):
+    for name in ("", "peer", "figure", "low", "high", "to Curator", "to client", "requests"):
         shown.add_column(name, justify="left" if name in ("", "peer") else "right")
     for workload in WORKLOADS:
         for peer in PEERS:
             if (entry := table.entry(workload.name, peer.name)) is None:
                 continue
-            figures = [f"{entry[one]:,.4g}" for one in ("median", "low", "high")]
+            figures = [f"{entry[one]:,.4g}" for one in ("figure", "low", "high")]
             ratios = [table.ratio(workload.name, peer.name, to) for to in ("curator", "raw")]
             requests = table.requests(workload.name, peer.name)
             cells = ["" if one is None else f"{one:,.2f}" for one in (*ratios, requests)]
@@ -106,14 +104,14 @@ def main() -> int:
     if given.quick and not given.only:
         workloads = [one for one in workloads if one.quick]
     peers, skipped = available([peer for peer in PEERS if not given.peers or peer.name in given.peers])
-    load, began = os.getloadavg(), time.monotonic()
+    idle_before, began = results.idle(), time.monotonic()
     measured: list[Result] = []
 
     def told() -> results.Json:
         return results.document(
             measured,
             command=command(given),
-            load=load,
+            idle_before=idle_before,
             server="Apache ZooKeeper 3.9.5, one server on loopback, forceSync=no",
             skipped=skipped,
             seconds=time.monotonic() - began,
@@ -136,7 +134,7 @@ def main() -> int:
             results.write(told(), name)
     path = results.write(told(), name)
     show(told(), console)
-    console.print(f"written: {path}; load average {load[0]:.1f} before", markup=False)
+    console.print(f"written: {path}; before, {idle_before:.0%} of the processors were idle", markup=False)
     return 0
 
 

@@ -7,14 +7,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from harness.proxy import Proxy
-from locks.peers import Peer
-from locks.worker import Worker, WorkerFailed
-from locks.workloads import RTT, Workload
+from locks.peers import BARE, Peer
+from locks.worker import Counted, Worker, WorkerFailed
+from locks.workloads import DELAY, Workload
 
 READY = 60.0
 """Seconds that a worker has to connect and to hold, and then to queue up."""
@@ -37,8 +38,38 @@ class Pace:
     counts: bool = True
 
 
-FULL = Pace(1.0, 0.8, 3)
-QUICK = Pace(0.25, 0.3, 3, counts=False)
+# Five short turns rather than three long ones: the median is not moved by two that a disturbance has hit.
+FULL = Pace(1.0, 0.5, 5)
+QUICK = Pace(0.25, 0.25, 3, counts=False)
+COUNTING = Pace(0.2, 0.4, 1)
+
+
+def turn_length(workload: Workload, pace: Pace, number: int, pair: float) -> float:
+    """How long a turn takes, where a pair takes so long; in seconds.
+
+    Behind the delay a turn has a few dozen pairs, and counts whole ones. So that all turns together err by
+    less than one pair, each ends at another moment of it.
+    """
+    return pace.turn + (pair * number / pace.rounds if workload.delayed else 0.0)
+
+
+def grouped(workload: Workload, peers: list[Peer]) -> list[list[Peer]]:
+    """Who takes turns with whom. Those that poll have theirs when the others have gone, each alone."""
+    groups = [[peer for peer in peers if not peer.polls], *([peer] for peer in peers if peer.polls)]
+    return [[*group, BARE] if workload.delayed else group for group in groups if group]
+
+
+def is_counted(workload: Workload, peer: Peer, pace: Pace) -> bool:
+    """Whether a peer has turns of its own in which its requests are counted."""
+    return pace.counts and workload.counted and not workload.delayed and peer.server == "zookeeper"
+
+
+def planned(workload: Workload, peers: list[Peer], pace: Pace) -> float:
+    """How long all turns take, in seconds, without the time in which workers start and end."""
+    members = [peer for group in grouped(workload, peers) for peer in group]
+    turns = sum(pace.warm_up * peer.warm + pace.rounds * pace.turn for peer in members)
+    counting = COUNTING.warm_up + COUNTING.rounds * COUNTING.turn
+    return turns + counting * sum(is_counted(workload, peer, pace) for peer in peers)
 
 
 @dataclass
@@ -58,9 +89,18 @@ class Result:
     workload: str
     peer: str
     version: str = ""
-    rates: list[float] = field(default_factory=list)
+    turns: list[Counted] = field(default_factory=list)
     traffic: Traffic | None = None
     problem: str = ""
+    # What took part beside it, behind the same delay: bare requests, one after the other.
+    bare: list[Counted] = field(default_factory=list)
+
+
+class Place(NamedTuple):
+    """Where a peer's server is, and the proxy before it, if there is one."""
+
+    hosts: str
+    proxy: Proxy | None = None
 
 
 class Measurement:
@@ -76,41 +116,50 @@ class Measurement:
     def run(self, workload: Workload, peers: list[Peer]) -> list[Result]:
         """Rates of all peers in turns; then, for each that speaks ZooKeeper's protocol, what it sends."""
         with contextlib.ExitStack() as stack:
-            hosts = dict(self._hosts)
-            proxies: dict[str, Proxy] = {}
-            for server, address in self._hosts.items() if workload.delayed else ():
-                proxy = Proxy(address, delay=RTT / 2, opaque=server != "zookeeper")
-                proxies[server] = stack.enter_context(proxy)
-                hosts[server] = proxy.hosts
-            # Those that poll have their turns when the others have gone, each alone.
-            together = [peer for peer in peers if not peer.polls]
-            groups = [together, *([peer] for peer in peers if peer.polls)]
-            turns = (
-                self._turns(workload, group, hosts, proxies.get("zookeeper"), self._pace) for group in groups
-            )
-            by_peer = {result.peer: result for results in turns for result in results}
+            by_peer: dict[str, Result] = {}
+            for group in grouped(workload, peers):
+                results = self._turns(workload, group, self._places(workload, group, stack), self._pace)
+                told = {result.peer: result for result in results}
+                bare = told.pop(BARE.name, Result(workload.name, BARE.name))
+                for result in told.values():
+                    result.bare = bare.turns
+                by_peer |= told
             results = [by_peer[peer.name] for peer in peers]
-        if self._pace.counts and workload.counted and not workload.delayed:
-            once = Pace(self._pace.warm_up / 2, self._pace.turn / 2, 1)
-            for peer, result in zip(peers, results, strict=True):
-                # One after the other, for a proxy has room for a thousand connections.
-                if peer.server == "zookeeper" and not result.problem:
-                    with Proxy(self._hosts["zookeeper"]) as proxy:
-                        (told,) = self._turns(workload, [peer], {"zookeeper": proxy.hosts}, proxy, once)
-                    result.traffic = told.traffic
+        for peer, result in zip(peers, results, strict=True):
+            # One after the other, for a proxy has room for a thousand connections.
+            if is_counted(workload, peer, self._pace) and not result.problem:
+                with Proxy(self._hosts["zookeeper"]) as proxy:
+                    places = {peer.name: Place(proxy.hosts, proxy)}
+                    (counted,) = self._turns(workload, [peer], places, COUNTING)
+                result.traffic = counted.traffic
         return results
 
+    def _places(self, workload: Workload, peers: list[Peer], stack: contextlib.ExitStack) -> dict[str, Place]:
+        """Behind the delay, each peer has a proxy of its own: what others send meanwhile is not its."""
+        places = {}
+        for peer in peers:
+            hosts = self._hosts[peer.server]
+            if workload.delayed:
+                opaque = peer.server != "zookeeper"
+                proxy = stack.enter_context(Proxy(hosts, delay=DELAY / 2, opaque=opaque))
+                places[peer.name] = Place(proxy.hosts, None if opaque else proxy)
+            else:
+                places[peer.name] = Place(hosts)
+        return places
+
     def _turns(
-        self, workload: Workload, peers: list[Peer], hosts: Mapping[str, str], proxy: Proxy | None, pace: Pace
+        self, workload: Workload, peers: list[Peer], places: Mapping[str, Place], pace: Pace
     ) -> list[Result]:
         results = {peer.name: Result(workload.name, peer.name) for peer in peers}
         workers: dict[str, Worker] = {}
         paths: dict[str, str] = {}
+        # How long one pair took in the warm-up, in seconds.
+        single: dict[str, float] = {}
         try:
             for peer in peers:
                 self._paths += 1
                 paths[peer.name] = f"/bench-{workload.name}-{self._paths}"
-                workers[peer.name] = Worker(peer, workload, hosts[peer.server], paths[peer.name])
+                workers[peer.name] = Worker(peer, workload, places[peer.name].hosts, paths[peer.name])
             for peer in peers:
                 with self._noted(workers, results[peer.name]):
                     results[peer.name].version = workers[peer.name].ready(READY)
@@ -120,14 +169,21 @@ class Measurement:
                 self._step(peer.shown)
                 with self._noted(workers, results[peer.name]):
                     if peer.name in workers:
-                        workers[peer.name].count(pace.warm_up * peer.warm)
+                        # What is only counted needs no compiler that has warmed up.
+                        times = 1.0 if pace is COUNTING else peer.warm
+                        warmed = workers[peer.name].count(pace.warm_up * times)
+                        single[peer.name] = warmed.seconds / max(warmed.count, 1)
             for number in range(pace.rounds):
                 # Nobody is always the first, nor always behind the same one.
                 for peer in peers[number % len(peers) :] + peers[: number % len(peers)]:
                     self._step(peer.shown)
                     with self._noted(workers, results[peer.name]):
-                        if peer.name in workers:
-                            self._turn(workers[peer.name], results[peer.name], proxy, pace.turn)
+                        if peer.name not in workers:
+                            continue
+                        seconds = turn_length(workload, pace, number, single[peer.name])
+                        proxy = places[peer.name].proxy
+                        most = MOST_TURNS if pace is COUNTING else 1
+                        self._turn(workers[peer.name], results[peer.name], proxy, seconds, most)
         finally:
             for worker in workers.values():
                 worker.stop()
@@ -144,25 +200,23 @@ class Measurement:
             workers.pop(result.peer).stop(0.5)
 
     @staticmethod
-    def _turn(worker: Worker, result: Result, proxy: Proxy | None, seconds: float) -> None:
+    def _turn(worker: Worker, result: Result, proxy: Proxy | None, seconds: float, most: int) -> None:
+        """A turn; and more of them, where there are to be enough pairs to be counted."""
         if proxy is None:
-            result.rates.append(worker.count(seconds).rate)
+            result.turns.append(worker.count(seconds))
             return
-        traffic = Traffic()
-        # A few pairs would be counted with what others have just begun.
-        for _ in range(MOST_TURNS):
+        traffic = result.traffic = result.traffic or Traffic()
+        for _ in range(most):
             proxy.reset()
             counted = worker.count(seconds)
             counts = proxy.snapshot()
-            result.rates.append(counted.rate)
+            result.turns.append(counted)
             traffic.count += counted.count
             traffic.requests.update(counts.requests)
             traffic.sent += counts.sent
             traffic.received += counts.received
-            if traffic.count >= ENOUGH or worker.peer.server != "zookeeper":
+            if traffic.count >= ENOUGH:
                 break
-        if worker.peer.server == "zookeeper":
-            result.traffic = traffic
 
     def _await_queue(self, path: str, length: int) -> None:
         """Return when so many are in the queue: the holder is at the gate."""

@@ -83,6 +83,9 @@ _QUEUES = frozenset(
 _YARDSTICK = frozenset({"free", "threads", "clients", "each", "free-10ms"})
 _JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
 
+# Not a peer: bare requests, one after the other, by which the round trip of a delayed workload is measured.
+BARE = Peer("bare", "a bare request", _plain("bare"), queues=False)
+
 PEERS = (
     Peer("rust", "zklock, Rust", (str(RELEASE / "bench-zklock"),), ALL_KINDS, _EVERYTHING),
     Peer("python", "zklock, Python", _python("zklock_threads"), ALL_KINDS, _EVERYTHING, env=_OURS),

@@ -7,14 +7,47 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from locks.peers import PEERS
 from locks.results import Table
-from locks.shown import DESIGNS, OURS, SHOWN, THEIRS
+from locks.shown import DESIGNS, OURS, THEIRS
 
 WAITERS = (10, 100, 500, 2000)
+DELAYED = (
+    ("free-10ms", "acquire and release a free lock", "#0072b2"),
+    ("handoff-10ms", "hand-off", "#e69f00"),
+)
+
+# Colours that also those tell apart who see fewer (Okabe and Ito's), and a mark for each, so that no line is
+# told by its colour alone. Ours are full lines; others' recipes are dashed, and designs dotted.
+LINES = {
+    "rust": ("#d55e00", "o", "-"),
+    "python": ("#0072b2", "s", "-"),
+    "asyncio": ("#56b4e9", "D", "-"),
+    "node": ("#009e73", "^", "-"),
+    "curator": ("#cc79a7", "v", "--"),
+    "kazoo": ("#000000", "<", "--"),
+    "go": ("#e69f00", ">", "--"),
+    "recipe": ("#7f7f7f", "P", "--"),
+    "queue": ("#000000", "x", ":"),
+    "herd": ("#0072b2", "*", ":"),
+    "spin": ("#cc79a7", "+", ":"),
+}
+NAMES = {peer.name: peer.shown for peer in PEERS} | {"herd": "watch one node (herd)"}
+
+Curve = list[tuple[int, float]]
 
 # The same file for the same figures: no random names, and text as text.
-STYLE: dict[str, Any] = {"svg.hashsalt": "zklock", "svg.fonttype": "none", "font.family": "sans-serif"}
+STYLE: dict[str, Any] = {
+    "svg.hashsalt": "zklock",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    # The site has a dark mode, too.
+    "savefig.facecolor": "white",
+}
 
 
 def _save(figure: Any, path: Path, digest: str) -> None:
@@ -25,35 +58,60 @@ def _save(figure: Any, path: Path, digest: str) -> None:
 
 
 def _latency(table: Table) -> Any:
-    figure = Figure(figsize=(8, 3.6))
+    figure = Figure(figsize=(8, 4.6))
     axes = figure.subplots()
     peers = [peer for peer in (*OURS, *THEIRS) if table.entry("free-10ms", peer)]
-    for offset, (name, label) in enumerate((("free-10ms", "free lock"), ("handoff-10ms", "hand-off"))):
-        heights = [table.figure(name, peer) or 0.0 for peer in peers]
+    for offset, (name, label, colour) in enumerate(DELAYED):
+        lengths = [table.figure(name, peer) or 0.0 for peer in peers]
         places = [number + (offset - 0.5) * 0.38 for number in range(len(peers))]
-        axes.bar_label(axes.bar(places, heights, 0.38, label=label), fmt="%.2g")
-    axes.set_xticks(range(len(peers)), [SHOWN[peer] for peer in peers], rotation=20, ha="right")
-    axes.set_ylabel("round trips")
-    axes.legend()
+        bars = axes.barh(places, lengths, 0.36, label=label, color=colour)
+        axes.bar_label(bars, fmt="%.1f", padding=3, fontsize="small")
+    axes.set_yticks(range(len(peers)), [NAMES[peer] for peer in peers])
+    axes.invert_yaxis()
+    axes.set_xlabel("round trips to the server (fewer is better)")
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False, fontsize="small")
     return figure
 
 
+def _curve(table: Table, peer: str, value: str) -> Curve:
+    told = table.requests if value == "requests" else table.figure
+    points = [(number, told(f"wait-{number}", peer)) for number in WAITERS]
+    return [(number, point) for number, point in points if point is not None]
+
+
+def _same(one: Curve, other: Curve) -> bool:
+    """Whether the other line, which may be shorter, would hide the one."""
+    known = dict(one)
+    return all(abs(known.get(number, 0.0) - value) < 0.03 * value for number, value in other)
+
+
 def _lines(table: Table, peers: tuple[str, ...], value: str, label: str) -> Any:
-    figure = Figure(figsize=(8, 4.4))
+    figure = Figure(figsize=(8, 4.8))
     axes = figure.subplots()
+    drawn: dict[str, Curve] = {}
+    named: dict[str, list[str]] = {}
     for peer in peers:
-        told = table.requests if value == "requests" else table.figure
-        points = [(number, told(f"wait-{number}", peer)) for number in WAITERS]
-        known = [(number, point) for number, point in points if point is not None]
-        if known:
-            axes.plot([one for one, _ in known], [one for _, one in known], marker="o", label=SHOWN[peer])
+        if curve := _curve(table, peer, value):
+            first = next((one for one, other in drawn.items() if _same(other, curve)), peer)
+            drawn.setdefault(first, curve)
+            named.setdefault(first, []).append(NAMES[peer])
+    for peer, curve in drawn.items():
+        colour, mark, line = LINES[peer]
+        numbers, values = zip(*curve, strict=True)
+        axes.plot(numbers, values, marker=mark, linestyle=line, color=colour, label=",\n".join(named[peer]))
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xticks(WAITERS, [f"{number:,}" for number in WAITERS])
-    axes.set_xlabel("contenders for one lock")
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.set_xlabel("contenders for one lock, on 10 clients (10) or 20 (100 and more)")
     axes.set_ylabel(label)
     axes.grid(visible=True, alpha=0.3)
-    axes.legend(ncols=2, fontsize="small")
+    axes.legend(
+        loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize="small", frameon=False, handlelength=3
+    )
     return figure
 
 
@@ -62,7 +120,12 @@ def draw(table: Table, directory: Path, digest: str) -> None:
     directory.mkdir(exist_ok=True)
     with mpl.rc_context(STYLE):
         _save(_latency(table), directory / "latency.svg", digest)
-        rates = _lines(table, (*OURS, *THEIRS, *DESIGNS), "rate", "hand-offs per second")
+        rates = _lines(table, (*OURS, *THEIRS, *DESIGNS), "rate", "hand-offs per second (more is better)")
         _save(rates, directory / "throughput.svg", digest)
-        requests = _lines(table, ("rust", *DESIGNS, "curator"), "requests", "server requests per release")
+        requests = _lines(
+            table,
+            (*OURS, "queue", *THEIRS, "herd", "spin"),
+            "requests",
+            "server requests per release (fewer is better)",
+        )
         _save(requests, directory / "requests.svg", digest)

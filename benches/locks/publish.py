@@ -1,4 +1,4 @@
-"""Writes the plots, and the figures in docs/performance.md: `make bench-report`."""
+"""Writes the plots, and the figures in docs/performance.md and the README: `make bench-report`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from locks import plots
-from locks.report import PAGE, PICTURES, digest, figures, filled
+from locks.report import PICTURES, digest, figures, filled
 from locks.results import RESULTS, Table, read
 
 
@@ -16,7 +16,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench-report", description=__doc__)
     parser.add_argument("--results", type=Path, default=RESULTS / "full.json")
     told = read(parser.parse_args().results)
-    PAGE.write_text(filled(PAGE.read_text(), figures(told)))
+    for page, parts in figures(told).items():
+        page.write_text(filled(page.read_text(), parts))
     plots.draw(Table(told), PICTURES, digest(told))
     return 0
 

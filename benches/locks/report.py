@@ -1,20 +1,30 @@
-"""The figures of docs/performance.md, from results.
+"""The figures of docs/performance.md and of the README, from results.
 
-Everything between two marks of the page is generated; a test of the suite compares it with the JSON.
+Everything between two marks of a page is generated; a test of the suite compares it with the JSON.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from locks.results import Json, Table
+from locks.peers import PEERS
+from locks.results import QUIET, Json, Table
 from locks.shown import DESIGNS, OTHERS, OURS, SHOWN, THEIRS, TITLES
+from locks.weak import weak
 
-PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "performance.md"
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGE = ROOT / "docs" / "performance.md"
+README = ROOT / "README.md"
 PICTURES = PAGE.parent / "performance"
 BEGIN, END = "<!-- figures: {} -->", "<!-- end of figures -->"
+
+DIRECT = ("free", "threads", "clients", "each", "readers", "semaphore", "try", "reenter")
+# What the README compares, and with whom.
+FIRST = ("free-10ms", "handoff-10ms", "try-10ms", "free", "threads", "clients", "readers", "reenter")
+BESIDE = (*OURS, "curator", "kazoo", "go", "redis", "postgres")
 
 
 def digest(told: Json) -> str:
@@ -22,24 +32,39 @@ def digest(told: Json) -> str:
     return hashlib.sha256(json.dumps(told["results"], sort_keys=True).encode()).hexdigest()[:16]
 
 
-def grid(table: Table, names: tuple[str, ...], peers: tuple[str, ...], *, spread: bool = False) -> str:
-    """Medians by workload and peer; what nobody did is left out."""
+def grid(
+    table: Table,
+    names: tuple[str, ...],
+    peers: tuple[str, ...],
+    *,
+    spread: bool = False,
+    headings: Mapping[str, str] = SHOWN,
+) -> str:
+    """Figures by workload and peer; what nobody did is left out."""
     peers = tuple(peer for peer in peers if any(table.entry(name, peer) for name in names))
     if not peers:
         return "Not measured in this run."
-    lines = ["| | " + " | ".join(SHOWN[peer] for peer in peers) + " |", "|---" + "|---:" * len(peers) + "|"]
+    lines = [
+        "| | " + " | ".join(headings[peer] for peer in peers) + " |",
+        "|---" + "|---:" * len(peers) + "|",
+    ]
     for name in names:
         entries = [table.entry(name, peer) for peer in peers]
         if not any(entries):
             continue
         cells = []
         for entry in entries:
-            cell = "" if entry is None else number(entry["median"])
+            cell = "" if entry is None else shown(entry, "figure")
             if entry is not None and spread:
-                cell += f" ({number(entry['low'])} to {number(entry['high'])})"
+                cell += f" ({shown(entry, 'low')} to {shown(entry, 'high')})"
             cells.append(cell)
         lines.append(f"| {TITLES[name]} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def shown(entry: Json, which: str) -> str:
+    """One figure of an entry. A tenth of a round trip is what turns of whole pairs can tell."""
+    return f"{entry[which]:.1f}" if entry["unit"] == "round trips" else number(entry[which])
 
 
 def number(value: float) -> str:
@@ -51,30 +76,30 @@ def run(table: Table) -> str:
     """What was measured, where and with what."""
     told = table.told
     machine = told["machine"]
-    load = ", ".join(f"{one:g}" for one in machine["load_average"])
-    lines = [
-        f"`{told['command']}`, {told['made'][:10]}, {told['seconds']} s. {machine['processors']} processors",
-        f"({machine['processor']}), {machine['memory_gib']:g} GiB, {machine['system']}. {told['server']}.",
-    ]
-    if machine["loaded"]:
-        lines.append(
-            f"\n**The machine was busy with other work** (load average {load} before the run): absolute\n"
-            "figures mean nothing, and ratios little. A run on a quiet machine is to replace this one."
-        )
-    else:
-        lines.append(f"Load average {load} before the run.")
+    where = f"{machine['processor']}), {machine['memory_gib']:g} GiB, {machine['system']}"
+    text = (
+        f"`{told['command']}`, {told['made'][:10]}, {told['seconds']:,} s. {machine['processors']} "
+        f"processors ({where}. {told['server']}."
+    )
+    if (idle := machine.get("idle_before")) is not None:
+        text += f" Before the run, {round(idle * 100)} % of the processors' time was unused."
+        if idle < QUIET:
+            text += " **The machine was busy with other work:** absolute figures mean nothing, ratios little."
     versions = "; ".join(f"{SHOWN[peer]}: {version}" for peer, version in told["versions"].items())
-    return "\n".join(lines) + "\n\n" + wrapped(f"Versions: {versions}.")
+    skipped = [f"Left out: {SHOWN[peer]}: {why}." for peer, why in told["skipped"].items()]
+    return "\n\n".join(
+        wrapped(one) for one in (text, f"Versions: {versions}.", *skipped, *told.get("notes", ()))
+    )
 
 
-def wrapped(text: str) -> str:
+def wrapped(text: str, indent: str = "") -> str:
     """A paragraph in lines of the page's width."""
     lines: list[str] = []
     for word in text.split():
         if lines and len(lines[-1]) + 1 + len(word) <= 118:
             lines[-1] += f" {word}"
         else:
-            lines.append(word)
+            lines.append(indent * bool(lines) + word)
     return "\n".join(lines)
 
 
@@ -83,33 +108,39 @@ def names(*prefixes: str) -> tuple[str, ...]:
     return tuple(name for name in TITLES if name.startswith(prefixes))
 
 
-DIRECT = ("free", "threads", "clients", "each", "readers", "semaphore", "try", "reenter")
-
-
-def better(table: Table) -> str:
-    """Where another ZooKeeper recipe is faster than the best of ours, or than one of ours."""
-    lines = []
-    for name, title in TITLES.items():
+def faster(table: Table) -> Iterator[tuple[str, str, str, float]]:
+    """Where a recipe for ZooKeeper is faster than one of ours: workload, the other, ours, how many times."""
+    for name in TITLES:
         for peer in THEIRS:
             for ours in OURS:
                 ratio = table.ratio(name, ours, peer)
                 if ratio is not None and ratio < 1:
-                    lines.append(f"| {title} | {SHOWN[peer]} | {SHOWN[ours]} | {1 / ratio:.2f} |")
+                    yield name, peer, ours, 1 / ratio
+
+
+def better(table: Table) -> str:
+    """One line for each workload and peer that is faster than one of ours."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, peer, ours, times in faster(table):
+        found.setdefault((name, peer), []).append(f"{SHOWN[ours]} {number(times)}")
+    lines = [
+        f"| {TITLES[name]} | {SHOWN[peer]} | {', '.join(than)} |" for (name, peer), than in found.items()
+    ]
     if not lines:
         return "None in this run."
-    return "\n".join(["| | better | than | times as fast |", "|---|---|---|---:|", *lines])
+    return "\n".join(["| | faster | than, how many times |", "|---|---|---|", *lines])
 
 
 def requests(table: Table) -> str:
     """The server's requests for each acquire with its release, and the bytes."""
     lines = ["| | | requests | of which | bytes to the server | from it |", "|---|---|---:|---|---:|---:|"]
-    for name in ("free", "wait-100", "wait-2000"):
+    for name in ("free", "clients", "wait-2000"):
         for peer in (*OURS, *THEIRS, *DESIGNS):
             entry = table.entry(name, peer)
             if entry is None or "traffic" not in entry:
                 continue
             traffic = entry["traffic"]
-            most = sorted(traffic["requests"].items(), key=lambda item: -item[1])[:4]
+            most = sorted(traffic["requests"].items(), key=lambda item: (-round(item[1], 1), item[0]))[:4]
             parts = ", ".join(f"{op} {number(count)}" for op, count in most if count >= 0.01)
             cells = [number(traffic[one]) for one in ("total", "bytes_sent", "bytes_received")]
             cells.insert(1, parts)
@@ -117,21 +148,45 @@ def requests(table: Table) -> str:
     return "\n".join(lines)
 
 
-def figures(told: Json) -> dict[str, str]:
-    """Each generated part of the page, by its name."""
+def trip(table: Table) -> str:
+    """How long a round trip took."""
+    found = sorted({one["round_trip_ms"] for one in table.told["results"] if "round_trip_ms" in one})
+    if not found:
+        return "Not measured in this run."
+    span = (
+        f"{found[0]:.1f}" if f"{found[0]:.1f}" == f"{found[-1]:.1f}" else f"{found[0]:.1f} to {found[-1]:.1f}"
+    )
+    return f"A round trip took {span} ms in this run."
+
+
+def figures(told: Json) -> dict[Path, dict[str, str]]:
+    """Each generated part of each page, by its name."""
     table = Table(told)
+    bullets = [wrapped(f"* {text}", "  ") for text in weak(table)]
     return {
-        "run": run(table),
-        "rates": grid(table, (*DIRECT, *names("wait-", "held-")), (*OURS, *THEIRS, "raw")),
-        "trips": grid(
-            table, tuple(name for name in TITLES if name.endswith("10ms")), (*OURS, *THEIRS, "raw")
-        ),
-        "others": grid(table, ("free", "clients", "try", "wait-100"), ("rust", "curator", *DESIGNS, *OTHERS)),
-        "spread": grid(
-            table, ("free", "threads", "clients"), ("rust", "python", "node", "curator"), spread=True
-        ),
-        "requests": requests(table),
-        "better": better(table),
+        README: {"peers": grid(table, FIRST, BESIDE, headings={peer.name: peer.shown for peer in PEERS})},
+        PAGE: {
+            "run": run(table),
+            "rates": grid(table, (*DIRECT, *names("wait-", "held-")), (*OURS, *THEIRS, "raw")),
+            "trip": trip(table),
+            "trips": grid(
+                table, tuple(name for name in TITLES if name.endswith("10ms")), (*OURS, *THEIRS, "raw")
+            ),
+            "others": grid(
+                table,
+                ("free", "clients", "try", "wait-100", "free-10ms", "handoff-10ms"),
+                ("rust", "curator", *DESIGNS, *OTHERS),
+            ),
+            "spread": grid(
+                table,
+                ("free", "threads", "clients", "wait-2000"),
+                ("rust", "python", "node", "curator", "go"),
+                spread=True,
+            ),
+            "requests": requests(table),
+            "weak": "\n".join(bullets) or "None in this run.",
+            "better": better(table),
+        },
     }
 
 

@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import platform
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import median
@@ -13,19 +14,33 @@ from typing import Any
 
 from locks.measure import Result
 from locks.peers import BENCHES, PEERS
+from locks.worker import Counted
 from locks.workloads import WORKLOADS
 
-SCHEMA = 1
+SCHEMA = 2
 RESULTS = BENCHES / "results"
 
-LOADED = 0.5
-"""From how many other runnable processes on a machine counts as loaded."""
+QUIET = 0.9
+"""How much of the processors has to be idle before the run, so that the machine counts as quiet."""
 
 Json = dict[str, Any]
 
 
-def machine(load: tuple[float, float, float]) -> Json:
-    """What it ran on, and how busy that was before the run began."""
+def idle(seconds: float = 3.0) -> float:
+    """Which part of the processors' time nobody uses: unlike the load average, it forgets builds at once."""
+
+    def times() -> list[int]:
+        return [int(one) for one in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+
+    before = times()
+    time.sleep(seconds)
+    spent = [after - one for one, after in zip(before, times(), strict=True)]
+    # Idle, and waiting for a disk.
+    return round((spent[3] + spent[4]) / max(sum(spent), 1), 3)
+
+
+def machine() -> Json:
+    """What it runs on."""
     cpu, memory = "unknown", 0.0
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -38,9 +53,13 @@ def machine(load: tuple[float, float, float]) -> Json:
         "processors": os.cpu_count(),
         "memory_gib": round(memory, 1),
         "system": f"{platform.system()} {platform.release()}",
-        "load_average": [round(one, 2) for one in load],
-        "loaded": load[0] >= LOADED,
     }
+
+
+def pooled(turns: list[Counted]) -> float | None:
+    """How often in a second, over all turns; None if nothing ended in them."""
+    count = sum(turn.count for turn in turns)
+    return count / sum(turn.seconds for turn in turns) if count else None
 
 
 def entry(result: Result) -> Json:
@@ -50,10 +69,21 @@ def entry(result: Result) -> Json:
     if result.problem:
         return told | {"problem": result.problem}
     # A turn in which nothing ended has no figure but that.
-    figures = [workload.figure(rate) for rate in result.rates if rate > 0]
-    if not figures:
+    rates = [turn.rate for turn in result.turns if turn.count > 0]
+    overall = pooled(result.turns)
+    if not rates or overall is None:
         return told | {"problem": "nothing ended within a turn"}
-    told |= {"median": rounded(median(figures)), "low": rounded(min(figures)), "high": rounded(max(figures))}
+    trip = None
+    if workload.delayed:
+        bare = pooled(result.bare)
+        if bare is None:
+            return told | {"problem": "the round trip beside it could not be measured"}
+        trip = 1 / bare
+        told["round_trip_ms"] = rounded(trip * 1e3)
+    figures = [workload.figure(rate, trip) for rate in rates]
+    # Behind the delay a turn has a few dozen pairs and counts whole ones, so its own figure is coarse.
+    figure = workload.figure(overall, trip) if workload.delayed else median(figures)
+    told |= {"figure": rounded(figure), "low": rounded(min(figures)), "high": rounded(max(figures))}
     told["turns"] = [rounded(one) for one in figures]
     if result.traffic is not None and result.traffic.count > 0:
         count = result.traffic.count
@@ -77,7 +107,7 @@ def document(
     results: Iterable[Result],
     *,
     command: str,
-    load: tuple[float, float, float],
+    idle_before: float,
     server: str,
     skipped: Mapping[str, str],
     seconds: float,
@@ -86,13 +116,12 @@ def document(
     results = list(results)
     versions = {result.peer: result.version for result in results if result.version}
     now = datetime.datetime.now(datetime.UTC)
-    after = os.getloadavg()
     return {
         "schema": SCHEMA,
         "made": now.isoformat(timespec="seconds"),
         "command": command,
         "seconds": round(seconds),
-        "machine": machine(load) | {"load_average_after": [round(one, 2) for one in after]},
+        "machine": machine() | {"idle_before": idle_before},
         "server": server,
         "versions": {peer.name: versions[peer.name] for peer in PEERS if peer.name in versions},
         "skipped": dict(skipped),
@@ -126,12 +155,12 @@ class Table:
     def entry(self, workload: str, peer: str) -> Json | None:
         """A result, if there is one with figures."""
         found = self._entries.get((workload, peer))
-        return found if found is not None and "median" in found else None
+        return found if found is not None and "figure" in found else None
 
     def figure(self, workload: str, peer: str) -> float | None:
-        """The median."""
+        """The figure: of rates the median of the turns."""
         found = self.entry(workload, peer)
-        return None if found is None else float(found["median"])
+        return None if found is None else float(found["figure"])
 
     def requests(self, workload: str, peer: str) -> float | None:
         """The server's requests for one acquire with its release."""
@@ -143,5 +172,5 @@ class Table:
         ours, theirs = self.entry(workload, peer), self.entry(workload, to)
         if ours is None or theirs is None:
             return None
-        quotient = float(ours["median"]) / float(theirs["median"])
+        quotient = float(ours["figure"]) / float(theirs["figure"])
         return quotient if ours["unit"] == "1/s" else 1 / quotient

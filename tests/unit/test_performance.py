@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import pytest
 
 from harness.paths import REPOSITORY
-from locks.peers import PEERS
-from locks.report import PAGE, PICTURES, digest, figures, filled
-from locks.results import RESULTS, Json, Table, read
+from locks.measure import FULL, QUICK, Pace, Result, planned, turn_length
+from locks.peers import PEERS, Peer
+from locks.report import PAGE, PICTURES, README, digest, figures, filled
+from locks.results import RESULTS, Json, Table, entry, read
 from locks.shown import SHOWN, TITLES
-from locks.workloads import WORKLOADS
+from locks.weak import weak
+from locks.worker import Counted
+from locks.workloads import WORKLOADS, Workload
 
 PUBLISHED = RESULTS / "full.json"
 
@@ -21,9 +25,10 @@ def told() -> Json:
     return read(PUBLISHED)
 
 
-def test_the_page_has_the_figures_of_the_results(told: Json) -> None:
-    page = PAGE.read_text()
-    assert filled(page, figures(told)) == page, "run `make bench-report`"
+@pytest.mark.parametrize("page", [PAGE, README], ids=lambda page: page.name)
+def test_the_page_has_the_figures_of_the_results(told: Json, page: Path) -> None:
+    text = page.read_text()
+    assert filled(text, figures(told)[page]) == text, "run `make bench-report`"
 
 
 def test_the_plots_show_the_results(told: Json) -> None:
@@ -31,12 +36,65 @@ def test_the_plots_show_the_results(told: Json) -> None:
         assert f"results {digest(told)}" in (PICTURES / f"{name}.svg").read_text(), "run `make bench-report`"
 
 
-def test_a_figure_that_has_changed_is_noticed(told: Json) -> None:
+@pytest.mark.parametrize("page", [PAGE, README], ids=lambda page: page.name)
+def test_a_figure_that_has_changed_is_noticed(told: Json, page: Path) -> None:
     changed = copy.deepcopy(told)
     free = next(one for one in changed["results"] if (one["workload"], one["peer"]) == ("free", "rust"))
-    free["median"] *= 1.5
-    assert filled(PAGE.read_text(), figures(changed)) != PAGE.read_text()
+    free["figure"] *= 1.5
+    assert filled(page.read_text(), figures(changed)[page]) != page.read_text()
     assert digest(changed) != digest(told)
+
+
+def test_what_others_do_better_is_said_only_if_they_do(told: Json) -> None:
+    said = " ".join(weak(Table(told)))
+    assert "cheapest in Curator" in said
+    for one in told["results"]:
+        if (one["workload"], one["peer"]) == ("reenter", "curator"):
+            one["figure"] = 1e9
+    assert "cheapest in Curator" not in " ".join(weak(Table(told)))
+
+
+def delayed(name: str) -> Workload:
+    (found,) = (workload for workload in WORKLOADS if workload.name == name)
+    assert found.delayed
+    return found
+
+
+def test_latency_is_in_units_of_the_round_trip_that_was_measured_beside_it() -> None:
+    # 100 reads in 1.2 s: 12 ms each, 2 more than the proxy's delay. A pair of three such trips takes 36 ms.
+    turns = [Counted(20, 0.72), Counted(30, 1.08)]
+    told = entry(Result("free-10ms", "rust", turns=turns, bare=[Counted(60, 0.72), Counted(40, 0.48)]))
+    assert told["round_trip_ms"] == 12
+    assert told["figure"] == told["low"] == told["high"] == 3
+    # A pair at the edge of a turn weighs as much as any other.
+    told = entry(
+        Result("free-10ms", "rust", turns=[Counted(1, 0.04), Counted(3, 0.08)], bare=[Counted(100, 1)])
+    )
+    assert (told["figure"], told["low"], told["high"]) == (3, 2.667, 4)
+
+
+def test_latency_without_a_measured_round_trip_is_no_figure() -> None:
+    told = entry(Result("free-10ms", "rust", turns=[Counted(20, 0.5)]))
+    assert "figure" not in told
+    assert "round trip" in told["problem"]
+
+
+def test_turns_of_a_delayed_workload_end_at_different_moments_of_a_pair() -> None:
+    pace, single = Pace(1.0, 0.5, 5), 0.05
+    lengths = [turn_length(delayed("free-10ms"), pace, number, single) for number in range(pace.rounds)]
+    assert lengths == pytest.approx([0.5, 0.51, 0.52, 0.53, 0.54])
+    assert turn_length(WORKLOADS[0], pace, 3, single) == pace.turn
+
+
+@pytest.mark.parametrize(("pace", "most"), [(FULL, 15 * 60), (QUICK, 90)], ids=["full", "quick"])
+def test_what_is_planned_leaves_time_for_the_start_of_workers(pace: Pace, most: float) -> None:
+    """A run has 20 minutes, a quick one three: workers, servers and queues need the rest."""
+    workloads = [workload for workload in WORKLOADS if workload.quick or pace is FULL]
+    assert sum(planned(workload, peers_of(workload), pace) for workload in workloads) < most
+
+
+def peers_of(workload: Workload) -> list[Peer]:
+    return [peer for peer in PEERS if peer.does(workload)]
 
 
 def test_all_that_is_measured_has_a_name() -> None:
@@ -45,10 +103,10 @@ def test_all_that_is_measured_has_a_name() -> None:
 
 
 def test_times_are_compared_the_other_way_round() -> None:
-    def entry(peer: str, median: float, unit: str) -> Json:
-        return {"workload": unit, "peer": peer, "unit": unit, "median": median}
+    def told(peer: str, figure: float, unit: str) -> Json:
+        return {"workload": unit, "peer": peer, "unit": unit, "figure": figure}
 
-    both = [entry(peer, median, unit) for peer, median in (("a", 2), ("b", 8)) for unit in ("1/s", "ns")]
+    both = [told(peer, figure, unit) for peer, figure in (("a", 2), ("b", 8)) for unit in ("1/s", "ns")]
     table = Table({"results": both})
     assert table.ratio("1/s", "b", "a") == 4
     assert table.ratio("ns", "a", "b") == 4

@@ -5,6 +5,7 @@
 //!   flight, then a delete.
 //! * `spin`: whoever cannot create the one node tries again at once.
 //! * `herd`: everybody watches the one node, and all try again when it goes.
+//! * `bare`: reads that a node exists, one after the other: how long a round trip takes. One client, whatever the task.
 //! * `queue`: a node in sequence, and a watch on the one before: what most recipes do.
 
 use std::pin::Pin;
@@ -33,6 +34,7 @@ impl Spawn for OnRuntime {
 #[derive(Clone, Copy)]
 enum Design {
     Raw,
+    Bare,
     Spin,
     Herd,
     Queue,
@@ -42,6 +44,7 @@ impl Design {
     fn from_arguments() -> Self {
         match std::env::args().nth(2).expect("a design").as_str() {
             "raw" => Design::Raw,
+            "bare" => Design::Bare,
             "spin" => Design::Spin,
             "herd" => Design::Herd,
             "queue" => Design::Queue,
@@ -68,6 +71,9 @@ fn main() {
 }
 
 async fn start(task: &Task, design: Design, gate: &Arc<Gate>) -> Result<Vec<Client>> {
+    if matches!(design, Design::Bare) {
+        return Ok(vec![bare(task, gate).await?]);
+    }
     let mut clients = Vec::new();
     for _ in 0..task.number("clients") {
         clients.push(Client::connect(task.text("hosts")).await?);
@@ -96,10 +102,29 @@ async fn start(task: &Task, design: Design, gate: &Arc<Gate>) -> Result<Vec<Clie
     Ok(clients)
 }
 
+/// Reads one after the other, which ask about a node that is always there.
+async fn bare(task: &Task, gate: &Arc<Gate>) -> Result<Client> {
+    let client = Client::connect(task.text("hosts")).await?;
+    let (asks, gate) = (client.clone(), gate.clone());
+    tokio::spawn(async move {
+        loop {
+            // The gate is where a lock has it, between two requests: so whole pairs are counted, as of locks.
+            asks.check_stat("/zookeeper").await?;
+            gate.pass().await;
+            asks.check_stat("/zookeeper").await?;
+            gate.done(2);
+        }
+        #[expect(unreachable_code, reason = "names the type")]
+        Ok::<(), Error>(())
+    });
+    Ok(client)
+}
+
 /// The path of the node by which the lock is held.
 async fn acquire(design: Design, client: &Client, path: &str, alone: bool) -> Result<String> {
     let one = format!("{path}/lock");
     match design {
+        Design::Bare => unreachable!("has no lock"),
         Design::Raw => {
             let numbered = format!("{path}/n-");
             let create = client.create(&numbered, b"", &NUMBERED);
