@@ -12,12 +12,13 @@ from locks.measure import FULL, QUICK, Pace, Result, planned, turn_length
 from locks.peers import PEERS, Peer
 from locks.report import PAGE, PICTURES, README, digest, figures, filled
 from locks.results import RESULTS, Json, Table, entry, read
-from locks.shown import SHOWN, TITLES
-from locks.weak import weak
+from locks.shown import OURS, SHOWN, THEIRS, TITLES
+from locks.weak import bytes_per_name, weak
 from locks.worker import Counted
 from locks.workloads import WORKLOADS, Workload
 
 PUBLISHED = RESULTS / "full.json"
+OPERATIONS = REPOSITORY / "docs" / "howto" / "operations.md"
 
 
 @pytest.fixture
@@ -52,6 +53,40 @@ def test_what_others_do_better_is_said_only_if_they_do(told: Json) -> None:
         if (one["workload"], one["peer"]) == ("reenter", "curator"):
             one["figure"] = 1e9
     assert "cheapest in Curator" not in " ".join(weak(Table(told)))
+
+
+def test_what_pages_say_in_words_is_what_was_measured(told: Json) -> None:
+    """Counts that stand in sentences. Those of single operations have scenarios besides: S40 to S42, S291."""
+    table = Table(told)
+
+    def trips(workload: str, peers: tuple[str, ...]) -> set[int]:
+        return {round(figure) for peer in peers if (figure := table.figure(workload, peer))}
+
+    def sent(workload: str, peer: str) -> dict[str, int]:
+        found = table.entry(workload, peer)
+        assert found is not None
+        return {op: round(count) for op, count in found["traffic"]["requests"].items() if count >= 0.5}
+
+    # The release is one of them.
+    said(README, "**One round trip** to take a free lock, where others need two or three")
+    assert trips("free-10ms", OURS) == {1 + 1}
+    assert trips("free-10ms", THEIRS) == {2 + 1, 3 + 1}
+    said(README, "and one from a release to the next holder's grant")
+    assert trips("handoff-10ms", OURS) == {1}
+
+    said(OPERATIONS, "| acquire a free lock, release it | 2 writes, 1 read |")
+    said(OPERATIONS, "| wait in a queue | up to 3 watches more, each one read |")
+    said(OPERATIONS, "| ask for a lock that is taken, without waiting | 1 read, no write |")
+    said(OPERATIONS, "by about 60 bytes for each contender")
+    for peer in OURS:
+        assert sent("free", peer) == {"create2": 1, "delete": 1, "getChildren": 1}
+        assert sent("clients", peer)["getData"] == 3
+        assert sent("try", peer) == {"getChildren": 1}
+    assert round(bytes_per_name(table), -1) == 60
+
+
+def said(page: Path, words: str) -> None:
+    assert words in " ".join(page.read_text().split()), f"{page.name} has changed: so must this test"
 
 
 def delayed(name: str) -> Workload:
