@@ -6,12 +6,11 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import PIPE
 
 import pytest
 
-from harness.paths import NODE, PYTHON, TESTS
-from harness.processes import reap, spawn
+from harness.installed import dev
+from harness.paths import COMMAND, NODE, PYTHON, TESTS
 from harness.server import Standalone
 
 SHOWN = ("README.md", "docs/observability.md", "docs/election.md")
@@ -57,15 +56,10 @@ def test_node_snippet(snippet: str, server: Standalone, node_project: Path) -> N
 @pytest.fixture
 def first_minute() -> Iterator[str]:
     """The server that the README starts, on a port of its own. It needs no Java."""
-    (command,) = re.findall(r"^python (-m zklock\.testing) --port 2181 &", PAGES["README.md"], re.MULTILINE)
-    process = spawn([PYTHON, *command.split()], stdout=PIPE)
-    try:
-        assert process.stdout is not None
-        listening = re.match(r"listening on (127\.0\.0\.1:\d+)\b", process.stdout.readline().decode())
-        assert listening is not None
-        yield listening.group(1)
-    finally:
-        reap(process)
+    commands = re.findall(r"^(?:npx )?zklock dev +&", PAGES["README.md"], re.MULTILINE)
+    assert len(commands) == 2
+    with dev(COMMAND) as hosts:
+        yield hosts
 
 
 def test_the_first_minute_in_python(first_minute: str) -> None:
@@ -78,19 +72,6 @@ def test_the_first_minute_in_node(first_minute: str, node_project: Path) -> None
     snippet, *_ = re.findall(r"```js\n(.*?)```", PAGES["README.md"], re.DOTALL)
     assert FIRST in snippet
     assert re.match(r"holding with token \d+n\n", run_node(snippet, first_minute, node_project))
-
-
-def test_the_server_that_node_starts(node_project: Path) -> None:
-    (code,) = re.findall(r'^node --eval "(.*?)" &$', PAGES["README.md"], re.MULTILINE)
-    assert "port: 2181" in code
-    process = spawn([NODE, "--eval", code.replace("2181", "0")], stdout=PIPE, cwd=node_project)
-    try:
-        assert process.stdout is not None
-        hosts = process.stdout.readline().decode().strip()
-        snippet, *_ = re.findall(r"```js\n(.*?)```", PAGES["README.md"], re.DOTALL)
-        assert run_node(snippet, hosts, node_project).startswith("holding with token")
-    finally:
-        reap(process)
 
 
 def test_exporters_tell_the_same(server: Standalone, node_project: Path) -> None:

@@ -24,6 +24,7 @@ struct Asked {
 
 /// What was said on one connection.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Talk {
     client: usize,
     /// What has not become a whole frame yet, to the server and to the client.
