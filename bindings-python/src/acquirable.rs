@@ -16,7 +16,7 @@ use crate::lease::Lease;
 use crate::level::{self, Level};
 use crate::pending::{IntoPython, Operation, Pending};
 use crate::tasks;
-use crate::wait::{self, block_on};
+use crate::wait::{self, block_to_own};
 
 /// What is acquired.
 pub(crate) trait Target: Send + Sync {
@@ -127,7 +127,7 @@ impl Acquirable {
         owner: zklock::Owner,
         patience: zklock::Patience,
     ) -> Result<Py<PyAny>> {
-        Ok(block_on(py, self.target.acquire(owner, patience))??(py)?)
+        Ok(block_to_own(py, self.target.acquire(owner, patience))??(py)?)
     }
 
     /// The object that represents a level, made now if there is none yet.

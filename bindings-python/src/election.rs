@@ -17,7 +17,7 @@ use crate::pending::{IntoPython, Pending};
 use crate::recipe::Recipe;
 use crate::source::Source;
 use crate::text::{Id, Path, Text};
-use crate::wait::block_on;
+use crate::wait::{block_on, block_to_own};
 
 /// A candidate for the leadership at a path, or one who only wants to know who leads.
 ///
@@ -154,7 +154,8 @@ impl Election {
 
 impl Election {
     fn begin(&self, py: Python<'_>, patience: zklock::Patience) -> Result<Py<Leadership>> {
-        let leadership = block_on(py, self.inner.campaign_with(patience))??;
+        let election = self.inner.clone();
+        let leadership = block_to_own(py, async move { election.campaign_with(patience).await })??;
         Ok(Leadership::new(py, leadership)?)
     }
 }

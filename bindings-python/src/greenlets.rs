@@ -3,6 +3,7 @@
 //! Each is an owner of its own, and a wait of one lets the others run. gevent is never imported here: what it needs is
 //! in `zklock/_gevent.py`, which is imported once the program has imported gevent.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -16,6 +17,7 @@ use zklock::binding::{Origin, error};
 use crate::arguments::Owner;
 use crate::deliver::{self, Deliver};
 use crate::errors::Failure;
+use crate::inbox::Ended;
 use crate::modules::{imported, interned, once};
 use crate::{exit, log};
 
@@ -102,10 +104,13 @@ impl<'py> Hub<'py> {
     ///
     /// The future is not on the stack: while others run, their stacks are where this one's was, but the core's thread
     /// goes on using what is in a future.
+    ///
+    /// `claim`: what is given up if the hub ends during the wait, which then never ends.
     pub(crate) fn wait<F>(
         &self,
         mut future: Pin<Box<F>>,
         limit: Option<Duration>,
+        claim: Option<Arc<dyn Ended>>,
     ) -> PyResult<Option<F::Output>>
     where
         F: Future<Output: Send> + Send,
@@ -119,7 +124,8 @@ impl<'py> Hub<'py> {
         log::refresh(py);
         deliver::start().map_err(PyErr::from)?;
         let origin = Origin::new();
-        let parker = self.gevent.parker.bind(py).call1((&self.hub,))?;
+        let give_up = claim.map(|claim| Bound::new(py, GiveUp { claim, origin })).transpose()?;
+        let parker = self.gevent.parker.bind(py).call1((&self.hub, give_up))?;
         let unpark = Arc::new(Unpark(Mutex::new(Some(parker.getattr(interned!(py, "unpark")?)?.unbind()))));
         let waker = Waker::from(Arc::clone(&unpark));
         let outcome = loop {
@@ -149,6 +155,58 @@ impl<'py> Hub<'py> {
             std::mem::forget(future);
         }
         outcome
+    }
+
+    /// Waits for what is then the greenlet's own, such as a lease: if the hub ends first, nobody would ever take it, nor
+    /// let go of it.
+    pub(crate) fn wait_to_own<F>(&self, future: F) -> PyResult<Option<F::Output>>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let claim = Arc::new(Claim(Mutex::new(Some(Box::pin(future)))));
+        let (origin, polled) = (Origin::new(), Arc::clone(&claim));
+        let outcome =
+            self.wait(Box::pin(poll_fn(move |context| polled.poll(context))), None, Some(claim.clone()));
+        // Now, and not when the last reference goes: a traceback may have one.
+        if origin.is_here() {
+            claim.abandon();
+        }
+        outcome
+    }
+}
+
+/// What a greenlet waits for, where somebody else can give it up.
+struct Claim<F>(Mutex<Option<Pin<Box<F>>>>);
+
+impl<F: Future> Claim<F> {
+    fn poll(&self, context: &mut Context<'_>) -> Poll<F::Output> {
+        // A panic ends the wait. Locked by attached threads only, which do not detach meanwhile.
+        let mut future = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        future.as_mut().map_or(Poll::Pending, |future| future.as_mut().poll(context))
+    }
+}
+
+impl<F: Future + Send> Ended for Claim<F> {
+    fn abandon(&self) {
+        let future = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(future);
+    }
+}
+
+/// What the end of a hub calls for a wait in it: the greenlet never runs again, and so never leaves the queue itself.
+#[pyclass(frozen)]
+struct GiveUp {
+    claim: Arc<dyn Ended>,
+    origin: Origin,
+}
+
+#[pymethods]
+impl GiveUp {
+    fn __call__(&self) {
+        // In a forked child it is the parent's, one of whose threads may have had it locked.
+        if self.origin.is_here() {
+            self.claim.abandon();
+        }
     }
 }
 

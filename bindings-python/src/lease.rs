@@ -150,7 +150,7 @@ impl Lease {
     #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
     fn wait_lost(&self, py: Python<'_>, timeout: Option<f64>) -> Result<bool> {
         let limit = wait_limit(timeout)?;
-        Ok(block_on_for(py, self.0.ended(), limit)?.flatten().is_some())
+        Ok(block_on_for(py, self.0.ended(), limit, None)?.flatten().is_some())
     }
 
     /// Begin a transaction that is carried out only while the lock is held. Sends nothing.

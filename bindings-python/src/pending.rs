@@ -131,7 +131,8 @@ impl Pending {
     #[pyo3(signature = (timeout))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> Result<bool> {
         let ended = poll_fn(|context| self.shared.ended(context));
-        Ok(wait::block_on_for(py, ended, wait_limit(timeout)?)?.unwrap_or_default())
+        let claim = Arc::clone(&self.shared);
+        Ok(wait::block_on_for(py, ended, wait_limit(timeout)?, Some(claim))?.unwrap_or_default())
     }
 
     /// The outcome, or its exception.

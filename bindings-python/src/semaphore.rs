@@ -14,7 +14,7 @@ use crate::pending::{IntoPython, Pending};
 use crate::recipe::Recipe;
 use crate::source::Source;
 use crate::text::{Label, Path, SharedCount, Text};
-use crate::wait::block_on;
+use crate::wait::block_to_own;
 
 /// A fair semaphore that queues as Curator's `InterProcessSemaphoreV2` does.
 ///
@@ -123,7 +123,9 @@ impl Semaphore {
         timeout: Option<f64>,
     ) -> Result<Py<PyAny>> {
         let (count, patience) = (parse_count("count", count)?, patience(blocking.0, timeout)?);
-        Ok(block_on(py, self.0.acquire_many(count, patience))??.into_python(py)?)
+        let semaphore = Arc::clone(&self.0);
+        let acquired = async move { semaphore.acquire_many(count, patience).await };
+        Ok(block_to_own(py, acquired)??.into_python(py)?)
     }
 }
 

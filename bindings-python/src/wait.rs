@@ -14,6 +14,7 @@ use zklock::binding::{Origin, error};
 
 use crate::errors::Failure;
 use crate::greenlets::{self, Hub};
+use crate::inbox::Ended;
 use crate::{exit, log};
 
 /// How often the main thread checks for signals while it waits. A tenth of a second is the most that Ctrl-C may
@@ -56,23 +57,47 @@ pub(crate) fn block_on<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
 where
     F: Future<Output: Send> + Send,
 {
-    let output = block_on_for(py, future, None)?;
+    unlimited(block_on_for(py, future, None, None)?)
+}
+
+/// The same for what is then the caller's own, such as a lease: a greenlet whose hub ends meanwhile gives it up.
+pub(crate) fn block_to_own<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    if let Some(hub) = hub(py)? {
+        return unlimited(hub.wait_to_own(future)?);
+    }
+    begin(py)?;
+    unlimited(block_thread(py, pin!(future), None)?)
+}
+
+fn unlimited<T>(output: Option<T>) -> PyResult<T> {
     output.ok_or_else(|| PyRuntimeError::new_err("a wait without a limit has reached it"))
 }
 
-/// The same, for at most this long.
+/// Where the caller waits if it is a greenlet.
+fn hub(py: Python<'_>) -> PyResult<Option<Hub<'_>>> {
+    let hub = Hub::of_this_thread(py)?;
+    if hub.is_some() {
+        // Held up at the end of the process, this greenlet would hold up the one that ends it.
+        prepare(py)?;
+    }
+    Ok(hub)
+}
+
+/// Waits for at most this long. `claim`: what a greenlet whose hub ends meanwhile gives up.
 pub(crate) fn block_on_for<F>(
     py: Python<'_>,
     future: F,
     limit: Option<Duration>,
+    claim: Option<Arc<dyn Ended>>,
 ) -> PyResult<Option<F::Output>>
 where
     F: Future<Output: Send> + Send,
 {
-    if let Some(hub) = Hub::of_this_thread(py)? {
-        // Held up at the end of the process, this greenlet would hold up the one that ends it.
-        prepare(py)?;
-        return hub.wait(Box::pin(future), limit);
+    if let Some(hub) = hub(py)? {
+        return hub.wait(Box::pin(future), limit, claim);
     }
     begin(py)?;
     block_thread(py, pin!(future), limit)

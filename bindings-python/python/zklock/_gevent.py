@@ -32,12 +32,17 @@ def owner() -> _zklock.Owner | None:
 
 
 class Parker:
-    """Suspends the greenlet that made it, until another thread wakes it."""
+    """Suspends the greenlet that made it, until another thread wakes it.
 
-    __slots__ = ("__weakref__", "_hub", "_waiter", "_watcher", "unpark")
+    `give_up` is called if the hub ends meanwhile: then nothing does.
+    """
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    __slots__ = ("__weakref__", "_give_up", "_waiter", "_watcher", "hub", "unpark")
+
+    def __init__(self, hub: Hub, give_up: Callable[[], None] | None) -> None:
+        _attend(hub)
+        self.hub = hub
+        self._give_up = give_up
         self._waiter = Waiter(hub)
         # Started before the wait, so that it misses nothing; it also
         # tells the hub that there is something to wait for.
@@ -49,7 +54,7 @@ class Parker:
 
     def park(self, seconds: float | None) -> None:
         """Let the other greenlets run until `unpark`, or for so long."""
-        if getcurrent() is self._hub:
+        if getcurrent() is self.hub:
             raise RuntimeError(
                 "this would wait in gevent's hub, where callbacks of its loop run, and stop all greenlets; "
                 "call it in a greenlet (gevent.spawn), or release with wait=False"
@@ -59,15 +64,66 @@ class Parker:
         else:
             with gevent.Timeout(seconds, False):
                 self._waiter.get()
+        if self._watcher is None:
+            raise RuntimeError(
+                "gevent's hub, in which this greenlet waited, has ended, and what it waited for was given up"
+            )
         self._waiter.clear()
 
     def close(self) -> None:
         """End the wait."""
-        self._watcher.stop()
-        self._watcher.close()
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.stop()
+            watcher.close()
+
+    def strand(self) -> None:
+        """End the wait of a greenlet that will not run again."""
+        # First, so that nothing wakes it any more.
+        self.close()
+        if self._give_up is not None:
+            self._give_up()
 
 
 _parkers: weakref.WeakSet[Parker] = weakref.WeakSet()
+
+
+def _strand(in_hub: Callable[[Hub], bool]) -> None:
+    for parker in list(_parkers):
+        if in_hub(parker.hub):
+            parker.strand()
+
+
+def _strand_thread(ident: int) -> None:
+    _strand(lambda hub: hub.thread_ident == ident)
+
+
+class _Thread:
+    """Goes with the thread that has it."""
+
+
+# The thread's own, also where gevent has given each greenlet its own.
+_local = monkey.get_original("threading", "local")()
+
+
+def _attend(hub: Hub) -> None:
+    """See to it that what is waited for in this hub, which is this thread's, is given up with it.
+
+    A hub ends when it is destroyed, which gevent tells nobody, or with its thread.
+    """
+    if "destroy" not in vars(hub):
+        reference = weakref.ref(hub)
+
+        def destroy(destroy_loop: bool | None = None) -> None:
+            ended = reference()
+            if ended is not None:
+                _strand(lambda hub: hub is ended)
+                type(ended).destroy(ended, destroy_loop)
+
+        hub.destroy = destroy
+    if not hasattr(_local, "thread"):
+        _local.thread = _Thread()
+        weakref.finalize(_local.thread, _strand_thread, hub.thread_ident).atexit = False
 
 
 def _unpark_all() -> None:

@@ -1,0 +1,242 @@
+"""A hub of gevent that ends while greenlets wait in it. They never run again, so nothing may stay with them.
+
+The program may keep them; and if it does not, what is on their stacks goes without being told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+import scripts
+from harness.observer import Observer
+from test_gevent import HEAD
+
+import zklock
+
+# Threads of the system, as without a patch: each has a hub of its own, which ends with it if not before.
+THREADS = HEAD.replace("monkey.patch_all()", "import zklock.compat.kazoo")
+
+ENDS = {"destroyed": "gevent.get_hub().destroy()", "with its thread": "pass"}
+
+# What waits, how, where its nodes are, and how many of them come.
+WAITS = {
+    "Mutex": ("zklock.Mutex(client, path)", "acquire()", "", 1),
+    "with": ("zklock.Mutex(client, path)", "__enter__()", "", 1),
+    "acquire_many": ("zklock.Semaphore(client, path, 2)", "acquire_many(2)", "/leases", 2),
+    "Election": ("zklock.Election(client, path)", "campaign()", "", 1),
+    "kazoo": ("zklock.compat.kazoo.Lock(client, path)", "acquire()", "", 1),
+}
+
+
+@contextlib.contextmanager
+def held(client: zklock.Client, path: str, kind: str) -> Iterator[None]:
+    """Holds what others wait for, a permit of a semaphore."""
+    if kind == "acquire_many":
+        with zklock.Semaphore(client, path, 2):
+            yield
+    else:
+        with zklock.Mutex(client, path):
+            yield
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("kind", WAITS)
+def test_a_greenlet_that_waits_leaves_the_queue(
+    client: zklock.Client, hosts: str, path: str, observer: Observer, kind: str, end: str
+) -> None:
+    made, acquire, below, nodes = WAITS[kind]
+    code = f"""
+    client, told, kept = zklock.Client(hosts), threading.Event(), []
+    lock = {made}
+    def work():
+        kept.append(gevent.spawn(lambda: lock.{acquire}))
+        while not told.is_set():
+            gevent.sleep(0.01)
+        {ENDS[end]}
+    working = threading.Thread(target=work)
+    working.start()
+    sys.stdin.readline()
+    told.set()
+    working.join()
+    print("ended")
+    sys.stdin.readline()
+    """
+    with contextlib.ExitStack() as stack:
+        holding = stack.enter_context(contextlib.ExitStack())
+        holding.enter_context(held(client, path, kind))
+        program = stack.enter_context(scripts.start(code, hosts, path, head=THREADS))
+        with holding:
+            observer.wait_queue(path + below, 1 + nodes)
+            assert program.stdin is not None
+            program.stdin.write("\n")
+            program.stdin.flush()
+            assert program.stdout is not None
+            assert program.stdout.readline() == "ended\n"
+            observer.wait_queue(path + below, 1)
+        observer.wait_queue(path + below, 0)
+        output, errors = program.communicate("\n", 20)
+    assert (program.returncode, output, errors) == (0, "", "")
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_was_granted_and_not_taken_is_released(
+    client: zklock.Client, hosts: str, path: str, observer: Observer, end: str
+) -> None:
+    """The hub has been woken, and ends before it gives the greenlet its turn."""
+    code = f"""
+    client, kept = zklock.Client(hosts), []
+    def work():
+        kept.append(gevent.spawn(zklock.Mutex(client, path).acquire))
+        # Nobody runs the hub from here on.
+        gevent.sleep(0)
+        print("waits")
+        while not client.stats().acquisitions:
+            time.sleep(0.01)
+        print(kept[0].ready())
+        {ENDS[end]}
+    working = threading.Thread(target=work)
+    working.start()
+    working.join()
+    print("ended")
+    sys.stdin.readline()
+    """
+    lock = zklock.Mutex(client, path)
+    lock.acquire()
+    with scripts.start(code, hosts, path, head=THREADS) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "waits\n"
+        observer.wait_queue(path, 2)
+        lock.release()
+        assert [program.stdout.readline() for _ in range(2)] == ["False\n", "ended\n"]
+        observer.wait_queue(path, 0)
+        output, errors = program.communicate("\n", 20)
+    assert (program.returncode, output, errors) == (0, "", "")
+
+
+def test_what_a_greenlet_has_taken_stays(hosts: str, path: str) -> None:
+    """As with an event loop that is closed: only the program knows what it is for."""
+    code = """
+    client, kept = zklock.Client(hosts), []
+    lock = zklock.Mutex(client, path, reentrant=False)
+    def work():
+        gevent.spawn(lock.acquire).join()
+        gevent.get_hub().destroy()
+    working = threading.Thread(target=work)
+    working.start()
+    working.join()
+    print(lock.lease.state, len(lock.contenders()))
+    """
+    done = scripts.run(code, hosts, path, head=THREADS)
+    assert (done.stdout, done.stderr) == ("held 1\n", ""), done
+
+
+def test_the_next_hub_of_a_thread_is_left_alone(
+    client: zklock.Client, hosts: str, path: str, observer: Observer
+) -> None:
+    """Both have the loop of the main thread: a waiting greenlet of the first would be woken in the second."""
+    code = """
+    client = zklock.Client(hosts)
+    kept = gevent.spawn(zklock.Mutex(client, path).acquire)
+    gevent.sleep(0)
+    print("waits")
+    sys.stdin.readline()
+    gevent.get_hub().destroy()
+    waiting = gevent.spawn(zklock.Mutex(client, path).acquire, timeout=20)
+    gevent.sleep(0)
+    print("waits again")
+    print(waiting.get(), gevent.wait(timeout=20))
+    """
+    with scripts.start(code, hosts, path, head=THREADS) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        with zklock.Mutex(client, path):
+            assert program.stdout.readline() == "waits\n"
+            [_, first] = observer.wait_queue(path, 2)
+            program.stdin.write("\n")
+            program.stdin.flush()
+            assert program.stdout.readline() == "waits again\n"
+            observer.wait(path, lambda queue: len(queue) == 2 and first not in queue, "other contender")
+        output, errors = program.communicate(timeout=20)
+    assert (program.returncode, output, errors) == (0, "True True\n", "")
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_hubs_of_other_threads_are_left_alone(
+    client: zklock.Client, hosts: str, path: str, observer: Observer, end: str
+) -> None:
+    code = f"""
+    client, kept = zklock.Client(hosts), []
+    def work():
+        kept.append(gevent.spawn(zklock.Mutex(client, path).acquire))
+        gevent.sleep(0)
+        {ENDS[end]}
+    waiting = gevent.spawn(zklock.Mutex(client, path).acquire, timeout=20)
+    gevent.sleep(0)
+    working = threading.Thread(target=work)
+    working.start()
+    working.join()
+    print("ended")
+    print(waiting.get())
+    """
+    lock = zklock.Mutex(client, path)
+    lock.acquire()
+    with scripts.start(code, hosts, path, head=THREADS) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ended\n"
+        observer.wait_queue(path, 2)
+        lock.release()
+        output, errors = program.communicate(timeout=20)
+    assert (program.returncode, output, errors) == (0, "True\n", "")
+
+
+def test_who_runs_again_nevertheless_is_told(hosts: str, path: str) -> None:
+    """As a greenlet does if somebody switches to it."""
+    code = """
+    import greenlet
+    client = zklock.Client(hosts)
+    held, lock = zklock.Mutex(client, path), zklock.Mutex(client, path)
+    def wait():
+        try:
+            lock.acquire()
+        except RuntimeError as error:
+            print(error)
+    def work():
+        hub, first, waiting = gevent.get_hub(), gevent.getcurrent(), greenlet.greenlet(wait)
+        hub.loop.run_callback(first.switch)
+        waiting.switch()
+        hub.destroy()
+        waiting.switch()
+    held.acquire()
+    working = threading.Thread(target=work)
+    working.start()
+    working.join()
+    print(len(held.contenders()))
+    """
+    done = scripts.run(code, hosts, path, head=THREADS)
+    told, contenders = done.stdout.splitlines()
+    assert "has ended" in told
+    assert (contenders, done.stderr) == ("1", "")
+
+
+def test_in_a_forked_child_a_hub_ends_by_itself(hosts: str, path: str, observer: Observer) -> None:
+    """What waits in it is the parent's."""
+    code = """
+    lock = zklock.Mutex(hosts, path)
+    lock.acquire()
+    waiting = gevent.spawn(lock.acquire)
+    while len(lock.contenders()) < 2:
+        gevent.sleep(0.01)
+    if os.fork() == 0:
+        gevent.get_hub().destroy()
+        print("destroyed")
+        sys.exit()
+    os.wait()
+    print(len(lock.contenders()))
+    lock.release()
+    print(waiting.get(timeout=10))
+    """
+    done = scripts.run(code, hosts, path, head=THREADS)
+    assert (done.stdout.splitlines(), done.stderr) == (["destroyed", "2", "True"], ""), done
+    observer.wait_queue(path, 0)
