@@ -140,6 +140,39 @@ def test_a_signal_shows_what_a_blocked_program_waits_for(
                 process.kill()
 
 
+# Registers anew, as a program does that opens a new log file each day. Signal 32 is the C library's own.
+ANEW = """
+import os, signal, time, zklock
+def used(): return [len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task")]
+def register(name):
+    with open(name, "wb", 0) as file:
+        zklock.dump_on(signal.SIGUSR1, file)
+        try: zklock.dump_on(32, file)
+        except OSError: return
+        raise AssertionError("32 is a signal of glibc's own")
+def until(condition):
+    limit = time.monotonic() + 20
+    while not condition() and time.monotonic() < limit:
+        time.sleep(0.005)
+register("first")
+until(lambda: used()[1] == 2)
+before = used()
+for again in range(50):
+    register(f"log{again}")
+until(lambda: used() == before)
+assert used() == before, (before, used())
+os.kill(os.getpid(), signal.SIGUSR1)
+until(lambda: os.stat("log49").st_size > 0)
+print([name for name in sorted(os.listdir()) if os.stat(name).st_size > 0])
+"""
+
+
+def test_registering_again_changes_the_file_and_costs_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ANEW]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False)
+    assert (done.returncode, done.stdout) == (0, "['log49']\n"), done.stderr
+
+
 def test_signals_and_files_that_cannot_be_used() -> None:
     for number in (0, -1, 1000, signal.SIGKILL, signal.SIGSEGV):
         with pytest.raises(zklock.BadArgument, match="signum"):

@@ -68,30 +68,39 @@ pub fn dump_on(signal: i32, file: &impl AsFd) -> Result<()> {
         block_signals();
         write_when_told(reader, file);
     })?;
-    let writer = writer.into_raw_fd();
-    let former = PIPES[at].swap(writer, Ordering::AcqRel);
-    let handled = handle(signal, at);
-    if handled.is_err() {
-        PIPES[at].store(former, Ordering::Release);
+    let former = PIPES[at].load(Ordering::Acquire);
+    if former >= 0 {
+        handle(signal, at)?;
+        return replace(former, &writer);
     }
-    let superfluous = if handled.is_ok() { former } else { writer };
-    if superfluous >= 0 {
-        // Its thread ends. A handler on another thread that has just read the number writes to nobody, or to a file that
-        // was opened in between: so the number goes on to exist, and only what is behind it is changed.
-        end(superfluous);
-    }
-    handled
-}
-
-/// Tells the thread behind a pipe to end. The descriptor stays, as a copy of the null device.
-fn end(pipe: i32) {
-    if let Ok(null) = File::options().write(true).open("/dev/null") {
-        // SAFETY: both are open descriptors.
-        unsafe {
-            libc::dup2(null.as_raw_fd(), pipe);
-            libc::fcntl(pipe, libc::F_SETFD, libc::FD_CLOEXEC);
+    PIPES[at].store(writer.as_raw_fd(), Ordering::Release);
+    match handle(signal, at) {
+        // Open until the process ends: a handler may write to it at any time.
+        Ok(()) => drop(writer.into_raw_fd()),
+        Err(error) => {
+            PIPES[at].store(-1, Ordering::Release);
+            return Err(error);
         }
     }
+    Ok(())
+}
+
+/// Puts another pipe in the place of a former one, whose thread reads what is left in it, and ends.
+///
+/// The number stays the same: a handler on another thread that has just read it writes into one of the two. Had it been
+/// closed, it could be a file that was opened in between; had it been left open, each call would cost a number.
+fn replace(former: i32, by: &OwnedFd) -> Result<()> {
+    // SAFETY: both are open descriptors; the former one belongs to this file for ever.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    check(unsafe { libc::dup3(by.as_raw_fd(), former, libc::O_CLOEXEC) })?;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    {
+        // SAFETY: as above.
+        check(unsafe { libc::dup2(by.as_raw_fd(), former) })?;
+        // SAFETY: as above.
+        check(unsafe { libc::fcntl(former, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    }
+    Ok(())
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {
