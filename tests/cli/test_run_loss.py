@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 
@@ -20,6 +21,8 @@ TERM = int(SESSION / 2 * 1e9)
 """Nanoseconds: what was acknowledged before a black hole proves no more than this after it."""
 
 MARGIN = int(0.2e9)
+
+TRIES = 5
 
 
 @pytest.fixture
@@ -67,6 +70,27 @@ def test_s551_a_black_hole(
         proxy.heal()
         assert other.wait().status == 0
         assert others.events("start")[0].time > last, "the next one begins after the last sign of this one"
+
+
+def test_s551_killed_before_the_end_of_the_term(proxy: Proxy, path: str, log: Log) -> None:
+    """What it says is left of the term when all have ended, of a term that nothing else measures as well.
+
+    Killed at the end of the term, it could never say so. A machine that is late by the whole margin, once, is
+    no reason to fail.
+    """
+    said = []
+    for _ in range(TRIES):
+        with held(proxy, path, log, [], "-SIGTERM") as command:
+            proxy.black_hole()
+            ended = command.wait()
+        proxy.heal()
+        log.path.unlink()
+        assert ended.status == 79
+        said.append(ended.err)
+        if left := re.search(r"was ended by SIGKILL, with (0\.\d{3}) s of the lock's term left", ended.err):
+            assert 0 < float(left[1]) <= MARGIN / 1e9, "no sooner than it has to"
+            return
+    raise AssertionError(said)
 
 
 def test_s552_a_broken_lock(proxy: Proxy, observer: Observer, path: str, log: Log) -> None:

@@ -7,8 +7,10 @@ mod options;
 mod supervise;
 mod terminal;
 
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
-use zklock::{Client, Lease};
+use zklock::{Client, Lease, LossReason};
 
 use crate::failure::{Failure, LOST, after_signal};
 use crate::output::complain;
@@ -56,7 +58,7 @@ async fn supervised(
     let policy = Policy::new(options, lease.session_timeout());
     let launch = Launch::new(&options.command, &lease, Wish::of(options).mode());
     let mut supervision = Supervision::start(launch, Guard::new(policy), signals)?;
-    let end = supervision.watch(client, &lease).await?;
+    let (end, left) = supervision.watch(client, &lease).await?;
     let told = supervision.told();
     // The child is reaped: nothing of it works under the lock any more.
     lease.release().await.ok();
@@ -65,9 +67,22 @@ async fn supervised(
         return Ok(status(end));
     }
     let why = lost.map_or("no server proved it in time", |reason| reason.as_str());
+    let when = in_time(lost, left);
     let path = lease.path();
-    complain(format_args!("the lock {path:?} was lost while the command ran ({why}); the command {end}"));
+    complain(format_args!(
+        "the lock {path:?} was lost while the command ran ({why}); the command {end}{when}"
+    ));
     if options.ignores_loss() { Ok(status(end)) } else { Err(Failure { code: LOST, message: None }) }
+}
+
+/// Whether the command had ended when another contender could get the lock: the question, if two of them overlapped.
+fn in_time(lost: Option<LossReason>, left: Duration) -> String {
+    match lost {
+        // Another contender may have had it before the term's end.
+        Some(reason) if reason != LossReason::TermEnded => String::new(),
+        _ if left.is_zero() => ", after the lock's term".to_owned(),
+        _ => format!(", with {:.3} s of the lock's term left", left.as_secs_f64()),
+    }
 }
 
 fn status(end: End) -> u8 {

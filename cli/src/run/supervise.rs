@@ -2,7 +2,7 @@
 
 use std::future::pending;
 use std::pin::pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use zklock::{Client, Lease};
@@ -50,8 +50,9 @@ impl Supervision {
         self.guard.told()
     }
 
-    /// Returns when the command has ended, and is reaped.
-    pub(crate) async fn watch(&mut self, client: &Client, lease: &Lease) -> Result<End, Failure> {
+    /// Returns when the command has ended, and is reaped: how it ended, and how much of the lock's term was left then. If
+    /// it was ended for the sake of the lock, that is so of all of its group.
+    pub(crate) async fn watch(&mut self, client: &Client, lease: &Lease) -> Result<(End, Duration), Failure> {
         let mut states = client.states();
         let mut lost = pin!(lease.lost());
         let (mut is_lost, mut stateless) = (false, false);
@@ -72,14 +73,15 @@ impl Supervision {
             // What it has started and left behind.
             self.child.signal(Signal::SIGKILL);
         }
+        let left = lease.remaining();
         if let Some(terminal) = &self.terminal {
             terminal.take_back(self.child.group());
         }
-        Ok(end)
+        Ok((end, left))
     }
 
     /// Does what the state of the lease asks for; returns when to look again.
-    fn obey(&mut self, lease: &Lease) -> std::time::Duration {
+    fn obey(&mut self, lease: &Lease) -> Duration {
         let step = self.guard.step(lease.state(), lease.remaining(), Instant::now());
         for signal in step.signals {
             self.child.signal(signal);
