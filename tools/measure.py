@@ -1,20 +1,26 @@
-"""How large the packages are, and how quickly they start. `make dist` fails beyond what is promised."""
+"""How large the packages of `make dist` are, how quickly they start, and whether that is what is promised.
+
+`measure.py DIST`; with `--renew` the pages tell what was found.
+"""
 
 from __future__ import annotations
 
+import argparse
+import os
 import subprocess
 import sys
+import tarfile
 import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import first_minute
+import measured
+
 TRIES = 30
 """How often something is started. The quickest counts: what else this machine does is not meant."""
-
-BARS = {"wheel MB": 6.0, "import ms": 30.0, "pip start ms": 60.0, "npm start ms": 60.0}
-"""What is promised."""
 
 IMPORT = "import time; began = time.perf_counter(); import zklock; print(time.perf_counter() - began)"
 REQUIRE = (
@@ -44,13 +50,22 @@ def megabytes(size: int) -> float:
     return round(size / 1e6, 2)
 
 
+def command() -> Path:
+    """As cargo builds it for publishing."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", measured.ROOT / "target"))
+    return target / "dist" / "zklock"
+
+
 def measure(dist: Path) -> dict[str, float]:
     """Installs the packages into empty directories, and starts what is there."""
+    (sdist,) = dist.glob("*.tar.gz")
     (wheel,) = dist.glob("*.whl")
     (package,) = dist.glob("zklock-[0-9]*.tgz")
     (platform,) = dist.glob("zklock-[a-z]*.tgz")
     with zipfile.ZipFile(wheel) as packed:
         unpacked = {Path(entry.filename).name: entry.file_size for entry in packed.infolist()}
+    with tarfile.open(platform) as unpacking:
+        (addon,) = [entry.size for entry in unpacking.getmembers() if entry.name.endswith(".node")]
     with TemporaryDirectory() as scratch:
         here = Path(scratch)
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", here / "venv"], check=True)
@@ -81,17 +96,46 @@ def measure(dist: Path) -> dict[str, float]:
         subprocess.run(npm, cwd=here, check=True)
         return {
             "wheel MB": megabytes(wheel.stat().st_size),
+            "sdist MB": megabytes(sdist.stat().st_size),
             "npm package MB": megabytes(package.stat().st_size),
             "npm platform package MB": megabytes(platform.stat().st_size),
             "extension MB": megabytes(unpacked["_zklock.abi3.so"]),
             "command MB": megabytes(unpacked["zklock"]),
+            "addon MB": megabytes(addon),
             "import ms": milliseconds(lambda: printed(python, "-c", IMPORT, cwd=here)),
             "require ms": milliseconds(lambda: printed("node", "-e", REQUIRE, cwd=here)),
             "pip start ms": milliseconds(lambda: start(python.parent / "zklock")),
             "npm start ms": milliseconds(lambda: start(here / "node_modules" / ".bin" / "zklock")),
+            "cargo start ms": milliseconds(lambda: start(command())),
         }
 
 
-def exceeded(measured: dict[str, float]) -> list[str]:
-    """The promises that are not kept."""
-    return [f"{what}: {measured[what]} of {bar}" for what, bar in BARS.items() if measured[what] > bar]
+def main() -> int:
+    """Measures, and judges."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("dist", type=Path)
+    parser.add_argument("--renew", action="store_true")
+    options = parser.parse_args()
+    dist = options.dist.resolve()
+    figures = measure(dist)
+    for what, number in figures.items():
+        print(f"{number:7} {what.split()[-1]}  {measured.FIGURES[what]}", flush=True)
+    try:
+        minute = first_minute.tried(dist)
+    except first_minute.FailedError as problem:
+        print(f"the first minute FAILED: {problem}")
+        return 1
+    figures["first minute s"] = round(minute.seconds, 1)
+    if options.renew:
+        (platform,) = dist.glob("zklock-[a-z]*.tgz")
+        measured.renew(measured.told(figures, platform.name.removeprefix("zklock-").rpartition("-")[0]))
+    exceeded = measured.exceeded(figures)
+    for what in exceeded:
+        print(f"more than is promised: {what}")
+    print(minute.verdict(measured.BARS["first minute s"]))
+    print(f"{options.dist}: {'NOT ' if exceeded else ''}as promised")
+    return 1 if exceeded else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.built import require
-from harness.paths import COMMAND, NODE, REPOSITORY, TARGET
+from harness.paths import COMMAND, REPOSITORY, TARGET
 from harness.processes import reap, spawn
 
 ELSEWHERE = os.environ.get("ZKLOCK_PACKAGES")
@@ -53,19 +53,19 @@ def run(
     *command: str | Path,
     cwd: Path,
     env: Mapping[str, str] | None = None,
-    whole: Mapping[str, str] | None = None,
+    limit: float = LIMIT,
 ) -> str:
-    """What a command prints, both streams together; fails as it does. `whole` is all of its environment."""
+    """What a command prints, both streams together; fails as it does."""
     quiet = {"NO_COLOR": "1", "FORCE_COLOR": "0", "CI": "1"}
     done = subprocess.run(
         list(map(str, command)),
         cwd=cwd,
-        env={**(os.environ if whole is None else whole), **quiet, **(env or {})},
+        env={**os.environ, **quiet, **(env or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=LIMIT,
+        timeout=limit,
         check=False,
     )
     shown = " ".join(map(str, command))
@@ -107,21 +107,12 @@ def environment(directory: Path, interpreter: Path = Path(sys.executable), *more
     return python
 
 
-def project(directory: Path, env: Mapping[str, str] | None = None) -> Path:
+def project(directory: Path) -> Path:
     """An empty project with the npm packages. Returns where they are installed."""
     (directory / "package.json").write_text('{ "private": true }\n')
     install = ("npm", "install", "--offline", "--no-audit", "--no-fund", "--no-save", "--no-package-lock")
-    run(*install, *tarballs(), cwd=directory, whole=env)
+    run(*install, *tarballs(), cwd=directory)
     return directory / "node_modules"
-
-
-def bare(directory: Path) -> dict[str, str]:
-    """An environment without a compiler and without Java: Node, npm, a shell, and what its scripts use."""
-    directory.mkdir()
-    for name in ("npm", "sh", "env", "readlink", "uname"):
-        (directory / name).symlink_to(shutil.which(name) or name)
-    (directory / "node").symlink_to(Path(shutil.which(NODE) or NODE).resolve())
-    return {"PATH": str(directory), "HOME": str(directory)}
 
 
 @contextmanager
@@ -137,11 +128,3 @@ def dev(command: Path, env: Mapping[str, str] | None = None) -> Iterator[str]:
         assert process.wait(15) == 0
     finally:
         reap(process)
-
-
-def first_snippet(language: str) -> str:
-    """What the README shows first of a language."""
-    page = (REPOSITORY / "README.md").read_text()
-    snippet = re.search(rf"```{language}\n(.*?)```", page, re.DOTALL)
-    assert snippet is not None
-    return snippet[1]

@@ -2,31 +2,54 @@
 
 from __future__ import annotations
 
-import re
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+from first_minute import Tried
 from harness import installed
-from harness.installed import dev, first_snippet, processor_time, run
+from harness.installed import processor_time
+from harness.paths import REPOSITORY
 
-FIRST = "127.0.0.1:2181"
+TOOL = REPOSITORY / "tools" / "first_minute.py"
 LIMIT = 60.0
 """Seconds of a processor for both languages. Seconds of the clock would count what else the machine does."""
 
 
-def test_s590_the_readme_runs_from_the_packages(tmp_path: Path) -> None:
+def first_minute(packages: Path) -> tuple[int, list[str]]:
+    """The tool that `make dist` ends with: its status, and what it says."""
+    command = [sys.executable, str(TOOL), str(packages), "--limit", "600"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
+    return done.returncode, done.stdout.splitlines()
+
+
+def test_s590_the_readme_runs_from_the_packages() -> None:
     began = processor_time()
-    bare = installed.bare(tmp_path / "bin")
-    assert all(not (tmp_path / "bin" / name).exists() for name in ("cargo", "cc", "java", "python3"))
-    python = installed.environment(tmp_path / "venv")
-    project = tmp_path / "project"
-    project.mkdir()
-    modules = installed.project(project, bare)
-    with dev(python.parent / "zklock") as hosts:
-        assert first_snippet("python").count(FIRST) == first_snippet("js").count(FIRST) == 1
-        said = run(python, "-c", first_snippet("python").replace(FIRST, hosts), cwd=tmp_path, whole=bare)
-        assert re.fullmatch(r"holding /locks/report with token \d+\n", said)
-    with dev(modules / ".bin" / "zklock") as hosts:
-        (project / "first.mjs").write_text(first_snippet("js").replace(FIRST, hosts))
-        said = run("node", "first.mjs", cwd=project, whole=bare)
-        assert re.fullmatch(r"holding with token \d+n\n", said)
+    status, said = first_minute(installed.wheel().parent)
+    assert status == 0, said
+    assert [line for line in said if "README, " in line and "with token" in line] == said[3:5], said
+    assert said[-1].startswith("the first minute passed: Python and Node lock after ")
     assert processor_time() - began < LIMIT
+
+
+def test_s590_a_package_that_does_not_work_is_told(tmp_path: Path) -> None:
+    for package in installed.wheel().parent.glob("*"):
+        shutil.copy2(package, tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
+    wheel.write_bytes(b"no wheel")
+    status, said = first_minute(tmp_path)
+    assert status == 1
+    assert said[0].startswith("the first minute FAILED: ")
+    assert "pip install" in said[0]
+
+
+def test_s590_a_minute_is_one_of_the_clock_where_the_clock_tells() -> None:
+    quiet, busy = 0.5, (os.cpu_count() or 1) * 4.0
+    slow, fast = Tried(61.0, 9.0, quiet), Tried(59.0, 9.0, quiet)
+    assert slow.seconds == 61.0
+    assert "FAILED: too slow" in slow.verdict(LIMIT)
+    assert "passed" in fast.verdict(LIMIT)
+    assert "passed" in Tried(61.0, 9.0, busy).verdict(LIMIT)
+    assert "FAILED: too slow" in Tried(61.0, 60.5, busy).verdict(LIMIT)

@@ -1,0 +1,128 @@
+"""What `tools/measure.py` has found of the packages, where it is stored, and the pages that tell it.
+
+Everything between two marks of a page is generated; a test of the suite compares it with the JSON.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+STORED = ROOT / "benches" / "results" / "packages.json"
+PAGES = (
+    ROOT / "docs" / "packages.md",
+    ROOT / "bindings-python" / "README.md",
+    ROOT / "bindings-node" / "README.md",
+)
+BEGIN, END = "<!-- figures: {} -->", "<!-- end of figures -->"
+
+Json = dict[str, Any]
+
+FIGURES = {
+    "wheel MB": "wheel",
+    "extension MB": "its extension, unpacked",
+    "command MB": "its command, unpacked",
+    "sdist MB": "source distribution",
+    "npm package MB": "npm package",
+    "npm platform package MB": "npm package of the platform",
+    "addon MB": "its addon, unpacked",
+    "import ms": "`import zklock`",
+    "require ms": "`require('zklock')`",
+    "pip start ms": "start of the command, as pip installs it",
+    "npm start ms": "the same, as npm does",
+    "cargo start ms": "the same, as cargo does",
+    "first minute s": "both installed in empty directories, and the README's first programs run",
+}
+"""Each with its unit, and how the page calls it."""
+
+BARS = {
+    "wheel MB": 6,
+    "import ms": 30,
+    "pip start ms": 60,
+    "npm start ms": 60,
+    "cargo start ms": 60,
+    "first minute s": 60,
+}
+"""What is promised."""
+
+
+def exceeded(figures: Mapping[str, float]) -> list[str]:
+    """The promises that are not kept."""
+    return [f"{what}: {figures[what]} of {bar}" for what, bar in BARS.items() if figures[what] > bar]
+
+
+def told(figures: Mapping[str, float], name: str) -> Json:
+    """What is stored: figures, and of what."""
+    node = subprocess.run(["node", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return {
+        "made": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "platform": name,
+        "processors": os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "load_average": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "node": node.strip().removeprefix("v"),
+        "figures": dict(figures),
+    }
+
+
+def read() -> Json:
+    """What was stored last."""
+    stored: Json = json.loads(STORED.read_text())
+    return stored
+
+
+def figure(what: str, value: float) -> str:
+    """As people read it: three digits at most."""
+    return f"{value:.0f} {what.split()[-1]}" if value >= 100 else f"{value:.3g} {what.split()[-1]}"
+
+
+def table(stored: Json) -> str:
+    """All figures, beside what is promised."""
+    lines = [
+        f"Of `make dist` on {stored['made']}: {stored['platform']}, Python {stored['python']},",
+        f"Node {stored['node']}. Times are the quickest of 30 starts.",
+        "",
+        "| | measured | promised at most |",
+        "|---|---:|---:|",
+    ]
+    for what, shown in FIGURES.items():
+        bar = f"{BARS[what]} {what.split()[-1]}" if what in BARS else ""
+        lines.append(f"| {shown} | {figure(what, stored['figures'][what])} | {bar} |")
+    return "\n".join(lines)
+
+
+def parts(stored: Json) -> dict[str, str]:
+    """Each generated part of a page, by its name."""
+    of = {what: figure(what, value) for what, value in stored["figures"].items()}
+    where = f"Measured on {stored['platform']}."
+    return {
+        "packages": table(stored),
+        "wheel": f"The wheel has {of['wheel MB']}; `import zklock` takes {of['import ms']}. {where}",
+        "npm": f"npm downloads {of['npm package MB']}, and {of['npm platform package MB']} for the platform; "
+        f"`require('zklock')` takes\n{of['require ms']}. {where}",
+    }
+
+
+def filled(page: str, stored: Json) -> str:
+    """A page with its generated parts renewed."""
+    for name, text in parts(stored).items():
+        begin = BEGIN.format(name)
+        head, found, rest = page.partition(begin)
+        if found:
+            page = f"{head}{begin}\n\n{text}\n\n{END}{rest.split(END, 1)[1]}"
+    return page
+
+
+def renew(stored: Json) -> None:
+    """Stores figures, and has the pages tell them."""
+    STORED.write_text(json.dumps(stored, indent=2) + "\n")
+    for page in PAGES:
+        page.write_text(filled(page.read_text(), stored))
