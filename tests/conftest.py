@@ -16,7 +16,7 @@ from harness.built import forgo
 from harness.embedded import SERVERS, ZOOKEEPER, NewServer, at_hand
 from harness.embedded import new_server as make_server
 from harness.observer import Observer
-from harness.paths import NODE_PACKAGE
+from harness.paths import NODE_PACKAGE, REPOSITORY
 from harness.processes import reap_all, survivors
 from harness.proxy import Proxy
 from harness.server import Ensemble, Standalone
@@ -179,6 +179,9 @@ def node_project(tmp_path: Path) -> Path:
     modules = tmp_path / "node_modules"
     modules.mkdir()
     (modules / "zklock").symlink_to(NODE_PACKAGE)
+    # What its exporters need, and a program imports beside them.
+    for name in ("@opentelemetry", "prom-client"):
+        (modules / name).symlink_to(REPOSITORY / "bindings-node" / "node_modules" / name)
     return tmp_path
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from api import ABOUT_A_TYPE, TABLE, Comparison, Table
 from surfaces import rust
+from surfaces.model import FUNCTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "docs/*.md", "bindings-*/README.md")
@@ -20,7 +21,7 @@ PUBLISHED = {
     "bindings-python/README.md": {"python", "python and rust"},
     "bindings-node/README.md": {"node"},
 }
-NODE_INDEX = "bindings-node/src/index.ts"
+NODE_ENTRIES = tuple(f"bindings-node/src/{entry}.ts" for entry in ("index", "opentelemetry", "prometheus"))
 LANGUAGES = ("rust", "python", "aio", "node")
 
 _CODE = re.compile(r"```.*?```|`[^`]+`", re.DOTALL)
@@ -40,7 +41,8 @@ def names(table: Table, errors: dict[str, str]) -> Iterator[tuple[str, str]]:
             if name in {"options", "alone"} or language in table[name].get("absent", {}):
                 continue
             own = table[name].get("names", {}).get(language, name)
-            yield own, language
+            if name != FUNCTIONS:
+                yield own, language
             for key, entry in here.entries(name).items():
                 if "absent" not in (deviation := here.deviation(entry)):
                     yield deviation.get("as", key), f"{language}: {own}"
@@ -71,10 +73,13 @@ def problems(root: Path) -> list[str]:
 
 def exported(root: Path) -> Iterator[str]:
     """What the npm package exports, types too: docs/api.toml has no names for those of one value."""
-    for names_of_one in re.findall(
-        r"^export (?:type )?\{(.*?)\}", (root / NODE_INDEX).read_text(), re.DOTALL | re.MULTILINE
-    ):
-        yield from re.findall(r"(\w+)\s*(?:,|$)", names_of_one.strip())
+    for entry in NODE_ENTRIES:
+        text = (root / entry).read_text()
+        for names_of_one in re.findall(r"^export (?:type )?\{(.*?)\}", text, re.DOTALL | re.MULTILINE):
+            yield from re.findall(r"(\w+)\s*(?:,|$)", names_of_one.strip())
+        yield from re.findall(
+            r"^export (?:async )?(?:class|function|interface|type) (\w+)", text, re.MULTILINE
+        )
 
 
 def unpublished(root: Path) -> list[str]:

@@ -15,7 +15,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "bindings-node"
 TEXTS = ("LICENSE", "THIRD-PARTY-NOTICES.txt")
-SOURCES = ("README.md", "bin", "index.mjs", "index.d.mts", "testing.mjs", "testing.d.mts")
+ENTRIES = ("index", "opentelemetry", "prometheus", "testing")
+SOURCES = ("README.md", "bin", *(f"{entry}.{form}" for entry in ENTRIES for form in ("mjs", "d.mts")))
 COMPILED = ("src", "tsconfig.json", "describe.mjs")
 """What is compiled anew for publishing."""
 UNPUBLISHED = ("scripts", "devDependencies", "napi")

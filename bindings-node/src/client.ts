@@ -19,6 +19,7 @@ import type { Lease } from './lease';
 import { showAs } from './show';
 import type { ClientState } from './state';
 import type { Stats } from './stats';
+import type { Tracing } from './tracing';
 import type { LockSnapshot, RequestOptions } from './web-locks';
 
 /** The data of a node, as `client.get()` read it. */
@@ -34,6 +35,8 @@ export interface ClientInternals {
   readonly native: NativeClient;
   /** For a pending acquire. */
   readonly keepAlive: KeepAlive;
+  /** Who is told of its attempts and holds. */
+  tracing: Tracing | undefined;
 }
 
 let internals: (client: Client) => ClientInternals;
@@ -71,9 +74,10 @@ export function provideRequests(provided: Requests): void {
 export class Client extends ClientEvents {
   readonly #native: NativeClient;
   readonly #keepAlive = new KeepAlive();
+  readonly #internals: ClientInternals;
 
   static {
-    internals = (client) => ({ native: client.#native, keepAlive: client.#keepAlive });
+    internals = (client) => client.#internals;
   }
 
   /**
@@ -89,6 +93,7 @@ export class Client extends ClientEvents {
     super();
     closeClientsAtExit();
     this.#native = withBridge((bridge) => new NativeClient(bridge, hosts, settings));
+    this.#internals = { native: this.#native, keepAlive: this.#keepAlive, tracing: undefined };
     followStates(this, () => this.#native.states());
   }
 

@@ -10,6 +10,7 @@ import { trackLease } from './events';
 import { Lease, type ReleaseOptions } from './lease';
 import { clientFor, waitChecks, type WaitOptions } from './lock';
 import { showAs } from './show';
+import { tracingOf, untraced } from './tracing';
 import { type Body, using, type UsingArguments } from './using';
 
 /** Who a candidate is. */
@@ -136,6 +137,10 @@ export class Election {
    * await leadership.resign();
    */
   async campaign(options: WaitOptions = {}): Promise<Leadership> {
+    const tracing = tracingOf(clientInternals(this.#client), () => this.isLeader);
+    if (tracing !== undefined) {
+      return tracing.wait([this.#path], options.timeout === 0, () => untraced(() => this.campaign(options)));
+    }
     checkOptions<WaitOptions>(options, waitChecks);
     const { timeout, signal } = options;
     const granted = await run<NativeLease>(

@@ -13,6 +13,7 @@ import {
 } from './check';
 import { LockLostError, native, NotHeldError, nullIf, withReason } from './errors';
 import { showAs } from './show';
+import type { TracedHold } from './traced-hold';
 import { createTransaction, type Transaction } from './transaction';
 
 /**
@@ -80,6 +81,8 @@ let create: (native: NativeLease, client: object) => Lease;
 let createAgain: (outer: NativeLease, id: number, client: object, brief: Brief) => Lease;
 let anchorOf: (lease: Lease) => NativeLease;
 let keep: (lease: Lease) => void;
+let traceOf: (lease: Lease) => TracedHold | undefined;
+let trace: (lease: Lease, hold: TracedHold) => void;
 
 // The native half releases a lease that is collected without a release; what watches it has to go as well.
 const collected = new FinalizationRegistry(giveUp);
@@ -111,6 +114,8 @@ export class Lease {
   #tellsLoss = false;
   #released = false;
   #signal: AbortSignal | undefined;
+  /** Who is told of its end, if anybody is. */
+  #traced: TracedHold | undefined;
   /** The operations that wait for its loss or its revocation. */
   readonly #watches: number[] = [];
 
@@ -133,6 +138,10 @@ export class Lease {
     };
     anchorOf = (lease) => lease.#again?.outer ?? lease.#native;
     keep = (lease) => lease.#keep();
+    traceOf = (lease) => lease.#traced;
+    trace = (lease, hold) => {
+      lease.#traced = hold;
+    };
   }
 
   protected constructor(native: NativeLease | undefined, client: object, key: symbol) {
@@ -336,6 +345,8 @@ export class Lease {
       await run<null>(start, untilDone, waits ? signal : undefined);
     } catch (error) {
       if (signal?.aborted !== true || error !== signal.reason) throw error;
+    } finally {
+      if (this.#released) this.#traced?.ended(this.lossReason);
     }
   }
 
@@ -404,4 +415,6 @@ export {
   internals as leaseInternals,
   leave as leaveScope,
   nativeOf as nativeLease,
+  trace as traceLease,
+  traceOf as traceOfLease,
 };

@@ -9,6 +9,7 @@ import { trackBriefLease, trackLease } from './events';
 import { anchorOfLease, checkLease, createInnerLease, createLease, type Lease, nativeLease } from './lease';
 import { innermostLease } from './scope';
 import { showAs } from './show';
+import { tracingOf, untraced } from './tracing';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
 
 /** How a lock behaves. */
@@ -134,6 +135,10 @@ export class Lock {
    * console.log(again.node === lease.node); // true
    */
   async acquire(options?: AcquireOptions): Promise<Lease> {
+    const tracing = tracingOf(clientInternals(this.#internals.client), () => this.#isInner(options));
+    if (tracing !== undefined) {
+      return tracing.wait([this.path], options?.timeout === 0, () => untraced(() => this.acquire(options)));
+    }
     if (options !== undefined) checkOptions<AcquireOptions>(options, acquireChecks);
     const { timeout, signal, within } = options ?? {};
     const { native, client } = this.#internals;
@@ -145,6 +150,11 @@ export class Lock {
       signal,
     );
     return leaseOf(lease, client);
+  }
+
+  /** Whether the caller holds the lock: then this begins no hold. */
+  #isInner(options?: AcquireOptions): boolean {
+    return this.#internals.reentrant && (options?.within ?? innermostLease(this.#internals)) !== undefined;
   }
 
   /** The lease that this would be acquired in: that of the innermost scope of this lock. */

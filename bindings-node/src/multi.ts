@@ -2,7 +2,7 @@ import { type NativeLease, NativeMultiLock } from '../native';
 
 import { run } from './bridge';
 import { checkInstance, checkIterable, checkOptions, type Checks, checkSignal } from './check';
-import { clientInternals } from './client';
+import { type ClientInternals, clientInternals } from './client';
 import { LockTimeoutError, native, nullIf } from './errors';
 import { checkLease, type Lease, nativeLeases } from './lease';
 import { createLeases, type Leases } from './leases';
@@ -10,6 +10,7 @@ import { type Pending, together } from './keep-alive';
 import { leaseOf, Lock, lockInternals, type LockInternals, waitChecks, type WaitOptions } from './lock';
 import { innermostLease } from './scope';
 import { showAs } from './show';
+import { tracingOf, untraced } from './tracing';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
 
 /** How long to wait, and as which owners. */
@@ -86,6 +87,10 @@ export class MultiLock {
    * await leases.release();
    */
   async acquire(options: AcquireAllOptions = {}): Promise<Leases> {
+    const tracing = tracingOf(this.#traced(), () => options.within !== undefined || this.#locks.some((lock) => innermostLease(lock) !== undefined));
+    if (tracing !== undefined) {
+      return tracing.wait(this.paths, options.timeout === 0, () => untraced(() => this.acquire(options)));
+    }
     checkOptions<AcquireAllOptions>(options, acquireChecks);
     const { timeout, signal, within = [] } = options;
     const named = [...within];
@@ -99,6 +104,15 @@ export class MultiLock {
     return createLeases(
       this.#locks.flatMap(({ client }, index) => (leases[index] ? leaseOf(leases[index], client) : [])),
     );
+  }
+
+  /** The first of its clients that is traced: its tracer is told of the others' locks, too. */
+  #traced(): ClientInternals | undefined {
+    for (const { client } of this.#locks) {
+      const internals = clientInternals(client);
+      if (internals.tracing !== undefined) return internals;
+    }
+    return undefined;
   }
 
   /**

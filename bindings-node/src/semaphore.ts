@@ -7,6 +7,7 @@ import { native } from './errors';
 import { createLeases, type Leases } from './leases';
 import { clientFor, leaseOf, Lock, lockInternals, waitChecks, type WaitOptions } from './lock';
 import { showAs } from './show';
+import { tracingOf, untraced } from './tracing';
 
 /** How a semaphore behaves. */
 export interface SemaphoreOptions {
@@ -88,6 +89,10 @@ export class Semaphore extends Lock {
    * await leases.release();
    */
   async acquireMany(count: number, options: WaitOptions = {}): Promise<Leases> {
+    const tracing = tracingOf(clientInternals(lockInternals(this).client), () => false);
+    if (tracing !== undefined) {
+      return tracing.wait([this.path], options.timeout === 0, () => untraced(() => this.acquireMany(count, options)));
+    }
     checkNumber('count', count);
     checkOptions<WaitOptions>(options, waitChecks);
     const { client } = lockInternals(this);

@@ -5,7 +5,7 @@ import { lossToThrow, type NativeLoss } from '../native';
 import { run, untilDone } from './bridge';
 import { checkFunction } from './check';
 import { LockLostError, withReason } from './errors';
-import { keepLease, type Lease, leaveScope, nativeLeases } from './lease';
+import { keepLease, type Lease, leaveScope, nativeLeases, traceOfLease } from './lease';
 import type { Leases } from './leases';
 import { beginScopes, callWithin, endScopes, type Scope } from './scope';
 
@@ -114,7 +114,10 @@ async function released(
  */
 function runHeld<Held extends Lease | Leases, T>(held: Held, body: Body<Held, T>, enters: Enters): T | Promise<T> {
   const leases: readonly Lease[] = Array.isArray(held) ? held : [held as Lease];
-  const end = ended(held, body, leases.filter(enters));
+  const last = leases[leases.length - 1];
+  const traced = last && traceOfLease(last);
+  const whole: Body<Held, T> = traced === undefined ? body : (held) => traced.run(() => body(held));
+  const end = ended(held, whole, leases.filter(enters));
   return end instanceof Promise ? end.then((ended) => leave(held, leases, ended)) : leave(held, leases, end);
 }
 
@@ -126,10 +129,11 @@ function leave<T>(held: Lease | Leases, leases: readonly Lease[], end: PromiseSe
   const findLoss = (): NativeLoss | null =>
     lossToThrow(nativeLeases(leases), failed ? end.reason instanceof LockLostError : undefined);
   const loss = release(held, leases, findLoss);
-  return loss === null ? ending(end, null) : loss.then((loss) => ending(end, loss));
+  return loss === null ? ending(leases, end, null) : loss.then((loss) => ending(leases, end, loss));
 }
 
-function ending<T>(end: PromiseSettledResult<T>, loss: NativeLoss | null): T {
+function ending<T>(leases: readonly Lease[], end: PromiseSettledResult<T>, loss: NativeLoss | null): T {
+  for (const lease of leases) traceOfLease(lease)?.ended(lease.lossReason);
   const failed = end.status === 'rejected';
   if (loss !== null) {
     const error = withReason(new LockLostError(loss.message), loss.reason);

@@ -5,8 +5,11 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { runInThisContext } from 'node:vm';
 
+import { register } from 'prom-client';
 import * as zklock from 'zklock';
 import { Client, Election, Mutex } from 'zklock';
+import * as opentelemetry from 'zklock/opentelemetry';
+import * as prometheus from 'zklock/prometheus';
 import { Server } from 'zklock/testing';
 
 import { freshPath, home, hosts, scenario } from './support.mjs';
@@ -40,11 +43,13 @@ function documented(file) {
   return [...found.values()];
 }
 
-const all = ['index.d.ts', TESTING].flatMap((file) => documented(file).map((found) => ({ ...found, file })));
+const ENTRIES = ['index.d.ts', 'opentelemetry.d.ts', 'prometheus.d.ts', TESTING];
+
+const all = ENTRIES.flatMap((file) => documented(file).map((found) => ({ ...found, file })));
 
 scenario('every public class, method and function has an example', () => {
   const names = all.map(({ name }) => name);
-  for (const name of ['Client', 'Client.connect', 'Lock.using', 'Leases.release', 'Lease.asyncDispose', 'Transaction.check', 'on', 'Server.start']) {
+  for (const name of ['Client', 'Client.connect', 'Lock.using', 'Leases.release', 'Lease.asyncDispose', 'Transaction.check', 'on', 'Server.start', 'Collector', 'observe', 'traced', 'instrument']) {
     assert.ok(names.includes(name), `${name} was not found`);
   }
   assert.deepEqual(
@@ -60,7 +65,7 @@ async function run(example, more) {
   const client = await Client.connect();
   const mutex = new Mutex(client, '/locks/report');
   const election = new Election(client, '/elections/scheduler', { id: 'scheduler-1' });
-  const names = { ...zklock, ...more, election, console: { log: print, error: print, warn: print }, client, mutex };
+  const names = { ...zklock, ...opentelemetry, ...prometheus, register, ...more, election, console: { log: print, error: print, warn: print }, client, mutex };
   names.lease = await new Mutex(client, '/locks/held').acquire();
   // Compiled, because not every version of Node has `await using`.
   const { outputText } = ts.transpileModule(`(async ({ ${Object.keys(names).join(', ')} }) => { { ${example}\n } })`, {
@@ -69,6 +74,7 @@ async function run(example, more) {
   try {
     await runInThisContext(outputText)(names);
   } finally {
+    register.clear();
     await client.close();
   }
   return printed;

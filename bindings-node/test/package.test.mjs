@@ -17,14 +17,15 @@ scenario('the package contains what is needed, and nothing else', () => {
   // An array, or in newer versions of npm an object by package name.
   const [pack] = Object.values(report);
   const files = pack.files.map(({ path }) => path);
-  for (const needed of ['package.json', 'README.md', 'index.mjs', 'index.d.mts', 'dist/index.js', 'dist/index.d.ts',
-    'testing.mjs', 'testing.d.mts', 'dist/testing.js', 'dist/testing.d.ts', 'dist/index.js.map', 'bin/zklock']) {
+  const entries = ['index', 'opentelemetry', 'prometheus', 'testing'];
+  const forms = entries.flatMap((entry) => [`${entry}.mjs`, `${entry}.d.mts`, `dist/${entry}.js`, `dist/${entry}.d.ts`]);
+  for (const needed of ['package.json', 'README.md', ...forms, 'dist/index.js.map', 'bin/zklock']) {
     assert.ok(files.includes(needed), `${needed} is missing`);
   }
   assert.ok(files.includes('native/index.js') && files.includes('native/index.d.ts'));
   assert.equal(files.filter((file) => file.endsWith('.node')).length, 1);
   for (const file of files) {
-    assert.match(file, /^(bin|dist|native)\/|^(package\.json|README\.md|LICENSE|THIRD-PARTY-NOTICES\.txt|(index|testing)\.d?\.?mt?[js]s?)$/);
+    assert.match(file, /^(bin|dist|native)\/|^(package\.json|README\.md|LICENSE|THIRD-PARTY-NOTICES\.txt|(index|opentelemetry|prometheus|testing)\.d?\.?mt?[js]s?)$/);
   }
 });
 
@@ -43,7 +44,9 @@ scenario('ESM and CommonJS consumers compile under --strict, and what they compi
   mkdirSync(join(consumer, 'node_modules', '@types'), { recursive: true });
   symlinkSync(home, join(consumer, 'node_modules', 'zklock'), 'dir');
   symlinkSync(join(home, 'node_modules', '@types', 'node'), join(consumer, 'node_modules', '@types', 'node'), 'dir');
-  symlinkSync(join(home, 'node_modules', 'undici-types'), join(consumer, 'node_modules', 'undici-types'), 'dir');
+  for (const name of ['undici-types', '@opentelemetry', 'prom-client']) {
+    symlinkSync(join(home, 'node_modules', name), join(consumer, 'node_modules', name), 'dir');
+  }
   const compiled = spawnSync(process.execPath, [tsc, '--project', consumer], { encoding: 'utf8' });
   assert.equal(compiled.stdout, '');
   assert.equal(compiled.status, 0);

@@ -49,7 +49,8 @@ def test_a_wait_and_a_hold_are_spans_with_the_blocks_spans_below(
     assert hold.context
     assert wait.parent == hold.parent == request.context
     assert work.parent == hold.context
-    common = {"path": path, "mode": "write", "node": lease.node, "fencing_token": lease.fencing_token}
+    token = str(lease.fencing_token)
+    common = {"path": path, "mode": "write", "node": lease.node, "fencing_token": token}
     assert attributes(wait) == {**common, "outcome": "acquired"}
     assert attributes(hold) == {**common, "outcome": "released"}
 
@@ -68,6 +69,7 @@ def test_a_timeout_and_a_loss_are_errors_with_their_reasons(
     (wait,) = exporter.get_finished_spans()
     assert attributes(wait) == {"path": path, "outcome": "timeout"}
     assert wait.status.status_code == StatusCode.ERROR
+    assert [event.name for event in wait.events] == ["exception"]
     exporter.clear()
 
     def lose() -> None:
@@ -82,6 +84,22 @@ def test_a_timeout_and_a_loss_are_errors_with_their_reasons(
     assert attributes(hold)["lost_reason"] == "node deleted"
     assert hold.status.status_code == StatusCode.ERROR
     assert not lock.owned()
+
+
+def test_that_a_lock_is_taken_is_no_error_of_a_try(
+    client: zklock.Client, other: zklock.Client, path: str, traces: Traces
+) -> None:
+    provider, exporter = traces
+    with zklock.Mutex(other, path), pytest.raises(zklock.LockTimeout):
+        traced(zklock.Mutex(client, path), 0, tracer_provider=provider).__enter__()
+    client.close()
+    with pytest.raises(zklock.ClientClosed):
+        traced(zklock.Mutex(client, path), 0, tracer_provider=provider).__enter__()
+    busy, closed = exporter.get_finished_spans()
+    assert attributes(busy) == {"path": path, "outcome": "busy"}
+    assert (busy.status.status_code, busy.events) == (StatusCode.UNSET, ())
+    assert attributes(closed)["outcome"] == "ClientClosed"
+    assert closed.status.status_code == StatusCode.ERROR
 
 
 def test_in_asyncio(hosts: str, path: str, traces: Traces) -> None:
@@ -122,4 +140,8 @@ def test_a_meter_reads_statistics_and_health(client: zklock.Client, path: str) -
     assert told["zklock.holders", "a", "mutex", "/python"] == 1
     assert told["zklock.losses", "a", "term ended"] == 0
     assert 0 < told["zklock.term.remaining", "a"] <= client.session_timeout / 2
+    assert told["zklock.requests", "a", "create"] == client.stats().requests["create"] > 0
+    assert told["zklock.state", "a", "connected"] == told["zklock.responsive", "a"] == 1
+    assert told["zklock.state", "a", "closed"] == told["zklock.oldest.wait", "a"] == 0
+    assert 0 < told["zklock.oldest.hold", "a"] < 60
     assert ("zklock.holders", "a", "mutex", "/python") not in numbers(reader)

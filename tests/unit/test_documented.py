@@ -18,7 +18,7 @@ READ = (
     "README.md",
     "bindings-python/README.md",
     "bindings-node/README.md",
-    documented.NODE_INDEX,
+    *documented.NODE_ENTRIES,
 )
 
 

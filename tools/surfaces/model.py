@@ -30,6 +30,9 @@ class Type:
 
 Types = dict[str, Type]
 
+FUNCTIONS = "functions"
+"""The type, so to speak, whose members are the functions of modules."""
+
 
 def flattened(types: Types, name: str) -> dict[str, Member]:
     """The members of a type with those that it inherits."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from surfaces.model import Member, Type, Types
+from surfaces.model import FUNCTIONS, Member, Type, Types
 
 DECLARATIONS = Path("bindings-node/dist")
+ENTRIES = ("opentelemetry", "prometheus", "testing")
+"""Those beside the main one. They declare what they export."""
 
 _TYPE = re.compile(
     r"^export (?:declare )?(?:abstract )?(?:class|interface) (\w+)(?:<.*?>)?(?: extends (\w+))?.* \{$"
@@ -16,6 +18,7 @@ _GETTER = re.compile(r"^    get (\w+)\(\): (.*);$")
 _FIELD = re.compile(r"^    (?:readonly )?(\w+)(\?)?: (.*);$")
 _METHOD = re.compile(r"^    (static )?(\w+)(?:<.*?>)?\((.*)\): (.*);$")
 _CONSTRUCTOR = re.compile(r"^    constructor\((.*)\);$")
+_FUNCTION = re.compile(r"^export declare function (\w+)(?:<.*?>)?\((.*)\): (.*);$")
 _EXPORT = re.compile(r"^export (?:type )?\{(.*?)\} from", re.MULTILINE | re.DOTALL)
 
 
@@ -37,6 +40,16 @@ def _read(types: Types, text: str) -> None:
             current = types.setdefault(match[1], Type())
             current.doc = said
             current.bases += [match[2]] if match[2] else []
+        elif match := _FUNCTION.match(line):
+            functions = types.setdefault(FUNCTIONS, Type())
+            # Only the first of several forms is documented.
+            if match[1] not in functions.members:
+                functions.members[match[1]] = Member(
+                    match[3],
+                    said,
+                    is_async=match[3].startswith("Promise<"),
+                    parameters=_arguments(match[2]),
+                )
         elif line == "}":
             current = None
         elif current is None or "@internal" in said:
@@ -74,10 +87,13 @@ def types(root: Path) -> tuple[Types, set[str]]:
         _read(found, file.read_text())
     names = " , ".join(_EXPORT.findall((root / DECLARATIONS / "index.d.ts").read_text()))
     public = {name.replace("type ", "").strip() for name in names.split(",")}
-    # `zklock/testing`, an entry of its own, declares what it exports.
-    testing: Types = {}
-    _read(testing, (root / DECLARATIONS / "testing.d.ts").read_text())
-    return found, {name for name in public if name in found} | set(testing)
+    declared: Types = {}
+    for entry in ENTRIES:
+        _read(declared, (root / DECLARATIONS / f"{entry}.d.ts").read_text())
+    functions = found[FUNCTIONS].members
+    for name in set(functions) - public - set(declared[FUNCTIONS].members):
+        del functions[name]
+    return found, {name for name in public if name in found} | set(declared)
 
 
 def errors(root: Path) -> dict[str, str]:

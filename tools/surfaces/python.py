@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from surfaces.model import Member, Type, Types
+from surfaces.model import FUNCTIONS, Member, Type, Types
 
 PACKAGE = Path("bindings-python/python/zklock")
+EXPORTERS = ("opentelemetry.py", "prometheus.py")
 
 # `Answer` is a coroutine that is not taken for true; `Acquiring` is a context manager, too.
 _AWAITABLE = ("Coroutine", "Awaitable", "Answer", "Acquiring")
@@ -49,14 +50,30 @@ def _class(node: ast.ClassDef) -> Type:
             found.constructor = parameters
         if one.name.startswith("_"):
             continue
-        returned = ast.unparse(one.returns) if one.returns else ""
-        found.members[one.name] = Member(
-            returned,
-            own,
-            is_property=any(isinstance(d, ast.Name) and d.id == "property" for d in one.decorator_list),
-            is_async=isinstance(one, ast.AsyncFunctionDef) or returned.startswith(_AWAITABLE),
-            parameters=parameters,
-        )
+        found.members[one.name] = _member(one, own, parameters)
+    return found
+
+
+def _member(node: ast.FunctionDef | ast.AsyncFunctionDef, doc: str, parameters: dict[str, Member]) -> Member:
+    returned = ast.unparse(node.returns) if node.returns else ""
+    decorators = {decorator.id for decorator in node.decorator_list if isinstance(decorator, ast.Name)}
+    is_coroutine = isinstance(node, ast.AsyncFunctionDef) and "asynccontextmanager" not in decorators
+    return Member(
+        returned,
+        doc,
+        is_property="property" in decorators,
+        is_async=is_coroutine or returned.startswith(_AWAITABLE),
+        parameters=parameters,
+    )
+
+
+def _functions(files: Iterable[Path], public: set[str]) -> Type:
+    found = Type()
+    for file in files:
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in public:
+                doc = ast.get_docstring(node) or ""
+                found.members[node.name] = _member(node, doc, _parameters(node, doc))
     return found
 
 
@@ -77,11 +94,15 @@ def _public(file: Path) -> set[str]:
 
 
 def blocking(root: Path) -> tuple[Types, set[str]]:
-    """All types of `zklock` and `zklock.testing`, and which are public."""
+    """All types of `zklock`, `zklock.testing` and the exporters, and which are public."""
     package = root / PACKAGE
-    types = _classes([package / "_zklock.pyi"])
-    public = _public(package / "__init__.py") | _public(package / "testing" / "__init__.py")
-    return types, public & set(types)
+    exporters = [package / name for name in EXPORTERS]
+    files = [package / "_zklock.pyi", *exporters]
+    types = _classes(files)
+    modules = [package / "__init__.py", package / "testing" / "__init__.py", *exporters]
+    public = {name for module in modules for name in _public(module)}
+    types[FUNCTIONS] = _functions(files, public)
+    return types, public & set(types) | {FUNCTIONS}
 
 
 def asynchronous(root: Path) -> tuple[Types, set[str]]:

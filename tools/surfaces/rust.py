@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from surfaces.model import Member, Type, Types
+from surfaces.model import FUNCTIONS, Member, Type, Types
 
 SOURCE = Path("core/src")
 
@@ -15,6 +15,7 @@ _DEREF = re.compile(r"^impl Deref for (\w+) \{$")
 _TARGET = re.compile(r"^    type Target = (\w+);")
 _FIELD = re.compile(r"^    pub (\w+): (.*),$")
 _FUNCTION = re.compile(r"^    pub (?:const )?(async )?fn (\w+)")
+_FREE = re.compile(r"^pub (async )?fn (\w+)")
 _EXPORT = re.compile(r"^pub use [\w:]+::(\{.*?\}|\w+);", re.MULTILINE | re.DOTALL)
 
 
@@ -44,6 +45,17 @@ def _signature(text: str, name: str) -> tuple[str, str]:
     return text[start + 1 : at - 1], rest.strip().removeprefix("->").strip()
 
 
+def _function(lines: list[str], match: re.Match[str], said: str) -> Member:
+    """What begins in the first of these lines."""
+    arguments, returned = _signature(" ".join(line.strip() for line in lines[:12]), match[2])
+    return Member(
+        returned,
+        said,
+        is_async=bool(match[1]) or returned.startswith("impl Future"),
+        parameters=_arguments(arguments, said),
+    )
+
+
 def _read(types: Types, text: str) -> None:
     doc: list[str] = []
     current: Type | None = None
@@ -60,6 +72,9 @@ def _read(types: Types, text: str) -> None:
             current.doc = said
         elif match := _IMPL.match(line) or _DEREF.match(line):
             current = types.setdefault(match[1], Type())
+        elif match := _FREE.match(line):
+            current = None
+            types.setdefault(FUNCTIONS, Type()).members[match[2]] = _function(lines[number:], match, said)
         elif line.startswith(("impl", "}", "fn", "pub", "mod", "#[cfg(test)]")):
             current = None
         elif current is not None:
@@ -68,14 +83,7 @@ def _read(types: Types, text: str) -> None:
             elif match := _FIELD.match(line):
                 current.members[match[1]] = Member(match[2], said, is_property=True)
             elif match := _FUNCTION.match(line):
-                text_here = " ".join(part.strip() for part in lines[number : number + 12])
-                arguments, returned = _signature(text_here, match[2])
-                current.members[match[2]] = Member(
-                    returned,
-                    said,
-                    is_async=bool(match[1]) or returned.startswith("impl Future"),
-                    parameters=_arguments(arguments, said),
-                )
+                current.members[match[2]] = _function(lines[number:], match, said)
 
 
 def types(root: Path) -> tuple[Types, set[str]]:
@@ -88,7 +96,11 @@ def types(root: Path) -> tuple[Types, set[str]]:
         r"#\[doc\(hidden\)\]\npub use .*?;", "", (root / SOURCE / "lib.rs").read_text(), flags=re.DOTALL
     )
     public = {name.strip() for names in _EXPORT.findall(library) for name in names.strip("{}").split(",")}
-    return found, {name for name in public if name[0].isupper()} - {"Result", "HOSTS_VARIABLE"}
+    functions = found[FUNCTIONS].members
+    for name in set(functions) - public:
+        del functions[name]
+    types = {name for name in public if name[0].isupper()} - {"Result", "HOSTS_VARIABLE"}
+    return found, types | {FUNCTIONS}
 
 
 def errors(root: Path) -> dict[str, str]:

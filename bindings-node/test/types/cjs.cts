@@ -1,6 +1,8 @@
 // A consumer with CommonJS.
 
 import zklock = require('zklock');
+import opentelemetry = require('zklock/opentelemetry');
+import prometheus = require('zklock/prometheus');
 import testing = require('zklock/testing');
 
 async function main(): Promise<void> {
@@ -18,6 +20,12 @@ async function main(): Promise<void> {
 export async function tested(): Promise<string> {
   await using server: testing.Server = await testing.Server.start();
   return server.hosts;
+}
+
+export function observed(client: zklock.Client): prometheus.Collector {
+  const stop: () => void = opentelemetry.observe(client);
+  stop();
+  return new prometheus.Collector(client);
 }
 
 void main();

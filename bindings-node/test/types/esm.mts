@@ -2,6 +2,9 @@
 
 import { EventEmitter, once } from 'node:events';
 
+import { metrics, trace } from '@opentelemetry/api';
+import { Registry, type OpenMetricsContentType } from 'prom-client';
+
 import {
   Client,
   Lock,
@@ -46,6 +49,8 @@ import {
   type Stats,
   type WaitOptions,
 } from 'zklock';
+import { instrument, observe, traced, type MetricsOptions, type TracedOptions, type TracingOptions } from 'zklock/opentelemetry';
+import { Collector, type Clients, type CollectorOptions, type PathLabel, type Registries } from 'zklock/prometheus';
 import { Server, type ServerOptions } from 'zklock/testing';
 
 const path = process.env['LOCK_PATH'] ?? '/types';
@@ -160,6 +165,26 @@ export async function tested(): Promise<void> {
   new Server();
   // @ts-expect-error There is no such option.
   await Server.start({ prot: 1 });
+}
+
+export async function observed(client: Client, lock: Lock): Promise<void> {
+  const clients: Clients = { reports: client };
+  const path: PathLabel = (one) => one.slice(0, 5);
+  const registers: Registries = [new Registry(), new Registry<OpenMetricsContentType>()];
+  const collecting: CollectorOptions = { path, registers };
+  new Collector(clients, collecting).unregister();
+  const metering: MetricsOptions = { path, meterProvider: metrics.getMeterProvider() };
+  const stop: () => void = observe(client, metering);
+  const tracing: TracingOptions = { tracerProvider: trace.getTracerProvider() };
+  for (const undo of [stop, instrument(clients, tracing)]) undo();
+  const spanned: TracedOptions = { ...tracing, timeout: 1000 };
+  const token: bigint = await traced(lock, spanned, (lease) => lease.fencingToken);
+  const node: string = await traced(lock, async ({ node }) => Promise.resolve(node));
+  void [token, node];
+  // @ts-expect-error A path is no client.
+  observe(path);
+  // @ts-expect-error There is no such option.
+  new Collector(client, { register: registers });
 }
 
 const loud: LogOptions = { level: 'warn' };

@@ -16,9 +16,9 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 from typing import Final
 
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter
-from opentelemetry.trace import Span, Tracer, TracerProvider, get_tracer
+from opentelemetry.trace import Span, StatusCode, Tracer, TracerProvider, get_tracer
 
-from zklock import Client, Lease, Lock, LockTimeout, __version__
+from zklock import Client, Health, Lease, Lock, LockTimeout, __version__
 from zklock import aio as _aio
 
 __all__ = ["observe", "traced", "traced_aio"]
@@ -27,6 +27,7 @@ _WAIT: Final = "zklock wait"
 _HOLD: Final = "zklock hold"
 # What a node's name tells of the lock.
 _MODES: Final = {"__READ__": "read", "__rlock__": "read", "__WRIT__": "write", "-lease-": "permit"}
+_STATES: Final = ("idle", "connecting", "connected", "suspended", "closed", "forked")
 _COUNTS: Final = {
     "acquisitions": "Holds that began.",
     "contended": "Those of them that had to wait for another contender.",
@@ -48,12 +49,13 @@ def traced(
 
     They are children of the current span, and spans of the block are children of the hold. Both have the
     attribute `zklock.path`, and once the lock is granted `zklock.mode`, `zklock.node` and
-    `zklock.fencing_token`. `zklock.outcome` of the wait is `acquired`, `timeout` or the name of an error; of
-    the hold `released` or `lost`, then with `zklock.lost_reason`. Raises what `lock.hold` raises.
+    `zklock.fencing_token` (in decimal digits). `zklock.outcome` of the wait is `acquired`, `timeout`, `busy`
+    with a time-out of 0, or the name of an error; of the hold `released` or `lost`, then with
+    `zklock.lost_reason`. `timeout` is in seconds. Raises what `lock.hold` raises.
     """
     tracer = get_tracer("zklock", __version__, tracer_provider)
     with ExitStack() as stack:
-        with _wait(tracer, lock.path) as wait:
+        with _wait(tracer, lock.path, timeout) as wait:
             lease = stack.enter_context(lock.hold(timeout))
             _granted(wait, lease)
         # Released within the span: who waits for the server's acknowledgement still holds.
@@ -72,7 +74,7 @@ async def traced_aio(
     """
     tracer = get_tracer("zklock", __version__, tracer_provider)
     async with AsyncExitStack() as stack:
-        with _wait(tracer, lock.path) as wait:
+        with _wait(tracer, lock.path, timeout) as wait:
             lease = await stack.enter_async_context(lock.hold(timeout))
             _granted(wait, lease)
         with _hold(tracer, lease):
@@ -81,15 +83,21 @@ async def traced_aio(
 
 
 @contextmanager
-def _wait(tracer: Tracer, path: str) -> Iterator[Span]:
-    with tracer.start_as_current_span(_WAIT, attributes={"zklock.path": path}) as span:
+def _wait(tracer: Tracer, path: str, timeout: float | None) -> Iterator[Span]:
+    # That a lock is taken is what a try asks, and no error.
+    tries = timeout == 0
+    with tracer.start_as_current_span(
+        _WAIT, attributes={"zklock.path": path}, record_exception=False, set_status_on_exception=False
+    ) as span:
         try:
             yield span
-        except LockTimeout:
-            span.set_attribute("zklock.outcome", "timeout")
-            raise
         except BaseException as error:
-            span.set_attribute("zklock.outcome", type(error).__name__)
+            late = isinstance(error, LockTimeout)
+            outcome = ("busy" if tries else "timeout") if late else type(error).__name__
+            span.set_attribute("zklock.outcome", outcome)
+            if isinstance(error, Exception) and not (late and tries):
+                span.record_exception(error)
+                span.set_status(StatusCode.ERROR, f"{type(error).__name__}: {error}")
             raise
         span.set_attribute("zklock.outcome", "acquired")
 
@@ -110,7 +118,8 @@ def _hold(tracer: Tracer, lease: Lease | _aio.Lease) -> Iterator[None]:
 def _granted(span: Span, lease: Lease | _aio.Lease) -> None:
     mode = next((mode for mark, mode in _MODES.items() if mark in lease.node.rpartition("/")[2]), "mutex")
     span.set_attributes(
-        {"zklock.mode": mode, "zklock.node": lease.node, "zklock.fencing_token": lease.fencing_token}
+        # Text, as in Node, whose numbers are not exact there.
+        {"zklock.mode": mode, "zklock.node": lease.node, "zklock.fencing_token": str(lease.fencing_token)}
     )
 
 
@@ -125,10 +134,12 @@ def observe(
     >>> observe({"reports": client})
 
     They are read when the metrics are exported. Counters: `zklock.acquisitions`, `zklock.contended`,
-    `zklock.busy`, `zklock.timeouts`, `zklock.sessions`, `zklock.reconnections`, and `zklock.losses` by
-    `reason`; gauges: `zklock.waiters` and `zklock.holders` by `mode`, and `zklock.term.remaining` in seconds.
-    All have the attribute `client`. `path` is a function from a lock's path to the attribute `path` of
-    waiters and holders, which should have few values; without it there is no such attribute.
+    `zklock.busy`, `zklock.timeouts`, `zklock.sessions`, `zklock.reconnections`, `zklock.losses` by `reason`,
+    and `zklock.requests` by `kind`; gauges: `zklock.waiters` and `zklock.holders` by `mode`, `zklock.state`
+    by `state` (1 for the one that the client is in), `zklock.responsive`, and in seconds
+    `zklock.term.remaining`, `zklock.oldest.wait` and `zklock.oldest.hold`. All have the attribute `client`.
+    `path` is a function from a lock's path to the attribute `path` of waiters and holders, which should have
+    few values; without it there is no such attribute.
     """
     named = dict(clients) if isinstance(clients, Mapping) else {"": clients}
     meter = get_meter("zklock", __version__, meter_provider)
@@ -138,13 +149,23 @@ def observe(
             Observation(getattr(client.stats(), field), {"client": name}) for name, client in named.items()
         ]
 
-    def losses(_: CallbackOptions) -> Iterable[Observation]:
-        for name, client in named.items():
-            for reason, lost in client.stats().losses_by_reason.items():
-                yield Observation(lost, {"client": name, "reason": reason})
+    def by(field: str, label: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        return lambda _: [
+            Observation(number, {"client": name, label: value})
+            for name, client in named.items()
+            for value, number in getattr(client.stats(), field).items()
+        ]
 
-    def remaining(_: CallbackOptions) -> Iterable[Observation]:
-        return [Observation(client.health().remaining, {"client": name}) for name, client in named.items()]
+    def state(_: CallbackOptions) -> Iterable[Observation]:
+        for name, client in named.items():
+            current = client.health().state
+            for one in _STATES:
+                yield Observation(int(one == current), {"client": name, "state": one})
+
+    def how(value: Callable[[Health], float]) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        return lambda _: [
+            Observation(value(client.health()), {"client": name}) for name, client in named.items()
+        ]
 
     def now(field: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
         def read(_: CallbackOptions) -> Iterable[Observation]:
@@ -160,11 +181,31 @@ def observe(
     for field, text in _COUNTS.items():
         meter.create_observable_counter(f"zklock.{field}", [count(field)], description=text)
     lost = "Holds that were lost, except by closing the client."
-    meter.create_observable_counter("zklock.losses", [losses], description=lost)
-    meter.create_observable_gauge(
-        "zklock.waiters", [now("waits")], description="Attempts that wait for a lock."
-    )
-    meter.create_observable_gauge("zklock.holders", [now("holds")], description="Holds.")
-    meter.create_observable_gauge(
-        "zklock.term.remaining", [remaining], unit="s", description="What is left of the session's term."
-    )
+    meter.create_observable_counter("zklock.losses", [by("losses_by_reason", "reason")], description=lost)
+    sent = "Requests for locks."
+    meter.create_observable_counter("zklock.requests", [by("requests", "kind")], description=sent)
+    for field, values, text in (
+        ("waiters", now("waits"), "Attempts that wait for a lock."),
+        ("holders", now("holds"), "Holds."),
+        ("state", state, "1 for the state that the client is in, 0 for the others."),
+        (
+            "responsive",
+            how(lambda health: int(health.responsive)),
+            "1 if the library's thread could be looked at, else 0.",
+        ),
+    ):
+        meter.create_observable_gauge(f"zklock.{field}", [values], description=text)
+    for field, seconds, text in (
+        ("term.remaining", lambda health: health.remaining, "What is left of the session's term."),
+        (
+            "oldest.wait",
+            lambda health: max((one.age for one in health.waits), default=0.0),
+            "How long the oldest of the attempts has waited; 0 without any.",
+        ),
+        (
+            "oldest.hold",
+            lambda health: max((one.age for one in health.holds), default=0.0),
+            "How long the oldest of the holds has lasted; 0 without any.",
+        ),
+    ):
+        meter.create_observable_gauge(f"zklock.{field}", [how(seconds)], unit="s", description=text)

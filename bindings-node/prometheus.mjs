@@ -1,0 +1,4 @@
+// As in index.mjs: one build for both module systems.
+import prometheus from './dist/prometheus.js';
+
+export const { Collector } = prometheus;

@@ -1,0 +1,176 @@
+/**
+ * Spans and metrics for OpenTelemetry, through the package `@opentelemetry/api`, which the program installs.
+ *
+ * Nothing of it runs where it is not used. In the examples, `client` is a connected client, and `mutex` a free mutex of
+ * it at `/locks/report`.
+ *
+ * @packageDocumentation
+ */
+
+import { type Attributes, type BatchObservableCallback, type Meter, type MeterProvider, metrics, type TracerProvider } from '@opentelemetry/api';
+
+import { checkInstance, checkObject, checkOptions } from './check';
+import { clientInternals } from './client';
+import type { HoldReport, WaitReport } from './health';
+import type { Lease } from './lease';
+import { type AcquireOptions, Lock } from './lock';
+import { checkPathLabel, type Clients, type Count, counted, COUNTS, named, oldest, type PathLabel, STATES } from './observed';
+import { NAME, Spans, VERSION } from './spans';
+import { callTraced } from './tracing';
+import type { Body } from './using';
+
+export type { Clients, PathLabel } from './observed';
+
+/** What to measure, and where to. */
+export interface MetricsOptions {
+  /**
+   * What to call a lock's path in the attribute `path` of waiters and holders, which should have few values. Default:
+   * there is no such attribute.
+   */
+  path?: PathLabel | undefined;
+  /** Where the meter is from. Default: the global provider. */
+  meterProvider?: MeterProvider | undefined;
+}
+
+/** Where spans go. */
+export interface TracingOptions {
+  /** Where the tracer is from. Default: the global provider. */
+  tracerProvider?: TracerProvider | undefined;
+}
+
+/** How to acquire, and where spans go. */
+export type TracedOptions = AcquireOptions & TracingOptions;
+
+const observeChecks = { path: checkPathLabel, meterProvider: checkObject };
+const instrumentChecks = { tracerProvider: checkObject };
+
+/**
+ * Has a meter read the statistics and the health of a client, or of several under names of your choice, whenever metrics
+ * are exported.
+ *
+ * Counters: `zklock.acquisitions`, `zklock.contended`, `zklock.busy`, `zklock.timeouts`, `zklock.sessions`,
+ * `zklock.reconnections`, `zklock.losses` by `reason`, and `zklock.requests` by `kind`. Gauges: `zklock.waiters` and
+ * `zklock.holders` by `mode`, `zklock.state` by `state` (1 for the one that the client is in), `zklock.responsive`, and
+ * in seconds `zklock.term.remaining`, `zklock.oldest.wait` and `zklock.oldest.hold`. All have the attribute `client`.
+ *
+ * @param clients a client, or several by their names.
+ * @returns a function that ends it.
+ *
+ * @example
+ * const stop = observe({ reports: client });
+ * stop();
+ */
+export function observe(clients: Clients, options: MetricsOptions = {}): () => void {
+  checkOptions<MetricsOptions>(options, observeChecks);
+  const { path, meterProvider = metrics.getMeterProvider() } = options;
+  const all = named(clients).map(([name, client]) => ({ name, client, waiters: new Kinds(), holders: new Kinds() }));
+  const meter = meterProvider.getMeter(NAME, VERSION);
+  const instruments = instrumentsOf(meter);
+  const read: BatchObservableCallback = (result) => {
+    for (const { name, client, ...kinds } of all) {
+      const { lossesByReason, requests, ...counts } = client.stats();
+      const { waits, holds, state: current, responsive, remaining } = client.health();
+      const tell = (instrument: keyof typeof instruments, value: number, attributes: Attributes = {}): void =>
+        result.observe(instruments[instrument], value, { client: name, ...attributes });
+      for (const count of Object.keys(COUNTS) as Count[]) tell(count, counts[count]);
+      for (const [reason, lost] of Object.entries(lossesByReason)) tell('losses', lost, { reason });
+      for (const [kind, sent] of Object.entries(requests)) tell('requests', sent, { kind });
+      for (const state of STATES) tell('state', Number(state === current), { state });
+      tell('responsive', Number(responsive));
+      tell('remaining', remaining / 1000);
+      tell('oldestWait', oldest(waits) / 1000);
+      tell('oldestHold', oldest(holds) / 1000);
+      for (const [attributes, count] of kinds.waiters.count(waits, path)) tell('waiters', count, attributes);
+      for (const [attributes, count] of kinds.holders.count(holds, path)) tell('holders', count, attributes);
+    }
+  };
+  const observed = Object.values(instruments);
+  meter.addBatchObservableCallback(read, observed);
+  return () => meter.removeBatchObservableCallback(read, observed);
+}
+
+/** What has been counted: a gauge keeps what it was told last, so what has become none has to be told, too. */
+class Kinds {
+  readonly #known = new Map<string, Attributes>();
+
+  count(reports: readonly (WaitReport | HoldReport)[], label?: PathLabel): [Attributes, number][] {
+    const now = new Map<string, number>();
+    for (const { mode, path, count } of counted(reports, (one) => label?.(one))) {
+      const key = `${mode} ${path ?? ''}`;
+      now.set(key, count);
+      this.#known.set(key, path === undefined ? { mode } : { mode, path });
+    }
+    return [...this.#known].map(([key, attributes]) => [attributes, now.get(key) ?? 0]);
+  }
+}
+
+function instrumentsOf(meter: Meter) {
+  const counter = (name: string, description: string) => meter.createObservableCounter(`zklock.${name}`, { description });
+  const gauge = (name: string, description: string, unit = '') => meter.createObservableGauge(`zklock.${name}`, { description, unit });
+  const counts = Object.entries(COUNTS).map(([name, text]) => [name, counter(name, text)]);
+  return {
+    ...(Object.fromEntries(counts) as Record<Count, ReturnType<typeof counter>>),
+    losses: counter('losses', 'Holds that were lost, except by closing the client.'),
+    requests: counter('requests', 'Requests for locks.'),
+    waiters: gauge('waiters', 'Attempts that wait for a lock.'),
+    holders: gauge('holders', 'Holds.'),
+    state: gauge('state', '1 for the state that the client is in, 0 for the others.'),
+    responsive: gauge('responsive', "1 if the library's thread could be looked at, else 0."),
+    remaining: gauge('term.remaining', "What is left of the session's term.", 's'),
+    oldestWait: gauge('oldest.wait', 'How long the oldest of the attempts has waited; 0 without any.', 's'),
+    oldestHold: gauge('oldest.hold', 'How long the oldest of the holds has lasted; 0 without any.', 's'),
+  };
+}
+
+/**
+ * Runs `body` while holding a lock, as `lock.using()` does, with a span for the wait and one for the hold.
+ *
+ * They are children of the current span, and spans of the body are children of the hold. Both have the attribute
+ * `zklock.path`, and once the lock is granted `zklock.mode`, `zklock.node` and `zklock.fencing_token` (in decimal
+ * digits). `zklock.outcome` of the wait is `acquired`, `timeout`, `busy` if it was not to wait, or the name of
+ * an error; of the hold `released` or `lost`, then with `zklock.lost_reason`. A hold ends with the release, or at its loss.
+ *
+ * @throws as `lock.using()`.
+ *
+ * @example
+ * const token = await traced(mutex, { timeout: 5000 }, (lease) => lease.fencingToken);
+ * console.log(typeof token); // bigint
+ */
+export function traced<T>(lock: Lock, body: Body<Lease, T>): Promise<T>;
+export function traced<T>(lock: Lock, options: TracedOptions, body: Body<Lease, T>): Promise<T>;
+export async function traced<T>(
+  lock: Lock,
+  ...args: [body: Body<Lease, T>] | [options: TracedOptions, body: Body<Lease, T>]
+): Promise<T> {
+  checkInstance('lock', lock, Lock, 'Lock');
+  const [given, body] = args.length === 1 ? [{}, args[0]] : args;
+  checkObject('options', given);
+  const { tracerProvider, ...options } = given;
+  if (tracerProvider !== undefined) checkObject('tracerProvider', tracerProvider);
+  return callTraced(new Spans(tracerProvider), () => lock.using(options, body));
+}
+
+/**
+ * Has every hold of a client traced, or of several, whatever acquires it: each wait and each hold is a span, as with
+ * {@link traced}. A hold that runs a body, with `using()` and the like, is the parent of the body's spans; of others it is
+ * not known what runs under them. Re-entry begins no hold, and has no spans.
+ *
+ * What `traced()` runs is not traced twice.
+ *
+ * @param clients a client, or several by their names.
+ * @returns a function that ends it.
+ *
+ * @example
+ * const stop = instrument(client);
+ * await mutex.using(() => 'traced');
+ * stop();
+ */
+export function instrument(clients: Clients, options: TracingOptions = {}): () => void {
+  const all = named(clients).map(([, client]) => clientInternals(client));
+  checkOptions<TracingOptions>(options, instrumentChecks);
+  const tracing = new Spans(options.tracerProvider);
+  for (const internals of all) internals.tracing = tracing;
+  return () => {
+    for (const internals of all) if (internals.tracing === tracing) internals.tracing = undefined;
+  };
+}

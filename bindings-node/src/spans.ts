@@ -1,0 +1,141 @@
+/** Attempts and holds as spans. */
+
+import { type Attributes, context, type Context, type Span, SpanStatusCode, trace, type Tracer, type TracerProvider } from '@opentelemetry/api';
+
+import { LockTimeoutError, ZkLockError } from './errors';
+import { type Lease, traceLease } from './lease';
+import type { Leases } from './leases';
+import type { TracedHold } from './traced-hold';
+import type { Tracing } from './tracing';
+
+export const NAME = 'zklock';
+
+// Not an import: the file is outside of what is compiled.
+// eslint-disable-next-line @typescript-eslint/no-require-imports
+export const { version: VERSION } = require('../package.json') as { version: string };
+
+/** What a node's name tells of the lock. */
+const MODES = [
+  ['__READ__', 'read'],
+  ['__rlock__', 'read'],
+  ['__WRIT__', 'write'],
+  ['-lease-', 'permit'],
+  ['-latch-', 'leadership'],
+] as const;
+
+function attributesOf({ node, fencingToken }: Lease): Attributes {
+  const name = node.slice(node.lastIndexOf('/') + 1);
+  return {
+    'zklock.mode': MODES.find(([mark]) => name.includes(mark))?.[1] ?? 'mutex',
+    'zklock.node': node,
+    // Numbers of OpenTelemetry are doubles here, which would not be exact.
+    'zklock.fencing_token': String(fencingToken),
+  };
+}
+
+/** As errors are called in every language. */
+function nameOf(error: unknown): string {
+  if (!(error instanceof Error)) return typeof error;
+  return error instanceof ZkLockError ? error.name.replace(/Error$/, '') : error.name;
+}
+
+function failed(span: Span, error: unknown): void {
+  const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  span.recordException(error instanceof Error ? error : message);
+  span.setStatus({ code: SpanStatusCode.ERROR, message });
+}
+
+/** The holds whose leases may be collected, which releases them. */
+const collected = new FinalizationRegistry<HoldSpan>((hold) => hold.ended(undefined));
+
+/** The span of a hold. Does not refer to its lease. */
+class HoldSpan implements TracedHold {
+  readonly #span: Span;
+  #over = false;
+
+  constructor(span: Span) {
+    this.#span = span;
+  }
+
+  run<T>(body: () => T): T {
+    return context.with(trace.setSpan(context.active(), this.#span), () => {
+      try {
+        const value = body();
+        // Whoever called handles it.
+        if (value instanceof Promise) value.catch((error: unknown) => this.#failed(error));
+        return value;
+      } catch (error) {
+        this.#failed(error);
+        throw error;
+      }
+    });
+  }
+
+  #failed(error: unknown): void {
+    if (!this.#over) failed(this.#span, error);
+  }
+
+  ended(lossReason: string | undefined): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#span.setAttribute('zklock.outcome', lossReason === undefined ? 'released' : 'lost');
+    if (lossReason !== undefined) {
+      this.#span.setAttribute('zklock.lost_reason', lossReason);
+      this.#span.setStatus({ code: SpanStatusCode.ERROR, message: `the lock is lost: ${lossReason}` });
+    }
+    this.#span.end();
+  }
+}
+
+/** Tells a tracer of attempts and of holds. */
+export class Spans implements Tracing {
+  readonly #tracer: Tracer;
+
+  constructor(provider: TracerProvider = trace.getTracerProvider()) {
+    this.#tracer = provider.getTracer(NAME, VERSION);
+  }
+
+  async wait<Held extends Lease | Leases>(paths: readonly string[], tries: boolean, acquire: () => Promise<Held>): Promise<Held> {
+    const parent = context.active();
+    const waits = paths.map((path) => this.#start('zklock wait', { 'zklock.path': path }, parent));
+    let held: Held;
+    try {
+      held = await acquire();
+    } catch (error) {
+      const late = error instanceof LockTimeoutError;
+      for (const wait of waits) {
+        wait.setAttribute('zklock.outcome', late ? (tries ? 'busy' : 'timeout') : nameOf(error));
+        // That a lock is taken is what a try asks.
+        if (!late || !tries) failed(wait, error);
+        wait.end();
+      }
+      throw error;
+    }
+    const leases: readonly Lease[] = Array.isArray(held) ? held : [held as Lease];
+    for (const [index, path] of paths.entries()) {
+      const lease = leases.find((one) => one.path === path);
+      waits[index]?.setAttributes({ ...(lease && attributesOf(lease)), 'zklock.outcome': 'acquired' }).end();
+    }
+    for (const lease of leases) this.#hold(lease, parent);
+    return held;
+  }
+
+  #hold(lease: Lease, parent: Context): void {
+    const span = this.#start('zklock hold', { 'zklock.path': lease.path, ...attributesOf(lease) }, parent);
+    const hold = new HoldSpan(span);
+    traceLease(lease, hold);
+    collected.register(lease, hold);
+    followLoss(lease.signal, hold);
+  }
+
+  #start(name: string, attributes: Attributes, parent: Context): Span {
+    return this.#tracer.startSpan(name, { attributes }, parent);
+  }
+}
+
+/** Of its own: a closure must not refer to the lease, which may be collected. */
+function followLoss(signal: AbortSignal, hold: HoldSpan): void {
+  const lost = (): void => hold.ended((signal.reason as { reason?: string }).reason);
+  if (signal.aborted) lost();
+  else signal.addEventListener('abort', lost, { once: true });
+}

@@ -1,0 +1,7 @@
+/** Who is told of one hold, if somebody traces its client. */
+export interface TracedHold {
+  /** Runs the body of its scope. */
+  run<T>(body: () => T): T;
+  /** It is over: released, or lost for a reason. Only the first call counts. */
+  ended(lossReason: string | undefined): void;
+}

@@ -1,0 +1,39 @@
+/**
+ * Where attempts and holds are told to whoever traces them: to `opentelemetry.ts`, if the program asked for it. Else an
+ * acquire costs one look at a field of its client more.
+ */
+
+import type { Lease } from './lease';
+import type { Leases } from './leases';
+
+/** Who is told of the attempts of a client. */
+export interface Tracing {
+  /** Tells of an attempt to acquire what is at these paths, and of the holds that it leads to. `tries`: without a wait. */
+  wait<Held extends Lease | Leases>(paths: readonly string[], tries: boolean, acquire: () => Promise<Held>): Promise<Held>;
+}
+
+/** Who is told of what is called now; `null` for nobody. */
+let called: Tracing | null | undefined;
+
+/** Calls a method of a lock. The attempt that it begins, before it returns, is told to `tracing` and nobody else. */
+export function callTraced<T>(tracing: Tracing | null, call: () => T): T {
+  const outer = called;
+  called = tracing;
+  try {
+    return call();
+  } finally {
+    called = outer;
+  }
+}
+
+/** Calls a method again, for an attempt that has been told. So what it throws has it at the head of its stack. */
+export function untraced<T>(call: () => T): T {
+  return callTraced(null, call);
+}
+
+/** Who is told of the attempt that begins now. `inner`: whether it would be one of an owner that holds the lock. */
+export function tracingOf(client: { readonly tracing: Tracing | undefined } | undefined, inner: () => boolean): Tracing | undefined {
+  if (called !== undefined) return called ?? undefined;
+  // A re-entry begins no hold.
+  return client?.tracing === undefined || inner() ? undefined : client.tracing;
+}

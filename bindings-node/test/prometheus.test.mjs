@@ -1,0 +1,155 @@
+// Metrics in prom-client's own registries, as Prometheus reads them.
+
+import assert from 'node:assert/strict';
+
+import { AggregatorRegistry, Registry, register } from 'prom-client';
+import { Mutex } from 'zklock';
+import { Collector } from 'zklock/prometheus';
+
+import { connected, freshPath, scenario, until } from './support.mjs';
+
+/** A registry with a collector. */
+function collected(clients, options) {
+  const registry = new Registry();
+  new Collector(clients, { ...options, registers: [registry] });
+  return registry;
+}
+
+/** What a scrape says, by the name and the labels. */
+async function scrape(registry) {
+  const text = await registry.metrics();
+  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  return Object.fromEntries(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ')))]));
+}
+
+scenario('a scrape tells what was done, and what is', async (t) => {
+  const [client, other, path] = [await connected(t), await connected(t), freshPath()];
+  const registry = collected(client);
+  const before = await scrape(registry);
+  assert.equal(before['zklock_acquisitions_total{client=""}'], 0);
+  assert.equal(before['zklock_holders{client="",mode="mutex",path=""}'], 0);
+  const lease = await new Mutex(client, path).acquire();
+  const held = await scrape(registry);
+  assert.equal(held['zklock_acquisitions_total{client=""}'], 1);
+  assert.equal(held['zklock_sessions_total{client=""}'], 1);
+  assert.equal(held['zklock_holders{client="",mode="mutex",path=""}'], 1);
+  assert.ok(held['zklock_oldest_hold_seconds{client=""}'] > 0);
+  const remaining = held['zklock_term_remaining_seconds{client=""}'];
+  assert.ok(remaining > 0 && remaining <= client.sessionTimeout / 2000, String(remaining));
+  assert.deepEqual(
+    ['idle', 'connecting', 'connected', 'suspended', 'closed'].map((state) => held[`zklock_state{client="",state="${state}"}`]),
+    [0, 0, 1, 0, 0],
+  );
+  assert.equal(held['zklock_responsive{client=""}'], 1);
+  assert.equal(held['zklock_requests_total{client="",kind="create"}'], client.stats().requests.create);
+  assert.ok(client.stats().requests.create > 0);
+
+  const waiting = new Mutex(other, path).acquire();
+  const theirs = collected(other);
+  await until('it waits', async () => (await scrape(theirs))['zklock_waiters{client="",mode="mutex",path=""}'] === 1);
+  assert.ok((await scrape(theirs))['zklock_oldest_wait_seconds{client=""}'] > 0);
+  await client.breakLock(lease.node);
+  await until('it is lost', () => lease.state === 'lost');
+  await (await waiting).release();
+  const lost = await scrape(registry);
+  assert.equal(lost['zklock_losses_total{client="",reason="node deleted"}'], 1);
+  assert.equal(lost['zklock_losses_total{client="",reason="term ended"}'], 0);
+  assert.equal((await scrape(theirs))['zklock_contended_total{client=""}'], 1);
+});
+
+scenario('waits and holds are histograms in seconds', async (t) => {
+  const client = await connected(t);
+  const registry = collected(client);
+  const mutex = new Mutex(client, freshPath());
+  await mutex.using(() => undefined);
+  await mutex.using(() => undefined);
+  const told = await scrape(registry);
+  const { wait, hold } = client.stats();
+  for (const [name, { buckets, count, sum }] of Object.entries({ wait, hold })) {
+    assert.equal(told[`zklock_${name}_seconds_count{client=""}`], 2);
+    assert.equal(told[`zklock_${name}_seconds_sum{client=""}`], sum / 1000);
+    const bounds = buckets.map(([bound, below]) => [`zklock_${name}_seconds_bucket{client="",le="${bound / 1000}"}`, below]);
+    for (const [key, below] of [...bounds, [`zklock_${name}_seconds_bucket{client="",le="+Inf"}`, count]]) assert.equal(told[key], below, key);
+    assert.ok(bounds.some(([key]) => key.includes('le="0.0001"')) && bounds.some(([key]) => key.includes('le="1000"')));
+  }
+  // As JSON it is the same, which is how the processes of a cluster tell each other.
+  const json = (await registry.getMetricsAsJSON()).find(({ name }) => name === 'zklock_wait_seconds');
+  assert.equal(json.type, 'histogram');
+  assert.equal(json.values.find(({ labels }) => labels.le === '+Inf').value, 2);
+  const cluster = AggregatorRegistry.aggregate([await registry.getMetricsAsJSON(), await registry.getMetricsAsJSON()]);
+  assert.equal((await scrape(cluster))['zklock_wait_seconds_bucket{client="",le="+Inf"}'], 4);
+  assert.equal((await scrape(cluster))['zklock_responsive{client=""}'], 1);
+});
+
+scenario('paths are told only where asked for, and several clients by their names', async (t) => {
+  const [a, b, path] = [await connected(t), await connected(t), freshPath()];
+  const leases = [await new Mutex(a, `${path}/1`).acquire(), await new Mutex(a, `${path}/2`).acquire()];
+  assert.ok(!(await collected(a).metrics()).includes(path));
+  const told = await scrape(collected({ a, b }, { path: (one) => one.slice(0, one.lastIndexOf('/')) }));
+  assert.equal(told[`zklock_holders{client="a",mode="mutex",path="${path}"}`], 2);
+  assert.equal(told['zklock_holders{client="b",mode="mutex",path=""}'], 0);
+  for (const lease of leases) await lease.release();
+});
+
+scenario('a label that no longer applies is gone', async (t) => {
+  const [client, path] = [await connected(t), freshPath()];
+  const registry = collected(client, { path: (one) => one });
+  const lease = await new Mutex(client, path).acquire();
+  const key = `zklock_holders{client="",mode="mutex",path="${path}"}`;
+  assert.equal((await scrape(registry))[key], 1);
+  await lease.release();
+  assert.ok(!(key in (await scrape(registry))));
+});
+
+scenario('a closed client can still be scraped', async (t) => {
+  const client = await connected(t);
+  await client.close();
+  const told = await scrape(collected(client));
+  assert.equal(told['zklock_state{client="",state="closed"}'], 1);
+  assert.equal(told['zklock_term_remaining_seconds{client=""}'], 0);
+});
+
+scenario('all metrics of a scrape are of one moment, and the next one is of another', async (t) => {
+  const client = await connected(t);
+  let asked = 0;
+  const { health } = client;
+  client.health = () => ((asked += 1), health.call(client));
+  const registry = collected(client);
+  await registry.metrics();
+  assert.equal(asked, 1);
+  await registry.metrics();
+  assert.equal(asked, 2);
+});
+
+scenario('it registers with the default registry, and leaves it', async (t) => {
+  const client = await connected(t);
+  const collector = new Collector(client);
+  assert.throws(() => new Collector(client), /already been registered/);
+  assert.ok(register.getSingleMetric('zklock_wait_seconds'));
+  collector.unregister();
+  assert.deepEqual(register.getMetricsAsArray(), []);
+  const second = new Collector(client);
+  collector.unregister();
+  assert.equal(register.getMetricsAsArray().length, 17);
+  second.unregister();
+});
+
+scenario('OpenMetrics names counters in its own way', async (t) => {
+  const client = await connected(t);
+  const registry = new Registry(Registry.OPENMETRICS_CONTENT_TYPE);
+  new Collector(client, { registers: [registry] });
+  // Twice: it renames them as it goes.
+  for (let time = 0; time < 2; time += 1) {
+    const text = await registry.metrics();
+    assert.match(text, /^# TYPE zklock_acquisitions counter\nzklock_acquisitions_total\{client=""\} 0$/m);
+    assert.match(text, /# EOF\n$/);
+  }
+});
+
+scenario('what is no client, and options that do not exist, are refused', async (t) => {
+  const client = await connected(t);
+  assert.throws(() => new Collector('127.0.0.1:2181'), { name: 'TypeError', message: 'clients: must be an object, but is string' });
+  assert.throws(() => new Collector({ a: 'b' }), { name: 'TypeError', message: 'clients.a: must be a Client, but is string' });
+  assert.throws(() => new Collector(client, { paths: () => '' }), { code: 'BAD_ARGUMENT', message: /did you mean 'path'/ });
+  assert.deepEqual(register.getMetricsAsArray(), []);
+});
