@@ -61,6 +61,20 @@ def test_s592_one_list_of_platforms(modules: Path) -> None:
     assert set(told.split(", ")) == known == published
 
 
+@pytest.mark.parametrize(
+    ("entry", "needs"), [("prometheus", "prom-client"), ("opentelemetry", "@opentelemetry/api")]
+)
+def test_s600_an_exporter_names_the_package_that_it_needs(entry: str, needs: str, modules: Path) -> None:
+    assert not (modules / needs).exists()
+    code = "require('zklock'); require('zklock/testing'); console.log('without'); require(process.argv[1])"
+    command = [NODE, "-e", code, f"zklock/{entry}"]
+    done = subprocess.run(
+        command, cwd=modules.parent, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "without\n")
+    assert f"Cannot find module '{needs}'" in done.stderr
+
+
 def test_s592_a_stack_trace_has_the_lines_of_the_sources() -> None:
     with tarfile.open(installed.tarballs()[0]) as packed:
         names = packed.getnames()
