@@ -9,4 +9,6 @@ pub enum Fateful {
     BehindDelete,
     /// That there is a directory.
     Directory,
+    /// Anything.
+    Anything,
 }

@@ -107,6 +107,7 @@ pub fn is_fateful(request: &[u8], fateful: Fateful) -> bool {
     match fateful {
         Fateful::Delete | Fateful::BehindDelete => int(request, 8) == 2,
         Fateful::Directory => creates_container(request),
+        Fateful::Anything => true,
     }
 }
 
@@ -160,6 +161,29 @@ pub fn contender(body: &[u8]) -> Option<String> {
     (path.contains("/_c_") && path.ends_with(['-', '_'])).then(|| path.to_owned())
 }
 
+/// The path that a request is about, without its length and number, if it begins with one.
+fn path(body: &[u8]) -> Option<&str> {
+    let length = usize::try_from(int(body, 4)).ok()?;
+    std::str::from_utf8(body.get(8..8 + length)?).ok()
+}
+
+/// The node that a request, without its length and number, deletes.
+pub fn deletes(body: &[u8]) -> Option<String> {
+    path(body).filter(|_| int(body, 0) == 2).map(str::to_owned)
+}
+
+/// Whether a request, without its length and number, is one for which a session is given up if it is not answered
+/// (docs/protocol.md, rule 16): what a queue asks for, or a semaphore that wants to know its number. Of what only queues
+/// ask for, and not others too.
+pub fn insists(body: &[u8]) -> bool {
+    let heartbeat = || int(body, 0) == MULTI && int(body, 4) == CHECK && body.get(8) == Some(&0);
+    let number = || int(body, 0) == 4 && path(body).is_some_and(|path| path.ends_with("/count"));
+    // Of a guest's locks nobody else lists contenders.
+    let list =
+        || matches!(int(body, 0), 8 | 12) && path(body).is_some_and(|path| path.starts_with("/visited"));
+    is_sync(body) || list() || contender(body).is_some() || deletes(body).is_some() || number() || heartbeat()
+}
+
 /// Whether a request, without its length and number, asks a server to come up with the leader.
 pub fn is_sync(body: &[u8]) -> bool {
     int(body, 0) == SYNC
@@ -201,6 +225,28 @@ pub fn asks_stranger(request: &[u8]) -> bool {
     let path = usize::try_from(int(request, 12)).ok().and_then(|length| request.get(16..16 + length));
     int(request, 8) == 4
         && path.and_then(|path| std::str::from_utf8(path).ok()).is_some_and(|path| path.contains(STRANGER))
+}
+
+/// The answer to a request that reads the children of several nodes, of which a stranger's may not be read.
+pub fn without_stranger(request: &[u8], mut reply: Vec<u8>) -> Vec<u8> {
+    const MULTI_READ: i32 = 22;
+    let refused =
+        [&(-1_i32).to_be_bytes()[..], &[0], &NO_AUTH.to_be_bytes(), &NO_AUTH.to_be_bytes()].concat();
+    let (mut asked, mut answered) = (12, 20);
+    while int(request, 8) == MULTI_READ && request.get(asked + 4) == Some(&0) {
+        let length = usize::try_from(int(request, asked + 9)).unwrap_or(0);
+        let path = request.get(asked + 13..asked + 13 + length).unwrap_or_default();
+        let is_stranger = path.windows(STRANGER.len()).any(|part| part == STRANGER.as_bytes());
+        // Whether there is no such node, or one without children: the answer to each takes as many bytes.
+        if let Some(answer) = reply.get_mut(answered..answered + refused.len())
+            && is_stranger
+            && int(answer, 0) != -1
+        {
+            answer.copy_from_slice(&refused);
+        }
+        (asked, answered) = (asked + 13 + length + 1, answered + refused.len());
+    }
+    reply
 }
 
 /// How a node is made that stays, and one that goes with its session and has a number.

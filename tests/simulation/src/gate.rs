@@ -9,7 +9,10 @@ use zklock::simulation::{Gate, Part};
 
 use crate::clock;
 
-/// What is known of a client that was stopped once.
+/// So often the tasks of one client may run at one instant: many times as often as any of them has to.
+const MOST_RUNS: u64 = 50_000;
+
+/// What is known of a client that has run, or was stopped.
 #[derive(Debug, Default)]
 struct Process {
     /// What of it panics when it runs next.
@@ -20,6 +23,10 @@ struct Process {
     times: u64,
     /// When it last went on.
     since: u64,
+    /// At which instant its tasks ran last, and how often.
+    ran: (u64, u64),
+    /// Whether it ran too often at one instant.
+    restless: bool,
 }
 
 /// The clients that are stopped, or were.
@@ -50,6 +57,16 @@ impl Stopped {
         }
     }
 
+    /// The clients that do not come to rest since the last call. Time would stand still as long as one of them runs, and
+    /// so they were stopped.
+    pub fn take_restless(&self) -> Vec<usize> {
+        let mut all = self.0.borrow_mut();
+        let restless = all
+            .iter_mut()
+            .filter_map(|(client, process)| std::mem::take(&mut process.restless).then_some(*client));
+        restless.collect()
+    }
+
     /// Changes when a client is stopped or goes on.
     pub fn time(&self, client: usize) -> u64 {
         self.0.borrow().get(&client).map_or(0, |process| process.times)
@@ -70,8 +87,16 @@ impl Stopped {
 impl Gate for Stopped {
     fn open(&self, client: usize, cx: &mut Context<'_>) -> bool {
         let mut all = self.0.borrow_mut();
-        let waiting = all.get_mut(&client).and_then(|process| process.waiting.as_mut());
-        waiting.map(|waiting| waiting.push(cx.waker().clone())).is_none()
+        let process = all.entry(client).or_default();
+        if process.waiting.is_none() {
+            let now = clock::now();
+            process.ran = if process.ran.0 == now { (now, process.ran.1 + 1) } else { (now, 1) };
+            if process.ran.1 > MOST_RUNS {
+                process.restless = true;
+                process.waiting = Some(Vec::new());
+            }
+        }
+        process.waiting.as_mut().map(|waiting| waiting.push(cx.waker().clone())).is_none()
     }
 
     fn breaks(&self, client: usize, part: Part) -> bool {

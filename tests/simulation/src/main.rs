@@ -23,6 +23,7 @@ mod schedule;
 mod setting;
 mod shrink;
 mod sweep;
+mod talk;
 mod turns;
 mod witness;
 mod workload;

@@ -16,6 +16,7 @@ use zklock::simulation::{Connecting, Network as Networks, Stream as AnyStream};
 
 use crate::chance::Chance;
 use crate::clock;
+use crate::fateful::Fateful;
 use crate::names;
 use crate::schedule::Schedule;
 use crate::witness::Witness;
@@ -75,6 +76,8 @@ struct Connection {
     waker: Option<Waker>,
     /// When the last packet arrives, each way.
     last: [u64; 2],
+    /// The request from which on its server answers nothing but pings.
+    fateful: Option<Fateful>,
 }
 
 /// All connections.
@@ -190,6 +193,18 @@ impl Network {
         }
     }
 
+    /// On a client's connections nothing but pings is answered any more, from such a request on.
+    pub fn deafen(&mut self, client: usize, request: Fateful) {
+        for connection in self.connections.values_mut().filter(|connection| connection.client == client) {
+            connection.fateful = Some(request);
+        }
+    }
+
+    /// From which request on nothing but pings is answered on a connection.
+    pub fn fateful(&self, id: Id) -> Option<Fateful> {
+        self.connections.get(&id)?.fateful
+    }
+
     /// From now on no latency is longer than this, nor than the longest before.
     pub fn calm(&mut self, longest: u64) {
         self.longest = longest.min(self.longest);
@@ -223,6 +238,7 @@ impl Network {
             inbox: VecDeque::new(),
             waker: None,
             last: [0; 2],
+            fateful: None,
         };
         self.connections.insert(id, connection);
         self.looked.insert(name, clock::now());

@@ -13,7 +13,7 @@ pub struct Plan {
     pub setting: Setting,
     /// The numbers of the contenders that take part.
     pub contenders: Vec<usize>,
-    /// The one of them that is a visitor.
+    /// The one of them that is a visitor, or a guest.
     pub visitor: Option<usize>,
     /// The faults, by their numbers.
     pub faults: Vec<(usize, Fault)>,
@@ -30,15 +30,16 @@ impl Plan {
         let mut chance = Chance::of(seed, "plan", 0);
         let contenders = chance.index(7) + 3;
         let faults = if chance.percent(10) { 0 } else { chance.index(12) + 1 };
+        let visitor = setting.visited || setting.hosts;
         let own = (0..faults).map(|number| Fault::of(seed, number, &setting));
         let faults: Vec<_> = own.chain(Fault::rare(seed, &setting)).enumerate().collect();
         Self {
             seed,
             setting,
-            contenders: (0..contenders + usize::from(setting.visited)).collect(),
-            visitor: setting.visited.then_some(contenders),
+            contenders: (0..contenders + usize::from(visitor)).collect(),
+            visitor: visitor.then_some(contenders),
             sought: None,
-            all: (faults.len(), contenders + usize::from(setting.visited)),
+            all: (faults.len(), contenders + usize::from(visitor)),
             faults,
         }
     }

@@ -31,6 +31,8 @@ pub struct Setting {
     pub rushes: bool,
     /// Whether there is a visitor, whose clients are its own.
     pub visited: bool,
+    /// Whether there is a guest in its place.
+    pub hosts: bool,
 }
 
 impl Setting {
@@ -46,6 +48,7 @@ impl Setting {
         // Drawn from a sequence of its own: what was drawn before stays the same.
         let mut rare = Chance::of(seed, "rare setting", 0);
         let watch_room = rare.percent(20).then(|| rare.index(220));
+        let visited = Chance::of(seed, "visitor", 0).percent(15);
         Self {
             watch_room,
             servers: if seed.is_multiple_of(2) { 1 } else { 3 },
@@ -58,7 +61,8 @@ impl Setting {
             reaps: chance.percent(40).then(|| chance.number(5 * latency..=50 * latency)),
             containers: chance.percent(85),
             rushes: chance.percent(40),
-            visited: Chance::of(seed, "visitor", 0).percent(15),
+            visited,
+            hosts: !visited && Chance::of(seed, "guest", 0).percent(20),
         }
     }
 

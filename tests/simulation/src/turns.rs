@@ -169,20 +169,32 @@ impl World {
     }
 
     /// A stranger queues for a while, of whose node servers tell nobody but that it is there.
-    fn intrude(&mut self, turn: &Turn, directory: &str, until: u64) {
+    fn intrude(&mut self, turn: &Turn, directory: &'static str, until: u64) {
         let mut ensemble = self.ensemble.borrow_mut();
         if turn.begins {
             self.oracle.borrow_mut().history.note(&format!("a stranger queues in {directory}"));
+            self.strangers.push(directory);
             return ensemble.create(&format!("{directory}/{STRANGER}"), frame::SEQUENTIAL);
         }
         let children = ensemble.children(directory).unwrap_or_default();
         if let Some(node) = children.iter().find(|node| node.starts_with(STRANGER)) {
+            self.oracle.borrow_mut().stranger_leaves(directory);
             ensemble.delete(&format!("{directory}/{node}"));
         } else if clock::now() > until + self.plan.setting.timeout {
             return;
         }
         // Without a leader nothing is carried out, and the node may come to be only now.
         self.turns.plan(clock::now() + 10 * LOOK, turn.clone());
+    }
+
+    /// Tells the oracle of strangers whose node is there.
+    pub fn look_for_strangers(&mut self) {
+        let (ensemble, oracle) = (&self.ensemble, &self.oracle);
+        self.strangers.retain(|directory| {
+            let children = ensemble.borrow_mut().children(directory).unwrap_or_default();
+            let node = children.into_iter().find(|node| node.starts_with(STRANGER));
+            node.map(|node| oracle.borrow_mut().stranger_queues(directory, &node)).is_none()
+        });
     }
 
     /// Sweeps a queue as soon as there is one to be swept. The client of the two is stopped meanwhile, so that it hears

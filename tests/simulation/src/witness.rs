@@ -11,52 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::clock;
 use crate::frame::{self, Kind};
 use crate::names::Id;
-
-/// A request that is not answered yet.
-#[derive(Debug)]
-struct Asked {
-    at: u64,
-    kind: Kind,
-    is_multi: bool,
-    /// The nodes whose existence it checks, if it does nothing else.
-    checks: Vec<String>,
-}
-
-/// What was said on one connection.
-#[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-struct Talk {
-    client: usize,
-    /// What has not become a whole frame yet, to the server and to the client.
-    rest: [Vec<u8>; 2],
-    /// Whether the next frame is part of a handshake, to the server and to the client.
-    first: [bool; 2],
-    /// The session that was asked for, and the one that was given; 0 for none.
-    wanted: i64,
-    session: i64,
-    asked: BTreeMap<i32, Asked>,
-    /// When its handshake was sent.
-    greeted: u64,
-    /// All requests that are not answered yet: their numbers, when they were sent, and what they ask for.
-    sent: VecDeque<(i32, u64, Vec<u8>)>,
-    /// When those were sent that are answered, and when they were answered.
-    answered: Vec<(u64, u64)>,
-    /// Whether something was wrong with it already.
-    accused: bool,
-    /// When the client last sent a write, or had its first ping answered: before that the client crate sends none.
-    wrote: Option<u64>,
-    /// Whether the client knows of a write that was carried out.
-    proven: bool,
-    /// How many heartbeats were answered, whether the question was whose session this is, and when the client knew both.
-    /// One heartbeat may have waited for the connection: then it says nothing of it, as the client sees it.
-    beats: usize,
-    owned: bool,
-    vouched: Option<u64>,
-    /// Whether the client wants a new session, and so nothing of this connection any more.
-    left: bool,
-    /// When the client was told, by a node that it has created, that the session is not the one for which it asked.
-    foreign: Option<u64>,
-}
+use crate::talk::{Asked, Talk};
 
 /// What is known of a session.
 #[derive(Debug, Default)]
@@ -66,6 +21,9 @@ struct Session {
     timeout: u64,
     /// From when the last write counts that its client knows to be carried out.
     proof: Option<u64>,
+    /// From when a heartbeat counts at least of which the client knows that it was carried out in this session; and since when
+    /// it has known.
+    sure: Option<(u64, u64)>,
     /// Whether its client has closed it, or was told that it cannot have it.
     settled: bool,
 }
@@ -82,8 +40,9 @@ pub struct Gap {
 #[derive(Debug, Default)]
 pub struct Overheard {
     pub gaps: Vec<Gap>,
-    /// The clients whose heartbeat was not answered for too long, and when it was sent.
-    pub deaf: Vec<(usize, u64)>,
+    /// The clients that nothing was answered for too long but pings, since when, and the node that was to be deleted, if that
+    /// was asked for.
+    pub deaf: Vec<(usize, u64, Option<String>)>,
     /// The clients that asked for a new session.
     pub anew: Vec<usize>,
     /// The clients that go on in a session although they were told that it is another one, and when they were.
@@ -109,6 +68,8 @@ pub struct Witness {
     /// The creates of contenders, by client and path, whose answer was lost with the connection, and which no `sync` has
     /// followed.
     lost: BTreeSet<(usize, String)>,
+    /// When each node of a guest's was checked last.
+    checked: BTreeMap<String, u64>,
     /// The clients that are closed.
     ended: BTreeSet<usize>,
     news: Overheard,
@@ -133,6 +94,7 @@ impl Witness {
             greeted: 0,
             sent: VecDeque::new(),
             answered: Vec::new(),
+            heard: 0,
             accused: false,
             wrote: None,
             proven: false,
@@ -248,6 +210,8 @@ impl Witness {
         }
         if matches!(kind, Kind::Write | Kind::Close) {
             let (is_multi, checks) = (frame::is_multi(frame), frame::checks(frame));
+            let own = checks.iter().filter(|node| node.starts_with("/visited"));
+            self.checked.extend(own.map(|node| (node.clone(), now)));
             talk.asked.insert(frame::number(frame), Asked { at: now, kind, is_multi, checks });
         }
     }
@@ -299,12 +263,11 @@ impl Witness {
         let timeout = self.sessions.get(&talk.session).map_or(0, |session| session.timeout);
         // One that is closed waits for its last answer, for as long as closing may take.
         let closes = talk.asked.values().any(|asked| asked.kind == Kind::Close);
-        let mut heartbeats = talk.asked.values().filter(|asked| !closes && !asked.checks.is_empty());
         // The client is patient for seven fifths of its time-out, from when it first asks after the last answer.
-        let first = heartbeats.next().map(|first| first.at);
-        if let Some(first) = first.filter(|first| !talk.accused && now > first + timeout * 19 / 10) {
+        let deaf = talk.is_deaf_since().filter(|(since, _)| !closes && now > since + timeout * 19 / 10);
+        if let Some((since, body)) = deaf.filter(|_| !talk.accused) {
+            self.news.deaf.push((talk.client, since, frame::deletes(body)));
             talk.accused = true;
-            self.news.deaf.push((talk.client, first));
         }
         let Some(asked) = talk.asked.remove(&frame::number(frame)) else { return };
         let session = self.sessions.entry(talk.session).or_default();
@@ -319,6 +282,10 @@ impl Witness {
         }
         if done && !asked.checks.is_empty() {
             talk.beats += 1;
+            let from = talk.counts_at_least_from(asked.at, session.timeout);
+            if talk.vouched.is_some() && session.sure.is_none_or(|(sure, _)| sure < from) {
+                session.sure = Some((from, now));
+            }
         }
         if let Some(node) = missing.and_then(|at| asked.checks.into_iter().nth(at)) {
             self.missing.entry(node).or_insert(now);
@@ -329,6 +296,13 @@ impl Witness {
     pub fn certain_until(&self, session: i64) -> u64 {
         let session = self.sessions.get(&session);
         session.and_then(|session| Some(session.proof? + session.timeout / 2)).unwrap_or(0)
+    }
+
+    /// Until when a lease of this session is certain at least, if nothing but its term ends it; and since when its client has
+    /// known that.
+    pub fn sure_until(&self, session: i64) -> Option<(u64, u64)> {
+        let session = self.sessions.get(&session)?;
+        session.sure.map(|(from, since)| (from + session.timeout / 2, since))
     }
 
     /// What the client is called that has, or had, a session.
@@ -364,47 +338,13 @@ impl Witness {
         self.missing.get(node).copied()
     }
 
+    /// When the client whose node this is last asked whether it exists, if it is a guest.
+    pub fn checked(&self, node: &str) -> Option<u64> {
+        self.checked.get(node).copied()
+    }
+
     /// What was overheard since the last call.
     pub fn take_news(&mut self) -> Overheard {
         std::mem::take(&mut self.news)
-    }
-}
-
-impl Talk {
-    /// Whether the client was told whose session this is, and asks no more.
-    fn knows_its_session(&self) -> bool {
-        let asks = self.sent.iter().any(|(_, _, body)| frame::asks_who_owns(body));
-        self.beats >= 2 && self.owned && !asks
-    }
-
-    /// The first request with this number is answered. Returns what it asked for.
-    fn is_answered(&mut self, number: i32, now: u64) -> Vec<u8> {
-        let place = self.sent.iter().position(|(one, ..)| *one == number);
-        let Some((_, sent, body)) = place.and_then(|place| self.sent.remove(place)) else {
-            return Vec::new();
-        };
-        self.answered.push((sent, now));
-        body
-    }
-
-    /// From when a write counts that was sent then: see docs/safety.md, *After a pause*. To the millisecond in which a
-    /// clock that is not in whole milliseconds could allow it.
-    fn counts_from(&self, sent: u64, timeout: u64) -> u64 {
-        let reported = (sent + 1).saturating_sub(timeout * 3 / 16);
-        let heard = self.answered.iter().rev().find(|(_, answered)| *answered <= reported);
-        let heard = heard.map_or(self.greeted, |(sent, _)| *sent);
-        sent.min(heard + timeout * 7 / 16 + 1)
-    }
-
-    /// The frames that these bytes complete, and which of them is the first.
-    fn frames(&mut self, way: usize, bytes: &[u8]) -> Vec<(Vec<u8>, bool)> {
-        let rest = &mut self.rest[way];
-        rest.extend_from_slice(bytes);
-        let mut frames = Vec::new();
-        while let Some(length) = frame::length(rest, false).filter(|length| rest.len() >= *length) {
-            let first = std::mem::take(&mut self.first[way]);
-            frames.push((rest.drain(..length).collect(), first));
-        }
-        frames
     }
 }

@@ -116,6 +116,8 @@ pub struct World {
     /// The clients that were stopped for a sweep.
     pub going_on: Schedule<usize>,
     rounds: Rounds,
+    /// Where strangers are about to queue.
+    pub strangers: Vec<&'static str>,
     /// The servers that were cut off as the leader, by fault.
     pub deposed: Vec<(usize, usize)>,
 }
@@ -138,6 +140,7 @@ impl World {
             turns,
             going_on: Schedule::new(),
             rounds: Rounds::new(&setting),
+            strangers: Vec::new(),
             deposed: Vec::new(),
         }
     }
@@ -159,7 +162,12 @@ impl World {
             let oracle = Rc::clone(&oracle);
             let (of, run): (_, Running) = if visitor == Some(number) {
                 let visitor = Visitor::new(number, seed, setting, clients, oracle, stopped, doing);
-                (visitor.of(), Box::pin(visitor.run()))
+                let of = visitor.of();
+                if setting.hosts {
+                    (of, Box::pin(visitor.run_as_guest()) as Running)
+                } else {
+                    (of, Box::pin(visitor.run()) as Running)
+                }
             } else {
                 let contender = Contender::new(number, seed, setting, clients, oracle, stopped, doing);
                 (contender.of(), Box::pin(contender.run()))
@@ -204,6 +212,7 @@ impl World {
         loop {
             self.oracle.borrow_mut().overheard();
             while self.step(clock::now()) {
+                self.look_for_strangers();
                 let expired = self.ensemble.borrow_mut().take_expired();
                 for session in expired {
                     self.oracle.borrow_mut().expired(session);

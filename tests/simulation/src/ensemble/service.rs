@@ -90,7 +90,8 @@ impl Ensemble {
                 continue;
             }
             let fateful = self.fateful.filter(|(_, until)| clock::now() <= *until);
-            let kind = fateful.map(|(kind, _)| kind).filter(|kind| frame::is_fateful(&request.frame, *kind));
+            let kind = fateful.map(|(kind, _)| kind).or_else(|| network::with(|network| network.fateful(id)));
+            let kind = kind.filter(|kind| frame::is_fateful(&request.frame, *kind));
             front.deaf |= front.last_words || kind.is_some_and(|kind| kind != Fateful::BehindDelete);
             front.last_words |= kind.is_some();
             if front.deaf && !matches!(request.kind, Kind::Ping) {
@@ -105,7 +106,7 @@ impl Ensemble {
                 Kind::Word | Kind::Ping | Kind::Read => {
                     front.requests.pop_front();
                     let outputs = self.servers[server].answer(id, &request, time());
-                    self.output(server, outputs);
+                    self.answer(server, outputs, &request.frame);
                 }
                 // The client has seen what this server does not know yet.
                 Kind::Connect { last_zxid, .. } if last_zxid > self.servers[server].zxid(time()) => {
@@ -136,13 +137,19 @@ impl Ensemble {
     }
 
     pub(super) fn output(&mut self, server: usize, outputs: Vec<Output>) {
+        self.answer(server, outputs, &[]);
+    }
+
+    /// What comes of a request, or of something else.
+    fn answer(&mut self, server: usize, outputs: Vec<Output>, request: &[u8]) {
         for output in outputs {
             match output {
                 Output::Send(_, message)
                     if self.servers[server].mute && frame::is_event(&message.frame()) => {}
                 Output::Send(id, message) if self.servers[server].fronts.contains_key(&id.0) => {
                     network::with(|network| {
-                        network.send(id.0, Way::ToClient, Packet::Bytes(message.frame()));
+                        let reply = frame::without_stranger(request, message.frame());
+                        network.send(id.0, Way::ToClient, Packet::Bytes(reply));
                     });
                 }
                 Output::Send(..) => {}

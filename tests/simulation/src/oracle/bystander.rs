@@ -37,6 +37,7 @@ impl Oracle {
     /// Something is about to arrive at a client.
     pub fn before_arrival(&mut self, client: usize, connection: Id) {
         let now = clock::now();
+        self.note_certainty(client);
         let vouched = network::with(|network| network.witness.vouched(connection));
         self.accuse_all(|oracle, hold| {
             let session = hold.lease.session_id();
@@ -48,6 +49,11 @@ impl Oracle {
             if remaining > 0 && now + remaining > until + SLACK {
                 let sure = until.saturating_sub(now);
                 return Some(format!("has {remaining} ms left, and is certain for {sure} ms"));
+            }
+            if let Some(until) = oracle.sure_until(hold).filter(|_| remaining > 0 && !hold.is_limited())
+                && now + remaining + SLACK < until
+            {
+                return Some(format!("has {remaining} ms left, but is certain for {} ms", until - now));
             }
             if oracle.knows_missing(hold) && says_held(&hold.lease) {
                 return Some("is held, although its client was told that it does not exist".to_owned());
@@ -121,8 +127,13 @@ impl Oracle {
                     .then(|| format!("was not vouched for in {} ms", to - from))
             });
         }
-        for (client, since) in news.deaf {
-            if self.has_run_since(client, since) {
+        for client in self.stopped.take_restless() {
+            self.violation(format!("client {client} does not come to rest"));
+        }
+        for (client, since, deleted) in news.deaf {
+            // Who breaks a lock is told that there is no answer, and nobody waits for it.
+            let breaks = deleted.is_some_and(|node| self.requests.is_broken(&node));
+            if !breaks && self.has_run_since(client, since) {
                 self.violation(format!(
                     "client {client} keeps a session in which nothing is answered but pings"
                 ));
@@ -141,6 +152,30 @@ impl Oracle {
                 held.then(|| "is held, although its client has given its session up".to_owned())
             });
         }
+    }
+
+    /// Until when a hold is certain at least, if its client has had the time to know.
+    fn sure_until(&self, hold: &Hold) -> Option<u64> {
+        let session = hold.lease.session_id();
+        let (until, since) = network::with(|network| network.witness.sure_until(session))?;
+        let known = since < clock::now() && self.has_run_since(of(hold)?, since);
+        known.then_some(until)
+    }
+
+    /// Notes until when those are certain that are held: what their session proves later is not for them, once they are lost.
+    fn note_certainty(&mut self, client: usize) {
+        let held = |hold: &Hold| of(hold) == Some(client) && !hold.lease.remaining().is_zero();
+        let sure = |hold: &Hold| if held(hold) { self.sure_until(hold) } else { None };
+        let sure: Vec<_> = self.holds.iter().map(sure).collect();
+        for (hold, sure) in self.holds.iter_mut().zip(sure) {
+            hold.sure = hold.sure.max(sure);
+        }
+    }
+
+    /// For how much longer the term runs of what is held through a node, as was certain when it was last held.
+    pub fn term_left(&self, node: &str) -> Option<u64> {
+        let sure = self.holds.iter().find(|hold| hold.node == node)?.sure?;
+        sure.checked_sub(clock::now()).filter(|left| *left > SLACK)
     }
 
     /// Whether the client of a hold was told that its node does not exist.

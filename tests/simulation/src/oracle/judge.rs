@@ -48,9 +48,15 @@ pub(super) struct Hold {
     pub(super) accused: bool,
     /// Why it is lost, as it said before.
     lost: Option<LossReason>,
+    /// Until when it was certain, unless something else than its term ends it, when it was last seen to be held.
+    pub(super) sure: Option<u64>,
 }
 
 impl Hold {
+    pub(super) fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
     /// What it says that is not what it said before: what is lost stays lost, for the first reason that was told.
     fn contradiction(&mut self) -> Option<String> {
         let (before, now) = (self.lost, self.lease.state());
@@ -103,6 +109,8 @@ pub struct Oracle {
     pub(super) stopped: Stopped,
     /// Whether the number of permits that is shared was set.
     pub number_known: bool,
+    /// The nodes of strangers, which stand in their place as everybody else's, by directory.
+    strangers: BTreeMap<&'static str, String>,
     /// Nodes of waiters that are gone, with another client's right before them until then. By rule 6 no such waiter is
     /// granted the lock without having looked.
     gone: BTreeSet<String>,
@@ -115,6 +123,11 @@ pub(super) fn says_held(lease: &Lease) -> bool {
     let passes = lease.check().is_ok();
     let held = matches!(lease.state(), LeaseState::Held | LeaseState::Suspended);
     held || passes || remains
+}
+
+/// By which the nodes of a directory are ordered.
+fn number(node: &str) -> &str {
+    &node[node.len().saturating_sub(10)..]
 }
 
 impl Oracle {
@@ -135,6 +148,7 @@ impl Oracle {
             clients: setting.clients,
             stopped,
             number_known: false,
+            strangers: BTreeMap::new(),
             gone: BTreeSet::new(),
         }
     }
@@ -169,6 +183,7 @@ impl Oracle {
             limit: *limit,
             accused: false,
             lost: None,
+            sure: None,
         };
         // It may be lost already, if its client was stopped on the way.
         if self.is_certain(&hold) {
@@ -213,9 +228,26 @@ impl Oracle {
         {
             self.violation(format!("{} of {most} permits of {} are held", permits + 1, new.place));
         }
+        if let Some(stranger) = self.strangers.get(new.place)
+            && new.mode == Mode::Exclusive
+            && number(stranger) < number(&new.node)
+            && !self.requests.is_broken(stranger)
+        {
+            found.push(stranger.clone());
+        }
         for other in found {
             self.violation(format!("{} is granted while {other} is held", new.node));
         }
+    }
+
+    /// A stranger queues in a directory.
+    pub fn stranger_queues(&mut self, directory: &'static str, node: &str) {
+        self.strangers.insert(directory, format!("{directory}/{node}"));
+    }
+
+    /// It is about to leave.
+    pub fn stranger_leaves(&mut self, directory: &str) {
+        self.strangers.remove(directory);
     }
 
     /// Tokens, and with them the order in which the nodes were created, grow from holder to holder.

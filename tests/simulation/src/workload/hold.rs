@@ -199,7 +199,8 @@ impl Contender {
             LossReason::HeldTooLong => attempt.limit.is_some(),
             LossReason::NodeDeleted => !calm || oracle.requests.is_broken(&one.node),
             LossReason::SessionExpired => !calm,
-            // Of several servers' words some may be slow, one after the other.
+            // In calm too: of several servers' words some may be slow, one after the other.
+            LossReason::TermEnded => oracle.term_left(&one.node).is_none(),
             _ => true,
         };
         drop(oracle);

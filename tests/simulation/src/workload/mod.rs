@@ -2,6 +2,7 @@
 
 mod acquire;
 mod election;
+mod guest;
 mod hold;
 mod listen;
 mod operator;

@@ -29,13 +29,13 @@ const LONG_HOLD: u64 = 200;
 
 /// Makes one client after the other.
 pub struct Visitor {
-    number: usize,
-    chance: Chance,
-    setting: Setting,
-    clients: Clients,
-    oracle: Rc<RefCell<Oracle>>,
-    stopped: Stopped,
-    doing: Rc<RefCell<String>>,
+    pub(super) number: usize,
+    pub(super) chance: Chance,
+    pub(super) setting: Setting,
+    pub(super) clients: Clients,
+    pub(super) oracle: Rc<RefCell<Oracle>>,
+    pub(super) stopped: Stopped,
+    pub(super) doing: Rc<RefCell<String>>,
 }
 
 impl Visitor {
@@ -48,7 +48,7 @@ impl Visitor {
         stopped: Stopped,
         doing: Rc<RefCell<String>>,
     ) -> Self {
-        let chance = Chance::of(seed, "visitor", 1);
+        let chance = Chance::of(seed, if setting.hosts { "guest" } else { "visitor" }, 1);
         Self { number, chance, setting, clients, oracle, stopped, doing }
     }
 
@@ -121,10 +121,13 @@ impl Visitor {
         }
     }
 
-    async fn acquire(&self, client: &Client, path: &str) -> Result<Lease, Error> {
-        let lock = Lock::from(Mutex::new(client, path)?);
+    pub(super) fn lock(client: &Client, path: &str) -> Result<Lock, Error> {
+        Mutex::new(client, path).map(Lock::from)
+    }
+
+    pub(super) async fn acquire(&self, client: &Client, path: &str) -> Result<Lease, Error> {
         let patience = Patience::For(Duration::from_millis(self.setting.timeout));
-        lock.acquire_as(Owner::new(), patience).await
+        Self::lock(client, path)?.acquire_as(Owner::new(), patience).await
     }
 
     /// Holds a lock that nobody else wants, and lets something happen to it. Returns the lease, and what it says, if it is
@@ -150,7 +153,7 @@ impl Visitor {
     }
 
     /// Whether nothing has befallen anybody since then.
-    fn is_calm_since(&self, then: u64) -> bool {
+    pub(super) fn is_calm_since(&self, then: u64) -> bool {
         self.oracle.borrow().calm.reigns_since(then)
     }
 
@@ -218,12 +221,12 @@ impl Visitor {
         }
     }
 
-    fn now_does(&self, what: &str) {
+    pub(super) fn now_does(&self, what: &str) {
         self.oracle.borrow_mut().history.note(&format!("contender {} {what}", self.number));
         what.clone_into(&mut self.doing.borrow_mut());
     }
 
-    fn violation(&self, what: &str) {
+    pub(super) fn violation(&self, what: &str) {
         self.oracle.borrow_mut().violation(format!("contender {}: {what}", self.number));
     }
 }

@@ -1,0 +1,194 @@
+//! A guest: a visitor that brings its own locks and, where it takes two, a second client, and sees to it that what has
+//! to coincide does.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use zklock::{Client, Election, Error, Lease, Leases, Patience, Semaphore};
+
+use super::milliseconds;
+use super::visitor::{VISITED, Visitor};
+use crate::clock;
+use crate::fateful::Fateful;
+use crate::network;
+
+/// Locks that only guests take.
+const OTHER: &str = "/visited-too";
+const SINGLE: &str = "/visited-permit";
+const MANY: &str = "/visited-permits";
+const ELECTION: &str = "/visited-election";
+
+/// More permits than one heartbeat checks nodes, and for how long they are held, in milliseconds.
+const CROWD: u32 = 150;
+const LONG: u64 = 70_000;
+
+/// Within this time each node that is held is checked, and one that begins to be held a little later.
+const TURN: u64 = 60_000;
+
+impl Visitor {
+    /// Comes again and again, until contenders are to stop.
+    pub async fn run_as_guest(mut self) {
+        for times in 0.. {
+            let pause = self.chance.skewed(0..=self.setting.timeout);
+            sleep(Duration::from_millis(pause)).await;
+            if clock::now() >= self.setting.duration {
+                break;
+            }
+            let clients = [2 * times, 2 * times + 1].map(|visit| self.clients.visitors(visit));
+            let [(_, one), (_, other)] = &clients;
+            if one.ready().await.is_ok() && other.ready().await.is_ok() {
+                // So many nodes are created at once that heartbeats wait behind them.
+                let bears_crowds =
+                    self.setting.servers == 1 && 100 * self.setting.latency <= self.setting.timeout;
+                match self.chance.index(8) {
+                    0 | 1 => self.try_again(one, other).await,
+                    2 | 3 => self.try_at_once(one, other).await,
+                    4 => self.hand_over(one, other).await,
+                    5 if bears_crowds => self.hold_many(one).await,
+                    _ => self.be_unheard(one).await,
+                }
+            }
+            for (name, client) in clients {
+                client.close().await.ok();
+                network::with(|network| network.witness.ends(name));
+            }
+        }
+        self.now_does("is done");
+    }
+
+    /// A few round trips.
+    fn soon(&self) -> u64 {
+        self.oracle.borrow().calm.soon()
+    }
+
+    /// A try that was given up while it looked does not speak for the next one: what is free by then is granted.
+    async fn try_again(&mut self, one: &Client, other: &Client) {
+        self.now_does("tries again");
+        let began = clock::now();
+        let (Ok(lease), Ok(lock)) = (self.acquire(one, VISITED).await, Self::lock(other, VISITED)) else {
+            return;
+        };
+        let pause = self.chance.number(0..=2 * self.setting.latency);
+        sleep(Duration::from_millis(pause)).await;
+        let (held, released) = (milliseconds(lease.remaining()), clock::now());
+        let mut release = pin!(lease.release());
+        tokio::select! {
+            biased;
+            _ = lock.try_acquire() => return release.await.unwrap_or_default(),
+            _ = &mut release => {}
+        }
+        let free = clock::now() < released + held && lease.loss_reason().is_none();
+        let refused = matches!(lock.try_acquire().await, Ok(None));
+        // A server that lags behind may still show the node.
+        if free && refused && self.setting.servers == 1 && self.is_calm_since(began) {
+            self.violation("a try is refused, although the lock is free");
+        }
+    }
+
+    /// Of two that try to have the only permit at the same time, one has it, and the other is told soon that it has not.
+    async fn try_at_once(&self, one: &Client, other: &Client) {
+        self.now_does("tries twice at once");
+        let began = clock::now();
+        let (Ok(one), Ok(other)) = (semaphore(one, SINGLE, 1), semaphore(other, SINGLE, 1)) else { return };
+        let mut tries =
+            [pin!(one.acquire_many(1, Patience::Try)), pin!(other.acquire_many(1, Patience::Try))];
+        let [first, second] = &mut tries;
+        let (granted, rest) = tokio::select! {
+            biased;
+            granted = &mut *first => (granted, second),
+            granted = &mut *second => (granted, first),
+        };
+        let Ok(granted) = granted else { return };
+        let late = timeout(Duration::from_millis(2 * self.soon()), rest).await.is_err();
+        if late && granted.is_held() && self.is_calm_since(began) {
+            self.violation("a try waits for a permit that another one holds");
+        }
+    }
+
+    /// Who observes an election is told of the next leader, also if there is no moment without one.
+    async fn hand_over(&self, one: &Client, other: &Client) {
+        self.now_does("hands the leadership over");
+        let began = clock::now();
+        let of = |client: &Client, id: &str| Election::with_id(client, ELECTION, id);
+        let (Ok(first), Ok(second)) = (of(one, "first"), of(other, "second")) else { return };
+        let patience = Patience::For(Duration::from_millis(self.setting.timeout));
+        let Ok(leadership) = first.campaign_with(patience).await else { return };
+        let mut leaders = second.observe();
+        let soon = Duration::from_millis(2 * self.soon());
+        timeout(soon, leaders.next()).await.ok();
+        let mut next = pin!(second.campaign_with(Patience::Forever));
+        if timeout(soon, &mut next).await.is_ok() {
+            return;
+        }
+        leadership.resign().await.ok();
+        let Ok(Ok(next)) = timeout(soon, next).await else { return };
+        loop {
+            match timeout(soon, leaders.next()).await {
+                Ok(Ok(leader)) if leader.as_ref().is_some_and(|leader| leader.id == "second") => break,
+                Ok(Ok(_)) => {}
+                Err(_) if next.check().is_ok() && self.is_calm_since(began) => {
+                    return self.violation("another one leads, and who observes is not told");
+                }
+                Ok(Err(_)) | Err(_) => break,
+            }
+        }
+    }
+
+    /// Of more nodes than a heartbeat checks each has its turn.
+    async fn hold_many(&self, client: &Client) {
+        self.now_does("holds many permits");
+        let Ok(leases) = self.permits(client).await else { return };
+        let began = clock::now();
+        sleep(Duration::from_millis(LONG)).await;
+        let checked = |lease: &Lease| network::with(|network| network.witness.checked(&lease.node()));
+        let forgotten = leases.iter().find(|lease| {
+            let checked = checked(lease).unwrap_or(0);
+            lease.check().is_ok() && checked + TURN < clock::now()
+        });
+        if let Some(lease) = forgotten
+            && self.is_calm_since(began)
+        {
+            self.violation(&format!("no heartbeat has checked {} for long", lease.node()));
+        }
+    }
+
+    async fn permits(&self, client: &Client) -> Result<Leases, Error> {
+        let patience = Duration::from_millis(self.setting.timeout);
+        semaphore(client, MANY, CROWD)?.acquire_many(CROWD, patience).await
+    }
+
+    /// Its server answers nothing but pings any more, from a moment on at which the client asks for little.
+    async fn be_unheard(&mut self, client: &Client) {
+        let which = self.chance.index(3);
+        self.now_does(&format!("is unheard, {which}"));
+        let long = Duration::from_millis(3 * self.setting.timeout);
+        let deafen = |fateful| network::with(|network| network.deafen(self.of(), fateful));
+        match which {
+            // Nothing is said on the connection of one that is closed, and so the session ends.
+            0 => {
+                let Ok(_lease) = self.acquire(client, VISITED).await else { return };
+                deafen(Fateful::Anything);
+                client.close().await.ok();
+            }
+            // What was sent behind the last answer is asked for in vain.
+            1 => {
+                let (one, other) = (self.acquire(client, VISITED).await, self.acquire(client, OTHER).await);
+                let (Ok(one), Ok(other)) = (one, other) else { return };
+                deafen(Fateful::BehindDelete);
+                drop((one, other));
+            }
+            // Nothing is asked for but a question.
+            _ => {
+                deafen(Fateful::Anything);
+                let Ok(lock) = Self::lock(client, VISITED) else { return };
+                lock.try_acquire().await.ok();
+            }
+        }
+        sleep(long).await;
+    }
+}
+
+fn semaphore(client: &Client, path: &str, permits: u32) -> Result<Semaphore, Error> {
+    Semaphore::new(client, path, permits)
+}
