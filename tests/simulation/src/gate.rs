@@ -1,16 +1,18 @@
 //! Stops clients, as SIGSTOP or a full machine does: their tasks do not run, while time goes on.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
+use tokio::sync::Notify;
 use zklock::simulation::{Gate, Part};
 
 use crate::clock;
 
-/// So often the tasks of one client may run at one instant: many times as often as any of them has to.
-const MOST_RUNS: u64 = 50_000;
+/// So often the tasks of one client may run at one instant: many times as often as where more than a thousand permits are
+/// asked for at once.
+const MOST_RUNS: u64 = 60_000;
 
 /// What is known of a client that has run, or was stopped.
 #[derive(Debug, Default)]
@@ -25,13 +27,11 @@ struct Process {
     since: u64,
     /// At which instant its tasks ran last, and how often.
     ran: (u64, u64),
-    /// Whether it ran too often at one instant.
-    restless: bool,
 }
 
-/// The clients that are stopped, or were.
+/// The clients that are stopped, or were; and one that did not come to rest, and who is told of it.
 #[derive(Clone, Debug, Default)]
-pub struct Stopped(Rc<RefCell<BTreeMap<usize, Process>>>);
+pub struct Stopped(Rc<RefCell<BTreeMap<usize, Process>>>, Rc<Cell<Option<usize>>>, Rc<Notify>);
 
 impl Stopped {
     /// Stops a client.
@@ -57,14 +57,14 @@ impl Stopped {
         }
     }
 
-    /// The clients that do not come to rest since the last call. Time would stand still as long as one of them runs, and
-    /// so they were stopped.
-    pub fn take_restless(&self) -> Vec<usize> {
-        let mut all = self.0.borrow_mut();
-        let restless = all
-            .iter_mut()
-            .filter_map(|(client, process)| std::mem::take(&mut process.restless).then_some(*client));
-        restless.collect()
+    /// Waits for a client that does not come to rest: time would stand still as long as it runs.
+    pub async fn restless(&self) -> usize {
+        loop {
+            if let Some(client) = self.1.get() {
+                return client;
+            }
+            self.2.notified().await;
+        }
     }
 
     /// Changes when a client is stopped or goes on.
@@ -92,8 +92,9 @@ impl Gate for Stopped {
             let now = clock::now();
             process.ran = if process.ran.0 == now { (now, process.ran.1 + 1) } else { (now, 1) };
             if process.ran.1 > MOST_RUNS {
-                process.restless = true;
                 process.waiting = Some(Vec::new());
+                self.1.set(Some(client));
+                self.2.notify_one();
             }
         }
         process.waiting.as_mut().map(|waiting| waiting.push(cx.waker().clone())).is_none()

@@ -145,8 +145,19 @@ impl World {
         }
     }
 
-    /// Lives until everything is over.
-    async fn live(mut self) {
+    /// Lives until everything is over, or a client takes all the time there is.
+    async fn live(self) {
+        let (oracle, stopped) = (Rc::clone(&self.oracle), self.stopped.clone());
+        tokio::select! {
+            biased;
+            client = stopped.restless() => {
+                oracle.borrow_mut().violation(format!("client {client} does not come to rest"));
+            }
+            () = self.last() => {}
+        }
+    }
+
+    async fn last(mut self) {
         let (oracle, ensemble) = (Rc::clone(&self.oracle), Rc::clone(&self.ensemble));
         let patience = Duration::from_millis(self.plan.setting.timeout) * PATIENCE;
         let patience = patience.max(LEAST_PATIENCE);

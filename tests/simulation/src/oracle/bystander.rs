@@ -127,9 +127,6 @@ impl Oracle {
                     .then(|| format!("was not vouched for in {} ms", to - from))
             });
         }
-        for client in self.stopped.take_restless() {
-            self.violation(format!("client {client} does not come to rest"));
-        }
         for (client, since, deleted) in news.deaf {
             // Who breaks a lock is told that there is no answer, and nobody waits for it.
             let breaks = deleted.is_some_and(|node| self.requests.is_broken(&node));
