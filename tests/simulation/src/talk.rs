@@ -81,14 +81,15 @@ impl Talk {
         sent.min(heard + timeout * 7 / 16 + 1)
     }
 
-    /// The same to the millisecond in which it counts at least.
-    pub fn counts_at_least_from(&self, sent: u64, timeout: u64) -> u64 {
+    /// The same to the millisecond in which it counts at least; and since when the client must have run for that: it notes
+    /// when it hears an answer, which is later than it comes if it is stopped.
+    pub fn counts_at_least_from(&self, sent: u64, timeout: u64) -> (u64, Option<u64>) {
         let reported = sent.saturating_sub(timeout * 3 / 16 + 1);
         // One that was sent a little before another may be all that is remembered of both.
         let spacing = timeout / 32 + 1;
         let heard = self.answered.iter().rev().find(|(_, answered)| *answered <= reported);
-        let heard = heard.map_or(self.greeted, |(sent, _)| sent.saturating_sub(spacing).max(self.greeted));
-        sent.min(heard + timeout * 7 / 16)
+        let from = heard.map_or(self.greeted, |(sent, _)| sent.saturating_sub(spacing).max(self.greeted));
+        (sent.min(from + timeout * 7 / 16), heard.map(|(_, answered)| *answered))
     }
 
     /// Since when nothing is answered but pings, and what was asked for before that for which a session is given up.

@@ -13,6 +13,17 @@ use crate::frame::{self, Kind};
 use crate::names::Id;
 use crate::talk::{Asked, Talk};
 
+/// A heartbeat of which the client knows that it was carried out in this session.
+#[derive(Clone, Copy, Debug)]
+pub struct Sure {
+    /// From when it counts at least.
+    pub from: u64,
+    /// Since when the client has known.
+    pub known: u64,
+    /// Since when it must not have been stopped, or it may count from earlier.
+    pub runs: u64,
+}
+
 /// What is known of a session.
 #[derive(Debug, Default)]
 struct Session {
@@ -21,9 +32,7 @@ struct Session {
     timeout: u64,
     /// From when the last write counts that its client knows to be carried out.
     proof: Option<u64>,
-    /// From when a heartbeat counts at least of which the client knows that it was carried out in this session; and since when
-    /// it has known.
-    sure: Option<(u64, u64)>,
+    sure: Option<Sure>,
     /// Whether its client has closed it, or was told that it cannot have it.
     settled: bool,
 }
@@ -282,9 +291,9 @@ impl Witness {
         }
         if done && !asked.checks.is_empty() {
             talk.beats += 1;
-            let from = talk.counts_at_least_from(asked.at, session.timeout);
-            if talk.vouched.is_some() && session.sure.is_none_or(|(sure, _)| sure < from) {
-                session.sure = Some((from, now));
+            let (from, heard) = talk.counts_at_least_from(asked.at, session.timeout);
+            if talk.vouched.is_some() && session.sure.is_none_or(|sure| sure.from < from) {
+                session.sure = Some(Sure { from, known: now, runs: heard.unwrap_or(now) });
             }
         }
         if let Some(node) = missing.and_then(|at| asked.checks.into_iter().nth(at)) {
@@ -298,11 +307,10 @@ impl Witness {
         session.and_then(|session| Some(session.proof? + session.timeout / 2)).unwrap_or(0)
     }
 
-    /// Until when a lease of this session is certain at least, if nothing but its term ends it; and since when its client has
-    /// known that.
-    pub fn sure_until(&self, session: i64) -> Option<(u64, u64)> {
+    /// Until when a lease of this session is certain at least, if nothing but its term ends it; and why.
+    pub fn sure_until(&self, session: i64) -> Option<(u64, Sure)> {
         let session = self.sessions.get(&session)?;
-        session.sure.map(|(from, since)| (from + session.timeout / 2, since))
+        session.sure.map(|sure| (sure.from + session.timeout / 2, sure))
     }
 
     /// What the client is called that has, or had, a session.

@@ -154,8 +154,8 @@ impl Oracle {
     /// Until when a hold is certain at least, if its client has had the time to know.
     fn sure_until(&self, hold: &Hold) -> Option<u64> {
         let session = hold.lease.session_id();
-        let (until, since) = network::with(|network| network.witness.sure_until(session))?;
-        let known = since < clock::now() && self.has_run_since(of(hold)?, since);
+        let (until, sure) = network::with(|network| network.witness.sure_until(session))?;
+        let known = sure.known < clock::now() && self.has_run_since(of(hold)?, sure.runs);
         known.then_some(until)
     }
 

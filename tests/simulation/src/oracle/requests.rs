@@ -10,6 +10,11 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// Somebody is about to delete a node.
+    pub fn is_to_be_broken(&mut self, node: &str) {
+        self.broken.entry(node.to_owned()).or_default();
+    }
+
     pub fn is_broken(&self, node: &str) -> bool {
         self.broken.contains_key(node)
     }

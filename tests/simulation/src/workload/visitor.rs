@@ -171,10 +171,15 @@ impl Visitor {
         }
     }
 
+    async fn break_lock(&self, client: &Client, node: &str) -> bool {
+        self.oracle.borrow_mut().requests.is_to_be_broken(node);
+        client.break_lock(node).await.is_ok()
+    }
+
     /// A release that finds no node says so.
     async fn release_what_is_gone(&self, client: &Client, lease: &Lease) {
         let (began, node) = (clock::now(), lease.node());
-        let gone = client.break_lock(&node).await.is_ok() && lease.check().is_ok();
+        let gone = self.break_lock(client, &node).await && lease.check().is_ok();
         let (left, released) = (milliseconds(lease.remaining()), clock::now());
         lease.release().await.ok();
         let done = clock::now() < released + left;
@@ -188,7 +193,7 @@ impl Visitor {
         let pause = self.chance.number(LONG_HOLD + SLACK..=LONG_HOLD + self.setting.timeout);
         sleep(Duration::from_millis(pause)).await;
         let began = clock::now();
-        let gone = client.break_lock(&lease.node()).await.is_ok();
+        let gone = self.break_lock(client, &lease.node()).await;
         sleep(Duration::from_millis(1)).await;
         if gone && lease.check().is_ok() && self.is_calm_since(began.saturating_sub(pause)) {
             self.violation("a lock is held, although its node is gone for certain");
