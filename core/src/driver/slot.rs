@@ -1,35 +1,31 @@
 //! One lock directory in a driver: its queue, its waiters and its holders. Events come in here and actions go out: each
-//! of them changes at least two of the three, so they are kept together, in one file.
+//! of them changes at least two of the three, so they are kept together, in one type.
+
+mod outcomes;
+mod requests;
+mod sight;
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::holders::Holders;
 use super::link::Link;
 use super::pauses::Pauses;
-use super::refusals::{out_of_reach, refused, timed_out};
 use super::releases::Releases;
 use super::silence::{Due, Silence};
 use super::timers::Timers;
 use super::waiters::{Waiter, Waiters};
 use super::watches::Watches;
-use crate::blockers::{Blocker, Blockers};
-use crate::contender::Sighting;
-use crate::error::{Error, Result};
-use crate::hold::{Claim, Grant, Holds};
-use crate::lease::{Entry, Lease};
+use crate::error::Error;
+use crate::hold::Claim;
 use crate::lease_state::LossReason;
 use crate::mailbox::Attempt;
 use crate::queue::{
-    Action, Event, Intent, JoinId, Kind, Known, Naming, NodeName, Outcome, Queue, Refusal, Set, Standing,
-    Ticket, is_kazoos,
+    Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Set, Ticket, is_kazoos,
 };
 use crate::release::Release;
-use crate::servers::Servers;
 use crate::shown::Shown;
-use crate::sight::{HoldReport, WaitReport};
 
 pub(super) struct Slot {
     queue: Queue,
@@ -292,24 +288,6 @@ impl Slot {
         self.holders.suspend(suspended);
     }
 
-    /// Adds what is to be said of what waits here and what holds.
-    pub(super) fn report(&self, waits: &mut Vec<WaitReport>, holds: &mut Vec<HoldReport>) {
-        waits.extend(self.waiters.attempts().map(|attempt| {
-            let (join, place) = (attempt.join, &attempt.holds.place);
-            let node = |name: &NodeName| format!("{}/{}", place.directory(), name.as_str());
-            WaitReport {
-                path: place.path().to_owned(),
-                mode: attempt.mode(),
-                label: attempt.label.as_deref().map(str::to_owned),
-                age: attempt.asked.elapsed(),
-                node: self.queue.node_of(join).map(node),
-                position: self.queue.ahead_of(join),
-                behind: self.queue.waits_for(join).map(node),
-            }
-        }));
-        holds.extend(self.holders.reports());
-    }
-
     /// Whether a contender holds, or may soon: the term matters.
     pub(super) fn is_vital(&self) -> bool {
         !self.holders.is_empty() || self.queue.is_near()
@@ -325,35 +303,6 @@ impl Slot {
         let all = node.is_none().then(|| self.queue.places(usize::MAX));
         let behind = node.map(|node| self.queue.places_behind(node));
         all.into_iter().flatten().chain(behind.into_iter().flatten())
-    }
-
-    /// The error of a contender whose time is up. `session`: the current one; `servers`: what happened there, if the
-    /// client is not connected.
-    pub(super) fn timeout_error(&self, join: JoinId, session: i64, servers: Option<Servers>) -> Error {
-        let Some(Attempt { holds, .. }) = self.waiters.get(join) else { return Error::client_closed() };
-        let path = holds.place.path();
-        if let Some(servers) = servers {
-            return out_of_reach(path, servers);
-        }
-        let error = timed_out(path, self.queue.awaits_permits(), self.queue.ahead_of(join));
-        let blockers = self.queue.in_the_way(join).into_iter();
-        let blockers = blockers.filter_map(|standing| self.blocker(standing, session));
-        error.blocked_by(Blockers::new(blockers.collect(), holds.place.directory(), &holds.place.part()))
-    }
-
-    /// What is known of one that stands in the way.
-    fn blocker(&self, standing: Standing, session: i64) -> Option<Blocker> {
-        let Standing { name, position, holds, known } = standing;
-        let (sighting, ours) = match known {
-            Known::Watched(ticket) => (self.watches.sighting(ticket)?, false),
-            Known::Ours(join, czxid) => {
-                let waiting = self.waiters.get(join).map(|attempt| &*attempt.data);
-                let data = waiting.or_else(|| self.holders.data(&name))?;
-                let (data, data_length) = (data.into(), data.len());
-                (Arc::new(Sighting { owner: session, czxid, data, data_length }), true)
-            }
-        };
-        Some(Blocker { position, name, sighting, ours, holds })
     }
 
     /// Draws the queue's conclusions and carries them out.
@@ -416,139 +365,6 @@ impl Slot {
             }
             request => self.send(request, path, link),
         }
-    }
-
-    fn send(&mut self, request: Action, path: &Arc<str>, link: &mut Link) {
-        // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
-        let Some(wire) = link.wire(path) else { return };
-        match request {
-            Action::Create(ticket, join, prefix) => {
-                let data = self.waiters.get(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
-                if self.queue.is_crowded() {
-                    self.waiters.contend(join);
-                }
-                let create = wire.create(ticket, prefix, data);
-                let pause = self.waiters.rest(join);
-                if pause.is_zero() {
-                    link.ask(create);
-                } else {
-                    self.late.insert(ticket);
-                    link.question_later(pause, create);
-                }
-            }
-            Action::CreateInPlace(ticket, join, name, check) => {
-                let data = self.waiters.get(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
-                match check {
-                    Some(writer) => link.ask(wire.create_beside(ticket, writer, name, data)),
-                    None => link.ask(wire.create_in_place(ticket, name, data)),
-                }
-            }
-            Action::MakeParents(ticket) => {
-                let place = self.waiters.attempts().next().map(|attempt| &attempt.holds.place);
-                let lock = place.map_or(path.len(), |place| place.absolute_path().len());
-                link.ask(wire.make_parents(ticket, lock));
-            }
-            Action::List { ticket, sync } => link.question(wire.list(ticket, sync)),
-            Action::ListAndWatch { ticket, sync } => {
-                if let Some(room) = self.watches.reserve_listing(ticket, link) {
-                    let (unanswered, answered) = oneshot::channel();
-                    let task = link.spawn(wire.list_and_watch(ticket, sync, unanswered));
-                    link.question(async move { drop(answered.await) });
-                    self.watches.add_listing(ticket, task, room);
-                } else {
-                    link.question(wire.list(ticket, sync));
-                }
-            }
-            Action::Probe(ticket, names) => link.question(wire.probe(ticket, names)),
-            Action::Verify(ticket, name) => link.question(wire.verify(ticket, name)),
-            Action::Delete(ticket, name) => {
-                self.releases.deleting(ticket, &name);
-                // Others wait behind the node, as long as the session lives.
-                link.ask(wire.delete(ticket, name));
-            }
-            other => unreachable!("{other:?} is no request"),
-        }
-    }
-
-    fn grant(&mut self, join: JoinId, node: &NodeName, czxid: i64, link: &Link, timers: &mut Timers) {
-        let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else {
-            // The waiter gave up at the same moment.
-            self.hear(Event::Release(node.clone()));
-            return;
-        };
-        timers.cancel(&alarms);
-        let Attempt { holds, claim, data, label, reply, .. } = attempt;
-        let grant = Grant {
-            node: node.clone(),
-            fencing_token: czxid,
-            session_id: link.session_id(),
-            // The queue grants only while the term of a session runs.
-            term: link.term().map(Arc::clone).unwrap_or_default(),
-        };
-        self.holders.add(node, &holds, claim, (data, label), timers);
-        let lease = holds.grant(claim, grant);
-        if self.revoked.remove(node) {
-            holds.revoke(node);
-        }
-        // Its owner's other waiters re-enter before the first lease can be released.
-        for other in self.waiters.end_line((claim.owner, claim.kind)) {
-            if !self.is_waiting(other) {
-                continue;
-            }
-            match holds.enter(claim.owner, claim.kind, Intent::Wait) {
-                Ok(Entry::Reentered(lease)) => self.answer(other, timers, Ok(lease)),
-                Err(error) => self.answer(other, timers, Err(error)),
-                // The term has ended since it was last looked at: they wait for a lock that their owner does not hold.
-                Ok(Entry::Queues(_)) => {
-                    if self.waiters.line_up(other) {
-                        self.enter_queue(other);
-                    }
-                }
-            }
-        }
-        self.settle_other_half(&holds, claim, node, timers);
-        // A lease that no one receives is dropped, which releases it.
-        reply.send(Ok(lease)).ok();
-    }
-
-    /// Answers a waiter that is out of the queue, if it still waits.
-    fn answer(&mut self, join: JoinId, timers: &mut Timers, answer: Result<Lease>) {
-        let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else { return };
-        timers.cancel(&alarms);
-        attempt.reply.send(answer).ok();
-    }
-
-    /// An owner that asked for both halves of a read/write lock at once now has one of them, and must not wait for
-    /// itself with the other.
-    fn settle_other_half(&mut self, holds: &Holds, granted: Claim, node: &NodeName, timers: &mut Timers) {
-        match granted.kind {
-            Kind::Read => {
-                for writer in self.waiters.end_line((granted.owner, Kind::Write)) {
-                    self.queue.handle(Event::Leave(writer));
-                    self.unsettled = true;
-                    self.answer(writer, timers, Err(holds.upgrade_refused()));
-                }
-            }
-            Kind::Write => {
-                if let Some(reader) = self.waiters.first_in_line((granted.owner, Kind::Read)) {
-                    self.hear(Event::Downgrade(reader, node.clone()));
-                }
-            }
-            Kind::Exclusive | Kind::Permit(_) | Kind::Lead => {}
-        }
-    }
-
-    fn refuse(&mut self, join: JoinId, refusal: Refusal, timers: &mut Timers) {
-        let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else {
-            return;
-        };
-        timers.cancel(&alarms);
-        if refusal == Refusal::Busy && !attempt.claim.is_part() {
-            attempt.holds.meter.busy();
-        }
-        self.leave_line(&attempt);
-        let error = refused(attempt.holds.place.path(), attempt.claim.kind, refusal);
-        attempt.reply.send(Err(error)).ok();
     }
 }
 

@@ -7,7 +7,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::super::timers::Alarm;
 use super::*;
-use crate::hold::{Notice, Report};
+use crate::error::Result;
+use crate::hold::{Holds, Notice, Report};
+use crate::lease::Lease;
 use crate::options::ClientOptions;
 use crate::owner::Owner;
 use crate::path::Place;
