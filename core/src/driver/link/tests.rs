@@ -3,6 +3,7 @@
 use zklock_embedded::Server;
 
 use super::*;
+use crate::mailbox::News;
 
 /// A server, and a link that has begun to look for a session on it.
 async fn searching() -> (Server, Link, mpsc::UnboundedReceiver<Input>) {
