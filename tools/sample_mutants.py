@@ -40,7 +40,16 @@ TREE = HOME / "tree"
 CARGO_MUTANTS = "27.1.0"
 INSTALLED = ROOT / "target" / "cargo-mutants"
 
-SUBJECT = ["driver/**", "term.rs", "session.rs", "lease.rs", "lock.rs", "semaphore.rs", "multi.rs"]
+SUBJECT = [
+    "driver/**",
+    "term.rs",
+    "session.rs",
+    "lease.rs",
+    "lock.rs",
+    "semaphore.rs",
+    "semaphore/**",
+    "multi.rs",
+]
 """What is mutated, below core/src."""
 
 TESTS_ONLY = "core/src/driver/run/costs.rs"

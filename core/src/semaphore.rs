@@ -1,8 +1,9 @@
-//! The counting semaphore: how it takes its turn, its permits, and the number of them that others state. The three are
-//! one protocol on two lock directories, and half of the lines are documentation.
+//! The counting semaphore: how it takes its turn, and then its permits. The two are one protocol on two lock directories,
+//! and half of the lines are documentation.
+
+mod number;
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -13,21 +14,14 @@ use crate::lease::Lease;
 use crate::leases::Leases;
 use crate::lock::{Lock, Manner, busy_is_none};
 use crate::lock_options::LockOptions;
-use crate::mailbox::Inquiry;
 use crate::meter::Wait;
-use crate::number::NumberWatch;
 use crate::owner::Owner;
 use crate::path::check_path;
 use crate::patience::{Deadline, Patience};
 use crate::queue::Kind;
-use crate::runtime;
-use crate::shown::Shown;
 
 /// How long a try waits for another contender that is in the middle of taking permits: a few round trips.
 const TRY_LIMIT: Duration = Duration::from_secs(2);
-
-/// After this long without news of a number in a node, a waiter reads it again, whatever the watch says (rule 10).
-const LONG_SILENCE: Duration = Duration::from_secs(20);
 
 /// The directory of the nodes of permits, held or waited for.
 const LEASES: &str = "/leases";
@@ -323,89 +317,6 @@ impl Semaphore {
                 return Err(Error::new(ErrorKind::LockTimeout, message));
             }
         }
-    }
-
-    /// For a waiter: the number of permits, once it has changed. Fails if others state a different number.
-    async fn changed(&self, permits: u32, deadline: Deadline) -> Result<u32> {
-        let Permits::SharedCount(node) = &self.permits else {
-            self.compare(permits, deadline).await?;
-            return std::future::pending().await;
-        };
-        loop {
-            let (number, changed) = self.read(node, true, deadline).await?;
-            if number != permits {
-                return Ok(number);
-            }
-            let changed = async {
-                match changed {
-                    Some(changed) => changed.changed().await,
-                    // There was no room for a watch: it is read again after a while.
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                () = changed => {}
-                slept = runtime::sleep(LONG_SILENCE) => slept?,
-            }
-        }
-    }
-
-    /// How many permits there are now.
-    async fn number(&self, deadline: Deadline) -> Result<u32> {
-        match &self.permits {
-            Permits::Fixed(permits) => Ok(*permits),
-            Permits::SharedCount(node) => Ok(self.read(node, false, deadline).await?.0),
-        }
-    }
-
-    /// Fails if there is no number to read, before a node or a directory is created for nothing. Only at the client's
-    /// first use of the path: later the turn's own look must do, or each acquire would cost a request more.
-    async fn expect_number(&self, deadline: Deadline) -> Result<()> {
-        if matches!(self.permits, Permits::SharedCount(_)) {
-            let news = &self.leases.resolve()?.holds.permit_news;
-            if !news.number_seen.load(Ordering::Relaxed) {
-                self.number(deadline).await?;
-                news.number_seen.store(true, Ordering::Relaxed);
-            }
-        }
-        Ok(())
-    }
-
-    /// The number of permits in a node, and a watch on it if requested.
-    async fn read(&self, node: &str, watch: bool, deadline: Deadline) -> Result<(u32, Option<NumberWatch>)> {
-        let full: Arc<str> = format!("{}{node}", self.leases.resolve()?.client.address().chroot).into();
-        let read = || {
-            let node = Arc::clone(&full);
-            self.leases.ask(move |_, reply| Inquiry::Number { node: Arc::clone(&node), watch, reply })
-        };
-        let problem = match deadline.insist(self.path(), read).await? {
-            Some(number) => match number.value() {
-                Some(value) => return Ok((value, number.changed)),
-                None => "does not hold a number of permits",
-            },
-            None => "does not exist",
-        };
-        let hint = "create it with Curator's SharedCount, or write the number as 4 bytes, the highest first";
-        Err(Error::bad_argument("shared_count", format!("{node:?} {problem}; {hint}")))
-    }
-
-    /// Fails if another contender on the path states a different number of permits.
-    async fn compare(&self, permits: u32, deadline: Deadline) -> Result<()> {
-        for contender in deadline.insist(self.path(), || self.leases.contenders()).await? {
-            if let Some(theirs) = contender.permits.filter(|theirs| *theirs != permits) {
-                let whom = match &contender.about {
-                    Some(about) => format!("process {} on {}", about.pid, Shown(&about.host)),
-                    None => format!("the contender {}", Shown(&contender.node)),
-                };
-                let message = format!(
-                    "{:?} has {theirs} permits for {whom}, but {permits} here; all must agree on the number",
-                    self.path()
-                );
-                return Err(Error::new(ErrorKind::PermitsMismatch, message));
-            }
-        }
-        Ok(())
     }
 
     /// Fails if there are too few permits now.
