@@ -52,8 +52,8 @@ SUBJECT = [
 ]
 """What is mutated, below core/src."""
 
-TESTS_ONLY = "core/src/driver/run/costs.rs"
-"""Its condition is not one that cargo-mutants takes for that of tests."""
+TESTS_ONLY = "core/src/driver/run/{costs,memory}.rs"
+"""Their condition is not one that cargo-mutants takes for that of tests."""
 
 SURVIVORS = ROOT / "tests" / "mutants" / "survivors.toml"
 REASONS = {"equivalent", "speed", "words", "open"}

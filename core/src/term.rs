@@ -265,6 +265,14 @@ mod tests {
     }
 
     #[test]
+    fn the_age_of_a_proof_is_the_time_since_it_was_sent() {
+        let term = Term::new(TIMEOUT, 1);
+        assert_eq!(term.proof_age(), None);
+        term.prove(Moment::now().before(TIMEOUT), 1);
+        assert!(term.proof_age().is_some_and(|age| age >= TIMEOUT));
+    }
+
+    #[test]
     fn proofs_of_another_connection_are_not_fresh() {
         let term = Term::new(TIMEOUT, 1);
         assert!(!term.is_proven_on(1));

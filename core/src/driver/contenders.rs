@@ -9,7 +9,6 @@ use super::wire::{LONGEST_DATA, Wire};
 use crate::aside::aside;
 use crate::contender::{Contender, data_length};
 use crate::first::First;
-use crate::limits;
 use crate::number::NumberWatch;
 use crate::queue::NodeName;
 use crate::room::WatchRoom;
@@ -164,13 +163,8 @@ impl Wire {
 
     /// How many of these are asked about at once: their paths have to fit in one request.
     fn at_once(&self, names: &[NodeName]) -> usize {
-        let mut bytes = sizes::reads();
-        let fits = |name: &&NodeName| {
-            bytes += sizes::read(self.path.len() + 1 + name.as_str().len());
-            bytes <= limits::REQUEST
-        };
         // One that does not fit alone would be a lie of the server: it was created by a larger request.
-        names.iter().take(AT_ONCE).take_while(fits).count().max(1)
+        sizes::readable(&self.path, &names[..names.len().min(AT_ONCE)]).max(1)
     }
 
     /// Those of the nodes that still exist. All are asked for before the first is answered.

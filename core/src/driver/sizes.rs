@@ -2,8 +2,9 @@
 
 use zookeeper_client as zk;
 
-use crate::limits::{HEAD, LENGTH};
+use crate::limits::{HEAD, LENGTH, REQUEST};
 use crate::operation::Operation;
+use crate::queue::NodeName;
 
 /// The kind of an operation in a transaction, whether it is the last, and an error code that is not used; there is one
 /// more behind the last operation.
@@ -30,14 +31,14 @@ pub(super) fn conditional(condition: &str, chroot: &str, operations: &[Operation
     transaction(std::iter::once(LENGTH + condition.len() + NUMBER).chain(operations))
 }
 
-/// What a request takes that reads several nodes, beside those.
-pub(super) const fn reads() -> usize {
-    HEAD + OPERATION
-}
-
-/// What one of them takes.
-pub(super) const fn read(path: usize) -> usize {
-    OPERATION + LENGTH + path + 1
+/// How many of these nodes of a directory, from the first on, one request can read.
+pub(super) fn readable(directory: &str, names: &[NodeName]) -> usize {
+    let mut bytes = HEAD + OPERATION;
+    let fits = |name: &&NodeName| {
+        bytes += OPERATION + LENGTH + directory.len() + 1 + name.as_str().len() + 1;
+        bytes <= REQUEST
+    };
+    names.iter().take_while(fits).count()
 }
 
 fn transaction(operations: impl Iterator<Item = usize>) -> usize {
@@ -47,4 +48,22 @@ fn transaction(operations: impl Iterator<Item = usize>) -> usize {
 fn create(path: usize, data: usize, acl: &[zk::Acl]) -> usize {
     let rule = |rule: &zk::Acl| NUMBER + LENGTH + rule.scheme().len() + LENGTH + rule.id().len();
     LENGTH + path + LENGTH + data + LENGTH + acl.iter().map(rule).sum::<usize>() + NUMBER
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_nodes_are_readable_as_one_request_can_name_to_the_byte() {
+        let names = ["lock-0000000000", "_c_00000000-0000-0000-0000-000000000000-lock-0000000001"];
+        let bytes = names.iter().map(|name| name.len()).sum::<usize>();
+        let names = names.map(|name| NodeName::parse(name).expect("a node's name"));
+        // For each node a kind with its flags, a length, a slash and whether to watch; and the end of all.
+        let left = REQUEST - HEAD - OPERATION - 2 * (OPERATION + LENGTH + 2) - bytes;
+        assert_eq!(left % 2, 0, "a directory of half that length fills the request");
+        assert_eq!(readable(&"d".repeat(left / 2), &names), 2);
+        assert_eq!(readable(&"d".repeat(left / 2 + 1), &names), 1);
+        assert_eq!(readable(&"d".repeat(REQUEST), &names), 0);
+    }
 }

@@ -170,8 +170,8 @@ mod tests {
         for number in 1..=5 {
             timers.hold_begins(&path, &node(number));
         }
-        // The first, the last, and one between.
-        for number in [1, 5, 3] {
+        // One between, while it is neither the first nor the last; the first, and the last.
+        for number in [3, 1, 5] {
             timers.hold_ends(&node(number));
         }
         assert_eq!(timers.len(), 3);

@@ -207,8 +207,7 @@ impl Wire {
     /// Asks which of these nodes exist, all in one request. Ephemeral nodes have no children, so the answer is short
     /// whatever others have written to them.
     pub(super) async fn probe(self, ticket: Ticket, names: Vec<NodeName>) {
-        let each = names.iter().map(|name| sizes::read(self.path.len() + 1 + name.as_str().len()));
-        if sizes::reads() + each.sum::<usize>() > limits::REQUEST {
+        if sizes::readable(&self.path, &names) < names.len() {
             return self.report(answer::probed(ticket, names, Err(zk::Error::MarshallingError)));
         }
         let mut reader = self.client.ask(RequestKind::Verify).new_multi_reader();

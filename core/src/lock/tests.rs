@@ -40,7 +40,7 @@ async fn clones_are_one_lock_with_one_list_of_holds_and_others_on_the_path_share
 }
 
 #[tokio::test]
-async fn a_shared_client_that_was_closed_is_replaced() {
+async fn a_shared_client_that_was_closed_is_replaced_as_often_as_that_happens() {
     let options = ClientOptions::new(Some("closed-and-replaced:1")).unwrap();
     let lock = lock(options.clone(), "/x", Kind::Exclusive);
     let first = lock.resolve().unwrap();
@@ -48,6 +48,10 @@ async fn a_shared_client_that_was_closed_is_replaced() {
     Client::shared(&options).close().await.unwrap();
     let second = lock.resolve().unwrap();
     assert!(!first.client.is(&second.client) && second.client.mailbox().usable());
+    assert!(Arc::ptr_eq(&second, &lock.resolve().unwrap()));
+    Client::shared(&options).close().await.unwrap();
+    let third = lock.resolve().unwrap();
+    assert!(!second.client.is(&third.client) && third.client.mailbox().usable());
 }
 
 #[test]
