@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::iter::once;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -242,7 +241,7 @@ impl Held {
     /// The hold of this kind that an owner has.
     pub(crate) fn of(&self, owner: Owner, kind: Kind) -> Option<&Arc<Hold>> {
         let Owned { first, others } = self.by_owner.get(&owner)?;
-        once(first).chain(others).find(|hold| hold.is_of(kind))
+        if first.is_of(kind) { Some(first) } else { others.iter().find(|hold| hold.is_of(kind)) }
     }
 
     /// Removes the hold through a node: it ends.
@@ -311,14 +310,15 @@ impl Hold {
 
     /// The state by the clock: a timer may be late, as after the machine was suspended. A loss that was seen is final.
     pub(crate) fn state(&self) -> LeaseState {
-        let (state, seen) = (self.fate.state(), self.seen());
-        if let (true, LeaseState::Lost(reason)) = (state.holds(), seen) {
-            if self.lose(reason) {
-                self.report(|node| Notice::Expired { node, reason }).ok();
+        match self.seen() {
+            LeaseState::Lost(reason) => {
+                if self.fate.state().holds() && self.lose(reason) {
+                    self.report(|node| Notice::Expired { node, reason }).ok();
+                }
+                self.fate.state()
             }
-            return self.fate.state();
+            seen => seen,
         }
-        seen
     }
 
     /// The same, without telling anyone that its time is over.

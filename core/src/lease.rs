@@ -5,7 +5,9 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -20,6 +22,10 @@ use crate::queue::{Intent, Kind};
 use crate::release::{Judge, Level, Release, Releaser};
 use crate::shown::Shown;
 use crate::transaction::Transaction;
+
+use self::level::OwnLevel;
+
+mod level;
 
 /// A wait that is long enough to be logged.
 const LONG_WAIT: Duration = Duration::from_secs(10);
@@ -97,7 +103,7 @@ impl Holds {
 #[must_use = "a lease that is dropped releases the lock at once: keep it for as long as the lock is needed"]
 pub struct Lease {
     hold: Arc<Hold>,
-    level: Arc<Level>,
+    level: OwnLevel,
 }
 
 impl fmt::Debug for Lease {
@@ -113,14 +119,12 @@ impl fmt::Debug for Lease {
 
 impl Lease {
     fn new(hold: Arc<Hold>) -> Self {
-        Self { hold, level: Arc::default() }
+        Self { hold, level: OwnLevel::default() }
     }
 
     /// What is left of a level of the same hold that was released and dropped.
     pub(crate) fn remains(&self) -> Self {
-        let remains = Self::new(Arc::clone(&self.hold));
-        remains.level.end();
-        remains
+        Self { hold: Arc::clone(&self.hold), level: OwnLevel::over() }
     }
 
     /// The lock path, as given when the lock was created.
@@ -224,11 +228,11 @@ impl Lease {
             // A long hold watches its node anyway; this one starts now.
             self.hold.report(|node| Notice::Listening { node }).ok();
         }
-        let (fate, level) = (Arc::clone(&self.hold.fate), Arc::clone(&self.level));
+        let (fate, level) = (Arc::clone(&self.hold.fate), self.shared_level());
         async move {
             fate.wait_for(|fate| fate.is_revoked().then_some(())).await;
             // Other levels of the hold may be asked after this one was released.
-            if !level.is_open() {
+            if !level.is_some_and(|level| level.is_open()) {
                 std::future::pending::<()>().await;
             }
         }
@@ -257,14 +261,10 @@ impl Lease {
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + 'static {
-        // For a process that inherited it through fork it has ended: nothing of the parent's is reported here.
-        let ours = self.hold.holds.origin.is_here();
-        let (fate, level) = (Arc::clone(&self.hold.fate), Arc::clone(&self.level));
-        level.watch();
+        let (fate, level) = (Arc::clone(&self.hold.fate), self.shared_level());
         async move {
-            if !ours {
-                return Some(LossReason::Forked);
-            }
+            // For a process that inherited it through fork it has ended: nothing of the parent's is reported here.
+            let Some(level) = level else { return Some(LossReason::Forked) };
             let ended = |state: LeaseState| (!state.holds() || level.is_over()).then_some(state);
             match fate.wait_for(|fate| ended(fate.state())).await {
                 // The other levels of the hold may be lost after this one was released.
@@ -272,6 +272,18 @@ impl Lease {
                 _ => None,
             }
         }
+    }
+
+    /// Its level for who waits and is to be told of its end; `None` in a process that inherited it through fork, whose
+    /// copy of the holds may be borrowed for ever.
+    fn shared_level(&self) -> Option<Arc<Level>> {
+        let Hold { holds, .. } = &*self.hold;
+        holds.origin.is_here().then(|| {
+            let all = holds.all();
+            let level = Arc::clone(self.level.share(&all));
+            level.watch();
+            level
+        })
     }
 
     /// Why the lease is lost, if it is. Sends nothing.
@@ -316,12 +328,10 @@ impl Lease {
         &self,
         patience: Patience,
     ) -> impl Future<Output = Result<()>> + Send + 'static {
-        let begun = self.begin_release(patience);
-        async move {
-            if let Some(acknowledged) = begun? {
-                acknowledged.await.ok();
-            }
-            Ok(())
+        match self.begin_release(patience) {
+            Ok(None) => Releasing::Over,
+            Ok(Some(acknowledged)) => Releasing::Sent(acknowledged),
+            Err(error) => Releasing::Refused(Box::new(error)),
         }
     }
 
@@ -360,10 +370,10 @@ impl Lease {
     fn release_level(&self, waiter: impl FnOnce() -> Option<Releaser>) -> Result<()> {
         let Hold { holds, claim, grant, .. } = &*self.hold;
         holds.origin.check()?;
-        let Some(watched) = self.level.end() else { return Err(Error::released()) };
         let mut all = holds.all();
+        let Some(watched) = self.level.end(&all) else { return Err(Error::released()) };
         if matches!(self.hold.fate.state(), LeaseState::Lost(_)) {
-            self.level.end_lost();
+            self.level.end_lost(&all);
         }
         if self.hold.end_level(&all) > 0 {
             if watched {
@@ -378,12 +388,33 @@ impl Lease {
             let judge = claim.since.map(|_| Judge {
                 place: holds.place.clone(),
                 meter: Arc::clone(&holds.meter),
-                level: Arc::clone(&self.level),
+                level: Arc::clone(self.level.share(&all)),
                 term: Arc::clone(&grant.term),
             });
             hold.report(|node| Notice::Released { node, release: Release { waiter, judge } }).ok();
         }
         Ok(())
+    }
+}
+
+/// A release that has begun. Two words, unlike what the compiler would make of an async block: the end of an inner level
+/// is awaited for no longer than it takes to move that.
+enum Releasing {
+    /// There is nothing to wait for.
+    Over,
+    Refused(Box<Error>),
+    Sent(oneshot::Receiver<()>),
+}
+
+impl Future for Releasing {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        match &mut *self {
+            Self::Over => Poll::Ready(Ok(())),
+            Self::Refused(error) => Poll::Ready(Err((**error).clone())),
+            Self::Sent(acknowledged) => Pin::new(acknowledged).poll(context).map(|_| Ok(())),
+        }
     }
 }
 

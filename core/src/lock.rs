@@ -1,6 +1,9 @@
 //! What mutexes and the halves of read/write locks have in common.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -172,7 +175,12 @@ impl Lock {
         if let Some(lease) = self.reenter(owner)? {
             return Ok(lease);
         }
-        self.request(owner, patience.into())?.granted().await
+        // What a re-entry never needs takes no room in this future, which is moved to where it is awaited.
+        let pending = match self.request(owner, patience.into())? {
+            Request::Granted(lease) => return Ok(lease),
+            Request::Pending(pending) => pending,
+        };
+        pending.await
     }
 
     /// Asks for the lock; await the returned value for the outcome.
@@ -226,7 +234,7 @@ impl Lock {
             reply,
         }))?;
         let leave = LeaveOnDrop { resolved: Arc::clone(resolved), join: Some(join) };
-        Ok(Request::Pending { outcome, leave })
+        Ok(Request::Pending(Pending { outcome, leave }))
     }
 
     /// Re-enters, if `owner` holds the lock: what a request comes to then, without one.
@@ -389,19 +397,31 @@ pub(crate) fn busy_is_none<T>(result: Result<T>) -> Result<Option<T>> {
 /// An acquire that was asked for. Dropping it leaves the queue.
 pub(crate) enum Request {
     Granted(Lease),
-    Pending { outcome: oneshot::Receiver<Result<Lease>>, leave: LeaveOnDrop },
+    Pending(Pending),
 }
 
 impl Request {
     pub(crate) async fn granted(self) -> Result<Lease> {
         match self {
             Self::Granted(lease) => Ok(lease),
-            Self::Pending { outcome, mut leave } => {
-                let outcome = outcome.await;
-                leave.join = None;
-                outcome.unwrap_or_else(|_| Err(Error::client_closed()))
-            }
+            Self::Pending(pending) => pending.await,
         }
+    }
+}
+
+/// One that the driver has, and answers.
+pub(crate) struct Pending {
+    outcome: oneshot::Receiver<Result<Lease>>,
+    leave: LeaveOnDrop,
+}
+
+impl Future for Pending {
+    type Output = Result<Lease>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Lease>> {
+        let outcome = ready!(Pin::new(&mut self.outcome).poll(context));
+        self.leave.join = None;
+        Poll::Ready(outcome.unwrap_or_else(|_| Err(Error::client_closed())))
     }
 }
 

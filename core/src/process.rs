@@ -78,6 +78,14 @@ impl<T: Send + Sync> PerProcess<T> {
     /// # Errors
     /// As `make`.
     pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        match self.get() {
+            Some(value) => Ok(value),
+            None => self.try_init(make),
+        }
+    }
+
+    #[cold]
+    fn try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         let before = self.0.load(Ordering::Acquire);
         if let Some(value) = made_here(before) {
             return Ok(value);

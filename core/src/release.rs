@@ -12,7 +12,8 @@ use crate::path::Place;
 use crate::shown::Shown;
 use crate::term::Term;
 
-/// One level of a hold, as its lease and those that wait for its loss see it, and in the end the driver.
+/// One level of a hold, as its lease and those that wait for its loss see it, and in the end the driver. It is watched
+/// and it ends while the holds are borrowed, which orders that; the driver has it only after its end.
 #[derive(Debug, Default)]
 pub(crate) struct Level(AtomicU8);
 
@@ -35,14 +36,23 @@ impl Level {
 
     /// Somebody waits for its end from now on, and finds it over if it is.
     pub(crate) fn watch(&self) {
-        self.0.compare_exchange(OPEN, WATCHED, Ordering::AcqRel, Ordering::Acquire).ok();
+        if self.0.load(Ordering::Acquire) == OPEN {
+            self.0.store(WATCHED, Ordering::Release);
+        }
     }
 
     /// Ends the level. Returns whether somebody waits for that, and is to be told; `None` if it was over before.
     pub(crate) fn end(&self) -> Option<bool> {
-        let end = |stage| matches!(stage, OPEN | WATCHED).then_some(RELEASED);
-        let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, end).ok()?;
-        Some(before == WATCHED)
+        let before = self.0.load(Ordering::Acquire);
+        matches!(before, OPEN | WATCHED).then(|| {
+            self.0.store(RELEASED, Ordering::Release);
+            before == WATCHED
+        })
+    }
+
+    /// Another one, as this one is now.
+    pub(crate) fn copy(&self) -> Self {
+        Self(self.0.load(Ordering::Acquire).into())
     }
 
     /// Whether it was released while the lock was held: what happens to the lock later is no concern of its lease.

@@ -117,7 +117,15 @@ impl Term {
     }
 
     pub(crate) fn runs(&self) -> bool {
-        !self.remaining().is_zero()
+        self.runs_at(Moment::now())
+    }
+
+    /// Whether anything is left, without working out how much: every re-entry asks.
+    fn runs_at(&self, now: Moment) -> bool {
+        match self.proof.load(Ordering::Acquire) {
+            0 => false,
+            proof => now < Moment(proof).after(self.length),
+        }
     }
 
     /// How often to prove the session while it matters: two proofs may be missed before the term ends.
@@ -175,6 +183,10 @@ mod tests {
         assert_eq!(term.left_at(Moment(1_000_000_000)), Duration::from_secs(3));
         assert_eq!(term.left_at(Moment(3_999_999_999)), Duration::from_nanos(1));
         assert_eq!(term.left_at(Moment(4_000_000_000)), Duration::ZERO);
+        assert_eq!(
+            [999, 3_999_999_999, 4_000_000_000].map(|now| term.runs_at(Moment(now))),
+            [true, true, false]
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What leases tell the driver, and what they say of themselves.
 
 use std::sync::Mutex;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
 use super::*;
 use crate::clock::Moment;
@@ -167,6 +167,41 @@ fn a_release_before_the_loss_stays_a_release_and_one_after_it_a_loss() {
     assert_eq!(poll(late.ended()), Poll::Ready(Some(LossReason::SessionExpired)));
     assert_eq!(late.remaining(), Duration::ZERO);
     assert_eq!(directory.releases(), 0, "there is no node to delete");
+}
+
+#[test]
+fn an_inner_level_that_nobody_waits_for_shares_nothing_and_one_that_is_waited_for_tells() {
+    let directory = Directory::new();
+    let outer = directory.grant(Kind::Exclusive, MINUTE);
+    let levels = [(); 2].map(|()| match directory.enter(Kind::Exclusive) {
+        Ok(Entry::Reentered(lease)) => lease,
+        _ => panic!("its owner's"),
+    });
+    let [alone, watched] = &levels;
+    let ended = watched.ended();
+    for lease in &levels {
+        lease.check().unwrap();
+        assert_eq!(poll(lease.release()).map(|released| released.is_ok()), Poll::Ready(true));
+        assert_eq!(poll(lease.release()).map(|again| again.unwrap_err().code()), Poll::Ready("NOT_HELD"));
+    }
+    assert_eq!([alone, watched].map(|lease| lease.level.is_shared()), [false, true]);
+    assert_eq!([poll(ended), poll(alone.ended())], [Poll::Ready(None); 2]);
+    assert!(outer.check().is_ok());
+}
+
+#[test]
+fn whoever_waits_for_the_end_of_a_level_while_another_thread_ends_it_hears_of_it() {
+    let directory = Directory::new();
+    let _outer = directory.grant(Kind::Exclusive, MINUTE);
+    for _ in 0..500 {
+        let Ok(Entry::Reentered(inner)) = directory.enter(Kind::Exclusive) else { panic!("its owner's") };
+        let ended = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| inner.ended());
+            inner.release_in_background().unwrap();
+            waits.join().unwrap()
+        });
+        assert_eq!(poll(ended), Poll::Ready(None));
+    }
 }
 
 #[test]
