@@ -211,10 +211,6 @@ impl<K: Ord> Default for Set<K> {
 }
 
 impl<K: Ord> Set<K> {
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -311,7 +307,7 @@ mod tests {
                 prop_assert!(map.iter().eq(tree.iter()) && set.iter().eq(keys.iter()));
                 prop_assert!(map.clone().into_iter().eq(tree.clone()) && set.clone().into_iter().eq(keys.clone()));
                 prop_assert_eq!((map.len(), map.is_empty(), map.get(&key)), (tree.len(), tree.is_empty(), tree.get(&key)));
-                prop_assert_eq!((set.len(), set.contains(&key), set.first()), (keys.len(), keys.contains(&key), keys.first()));
+                prop_assert_eq!((set.is_empty(), set.contains(&key), set.first()), (keys.is_empty(), keys.contains(&key), keys.first()));
                 for from in 0..3 {
                     prop_assert!(map.range(from..2).eq(tree.range(from..2)));
                     prop_assert!(set.range(from..).rev().eq(keys.range(from..).rev()));

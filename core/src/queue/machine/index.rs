@@ -4,6 +4,7 @@ use super::super::few::Set;
 use super::join::Join;
 
 /// Moves a contender's key to where it belongs now.
+#[inline]
 pub(super) fn update<K: Ord>(
     keys: &mut Set<K>,
     before: Option<&Join>,

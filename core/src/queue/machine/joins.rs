@@ -6,8 +6,9 @@ use std::ops::Deref;
 use super::super::event::{Intent, JoinId, Ticket};
 use super::super::few::{Map, Set};
 use super::super::name::{Kind, NodeName};
+use super::census::{Census, Class};
 use super::index::update;
-use super::join::{Join, Stage, conflict};
+use super::join::{Join, Stage};
 use super::line::Line;
 
 /// The contenders.
@@ -30,33 +31,15 @@ pub(super) struct Joins {
     /// Hold, and are leaving.
     departing: Set<JoinId>,
     /// Hold.
-    holding: Set<(Class, JoinId)>,
+    holding: Census,
     /// Are not leaving.
-    staying: Set<(Class, JoinId)>,
+    staying: Census,
     /// Wait for one of so many permits, and are not leaving.
     wanting: Set<(u32, JoinId)>,
     /// Were seen in the queue, and wait for a permit.
     awaiting: Set<JoinId>,
-    /// Want to hold alone, are not leaving, and have a place to wait in or are about to.
-    queueing: Set<JoinId>,
-}
-
-/// Kinds that conflict with the same kinds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Class {
-    Read,
-    Alone,
-    Permit,
-}
-
-impl From<Kind> for Class {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Read => Self::Read,
-            Kind::Exclusive | Kind::Write | Kind::Lead => Self::Alone,
-            Kind::Permit(_) => Self::Permit,
-        }
-    }
+    /// Are not leaving, and have a place to wait in or are about to.
+    queueing: Census,
 }
 
 impl Joins {
@@ -91,7 +74,6 @@ impl Joins {
     }
 
     fn index(&mut self, id: JoinId, before: Option<&Join>, after: Option<&Join>) {
-        let class = |join: &Join| (Class::from(join.kind), id);
         let queued = |join: &Join| matches!(join.stage, Stage::Queued(_));
         self.line.index(id, before, after);
         update(&mut self.idle, before, after, |join| (join.stage == Stage::Idle).then_some(id));
@@ -110,8 +92,8 @@ impl Joins {
             (matches!(join.intent, Intent::Downgrade(_)) && !join.is_held()).then_some(id)
         });
         update(&mut self.departing, before, after, |join| (join.is_held() && join.leaving).then_some(id));
-        update(&mut self.holding, before, after, |join| join.is_held().then(|| class(join)));
-        update(&mut self.staying, before, after, |join| (!join.leaving).then(|| class(join)));
+        self.holding.update(before, after, Join::is_held);
+        self.staying.update(before, after, |join| !join.leaving);
         update(&mut self.wanting, before, after, |join| match join.kind {
             Kind::Permit(permits) if !join.leaving && !join.is_held() => Some((permits, id)),
             _ => None,
@@ -120,9 +102,8 @@ impl Joins {
             (Stage::Queued(place), Kind::Permit(_)) if place.confirmed => Some(id),
             _ => None,
         });
-        update(&mut self.queueing, before, after, |join| {
-            let waits = matches!(join.stage, Stage::Creating(_) | Stage::Queued(_)) && !join.leaving;
-            (waits && Class::from(join.kind) == Class::Alone).then_some(id)
+        self.queueing.update(before, after, |join| {
+            matches!(join.stage, Stage::Creating(_) | Stage::Queued(_)) && !join.leaving
         });
     }
 
@@ -172,22 +153,22 @@ impl Joins {
 
     /// How many wait to hold alone, or are about to.
     pub(super) fn queueing(&self) -> usize {
-        self.queueing.len()
+        self.queueing.of(Class::Alone)
     }
 
     /// How many hold.
     pub(super) fn holders(&self) -> usize {
-        self.holding.len()
+        self.holding.all()
     }
 
     /// Whether a holder cannot hold together with this kind.
     pub(super) fn hold_against(&self, kind: Kind) -> bool {
-        conflicting(&self.holding, kind)
+        self.holding.conflicts(kind)
     }
 
     /// Whether one that is not leaving cannot hold together with this kind.
     pub(super) fn contend_against(&self, kind: Kind) -> bool {
-        conflicting(&self.staying, kind)
+        self.staying.conflicts(kind)
     }
 
     /// The lowest number of permits that a waiter knows of.
@@ -197,17 +178,8 @@ impl Joins {
 
     /// Whether any of them asks for or holds a permit.
     pub(super) fn of_permits(&self) -> bool {
-        has(&self.holding, Class::Permit) || has(&self.staying, Class::Permit)
+        self.holding.of(Class::Permit) > 0 || self.staying.of(Class::Permit) > 0
     }
-}
-
-fn has(index: &Set<(Class, JoinId)>, class: Class) -> bool {
-    index.range((class, JoinId(0))..=(class, JoinId(u64::MAX))).next().is_some()
-}
-
-fn conflicting(index: &Set<(Class, JoinId)>, kind: Kind) -> bool {
-    let others = [(Class::Read, Kind::Read), (Class::Alone, Kind::Exclusive)];
-    others.into_iter().any(|(class, other)| conflict(kind, other) && has(index, class))
 }
 
 impl Deref for Joins {

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::super::action::Action;
 use super::super::event::{JoinId, Outcome, Refusal, Ticket};
 use super::super::few::{Map, Set};
-use super::super::name::{NodeName, uuid_of};
+use super::super::name::NodeName;
 use super::super::view::View;
 use super::join::{Join, Place, Stage};
 use super::state::{Look, Queue};
@@ -149,8 +149,7 @@ impl Queue {
                 children.keep_lowest(*id, name);
                 continue;
             }
-            let minted = |uuid: &Uuid| self.mint.as_ref().is_some_and(|mint| mint.minted(*uuid));
-            match uuid_of(child).filter(minted) {
+            match self.mint.as_ref().and_then(|mint| mint.minted(child)) {
                 Some(uuid) => self.sort_out_own(name, by_uuid.get(&uuid).copied(), &mut children),
                 None => children.others.push(name),
             }
@@ -184,6 +183,7 @@ impl Queue {
             let Some(join) = self.joins.get(&id) else { continue };
             match (&join.stage, found.get(&id)) {
                 (Stage::Queued(place), Some(name)) if *name != place.name => self.verify(id, name),
+                (Stage::Queued(place), Some(_)) if place.confirmed => {}
                 (Stage::Queued(place), Some(_)) => {
                     let place = Place { confirmed: true, ..place.clone() };
                     self.joins.set_stage(id, Stage::Queued(place));

@@ -43,20 +43,26 @@ impl Queue {
     /// Whether asking for so many nodes takes fewer bytes than a listing. A path in a request, with its answer, is about
     /// twice as long as a name in a listing.
     fn is_smaller(&self, count: usize) -> bool {
+        count <= self.most()
+    }
+
+    /// For so many nodes that is so.
+    fn most(&self) -> usize {
         let all = self.view.as_ref().map_or(0, View::len) + self.line().len();
-        count <= MOST && 2 * count <= all
+        MOST.min(all / 2)
     }
 
     /// Another client's node, and those before it that may be in the way of the first of ours behind it as soon as ours
-    /// before that are gone: all between the two. For a reader all writers, since readers of ours do not wait for them.
+    /// before that are gone: all between the two. For a reader all writers, since readers of ours do not wait for them. No
+    /// more than tell that a listing is smaller.
     fn unknown_up_to(&self, name: &NodeName) -> Vec<NodeName> {
         let Some(view) = &self.view else { return Vec::new() };
         let before: Vec<_> = if self.line().behind(name).map(NodeName::kind) == Some(Kind::Read) {
-            view.writers_before(name).rev().take(MOST + 1).cloned().collect()
+            view.writers_before(name).rev().take(self.most() + 1).cloned().collect()
         } else {
             let ours = self.line().range(..name).next_back().map(|(ours, _)| ours);
             let behind = |other: &&NodeName| ours.is_none_or(|ours| ours < *other);
-            view.all_before(name).rev().take_while(behind).take(MOST + 1).cloned().collect()
+            view.all_before(name).rev().take_while(behind).take(self.most() + 1).cloned().collect()
         };
         before.into_iter().chain([name.clone()]).collect()
     }
