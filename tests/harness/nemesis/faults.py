@@ -208,11 +208,14 @@ def session_ended(stage: Stage) -> None:
             while not wire.close_session("127.0.0.1", server.port, grant.session, password):
                 stage.needs(time.monotonic() < deadline, f"session {grant.session:#x} was ended")
         stage.awaits_loss(grant)
-        told = next(
-            line["t"] for line in victim.worker.lines() if line["event"] == "state" and line["t"] > began
-        )
+
+        def told() -> list[int]:
+            lines = victim.worker.lines()
+            return [line["t"] for line in lines if line["event"] == "state" and line["t"] > began]
+
+        stage.awaits(lambda: bool(told()), f"{victim.worker} was told that its session is over")
         # An acquire may have succeeded just before, and be stamped just after.
-        known = told + round(stage.session_timeout / 8 * 1e9)
+        known = told()[0] + round(stage.session_timeout / 8 * 1e9)
         stage.deeds.append(Deed(grant.session, None, began, known))
         stage.pass_time(0.5)
 
