@@ -336,7 +336,7 @@ export class Client extends ClientEvents {
 
   /**
    * Who holds a lock and who waits for it, in the manner of `navigator.locks.query()`, but for one path. They may be of
-   * any program that uses the path. Takes two round trips. {@link Lock.contenders} tells more.
+   * any program that uses the path. Takes as many round trips as {@link Lock.contenders}, which tells more.
    *
    * @throws {@link BadArgumentError} if the path is malformed.
    * @throws {@link AuthFailedError}, {@link ConnectionFailedError}, {@link ClientClosedError}.

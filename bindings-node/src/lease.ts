@@ -214,7 +214,8 @@ export class Lease {
   }
 
   /**
-   * Why the lease is lost, if it is: `term ended`, `session expired`, `node deleted` or `client closed`. Sends nothing.
+   * Why the lease is lost, if it is: `term ended`, `session expired`, `node deleted`, `held too long` (after `maxHold`)
+   * or `client closed`. Sends nothing.
    */
   get lossReason(): string | undefined {
     return this.#native.lossReason ?? undefined;

@@ -230,8 +230,8 @@ export class Lock {
   }
 
   /**
-   * The contenders for the lock, in the order of the queue: first those that hold it. Takes two round trips, however
-   * many contenders there are.
+   * The contenders for the lock, in the order of the queue: first those that hold it. The first hundred thousand are
+   * listed. Takes three round trips for up to a thousand, and two for each further thousand.
    *
    * @throws {@link ConnectionFailedError} if no server answers within the connect time-out.
    * @throws {@link ClientClosedError} once the client is closed.

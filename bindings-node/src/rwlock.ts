@@ -32,7 +32,7 @@ export class ReadWriteLock {
   readonly writeLock: Lock;
 
   /**
-   * @param client a connected client.
+   * @param client the client on which it is; one that is not connected yet connects at the first acquire.
    * @param path an absolute path below the client's chroot. Missing parents are created when needed.
    * @throws {@link BadArgumentError} if the path is malformed.
    */

@@ -55,7 +55,7 @@ export class Semaphore extends Lock {
   readonly #permits: number | SharedCount;
 
   /**
-   * @param client a connected client.
+   * @param client the client on which it is; one that is not connected yet connects at the first acquire.
    * @param path an absolute path below the client's chroot. Missing parents are created when needed.
    * @param permits how many permits there are, or where to read their number.
    * @throws {@link BadArgumentError} if the path is malformed or the number is below 1.

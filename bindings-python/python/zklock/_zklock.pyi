@@ -385,9 +385,10 @@ class Lease(Level):
 
     @property
     def loss_reason(self) -> str | None:
-        """Why the lease is lost, or None: `term ended`, `session expired`, `node deleted`, `client closed`.
+        """Why the lease is lost, or None. Sends nothing.
 
-        In a forked child, `inherited through fork`. Sends nothing.
+        `term ended`, `session expired`, `node deleted`, `held too long` (after `max_hold`), or
+        `client closed`; in a forked child, `inherited through fork`.
         """
 
     def on_lost(self, callback: Callable[[Lease], object]) -> Notice:
@@ -817,7 +818,8 @@ class Lock(Acquirable[Lease]):
         ...     lock.contenders()[0].language
         'python'
 
-        Three round trips for up to a thousand, two for each further thousand. Raises what `locked()` raises.
+        The first hundred thousand are listed. Three round trips for up to a thousand, two for each further
+        thousand. Raises what `locked()` raises.
         """
 
 @final
