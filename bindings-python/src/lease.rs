@@ -96,9 +96,10 @@ impl Lease {
         self.0.remaining().as_secs_f64()
     }
 
-    /// Why the lease is lost, or None: `term ended`, `session expired`, `node deleted`, `client closed`.
+    /// Why the lease is lost, or None. Sends nothing.
     ///
-    /// In a forked child, `inherited through fork`. Sends nothing.
+    /// `term ended`, `session expired`, `node deleted`, `held too long` (after `max_hold`), or
+    /// `client closed`; in a forked child, `inherited through fork`.
     #[getter]
     fn loss_reason(&self) -> Option<&'static str> {
         self.0.loss_reason().map(zklock::LossReason::as_str)

@@ -119,7 +119,8 @@ impl Lock {
     /// ...     lock.contenders()[0].language
     /// 'python'
     ///
-    /// Three round trips for up to a thousand, two for each further thousand. Raises what `locked()` raises.
+    /// The first hundred thousand are listed. Three round trips for up to a thousand, two for each further
+    /// thousand. Raises what `locked()` raises.
     fn contenders(&self, py: Python<'_>) -> Result<Vec<Contender>> {
         let contenders = block_on(py, self.inner.contenders())??;
         Ok(contenders.into_iter().map(Contender::from).collect())

@@ -81,7 +81,10 @@ class LockTimeout(Error, TimeoutError):
 
 
 class LockLost(Error):
-    """The lease is no longer valid: its session ended, its node was deleted, or its client was closed.
+    """The lease is no longer valid; `reason` says why.
+
+    Its term or its session ended, its node was deleted, it was held for longer than `max_hold`, or its
+    client was closed.
 
     >>> lock.acquire()
     True

@@ -18,6 +18,7 @@ Exit status:
   79   the lock was lost while the command ran, and so the command was ended
   69   no server can be reached        77   credentials refused
   64   wrong usage                     126, 127   the command cannot be run, or is not found
+  70   the system refused something, or the lock's directory has run out of numbers
 
 Environment of the command:
   ZKLOCK_PATH, ZKLOCK_NODE, ZKLOCK_TOKEN (fencing token), ZKLOCK_SESSION, ZKLOCK_MODE
