@@ -20,7 +20,6 @@ use crate::number::NumberWatch;
 use crate::owner::Owner;
 use crate::patience::{Deadline, Patience};
 use crate::queue::Kind;
-use crate::runtime;
 
 /// After this long without news an observer looks again, whatever the watch says (rule 10).
 const LONG_SILENCE: Duration = Duration::from_secs(60);
@@ -348,18 +347,6 @@ impl Observer {
 
     /// Waits until there may be news.
     async fn wait(&mut self) -> Result<()> {
-        let changed = self.changed.take();
-        let changed = async {
-            match changed {
-                Some(changed) => changed.changed().await,
-                // There was no room for a watch: it looks again after a while.
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            () = changed => Ok(()),
-            slept = runtime::sleep(LONG_SILENCE) => slept,
-        }
+        NumberWatch::changed_within(self.changed.take(), LONG_SILENCE).await
     }
 }

@@ -1,9 +1,12 @@
 //! A number that several clients share, in the layout of Curator's `SharedCount`.
 
+use std::time::Duration;
+
 use zookeeper_client as zk;
 
 use crate::error::{Error, Result};
 use crate::room::Reserved;
+use crate::runtime;
 use crate::supervision::{Tasks, caught};
 
 /// What a node holds that should hold a number.
@@ -11,8 +14,9 @@ pub(crate) struct Number {
     pub(crate) data: Vec<u8>,
     /// How often the data was set.
     pub(crate) version: i32,
-    /// Fires when the node changes or goes, if it was requested and there was room for it. It is set with the read, so no change falls between
-    /// the two; after a reconnection the server compares it with the node; and it ends with the session.
+    /// Fires when the node changes or goes, if it was requested and there was room for it. It is set with the read, so no
+    /// change falls between the two; after a reconnection the server compares it with the node; and it ends with the
+    /// session.
     pub(crate) changed: Option<NumberWatch>,
 }
 
@@ -35,6 +39,22 @@ impl NumberWatch {
             fired = caught(watcher.changed()) => drop(fired),
         }
         drop(room);
+    }
+
+    /// The same for a watch that there may be; for at most so long, as if it might be missed.
+    pub(crate) async fn changed_within(watch: Option<Self>, longest: Duration) -> Result<()> {
+        let changed = async {
+            match watch {
+                Some(watch) => watch.changed().await,
+                // There was no room for one.
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = changed => Ok(()),
+            slept = runtime::sleep(longest) => slept,
+        }
     }
 }
 

@@ -9,7 +9,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::mailbox::Inquiry;
 use crate::number::NumberWatch;
 use crate::patience::Deadline;
-use crate::runtime;
 use crate::shown::Shown;
 
 /// After this long without news of a number in a node, a waiter reads it again, whatever the watch says (rule 10).
@@ -27,18 +26,7 @@ impl Semaphore {
             if number != permits {
                 return Ok(number);
             }
-            let changed = async {
-                match changed {
-                    Some(changed) => changed.changed().await,
-                    // There was no room for a watch: it is read again after a while.
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                () = changed => {}
-                slept = runtime::sleep(LONG_SILENCE) => slept?,
-            }
+            NumberWatch::changed_within(changed, LONG_SILENCE).await?;
         }
     }
 

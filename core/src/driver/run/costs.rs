@@ -164,7 +164,6 @@ async fn one_more_waiter_costs_at_most_twice_as_much_beside_many_paths() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-#[ignore = "takes half a minute: `make soak` runs it"]
 async fn one_more_hold_costs_at_most_twice_as_much_beside_many_paths() {
     compare("holding elsewhere", |count, costs| {
         let mut desk = Desk::holding(count);
