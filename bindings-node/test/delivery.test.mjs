@@ -20,20 +20,20 @@ const program = (prepare, act) => `
   ${prepare}
   const other = new Worker(\`
     import('node:worker_threads').then(async ({ parentPort, workerData }) => {
-      const { Client, Mutex } = await import('zklock');
+      const { Client, dump, Mutex } = await import('zklock');
       const { path, blocked, node } = workerData;
       const client = await Client.connect();
       const mutex = new Mutex(client, path + '/b');
       const lease = await mutex.acquire();
       parentPort.postMessage('holding');
       while ((await mutex.contenders()).length < 2);
-      // What the other client received cannot be seen from here: long enough for both, one after the other.
-      const heard = () => new Promise((resolve) => setTimeout(resolve, 300));
-      await heard();
+      const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+      // Time itself: only a hold that lasts for 200 ms has its node watched.
+      await pause(300);
       ${act}
-      await heard();
       await lease.release();
-      await heard();
+      // Of what a server tells on one connection the grant comes last; the dump is of all clients of the process.
+      while (!dump().includes('holds ' + path + '/b')) await pause(5);
       Atomics.store(blocked, 0, 1);
       Atomics.notify(blocked, 0);
     });

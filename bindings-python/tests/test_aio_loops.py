@@ -241,6 +241,7 @@ def test_a_task_that_stands_in_a_scope_can_be_collected_with_its_loop(hosts: str
 
         async def hold(lock):
             async with lock:
+                # Its event loop knows of it, as of most tasks that wait.
                 await asyncio.sleep(3600)
 
         event_loop = asyncio.new_event_loop()
@@ -299,6 +300,7 @@ def test_a_busy_interpreter_does_not_stop_the_session(hosts: str, path: str) -> 
             # Does not release the interpreter to other threads, unlike time.sleep.
             ctypes.PyDLL(None).sleep(3)
             lease.check()
+            # Time is what is tested: a term, so one that was not extended is over.
             time.sleep(0.5)
             lease.check()
             print(client.state, lease.session_id == client.session_id)

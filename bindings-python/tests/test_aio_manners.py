@@ -174,7 +174,7 @@ def test_a_lost_permit_cancels_the_scope(run: Run, path: str) -> None:
     async def work(client: aio.Client) -> None:
         async with aio.Semaphore(client, path, 2).acquire_many(2) as leases:
             await client.break_lock(leases[1].node)
-            await asyncio.sleep(30)
+            await asyncio.Event().wait()
 
     async def body(client: aio.Client) -> None:
         with pytest.raises(zklock.LockLost):

@@ -195,7 +195,7 @@ def test_a_loss_cancels_the_body(run: Run, observer: Observer, path: str) -> Non
             async with election.lead(timeout=SOON) as leadership:
                 assert isinstance(leadership, aio.Lease)
                 observer.delete(leadership.node)
-                await asyncio.sleep(3600)
+                await asyncio.Event().wait()
 
         with pytest.raises(zklock.LockLost):
             await lead()

@@ -28,18 +28,19 @@ SCENES = {
     "daemon thread waiting": """
         lock = zklock.Mutex(zklock.Client(hosts), path + "-busy")
         threading.Thread(target=lock.acquire, daemon=True).start()
-        time.sleep(0.2)
+        while len(lock.contenders()) < 2: time.sleep(0.01)
         """,
     "daemon thread trying": """
+        turns = []
         def work():
             lock = zklock.Mutex(hosts, path)
             try:
                 while True:
-                    with lock: pass
+                    with lock: turns.append(threading.get_ident())
             except zklock.Error: pass
         for _ in range(4):
             threading.Thread(target=work, daemon=True).start()
-        time.sleep(0.2)
+        while len(set(turns)) < 4: time.sleep(0.01)
         """,
     "pending future": """
         async def acquire(lock):
@@ -47,7 +48,8 @@ SCENES = {
 
         event_loop = asyncio.new_event_loop()
         waiting = event_loop.create_task(acquire(aio.Mutex(hosts, path + "-busy")))
-        event_loop.run_until_complete(asyncio.sleep(0.2))
+        busy = zklock.Mutex(hosts, path + "-busy")
+        while len(busy.contenders()) < 2: event_loop.run_until_complete(asyncio.sleep(0.01))
         """,
     "outcome not taken": """
         async def acquire(lock):
@@ -56,21 +58,24 @@ SCENES = {
         event_loop = asyncio.new_event_loop()
         waiting = event_loop.create_task(acquire(aio.Mutex(hosts, path)))
         event_loop.run_until_complete(asyncio.sleep(0))
-        time.sleep(0.1)
+        other = zklock.Mutex(hosts, path)
+        while not other.locked(): time.sleep(0.01)
         """,
     "event loop in a daemon thread": """
+        turns = []
         async def work():
             lock = aio.Mutex(hosts, path)
             try:
                 while True:
-                    async with lock: pass
+                    async with lock: turns.append(1)
             except zklock.Error: pass
         threading.Thread(target=asyncio.run, args=(work(),), daemon=True).start()
-        time.sleep(0.2)
+        while len(turns) < 3: time.sleep(0.01)
         """,
     "unreachable server": """
-        threading.Thread(target=zklock.Mutex("127.0.0.1:1", path).acquire, daemon=True).start()
-        time.sleep(0.1)
+        client = zklock.Client("127.0.0.1:1", connect=False)
+        threading.Thread(target=zklock.Mutex(client, path).acquire, daemon=True).start()
+        while client.state == "idle": time.sleep(0.01)
         """,
 }
 
