@@ -1,5 +1,6 @@
 /** Closes clients when a signal asks the process to end. */
 
+import { constants } from 'node:os';
 import { isMainThread } from 'node:worker_threads';
 
 import { checkIterable } from './check';
@@ -53,6 +54,8 @@ class Handler {
     this.remove(() => true);
     closeClients();
     process.kill(process.pid, this.#signal);
+    // The first process of a container has no default action, and gets here. It must not go on with its clients closed.
+    process.exit(128 + constants.signals[this.#signal]);
   };
 }
 

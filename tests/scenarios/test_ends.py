@@ -1,18 +1,21 @@
-"""How programs in Rust end, and their scopes: what they hold is free at once."""
+"""How programs end, above all in Rust, and their scopes: what they hold is free at once."""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from harness.built import require
+from harness.built import NotBuilt, require
 from harness.observer import Observer
-from harness.paths import RUST_ENDS
+from harness.paths import NODE, RUST_ENDS
+from harness.processes import reap, spawn
 from harness.proxy import Proxy
 from harness.server import Standalone
 
@@ -75,6 +78,51 @@ def test_s391_signals(
         assert process.wait(timeout=20) == -number
         (node,) = observer.queue(path)
     observer.delete(f"{path}/{node}")
+
+
+NODE_PROGRAM = """
+import { Client, Mutex } from 'zklock';
+
+const client = await Client.connect(undefined, { sessionTimeout: 30_000 });
+client.closeOnSignals();
+const lease = await new Mutex(client, process.argv[2]).acquire();
+console.log('holding');
+setInterval(() => lease.check(), 1000);
+"""
+
+
+def as_first_process(*command: str) -> list[str]:
+    """As a container starts it: the kernel does nothing by default when such a process gets a signal."""
+    rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    unshare = ["unshare", *rights, "--pid", "--fork", "--kill-child"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode != 0:
+        raise NotBuilt("this system does not let us make a process namespace (unshare --pid)")
+    return [*unshare, *command]
+
+
+def test_s611_a_signal_to_the_first_process_of_a_container(
+    surface: str, server: Standalone, observer: Observer, path: str, node_project: Path
+) -> None:
+    require("worker")
+    file = node_project / "first.mjs"
+    file.write_text(NODE_PROGRAM)
+    programs = {
+        "rust": [str(RUST_ENDS), "handled signal", server.hosts, path],
+        "node": [NODE, str(file), path],
+    }
+    command = as_first_process(*programs[surface])
+    process = spawn(
+        command, env={"ZKLOCK_HOSTS": server.hosts}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"holding\n"
+        (first,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(first), signal.SIGTERM)
+        assert process.wait(timeout=20) == 128 + signal.SIGTERM
+        assert observer.queue(path) == []
+    finally:
+        reap(process)
 
 
 def test_s392_a_silent_server_does_not_keep_a_program(surface: str, proxy: Proxy, path: str) -> None:
