@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use zklock::binding::TlsParts;
 use zklock::{Acl, ClientOptions, Tls};
 
 use crate::duration;
@@ -23,6 +24,10 @@ pub(crate) struct Connection {
     /// Who may use the nodes that are created: open, creator, or SCHEME:ID:PERMISSIONS,… [env: `ZKLOCK_ACL`]
     #[arg(long, value_name = "ACL")]
     acl: Option<String>,
+    /// The same for the parents of lock directories [env: `ZKLOCK_PARENT_ACL`] [default: those of --acl, and everyone may
+    /// read them and create nodes there]
+    #[arg(long, value_name = "ACL")]
+    parent_acl: Option<String>,
     /// Encrypt; trust the authorities whose certificates are in this file [env: `ZKLOCK_TLS_CA`]
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
@@ -42,6 +47,11 @@ fn or_environment<T: Clone + From<std::ffi::OsString>>(option: Option<&T>, varia
     option.cloned().or_else(|| std::env::var_os(variable).filter(|value| !value.is_empty()).map(T::from))
 }
 
+/// The same for a text. One that is not Unicode says nothing that could be meant.
+fn text(option: Option<&String>, variable: &str) -> Option<String> {
+    option.cloned().or_else(|| std::env::var(variable).ok()).filter(|text| !text.is_empty())
+}
+
 impl Connection {
     /// Options of a client, which gives up connecting after `patience` at the latest.
     pub(crate) fn options(&self, patience: Option<Duration>) -> Result<ClientOptions, Failure> {
@@ -55,6 +65,10 @@ impl Connection {
         if let Some(acl) = self.acl() {
             options = options.acl(Acl::parse(&acl)?);
         }
+        if let Some(acl) = text(self.parent_acl.as_ref(), "ZKLOCK_PARENT_ACL") {
+            let acl = Acl::parse(&acl).map_err(|error| Failure::usage(format!("--parent-acl: {error}")))?;
+            options = options.parent_acl(acl);
+        }
         if let Some(tls) = self.tls()? {
             options = options.tls(tls);
         }
@@ -67,7 +81,7 @@ impl Connection {
     }
 
     fn acl(&self) -> Option<String> {
-        self.acl.clone().or_else(|| std::env::var("ZKLOCK_ACL").ok()).filter(|acl| !acl.is_empty())
+        text(self.acl.as_ref(), "ZKLOCK_ACL")
     }
 
     fn tls(&self) -> Result<Option<Tls>, Failure> {
@@ -82,12 +96,11 @@ impl Connection {
                 None => Ok(None),
             };
         };
-        let tls = Tls::new(&read(&ca)?)?;
-        match (certificate, key) {
-            (Some(certificate), Some(key)) => Ok(Some(tls.identity(&read(&certificate)?, &read(&key)?)?)),
-            (None, None) => Ok(Some(tls)),
-            _ => Err(Failure::usage("--tls-cert and --tls-key are given together, or neither is")),
+        if certificate.is_some() != key.is_some() {
+            return Err(Failure::usage("--tls-cert and --tls-key are given together, or neither is"));
         }
+        // Files, not what they hold now: certificates may be renewed while a command runs for days.
+        Ok(Some(TlsParts::<PathBuf>::new(ca, certificate, key)?.tls()?))
     }
 }
 

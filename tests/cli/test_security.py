@@ -56,6 +56,20 @@ def test_s578_whom_the_server_does_not_trust(secured: Secured, path: str) -> Non
     assert (plain.status, plain.out) == (69, "")
 
 
+def test_s578_certificates_that_are_renewed_meanwhile(
+    secured: Secured, bystander: Observer, path: str, tmp_path: Path
+) -> None:
+    """The command is released on a connection that the old ones would not have given it."""
+    lock = ("--session-timeout", "40", path)
+    with Command(secured.hosts, "run", *flags(secured.tls), *lock, "--", "sh", "-c", "read end") as command:
+        bystander.wait_queue(path, 1)
+        secured.renew()
+        command.type("\n")
+        ended = command.wait(60)
+    assert (ended.status, ended.err) == (0, "")
+    assert bystander.queue(path) == []
+
+
 @pytest.mark.parametrize("left_out", ["ca", "cert", "key"])
 def test_s578_half_an_identity(secured: Secured, path: str, left_out: str) -> None:
     given = {name: file for name, file in secured.tls.items() if name != left_out}
