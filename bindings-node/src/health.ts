@@ -7,10 +7,8 @@ import { dump as nativeDump, dumpOn as nativeDumpOn } from '../native';
 import { checkNumber, checkString } from './check';
 import { BadArgumentError } from './errors';
 import type { LeaseState } from './lease';
+import type { LockMode } from './lock-mode';
 import type { ClientState } from './state';
-
-/** What a lock is held for, or is to be: `permit` of a semaphore, `leadership` of an election. */
-export type LockMode = 'mutex' | 'read' | 'write' | 'permit' | 'leadership';
 
 /** An attempt to acquire a lock that has neither succeeded nor failed yet. */
 export interface WaitReport {

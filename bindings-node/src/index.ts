@@ -38,10 +38,11 @@ export {
   type ServerReport,
 } from './errors';
 export type { LostListener, StateListener } from './events';
-export { dump, dumpOn, type Health, type HoldReport, type LockMode, type WaitReport } from './health';
+export { dump, dumpOn, type Health, type HoldReport, type WaitReport } from './health';
 export { Lease, type LeaseJson, type LeaseState, type ReleaseOptions } from './lease';
 export { Leases } from './leases';
 export { Lock, type AcquireOptions, type LockOptions, type MutexOptions, type TryOptions, type WaitOptions } from './lock';
+export type { LockMode } from './lock-mode';
 export { off, on, type LogLevel, type LogListener, type LogOptions, type LogRecord } from './log';
 export { MultiLock, type AcquireAllOptions, type TryAllOptions } from './multi';
 export { Mutex } from './mutex';

@@ -96,6 +96,11 @@ impl NativeLease {
     }
 
     #[napi(getter)]
+    pub fn mode(&self) -> &'static str {
+        self.lease.mode().as_str()
+    }
+
+    #[napi(getter)]
     pub fn fencing_token(&self) -> BigInt {
         BigInt::from(self.lease.fencing_token())
     }

@@ -12,6 +12,7 @@ import {
   ours,
 } from './check';
 import { LockLostError, native, NotHeldError, nullIf, withReason } from './errors';
+import type { LockMode } from './lock-mode';
 import { showAs } from './show';
 import type { TracedHold } from './traced-hold';
 import { createTransaction, type Transaction } from './transaction';
@@ -176,6 +177,11 @@ export class Lease {
   /** The full path of the lock's node, below the client's chroot. */
   get node(): string {
     return this.#native.node;
+  }
+
+  /** What the lock is held for. */
+  get mode(): LockMode {
+    return this.#native.mode as LockMode;
   }
 
   /**

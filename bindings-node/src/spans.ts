@@ -14,19 +14,9 @@ export const NAME = 'zklock';
 // eslint-disable-next-line @typescript-eslint/no-require-imports
 export const { version: VERSION } = require('../package.json') as { version: string };
 
-/** What a node's name tells of the lock. */
-const MODES = [
-  ['__READ__', 'read'],
-  ['__rlock__', 'read'],
-  ['__WRIT__', 'write'],
-  ['-lease-', 'permit'],
-  ['-latch-', 'leadership'],
-] as const;
-
-function attributesOf({ node, fencingToken }: Lease): Attributes {
-  const name = node.slice(node.lastIndexOf('/') + 1);
+function attributesOf({ mode, node, fencingToken }: Lease): Attributes {
   return {
-    'zklock.mode': MODES.find(([mark]) => name.includes(mark))?.[1] ?? 'mutex',
+    'zklock.mode': mode,
     'zklock.node': node,
     // Numbers of OpenTelemetry are doubles here, which would not be exact.
     'zklock.fencing_token': String(fencingToken),

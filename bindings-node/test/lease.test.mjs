@@ -2,7 +2,18 @@
 
 import assert from 'node:assert/strict';
 
-import { BadArgumentError, Client, LockLostError, Lease, MultiLock, Mutex, NotHeldError } from 'zklock';
+import {
+  BadArgumentError,
+  Client,
+  Election,
+  LockLostError,
+  Lease,
+  MultiLock,
+  Mutex,
+  NotHeldError,
+  ReadWriteLock,
+  Semaphore,
+} from 'zklock';
 
 import {
   connected,
@@ -44,6 +55,18 @@ scenario('a lease tells its facts, with bigints, and as JSON with strings', asyn
   const next = await mutex.acquire();
   assert.ok(next.fencingToken > lease.fencingToken);
   await next.release();
+});
+
+scenario('a lease tells what it is held for', async (t) => {
+  const client = await connected(t);
+  const { readLock, writeLock } = new ReadWriteLock(client, freshPath());
+  const modes = [];
+  for (const lock of [new Mutex(client, freshPath()), new Mutex(client, freshPath(), { naming: 'kazoo' }), readLock, writeLock]) {
+    await lock.using(({ mode }) => modes.push(mode));
+  }
+  await new Semaphore(client, freshPath(), 1).using(({ mode }) => modes.push(mode));
+  await new Election(client, freshPath()).using(({ mode }) => modes.push(mode));
+  assert.deepEqual(modes, ['mutex', 'mutex', 'read', 'write', 'permit', 'leadership']);
 });
 
 scenario('a second release is NotHeldError, a second disposal is nothing', async (t) => {

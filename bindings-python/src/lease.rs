@@ -55,6 +55,12 @@ impl Lease {
         self.0.node()
     }
 
+    /// What it is held for: `mutex`, `read`, `write`, `permit` or `leadership`.
+    #[getter]
+    fn mode(&self) -> &'static str {
+        self.0.mode().as_str()
+    }
+
     /// A number that grows from holder to holder over the life of the ensemble.
     ///
     /// Pass it to the resource that the lock guards, and let the resource refuse smaller ones: a process

@@ -253,6 +253,7 @@ def test_representations(run: Run, hosts: str, path: str) -> None:
         assert repr(client) == f"<zklock.aio.Client {hosts}, connected, session {client.session_id:#x}>"
         async with lock as lease:
             assert repr(lock) == f"<zklock.aio.Mutex {path} on {hosts}, held>"
+            assert lease.mode == "mutex"
             assert repr(lease) == f"<zklock.aio.Lease {lease.node} held, token {lease.fencing_token}>"
 
     run(body)

@@ -195,6 +195,22 @@ def test_levels_belong_to_the_object_that_took_them(client: zklock.Client, path:
     one.release()
 
 
+def test_a_lease_tells_what_it_is_held_for(client: zklock.Client, path: str) -> None:
+    files = zklock.ReadWriteLock(client, f"{path}/files")
+    locks = {
+        zklock.Mutex(client, f"{path}/mutex"): "mutex",
+        zklock.Mutex(client, f"{path}/kazoo", naming="kazoo"): "mutex",
+        files.read_lock: "read",
+        files.write_lock: "write",
+        zklock.Semaphore(client, f"{path}/slots", 1): "permit",
+    }
+    for lock, mode in locks.items():
+        with lock as lease:
+            assert lease.mode == mode
+    with zklock.Election(client, f"{path}/election").lead() as leadership:
+        assert leadership.mode == "leadership"
+
+
 def test_scopes(client: zklock.Client, other: zklock.Client, observer: Observer, path: str) -> None:
     lock = zklock.Mutex(client, path)
     with lock as outer:

@@ -21,6 +21,7 @@ use crate::patience::Patience;
 use crate::queue::{Intent, Kind};
 use crate::release::{Judge, Level, Release, Releaser};
 use crate::shown::Shown;
+use crate::sight::LockMode;
 use crate::transaction::Transaction;
 
 use self::level::OwnLevel;
@@ -142,6 +143,12 @@ impl Lease {
     /// The same, from the root of the ensemble.
     pub(crate) fn full_node(&self) -> String {
         format!("{}/{}", self.hold.holds.place.full(), self.hold.grant.node.as_str())
+    }
+
+    /// What the lock is held for.
+    #[must_use]
+    pub fn mode(&self) -> LockMode {
+        self.hold.claim.kind.into()
     }
 
     /// The fencing token: the zxid that created the node. It grows from holder to holder over the life of the

@@ -150,7 +150,7 @@ def test_s549_what_the_command_is_told(server: Standalone, observer: Observer, p
         owner, token = observer.owner(full), observer.czxid(full)
         command.type("\n")
         told = command.wait().out.split()
-    assert told == [path, full, str(token), hex(owner), "shared"]
+    assert told == [path, full, str(token), hex(owner), "read"]
 
 
 def test_s550_twenty_cron_jobs(server: Standalone, observer: Observer, path: str, log: Log) -> None:

@@ -349,6 +349,10 @@ class Lease(Level):
         """The full path of the lock's node, below the client's chroot."""
 
     @property
+    def mode(self) -> str:
+        """What it is held for: `mutex`, `read`, `write`, `permit` or `leadership`."""
+
+    @property
     def fencing_token(self) -> int:
         """A number that grows from holder to holder over the life of the ensemble.
 

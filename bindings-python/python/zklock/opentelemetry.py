@@ -25,8 +25,6 @@ __all__ = ["observe", "traced", "traced_aio"]
 
 _WAIT: Final = "zklock wait"
 _HOLD: Final = "zklock hold"
-# What a node's name tells of the lock.
-_MODES: Final = {"__READ__": "read", "__rlock__": "read", "__WRIT__": "write", "-lease-": "permit"}
 _STATES: Final = ("idle", "connecting", "connected", "suspended", "closed", "forked")
 _COUNTS: Final = {
     "acquisitions": "Holds that began.",
@@ -116,10 +114,13 @@ def _hold(tracer: Tracer, lease: Lease | _aio.Lease) -> Iterator[None]:
 
 
 def _granted(span: Span, lease: Lease | _aio.Lease) -> None:
-    mode = next((mode for mark, mode in _MODES.items() if mark in lease.node.rpartition("/")[2]), "mutex")
     span.set_attributes(
-        # Text, as in Node, whose numbers are not exact there.
-        {"zklock.mode": mode, "zklock.node": lease.node, "zklock.fencing_token": str(lease.fencing_token)}
+        {
+            "zklock.mode": lease.mode,
+            "zklock.node": lease.node,
+            # Text, as in Node, whose numbers are not exact there.
+            "zklock.fencing_token": str(lease.fencing_token),
+        }
     )
 
 

@@ -7,50 +7,22 @@ use zklock::{AnyLock, Client, ErrorKind, Lease, Mutex, Owner, Patience, ReadWrit
 use crate::failure::{CONFLICT, Failure};
 use crate::run::options::Options;
 
-/// What kind of lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
-    /// A mutex.
-    Alone,
-    /// The write half of a read/write lock: Curator's readers see no other node.
-    Write,
-    Read,
-    Permit(u32),
-}
-
-impl Wish {
-    pub(crate) fn of(options: &Options) -> Self {
-        match options.slots {
-            Some(slots) => Self::Permit(slots),
-            None if options.shared => Self::Read,
-            None if options.exclusive => Self::Write,
-            None => Self::Alone,
-        }
-    }
-
-    /// As the command is told it.
-    pub(crate) fn mode(self) -> &'static str {
-        match self {
-            Self::Alone | Self::Write => "exclusive",
-            Self::Read => "shared",
-            Self::Permit(_) => "slots",
-        }
-    }
-
-    fn lock(self, client: &Client, path: &str) -> zklock::Result<AnyLock> {
-        Ok(match self {
-            Self::Alone => Mutex::new(client, path)?.into(),
-            Self::Write => ReadWriteLock::new(client, path)?.write_lock.into(),
-            Self::Read => ReadWriteLock::new(client, path)?.read_lock.into(),
-            Self::Permit(slots) => Semaphore::new(client, path, slots)?.into(),
-        })
-    }
+/// The lock that the options ask for.
+fn wanted(client: &Client, options: &Options) -> zklock::Result<AnyLock> {
+    let path = &options.path;
+    Ok(match options.slots {
+        Some(slots) => Semaphore::new(client, path, slots)?.into(),
+        None if options.shared => ReadWriteLock::new(client, path)?.read_lock.into(),
+        // Curator's readers see no other node.
+        None if options.exclusive => ReadWriteLock::new(client, path)?.write_lock.into(),
+        None => Mutex::new(client, path)?.into(),
+    })
 }
 
 /// Connects, and waits for the lock. Dropping the future leaves the queue.
 pub(crate) async fn acquire(client: &Client, options: &Options) -> Result<Lease, Failure> {
     let began = Instant::now();
-    let lock = Wish::of(options).lock(client, &options.path)?;
+    let lock = wanted(client, options)?;
     client.ready().await?;
     check_kill_after(options.kill_after, client.session_timeout())?;
     let patience = match options.wait {

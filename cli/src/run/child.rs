@@ -22,7 +22,7 @@ pub(crate) struct Launch {
 
 impl Launch {
     /// The program with its arguments, and what it is told of the lock.
-    pub(crate) fn new(words: &[OsString], lease: &Lease, mode: &str) -> Self {
+    pub(crate) fn new(words: &[OsString], lease: &Lease) -> Self {
         let mut command = Command::new(words.first().cloned().unwrap_or_default());
         command
             .args(words.get(1..).unwrap_or_default())
@@ -30,7 +30,7 @@ impl Launch {
             .env("ZKLOCK_NODE", lease.node())
             .env("ZKLOCK_TOKEN", lease.fencing_token().to_string())
             .env("ZKLOCK_SESSION", format!("{:#x}", lease.session_id()))
-            .env("ZKLOCK_MODE", mode)
+            .env("ZKLOCK_MODE", lease.mode().as_str())
             .process_group(0);
         Self { command }
     }

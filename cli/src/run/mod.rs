@@ -14,7 +14,6 @@ use zklock::{Client, Lease, LossReason};
 
 use crate::failure::{Failure, LOST, after_signal};
 use crate::output::complain;
-use crate::run::acquire::Wish;
 use crate::run::child::{End, Launch};
 use crate::run::guard::{Guard, Policy};
 pub(crate) use crate::run::options::Options;
@@ -56,7 +55,7 @@ async fn supervised(
     signals: Signals,
 ) -> Result<u8, Failure> {
     let policy = Policy::new(options, lease.session_timeout());
-    let launch = Launch::new(&options.command, &lease, Wish::of(options).mode());
+    let launch = Launch::new(&options.command, &lease);
     let mut supervision = Supervision::start(launch, Guard::new(policy), signals)?;
     let (end, left) = supervision.watch(client, &lease).await?;
     let told = supervision.told();

@@ -85,6 +85,11 @@ class Lease(Level[_zklock.Lease]):
         return self._inner.node
 
     @property
+    def mode(self) -> str:
+        """What it is held for: `mutex`, `read`, `write`, `permit` or `leadership`."""
+        return self._inner.mode
+
+    @property
     def fencing_token(self) -> int:
         """A number that grows from holder to holder. See `zklock.Lease.fencing_token`."""
         return self._inner.fencing_token
