@@ -62,7 +62,7 @@ pub(super) fn out_of_reach(path: &str, servers: Servers) -> Error {
 
 /// What the server says about a path is more than the client reads. It is no use to ask again.
 pub(super) fn too_large(path: &str, problem: &str) -> Error {
-    let advice = "delete what is not needed there, or let the client read larger replies";
+    let advice = "delete what is not needed there, or raise the client's `max_frame`";
     Error::bad_argument("path", format_args!("{path:?} cannot be used: the server has {problem}; {advice}"))
 }
 
@@ -87,5 +87,5 @@ pub(super) fn refused(path: &str, kind: Kind, refusal: Refusal) -> Error {
 }
 
 fn too_few_permits(path: &str) -> String {
-    format!("too few permits of {path:?} are free")
+    format!("too few permits of {path:?} are free; `contenders()` tells who has them")
 }
