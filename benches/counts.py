@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 import re
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ RELEASE = ROOT / "target" / "release"
 BASELINE = ROOT / "benches" / "results" / "counts.json"
 
 Counts = dict[str, dict[str, float]]
+Tools = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,33 @@ def counted() -> Counts:
     return counts
 
 
+def version(command: str) -> str:
+    """What a tool says of itself."""
+    return subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def processor() -> str:
+    """Its name and generation: copying and comparing have a form for each."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return " ".join(told.get(name, "") for name in ("model name", "cpu family", "model")).strip()
+
+
+def tools() -> Tools:
+    """What decides, beside the code, how many instructions it takes."""
+    known = {"rustc": version("rustc"), "libc": " ".join(platform.libc_ver()), "processor": processor()}
+    return known | ({"valgrind": version("valgrind")} if shutil.which("valgrind") else {})
+
+
+def differences(baseline: Tools, now: Tools) -> list[str]:
+    """Where the baseline was counted with something else."""
+    return [
+        f"the baseline was counted with another {name} ({baseline[name]}, here {value}): it may be the cause"
+        for name, value in now.items()
+        if baseline.get(name, value) != value
+    ]
+
+
 def moved(baseline: Counts, now: Counts) -> list[str]:
     """What has grown by more than it may, and what has shrunk by as much, so that the baseline can follow."""
     found = []
@@ -125,10 +154,16 @@ def main() -> int:
         raise SystemExit(f"there is no {BASELINE.name} to compare with: RENEW=1 writes it")
     if renew:
         BASELINE.parent.mkdir(exist_ok=True)
-        BASELINE.write_text(json.dumps(now, indent=1) + "\n")
+        BASELINE.write_text(json.dumps({"counted_with": tools(), "works": now}, indent=1) + "\n")
         return 0
-    changes = moved(json.loads(BASELINE.read_text()), now)
-    print("\n".join(["", "moved:", *changes]) if changes else "\nnothing has moved")
+    baseline = json.loads(BASELINE.read_text())
+    changes = moved(baseline["works"], now)
+    if changes:
+        print("\n".join(["", "moved:", *changes]))
+        for difference in differences(baseline["counted_with"], tools()):
+            print(difference)
+    else:
+        print("\nnothing has moved")
     return 1 if any(map(grown, changes)) else 0
 
 

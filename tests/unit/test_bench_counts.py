@@ -30,3 +30,10 @@ def test_what_has_shrunk_is_named_and_does_not_fail() -> None:
 
 def test_what_the_machine_cannot_count_is_left_out() -> None:
     assert counts.moved(BASELINE, {"queue": {"allocations": 20.0}}) == []
+
+
+def test_other_tools_are_named() -> None:
+    baseline = {"rustc": "rustc 1.95.0", "libc": "glibc 2.36"}
+    assert counts.differences(baseline, baseline | {"valgrind": "valgrind-3.19.0"}) == []
+    (line,) = counts.differences(baseline, baseline | {"libc": "glibc 2.41"})
+    assert "libc (glibc 2.36, here glibc 2.41)" in line
