@@ -26,6 +26,9 @@ TESTS = ("test_", ".test.")
 # What prints nothing by itself belongs to a framework, and is run in it.
 RUN_BY = {
     "app.py": "unit/test_programs.py",
+    "encrypted.mjs": "unit/test_howto_security.py",
+    "encrypted.py": "unit/test_howto_security.py",
+    "worker.py": "unit/test_howto_kubernetes.py",
     "reports/locks.py": "unit/test_howto_django.py",
     "reports/management/commands/nightly.py": "unit/test_howto_django.py",
     "reports/views.py": "unit/test_howto_django.py",

@@ -1,0 +1,165 @@
+"""docs/howto/kubernetes.md: its manifests are valid, and what they start (worker.py, the command) runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import PIPE
+from typing import Any
+
+import kubernetes_validate  # type: ignore[import-untyped]
+import pytest
+import yaml  # type: ignore[import-untyped]
+import zklock
+
+from harness.built import require
+from harness.observer import Observer
+from harness.paths import COMMAND, REPOSITORY
+from harness.processes import reap, spawn
+from harness.programs import programs
+from harness.server import Standalone
+
+PAGE = REPOSITORY / "docs" / "howto" / "kubernetes.md"
+MANIFESTS: dict[str, Any] = {
+    manifest["kind"]: manifest
+    for manifest in map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL))
+}
+POD = "pod-1"
+
+
+def container(kind: str) -> dict[str, Any]:
+    """The only container of a manifest."""
+    spec = MANIFESTS[kind]["spec"]
+    if kind == "CronJob":
+        spec = spec["jobTemplate"]["spec"]
+    (found,) = spec["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def environment(kind: str, hosts: str) -> dict[str, str]:
+    """What a container's program finds, with our server in place of the page's."""
+    values = {one["name"]: one.get("value", POD) for one in container(kind)["env"]}
+    assert values["ZKLOCK_HOSTS"].startswith("zk-0.zk:2181,")
+    return {**values, "ZKLOCK_HOSTS": hosts}
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_a_manifest_is_valid(kind: str) -> None:
+    kubernetes_validate.validate(MANIFESTS[kind], kubernetes_validate.latest_version(), strict=True)
+
+
+def test_a_misspelt_field_is_found() -> None:
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(
+            {**MANIFESTS["CronJob"], "sepc": {}}, kubernetes_validate.latest_version(), strict=True
+        )
+
+
+def test_the_job_runs_as_the_manifest_starts_it(server: Standalone, tmp_path: Path) -> None:
+    """And ends with success where another pod has the lock."""
+    require("command")
+    (tmp_path / "zklock").symlink_to(COMMAND)
+    job = container("CronJob")
+    hosts = f"{server.hosts}/howto-kubernetes-job"
+    variables = environment("CronJob", hosts)
+    words = job["command"] + job["args"]
+    line = [re.sub(r"\$\((\w+)\)", lambda name: variables[name[1]], word) for word in words]
+
+    def run() -> subprocess.CompletedProcess[str]:
+        path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+        # A program is looked up in the path of whoever starts it.
+        return subprocess.run(
+            [str(tmp_path / line[0]), *line[1:]],
+            env={**variables, "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    first = run()
+    assert (first.returncode, first.stdout) == (0, "nightly report\n"), first.stderr
+    with zklock.Client(hosts) as other, zklock.Mutex(other, "/locks/nightly"):
+        second = run()
+    assert (second.returncode, second.stdout, second.stderr) == (0, "", "")
+
+
+def test_the_label_is_the_pods_name() -> None:
+    command = container("CronJob")["command"]
+    assert command[command.index("--label") + 1] == "$(POD_NAME)"
+
+
+def status(port: str, path: str) -> int:
+    """What the program answers to a probe."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
+            code: int = answer.status
+    except urllib.error.HTTPError as error:
+        code = error.code
+    return code
+
+
+@contextmanager
+def worker(hosts: str, directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """worker.py as the manifest starts it, and the port of its probes."""
+    (program,) = programs(PAGE)
+    assert container("Deployment")["command"] == ["python", program.name]
+    (directory / program.name).write_text(program.code)
+    process = spawn(
+        [sys.executable, str(directory / program.name)],
+        env={**environment("Deployment", hosts), "PORT": "0"},
+        stdout=PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        listening = re.fullmatch(r"probes on (\d+)\n", process.stdout.readline().decode())
+        assert listening is not None
+        yield process, listening[1]
+        process.terminate()
+        assert process.wait(15) == 0
+    finally:
+        reap(process)
+
+
+def test_the_probes_are_those_of_the_program() -> None:
+    (program,) = programs(PAGE)
+    deployed = container("Deployment")
+    (port,) = (one["containerPort"] for one in deployed["ports"])
+    assert f'"PORT", "{port}"' in program.code
+    probes = {name: deployed[f"{name}Probe"]["httpGet"] for name in ("liveness", "readiness")}
+    assert probes == {
+        "liveness": {"path": "/live", "port": port},
+        "readiness": {"path": "/ready", "port": port},
+    }
+
+
+def test_the_leader_answers_probes_and_frees_its_lock(
+    server: Standalone, observer: Observer, tmp_path: Path
+) -> None:
+    hosts = f"{server.hosts}/howto-kubernetes"
+    with worker(hosts, tmp_path) as (process, port):
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"working, with token ")
+        assert [status(port, path) for path in ("/live", "/ready", "/leader", "/elsewhere")] == [
+            200,
+            200,
+            200,
+            503,
+        ]
+        with zklock.Client(hosts) as other:
+            leader = zklock.Election(other, "/elections/scheduler").leader()
+            assert leader is not None
+            assert leader.id == POD
+    observer.wait_queue("/howto-kubernetes/elections/scheduler", 0, timeout=1)
+
+
+def test_a_pod_lives_without_an_ensemble(tmp_path: Path) -> None:
+    with worker("127.0.0.1:1", tmp_path) as (_, port):
+        assert [status(port, path) for path in ("/live", "/ready", "/leader")] == [200, 503, 503]
