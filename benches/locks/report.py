@@ -88,7 +88,7 @@ def run(table: Table) -> str:
     versions = "; ".join(f"{SHOWN[peer]}: {version}" for peer, version in told["versions"].items())
     skipped = [f"Left out: {SHOWN[peer]}: {why}." for peer, why in told["skipped"].items()]
     return "\n\n".join(
-        wrapped(one) for one in (text, f"Versions: {versions}.", *skipped, *told.get("notes", ()))
+        wrapped(one) for one in (text, f"Versions: {versions}.", *skipped)
     )
 
 
