@@ -137,11 +137,11 @@ export class Election {
    * await leadership.resign();
    */
   async campaign(options: WaitOptions = {}): Promise<Leadership> {
+    checkOptions<WaitOptions>(options, waitChecks);
     const tracing = tracingOf(clientInternals(this.#client), () => this.isLeader);
     if (tracing !== undefined) {
       return tracing.wait([this.#path], options.timeout === 0, () => untraced(() => this.campaign(options)));
     }
-    checkOptions<WaitOptions>(options, waitChecks);
     const { timeout, signal } = options;
     const granted = await run<NativeLease>(
       (bridge) => this.#native.campaign(bridge, timeout),

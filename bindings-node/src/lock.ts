@@ -135,11 +135,11 @@ export class Lock {
    * console.log(again.node === lease.node); // true
    */
   async acquire(options?: AcquireOptions): Promise<Lease> {
+    if (options !== undefined) checkOptions<AcquireOptions>(options, acquireChecks);
     const tracing = tracingOf(clientInternals(this.#internals.client), () => this.#isInner(options));
     if (tracing !== undefined) {
       return tracing.wait([this.path], options?.timeout === 0, () => untraced(() => this.acquire(options)));
     }
-    if (options !== undefined) checkOptions<AcquireOptions>(options, acquireChecks);
     const { timeout, signal, within } = options ?? {};
     const { native, client } = this.#internals;
     const named = within && nativeLease(within);

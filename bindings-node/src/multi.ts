@@ -87,11 +87,11 @@ export class MultiLock {
    * await leases.release();
    */
   async acquire(options: AcquireAllOptions = {}): Promise<Leases> {
+    checkOptions<AcquireAllOptions>(options, acquireChecks);
     const tracing = tracingOf(this.#traced(), () => options.within !== undefined || this.#locks.some((lock) => innermostLease(lock) !== undefined));
     if (tracing !== undefined) {
       return tracing.wait(this.paths, options.timeout === 0, () => untraced(() => this.acquire(options)));
     }
-    checkOptions<AcquireAllOptions>(options, acquireChecks);
     const { timeout, signal, within = [] } = options;
     const named = [...within];
     for (const lease of named) checkLease('within', lease);

@@ -1,6 +1,6 @@
 /** What `zklock/prometheus` and `zklock/opentelemetry` have in common. */
 
-import { checkFunction, checkInstance, checkObject } from './check';
+import { checkInstance, checkObject } from './check';
 import { Client } from './client';
 import type { HoldReport, WaitReport } from './health';
 import type { ClientState } from './state';
@@ -26,6 +26,19 @@ export const COUNTS = {
 
 export type Count = keyof typeof COUNTS;
 
+/** What the rest is. */
+export const HELP = {
+  losses: 'Holds that were lost, except by closing the client.',
+  requests: 'Requests for locks.',
+  state: '1 for the state that the client is in, 0 for the others.',
+  term: "What is left of the session's term, after which its leases are lost; 0 if it does not run.",
+  responsive: "1 if the library's thread could be looked at, else 0.",
+  waiters: 'Attempts that wait for a lock now.',
+  holders: 'Holds now.',
+  oldestWait: 'How long the oldest of the attempts has waited; 0 without any.',
+  oldestHold: 'How long the oldest of the holds has lasted; 0 without any.',
+} as const;
+
 /** The clients by name; one alone has an empty one. */
 export function named(clients: Clients): readonly (readonly [string, Client])[] {
   if (clients instanceof Client) return [['', clients]];
@@ -35,21 +48,24 @@ export function named(clients: Clients): readonly (readonly [string, Client])[] 
   return entries;
 }
 
-export function checkPathLabel(name: string, value: unknown): void {
-  checkFunction(name, value);
+interface Counted {
+  readonly key: string;
+  readonly mode: string;
+  readonly path: string | undefined;
+  count: number;
 }
 
-/** How many of them there are, by mode and by what the path is called. */
+/** How many of them there are, by mode and by what the path is called. `key` tells the two apart from others. */
 export function counted(
   reports: readonly (WaitReport | HoldReport)[],
   label: (path: string) => string | undefined,
-): { mode: string; path: string | undefined; count: number }[] {
-  const counts = new Map<string, { mode: string; path: string | undefined; count: number }>();
+): Counted[] {
+  const counts = new Map<string, Counted>();
   for (const { mode, path } of reports) {
     const called = label(path);
     const key = `${mode}:${called ?? ''}`;
     const known = counts.get(key);
-    if (known === undefined) counts.set(key, { mode, path: called, count: 1 });
+    if (known === undefined) counts.set(key, { key, mode, path: called, count: 1 });
     else known.count += 1;
   }
   return [...counts.values()];
@@ -57,5 +73,6 @@ export function counted(
 
 /** How long the oldest has lasted, in ms; 0 without any. */
 export function oldest(reports: readonly (WaitReport | HoldReport)[]): number {
-  return Math.max(0, ...reports.map(({ age }) => age));
+  // Not as arguments of one call: there may be more reports than a function takes.
+  return reports.reduce((most, { age }) => Math.max(most, age), 0);
 }

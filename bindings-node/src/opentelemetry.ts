@@ -9,12 +9,12 @@
 
 import { type Attributes, type BatchObservableCallback, type Meter, type MeterProvider, metrics, type TracerProvider } from '@opentelemetry/api';
 
-import { checkInstance, checkObject, checkOptions } from './check';
+import { checkFunction, checkInstance, checkObject, checkOptions } from './check';
 import { clientInternals } from './client';
 import type { HoldReport, WaitReport } from './health';
 import type { Lease } from './lease';
 import { type AcquireOptions, Lock } from './lock';
-import { checkPathLabel, type Clients, type Count, counted, COUNTS, named, oldest, type PathLabel, STATES } from './observed';
+import { type Clients, type Count, counted, COUNTS, HELP, named, oldest, type PathLabel, STATES } from './observed';
 import { NAME, Spans, VERSION } from './spans';
 import { callTraced } from './tracing';
 import type { Body } from './using';
@@ -24,8 +24,9 @@ export type { Clients, PathLabel } from './observed';
 /** What to measure, and where to. */
 export interface MetricsOptions {
   /**
-   * What to call a lock's path in the attribute `path` of waiters and holders, which should have few values. Default:
-   * there is no such attribute.
+   * What to call a lock's path in the attribute `path` of waiters and holders. It should have few values: each that has
+   * occurred is kept, and exported as 0 when it has become none, for as long as the client is observed. Default: there is
+   * no such attribute.
    */
   path?: PathLabel | undefined;
   /** Where the meter is from. Default: the global provider. */
@@ -41,7 +42,7 @@ export interface TracingOptions {
 /** How to acquire, and where spans go. */
 export type TracedOptions = AcquireOptions & TracingOptions;
 
-const observeChecks = { path: checkPathLabel, meterProvider: checkObject };
+const observeChecks = { path: checkFunction, meterProvider: checkObject };
 const instrumentChecks = { tracerProvider: checkObject };
 
 /**
@@ -95,8 +96,7 @@ class Kinds {
 
   count(reports: readonly (WaitReport | HoldReport)[], label?: PathLabel): [Attributes, number][] {
     const now = new Map<string, number>();
-    for (const { mode, path, count } of counted(reports, (one) => label?.(one))) {
-      const key = `${mode} ${path ?? ''}`;
+    for (const { key, mode, path, count } of counted(reports, (one) => label?.(one))) {
       now.set(key, count);
       this.#known.set(key, path === undefined ? { mode } : { mode, path });
     }
@@ -110,15 +110,15 @@ function instrumentsOf(meter: Meter) {
   const counts = Object.entries(COUNTS).map(([name, text]) => [name, counter(name, text)]);
   return {
     ...(Object.fromEntries(counts) as Record<Count, ReturnType<typeof counter>>),
-    losses: counter('losses', 'Holds that were lost, except by closing the client.'),
-    requests: counter('requests', 'Requests for locks.'),
-    waiters: gauge('waiters', 'Attempts that wait for a lock.'),
-    holders: gauge('holders', 'Holds.'),
-    state: gauge('state', '1 for the state that the client is in, 0 for the others.'),
-    responsive: gauge('responsive', "1 if the library's thread could be looked at, else 0."),
-    remaining: gauge('term.remaining', "What is left of the session's term.", 's'),
-    oldestWait: gauge('oldest.wait', 'How long the oldest of the attempts has waited; 0 without any.', 's'),
-    oldestHold: gauge('oldest.hold', 'How long the oldest of the holds has lasted; 0 without any.', 's'),
+    losses: counter('losses', HELP.losses),
+    requests: counter('requests', HELP.requests),
+    waiters: gauge('waiters', HELP.waiters),
+    holders: gauge('holders', HELP.holders),
+    state: gauge('state', HELP.state),
+    responsive: gauge('responsive', HELP.responsive),
+    remaining: gauge('term.remaining', HELP.term, 's'),
+    oldestWait: gauge('oldest.wait', HELP.oldestWait, 's'),
+    oldestHold: gauge('oldest.hold', HELP.oldestHold, 's'),
   };
 }
 
@@ -153,7 +153,8 @@ export async function traced<T>(
 /**
  * Has every hold of a client traced, or of several, whatever acquires it: each wait and each hold is a span, as with
  * {@link traced}. A hold that runs a body, with `using()` and the like, is the parent of the body's spans; of others it is
- * not known what runs under them. Re-entry begins no hold, and has no spans.
+ * not known what runs under them. Re-entry begins no hold, and has no spans. Nor has a `MultiLock` that is entered while
+ * one of its locks is held, with `within` or inside a scope: not even for those of its locks that it newly acquires.
  *
  * What `traced()` runs is not traced twice.
  *

@@ -19,10 +19,10 @@ import {
   type Registry,
 } from 'prom-client';
 
-import { checkIterable, checkOptions } from './check';
+import { checkFunction, checkIterable, checkOptions } from './check';
 import type { Client } from './client';
 import type { Health, HoldReport, WaitReport } from './health';
-import { checkPathLabel, type Clients, type Count, counted, COUNTS, named, oldest, type PathLabel, STATES } from './observed';
+import { type Clients, type Count, counted, COUNTS, HELP, named, oldest, type PathLabel, STATES } from './observed';
 import { showAs } from './show';
 import type { Histogram, Stats } from './stats';
 
@@ -42,7 +42,7 @@ export interface CollectorOptions {
   registers?: Registries | undefined;
 }
 
-const checks = { path: checkPathLabel, registers: checkIterable };
+const checks = { path: checkFunction, registers: checkIterable };
 
 /** A client at one moment. */
 interface Seen {
@@ -53,6 +53,9 @@ interface Seen {
 
 type Add = (labels: Record<string, string>, value: number) => void;
 type Tell = (seen: Seen, add: Add) => void;
+
+/** A metric by its name. */
+type Named = readonly [name: string, metric: Metric];
 
 /** How the values of several processes become one, for `prom-client`'s cluster mode. */
 interface GaugeKind {
@@ -75,21 +78,34 @@ interface GaugeKind {
 export class Collector {
   readonly #clients: readonly (readonly [string, Client])[];
   readonly #path: PathLabel;
-  readonly #registers: Registries;
-  readonly #metrics = new Map<string, Metric>();
+  readonly #registered: { readonly registry: Registries[number]; readonly name: string; readonly metric: Metric }[] = [];
   #seen: readonly Seen[] | undefined;
 
   /**
    * @param clients a client, or several by their names.
-   * @throws {Error} of `prom-client` if a registry already has a collector.
+   * @throws {Error} of `prom-client` if a registry already has a collector, or another metric of one of the names. Then
+   *   none of the registries has changed.
    */
   constructor(clients: Clients, options: CollectorOptions = {}) {
     this.#clients = named(clients);
     checkOptions<CollectorOptions>(options, checks);
     this.#path = options.path ?? (() => '');
-    this.#registers = options.registers ?? [register];
-    this.#count();
-    this.#measure();
+    const registries = [...(options.registers ?? [register])];
+    try {
+      // Each format has metrics of its own: a registry of OpenMetrics renames the counters that it writes.
+      for (const format of new Set(registries.map(({ contentType }) => contentType))) {
+        const metrics = [...this.#counts(), ...this.#measures()];
+        for (const registry of registries.filter(({ contentType }) => contentType === format)) {
+          for (const [name, metric] of metrics) {
+            registry.registerMetric(metric);
+            this.#registered.push({ registry, name, metric });
+          }
+        }
+      }
+    } catch (error) {
+      this.unregister();
+      throw error;
+    }
   }
 
   /**
@@ -101,10 +117,8 @@ export class Collector {
    * console.log(register.getSingleMetric('zklock_holders')); // undefined
    */
   unregister(): void {
-    for (const registry of this.#registers) {
-      for (const [name, metric] of this.#metrics) {
-        if (registry.getSingleMetric(name) === metric) registry.removeSingleMetric(name);
-      }
+    for (const { registry, name, metric } of this.#registered) {
+      if (registry.getSingleMetric(name) === metric) registry.removeSingleMetric(name);
     }
   }
 
@@ -122,10 +136,11 @@ export class Collector {
   }
 
   #configuration<T extends string>(name: string, help: string, labelNames: T[]): MetricConfiguration<T> {
-    return { name, help, labelNames, registers: this.#registers };
+    // Registered once all are made.
+    return { name, help, labelNames, registers: [] };
   }
 
-  #counter(name: string, help: string, labelNames: string[], tell: Tell): void {
+  #counter(name: string, help: string, labelNames: string[], tell: Tell): Named {
     const told = (add: Add): void => this.#tell(tell, add);
     const counter = new Counter({
       ...this.#configuration(name, help, ['client', ...labelNames]),
@@ -134,10 +149,10 @@ export class Collector {
         told((labels, value) => this.inc(labels, value));
       },
     });
-    this.#metrics.set(name, counter);
+    return [name, counter];
   }
 
-  #gauge(name: string, { help, labelNames, aggregator }: GaugeKind, tell: Tell): void {
+  #gauge(name: string, { help, labelNames, aggregator }: GaugeKind, tell: Tell): Named {
     const told = (add: Add): void => this.#tell(tell, add);
     const gauge = new Gauge({
       ...this.#configuration(name, help, ['client', ...labelNames]),
@@ -147,52 +162,47 @@ export class Collector {
         told((labels, value) => this.set(labels, value));
       },
     });
-    this.#metrics.set(name, gauge);
+    return [name, gauge];
   }
 
-  #histogram(name: string, help: string, of: (stats: Stats) => Histogram): void {
+  #histogram(name: string, help: string, of: (stats: Stats) => Histogram): Named {
     const values = (): HistogramValue[] => this.#see().flatMap(({ client, stats }) => valuesOf(name, client, of(stats)));
-    this.#metrics.set(name, new Counted(this.#configuration(name, help, ['client']), values));
+    return [name, new Counted(this.#configuration(name, help, ['client']), values)];
   }
 
-  #count(): void {
-    for (const [name, help] of Object.entries(COUNTS) as [Count, string][]) {
-      this.#counter(`zklock_${name}_total`, help, [], ({ stats }, add) => add({}, stats[name]));
-    }
-    this.#counter('zklock_losses_total', 'Holds that were lost, except by closing the client.', ['reason'], ({ stats }, add) => {
-      for (const [reason, count] of Object.entries(stats.lossesByReason)) add({ reason }, count);
-    });
-    this.#counter('zklock_requests_total', 'Requests for locks.', ['kind'], ({ stats }, add) => {
-      for (const [kind, count] of Object.entries(stats.requests)) add({ kind }, count);
-    });
-    const wait = 'How long the acquisitions took, from the call to the grant.';
-    this.#histogram('zklock_wait_seconds', wait, (stats) => stats.wait);
-    this.#histogram('zklock_hold_seconds', 'How long the holds that have ended lasted.', (stats) => stats.hold);
+  #counts(): Named[] {
+    const counts = Object.entries(COUNTS) as [Count, string][];
+    return [
+      ...counts.map(([name, help]) => this.#counter(`zklock_${name}_total`, help, [], ({ stats }, add) => add({}, stats[name]))),
+      this.#counter('zklock_losses_total', HELP.losses, ['reason'], ({ stats }, add) => {
+        for (const [reason, count] of Object.entries(stats.lossesByReason)) add({ reason }, count);
+      }),
+      this.#counter('zklock_requests_total', HELP.requests, ['kind'], ({ stats }, add) => {
+        for (const [kind, count] of Object.entries(stats.requests)) add({ kind }, count);
+      }),
+      this.#histogram('zklock_wait_seconds', 'How long the acquisitions took, from the call to the grant.', ({ wait }) => wait),
+      this.#histogram('zklock_hold_seconds', 'How long the holds that have ended lasted.', ({ hold }) => hold),
+    ];
   }
 
-  #measure(): void {
-    const state = '1 for the state that the client is in, 0 for the others.';
-    this.#gauge('zklock_state', { help: state, labelNames: ['state'], aggregator: 'sum' }, ({ health }, add) => {
-      for (const one of STATES) add({ state: one }, Number(one === health.state));
-    });
-    const seconds = (name: string, help: string, aggregator: Aggregator, ms: (health: Health) => number): void =>
-      this.#gauge(name, { help, labelNames: [], aggregator }, ({ health }, add) => add({}, ms(health) / 1000));
-    const term = "What is left of the session's term, after which its leases are lost; 0 if it does not run.";
-    seconds('zklock_term_remaining_seconds', term, 'min', ({ remaining }) => remaining);
-    const responsive = "1 if the library's thread could be looked at, else 0.";
-    this.#gauge('zklock_responsive', { help: responsive, labelNames: [], aggregator: 'min' }, ({ health }, add) =>
-      add({}, Number(health.responsive)),
-    );
-    const oldestWait = 'How long the oldest of the attempts has waited; 0 without any.';
-    seconds('zklock_oldest_wait_seconds', oldestWait, 'max', ({ waits }) => oldest(waits));
-    const oldestHold = 'How long the oldest of the holds has lasted; 0 without any.';
-    seconds('zklock_oldest_hold_seconds', oldestHold, 'max', ({ holds }) => oldest(holds));
-    this.#now('zklock_waiters', 'Attempts that wait for a lock now.', ({ waits }) => waits);
-    this.#now('zklock_holders', 'Holds now.', ({ holds }) => holds);
+  #measures(): Named[] {
+    const gauge = (name: string, help: string, aggregator: Aggregator, of: (health: Health) => number): Named =>
+      this.#gauge(name, { help, labelNames: [], aggregator }, ({ health }, add) => add({}, of(health)));
+    return [
+      this.#gauge('zklock_state', { help: HELP.state, labelNames: ['state'], aggregator: 'sum' }, ({ health }, add) => {
+        for (const one of STATES) add({ state: one }, Number(one === health.state));
+      }),
+      gauge('zklock_term_remaining_seconds', HELP.term, 'min', ({ remaining }) => remaining / 1000),
+      gauge('zklock_responsive', HELP.responsive, 'min', ({ responsive }) => Number(responsive)),
+      gauge('zklock_oldest_wait_seconds', HELP.oldestWait, 'max', ({ waits }) => oldest(waits) / 1000),
+      gauge('zklock_oldest_hold_seconds', HELP.oldestHold, 'max', ({ holds }) => oldest(holds) / 1000),
+      this.#now('zklock_waiters', HELP.waiters, ({ waits }) => waits),
+      this.#now('zklock_holders', HELP.holders, ({ holds }) => holds),
+    ];
   }
 
-  #now(name: string, help: string, of: (health: Health) => readonly (WaitReport | HoldReport)[]): void {
-    this.#gauge(name, { help, labelNames: ['mode', 'path'], aggregator: 'sum' }, ({ health }, add) => {
+  #now(name: string, help: string, of: (health: Health) => readonly (WaitReport | HoldReport)[]): Named {
+    return this.#gauge(name, { help, labelNames: ['mode', 'path'], aggregator: 'sum' }, ({ health }, add) => {
       const counts = counted(of(health), this.#path);
       // Without any there is a zero: no series at all would mean that nobody was asked.
       if (counts.length === 0) add({ mode: 'mutex', path: '' }, 0);

@@ -89,12 +89,12 @@ export class Semaphore extends Lock {
    * await leases.release();
    */
   async acquireMany(count: number, options: WaitOptions = {}): Promise<Leases> {
+    checkNumber('count', count);
+    checkOptions<WaitOptions>(options, waitChecks);
     const tracing = tracingOf(clientInternals(lockInternals(this).client), () => false);
     if (tracing !== undefined) {
       return tracing.wait([this.path], options.timeout === 0, () => untraced(() => this.acquireMany(count, options)));
     }
-    checkNumber('count', count);
-    checkOptions<WaitOptions>(options, waitChecks);
     const { client } = lockInternals(this);
     const leases = await run<NativeLease[]>(
       (bridge) => this.#native.acquireMany(bridge, count, options.timeout),

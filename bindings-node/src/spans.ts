@@ -48,20 +48,10 @@ class HoldSpan implements TracedHold {
   }
 
   run<T>(body: () => T): T {
-    return context.with(trace.setSpan(context.active(), this.#span), () => {
-      try {
-        const value = body();
-        // Whoever called handles it.
-        if (value instanceof Promise) value.catch((error: unknown) => this.#failed(error));
-        return value;
-      } catch (error) {
-        this.#failed(error);
-        throw error;
-      }
-    });
+    return context.with(trace.setSpan(context.active(), this.#span), body);
   }
 
-  #failed(error: unknown): void {
+  failed(error: unknown): void {
     if (!this.#over) failed(this.#span, error);
   }
 
@@ -102,9 +92,10 @@ export class Spans implements Tracing {
       throw error;
     }
     const leases: readonly Lease[] = Array.isArray(held) ? held : [held as Lease];
-    for (const [index, path] of paths.entries()) {
-      const lease = leases.find((one) => one.path === path);
-      waits[index]?.setAttributes({ ...(lease && attributesOf(lease)), 'zklock.outcome': 'acquired' }).end();
+    // In the same order: one path may be there twice. Of several permits, the first stands for all.
+    for (const [index, wait] of waits.entries()) {
+      const lease = leases[index];
+      wait.setAttributes({ ...(lease && attributesOf(lease)), 'zklock.outcome': 'acquired' }).end();
     }
     for (const lease of leases) this.#hold(lease, parent);
     return held;

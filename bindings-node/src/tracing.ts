@@ -8,7 +8,10 @@ import type { Leases } from './leases';
 
 /** Who is told of the attempts of a client. */
 export interface Tracing {
-  /** Tells of an attempt to acquire what is at these paths, and of the holds that it leads to. `tries`: without a wait. */
+  /**
+   * Tells of an attempt to acquire what is at these paths, and of the holds that it leads to: their leases are in the
+   * order of the paths, or all of the only one. `tries`: without a wait.
+   */
   wait<Held extends Lease | Leases>(paths: readonly string[], tries: boolean, acquire: () => Promise<Held>): Promise<Held>;
 }
 

@@ -8,6 +8,7 @@ import { LockLostError, withReason } from './errors';
 import { keepLease, type Lease, leaveScope, nativeLeases, traceOfLease } from './lease';
 import type { Leases } from './leases';
 import { beginScopes, callWithin, endScopes, type Scope } from './scope';
+import type { TracedHold } from './traced-hold';
 
 export type Body<Held, T> = (held: Held) => T | PromiseLike<T>;
 
@@ -107,6 +108,12 @@ async function released(
   return noticed ?? findLoss();
 }
 
+/** Who is told of the body: it runs under the hold that began last. */
+function scopeTrace(leases: readonly Lease[]): TracedHold | undefined {
+  const last = leases[leases.length - 1];
+  return last && traceOfLease(last);
+}
+
 /**
  * Runs the body and releases. Inside the body, the locks of the leases that `enters` selects may be entered again.
  * Fails with a loss that happened meanwhile, caused by what the body threw. Promises nothing, and so takes no turn of
@@ -114,8 +121,7 @@ async function released(
  */
 function runHeld<Held extends Lease | Leases, T>(held: Held, body: Body<Held, T>, enters: Enters): T | Promise<T> {
   const leases: readonly Lease[] = Array.isArray(held) ? held : [held as Lease];
-  const last = leases[leases.length - 1];
-  const traced = last && traceOfLease(last);
+  const traced = scopeTrace(leases);
   const whole: Body<Held, T> = traced === undefined ? body : (held) => traced.run(() => body(held));
   const end = ended(held, whole, leases.filter(enters));
   return end instanceof Promise ? end.then((ended) => leave(held, leases, ended)) : leave(held, leases, end);
@@ -124,6 +130,8 @@ function runHeld<Held extends Lease | Leases, T>(held: Held, body: Body<Held, T>
 /** Ends as the body did, or with a loss that the body does not tell of. */
 function leave<T>(held: Lease | Leases, leases: readonly Lease[], end: PromiseSettledResult<T>): T | Promise<T> {
   const failed = end.status === 'rejected';
+  // The release ends what is told of the holds.
+  if (failed) scopeTrace(leases)?.failed(end.reason);
   // A term that ends while the release waits is no loss; that somebody had deleted the node is one, and only the release
   // finds out.
   const findLoss = (): NativeLoss | null =>

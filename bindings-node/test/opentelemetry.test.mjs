@@ -10,7 +10,7 @@ import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '
 import { Client, Election, LockLostError, LockTimeoutError, MultiLock, Mutex, ReadWriteLock, Semaphore } from 'zklock';
 import { instrument, observe, traced } from 'zklock/opentelemetry';
 
-import { connected, freshPath, scenario, sleep, until } from './support.mjs';
+import { connected, createNode, freshPath, hosts, scenario, sleep, until } from './support.mjs';
 
 const manager = new AsyncLocalStorageContextManager().enable();
 context.setGlobalContextManager(manager);
@@ -96,13 +96,16 @@ scenario('an error is called as in every language', async () => {
 scenario('what the body throws is an error of the hold', async (t) => {
   const [client, { tracerProvider, spans }] = [await connected(t), tracing()];
   const mutex = new Mutex(client, freshPath());
-  for (const body of [() => { throw new RangeError('no'); }, async () => { throw new RangeError('no'); }]) {
+  // A query of a database, say, is no promise, but can be awaited.
+  const query = { then: (_, reject) => reject(new RangeError('no')) };
+  for (const body of [() => { throw new RangeError('no'); }, async () => { throw new RangeError('no'); }, () => query]) {
     await assert.rejects(traced(mutex, { tracerProvider }, body), RangeError);
   }
   const holds = spans().filter(({ name }) => name === 'zklock hold');
-  assert.equal(holds.length, 2);
+  assert.equal(holds.length, 3);
   for (const hold of holds) {
     assert.deepEqual([hold.status.code, hold.status.message], [SpanStatusCode.ERROR, 'RangeError: no']);
+    assert.deepEqual(names(hold.events), ['exception']);
     assert.equal(attributes(hold).outcome, 'released');
   }
 });
@@ -140,6 +143,65 @@ scenario('an instrumented client has every hold traced, whatever acquires it', a
   stop();
   await new Mutex(client, path).using(() => undefined);
   assert.deepEqual(told(), []);
+});
+
+scenario('each wait of several locks has the node of its own, also on one path', async (t) => {
+  const [root, { tracerProvider, spans, clear }] = [freshPath(), tracing()];
+  for (const path of [root, `${root}/a`, `${root}/b`]) await createNode(path);
+  const clients = await Promise.all(['a', 'b'].map((chroot) => Client.connect(`${hosts}${root}/${chroot}`)));
+  for (const client of clients) t.after(() => client.close());
+  t.after(instrument({ a: clients[0], b: clients[1] }, { tracerProvider }));
+  const { readLock, writeLock } = new ReadWriteLock(clients[0], '/halves');
+  for (const locks of [clients.map((client) => new Mutex(client, '/same')), [readLock, writeLock]]) {
+    const leases = await new MultiLock(locks).acquire();
+    assert.equal(new Set(leases.map(({ path }) => path)).size, 1);
+    const own = leases.map(({ path, mode, node, fencingToken }) => ({ path, mode, node, fencing_token: String(fencingToken), outcome: 'acquired' }));
+    assert.deepEqual(spans().map(attributes), own);
+    await leases.release();
+    clear();
+  }
+});
+
+scenario('an attempt at several locks or permits that fails is told for each lock', async (t) => {
+  const [client, other, path, { tracerProvider, spans, clear }] = [await connected(t), await connected(t), freshPath(), tracing()];
+  t.after(instrument(client, { tracerProvider }));
+  const paths = [`${path}/a`, `${path}/b`];
+  const both = new MultiLock(paths.map((one) => new Mutex(client, one)));
+  const semaphore = new Semaphore(client, `${path}/slots`, 3);
+  const told = () => {
+    const said = spans().map((span) => [span.name, attributes(span), span.status.code, names(span.events)]);
+    clear();
+    return said;
+  };
+  const late = (one) => ['zklock wait', { path: one, outcome: 'timeout' }, SpanStatusCode.ERROR, ['exception']];
+  const busy = (one) => ['zklock wait', { path: one, outcome: 'busy' }, SpanStatusCode.UNSET, []];
+  const leases = [await new Mutex(other, paths[1]).acquire(), await new Semaphore(other, semaphore.path, 3).acquire()];
+  await assert.rejects(both.acquire({ timeout: 50 }), LockTimeoutError);
+  assert.deepEqual(told(), paths.map(late));
+  assert.equal(await both.tryAcquire(), null);
+  assert.deepEqual(told(), paths.map(busy));
+  await assert.rejects(semaphore.acquireMany(3, { timeout: 50 }), LockTimeoutError);
+  assert.deepEqual(told(), [late(semaphore.path)]);
+  await assert.rejects(semaphore.acquireMany(3, { timeout: 0 }), LockTimeoutError);
+  assert.deepEqual(told(), [busy(semaphore.path)]);
+  for (const lease of leases) await lease.release();
+});
+
+scenario('options that are none are refused as without a tracer, and are no attempt', async (t) => {
+  const [client, path, { tracerProvider, spans }] = [await connected(t), freshPath(), tracing()];
+  t.after(instrument(client, { tracerProvider }));
+  const mutex = new Mutex(client, path);
+  const takers = {
+    lock: (options) => mutex.acquire(options),
+    multi: (options) => new MultiLock([mutex]).acquire(options),
+    semaphore: (options) => new Semaphore(client, `${path}-slots`, 2).acquireMany(2, options),
+    election: (options) => new Election(client, `${path}-election`).campaign(options),
+  };
+  for (const [name, take] of Object.entries(takers)) {
+    await assert.rejects(take(null), { name: 'TypeError', message: 'options: must be an object, but is null' }, name);
+    await assert.rejects(take({ timout: 5 }), { code: 'BAD_ARGUMENT', message: /did you mean 'timeout'/ }, name);
+  }
+  assert.deepEqual(names(spans()), []);
 });
 
 scenario('a re-entry has no spans, and what traced() runs is not traced twice', async (t) => {

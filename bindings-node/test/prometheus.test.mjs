@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 
-import { AggregatorRegistry, Registry, register } from 'prom-client';
+import { AggregatorRegistry, Gauge, Registry, register } from 'prom-client';
 import { Mutex } from 'zklock';
 import { Collector } from 'zklock/prometheus';
 
@@ -134,6 +134,42 @@ scenario('it registers with the default registry, and leaves it', async (t) => {
   second.unregister();
 });
 
+scenario('a collector that cannot have all of its names, in all of its registries, leaves nothing behind', async (t) => {
+  const client = await connected(t);
+  const [free, taken] = [new Registry(), collected(client)];
+  assert.throws(() => new Collector(client, { registers: [free, taken] }), /already been registered/);
+  assert.deepEqual(free.getMetricsAsArray(), []);
+  assert.equal(taken.getMetricsAsArray().length, 17);
+  // One of the last names, and not of our making.
+  const foreign = new Gauge({ name: 'zklock_holders', help: 'Of the program.', registers: [free] });
+  assert.throws(() => new Collector(client, { registers: [free] }), /zklock_holders has already been registered/);
+  assert.deepEqual(free.getMetricsAsArray(), [foreign]);
+  free.removeSingleMetric('zklock_holders');
+  new Collector(client, { registers: [free] });
+  assert.equal(free.getMetricsAsArray().length, 17);
+});
+
+scenario('registries that can be listed only once all have every metric, until it leaves', async (t) => {
+  const client = await connected(t);
+  const registries = [new Registry(), new Registry()];
+  const collector = new Collector(client, { registers: registries.values() });
+  for (const registry of registries) assert.equal(Object.keys(await scrape(registry)).length, Object.keys(await scrape(collected(client))).length);
+  // It tells both the same, and so they can become one.
+  assert.equal(Registry.merge(registries).getMetricsAsArray().length, 17);
+  collector.unregister();
+  for (const registry of registries) assert.deepEqual(registry.getMetricsAsArray(), []);
+});
+
+scenario('more reports than a function takes arguments', async (t) => {
+  const client = await connected(t);
+  const waits = Array.from({ length: 200_000 }, (_, index) => ({ mode: 'mutex', path: '/busy', age: index }));
+  const health = { ...client.health(), waits };
+  client.health = () => health;
+  const told = await scrape(collected(client));
+  assert.equal(told['zklock_waiters{client="",mode="mutex",path=""}'], 200_000);
+  assert.equal(told['zklock_oldest_wait_seconds{client=""}'], 199.999);
+});
+
 scenario('OpenMetrics names counters in its own way', async (t) => {
   const client = await connected(t);
   const registry = new Registry(Registry.OPENMETRICS_CONTENT_TYPE);
@@ -144,6 +180,18 @@ scenario('OpenMetrics names counters in its own way', async (t) => {
     assert.match(text, /^# TYPE zklock_acquisitions counter\nzklock_acquisitions_total\{client=""\} 0$/m);
     assert.match(text, /# EOF\n$/);
   }
+});
+
+scenario('registries of both formats have their own names for counters, whichever is read first', async (t) => {
+  const client = await connected(t);
+  const [plain, open] = [new Registry(), new Registry(Registry.OPENMETRICS_CONTENT_TYPE)];
+  const collector = new Collector(client, { registers: [plain, open] });
+  for (let time = 0; time < 2; time += 1) {
+    assert.match(await open.metrics(), /^# TYPE zklock_acquisitions counter\nzklock_acquisitions_total\{client=""\} 0$/m);
+    assert.match(await plain.metrics(), /^# TYPE zklock_acquisitions_total counter\nzklock_acquisitions_total\{client=""\} 0$/m);
+  }
+  collector.unregister();
+  assert.deepEqual([...plain.getMetricsAsArray(), ...open.getMetricsAsArray()], []);
 });
 
 scenario('what is no client, and options that do not exist, are refused', async (t) => {
