@@ -18,7 +18,15 @@ import zklock
 # Threads of the system, as without a patch: each has a hub of its own, which ends with it if not before.
 THREADS = HEAD.replace("monkey.patch_all()", "import zklock.compat.kazoo")
 
-ENDS = {"destroyed": "gevent.get_hub().destroy()", "with its thread": "pass"}
+ENDS = {
+    "destroyed": "gevent.get_hub().destroy()",
+    "with its thread": "pass",
+    # Noticed when the thread ends, by when there is no loop in which a watcher could be stopped.
+    "by its class": "gevent.hub.Hub.destroy(gevent.get_hub())",
+}
+
+# Where the end of the thread must not be what gives it up, the thread ends with the program.
+STAYS = dict.fromkeys(ENDS, "") | {"destroyed": 'print("ended"), sys.stdin.readline(), os._exit(0)'}
 
 # What waits, how, where its nodes are, and how many of them come.
 WAITS = {
@@ -55,6 +63,7 @@ def test_a_greenlet_that_waits_leaves_the_queue(
         while not told.is_set():
             gevent.sleep(0.01)
         {ENDS[end]}
+        {STAYS[end]}
     working = threading.Thread(target=work)
     working.start()
     sys.stdin.readline()
@@ -96,6 +105,7 @@ def test_what_was_granted_and_not_taken_is_released(
             time.sleep(0.01)
         print(kept[0].ready())
         {ENDS[end]}
+        {STAYS[end]}
     working = threading.Thread(target=work)
     working.start()
     working.join()
@@ -239,4 +249,85 @@ def test_in_a_forked_child_a_hub_ends_by_itself(hosts: str, path: str, observer:
     """
     done = scripts.run(code, hosts, path, head=THREADS)
     assert (done.stdout.splitlines(), done.stderr) == (["destroyed", "2", "True"], ""), done
+    observer.wait_queue(path, 0)
+
+
+def test_hubs_end_while_other_threads_begin_to_wait(hosts: str, path: str, observer: Observer) -> None:
+    """What waits elsewhere comes and goes meanwhile, which must not change what an end looks through.
+
+    With one set for all threads it did: `destroy` failed with a RuntimeError, and what waited in its hub
+    stayed in the queue. Threads take turns as often as they can, and there is much to look through.
+    """
+    code = """
+    sys.setswitchinterval(1e-6)
+    client, ended, kept = zklock.Client(hosts), threading.Event(), []
+    lock = zklock.Mutex(client, path)
+    lock.acquire()
+    lease = lock.lease
+    def work():
+        try:
+            for _ in range(50):
+                kept.append(gevent.spawn(lock.acquire))
+                gevent.sleep(0)
+                gevent.get_hub().destroy()
+        finally:
+            ended.set()
+    waiting = [gevent.spawn(lease.wait_lost) for _ in range(300)]
+    gevent.sleep(0)
+    working = threading.Thread(target=work)
+    working.start()
+    while not ended.is_set():
+        lease.wait_lost(0.0001)
+    working.join()
+    print(len(kept))
+    sys.stdin.readline()
+    """
+    with scripts.start(code, hosts, path, head=THREADS) as program:
+        assert program.stdout is not None
+        told = program.stdout.readline()
+        observer.wait_queue(path, 1)
+        output, errors = program.communicate("\n", 20)
+    assert (program.returncode, told + output, errors) == (0, "50\n", "")
+
+
+@pytest.mark.parametrize("end", ["hub.destroy(True)", "gevent.hub.Hub.destroy(hub, True)"])
+@pytest.mark.parametrize("where", ["this thread", "another thread"])
+def test_after_a_fork_who_waits_in_another_hub_is_told(
+    hosts: str, path: str, observer: Observer, where: str, end: str
+) -> None:
+    """Those who waited in the one that has ended cannot be: its loop is gone, and refuses to be woken.
+
+    Then nobody after them was told. They are many, so that one of them comes first.
+    """
+    code = f"""
+    lock, kept = zklock.Mutex(hosts, path), []
+    lock.acquire()
+    def end():
+        hub = gevent.get_hub()
+        kept.extend(gevent.spawn(lock.acquire) for _ in range(20))
+        gevent.sleep(0)
+        {end}
+    if {where == "this thread"}:
+        end()
+    else:
+        ending = threading.Thread(target=end)
+        ending.start()
+        ending.join()
+    def wait():
+        try:
+            lock.acquire()
+        except zklock.Forked:
+            return "forked"
+        return "acquired"
+    waiting = gevent.spawn(wait)
+    gevent.sleep(0)
+    if os.fork() == 0:
+        print(waiting.get(timeout=10))
+        sys.exit()
+    os.wait()
+    lock.release()
+    print("parent")
+    """
+    done = scripts.run(code, hosts, path, timeout=40, head=THREADS)
+    assert (done.stdout.splitlines(), done.stderr) == (["forked", "parent"], ""), done
     observer.wait_queue(path, 0)

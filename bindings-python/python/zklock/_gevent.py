@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from collections.abc import Callable
@@ -37,10 +38,10 @@ class Parker:
     `give_up` is called if the hub ends meanwhile: then nothing does.
     """
 
-    __slots__ = ("__weakref__", "_give_up", "_waiter", "_watcher", "hub", "unpark")
+    __slots__ = ("_all", "_give_up", "_waiter", "_watcher", "hub", "unpark")
 
     def __init__(self, hub: Hub, give_up: Callable[[], None] | None) -> None:
-        _attend(hub)
+        self._all = _attend(hub)
         self.hub = hub
         self._give_up = give_up
         self._waiter = Waiter(hub)
@@ -50,7 +51,7 @@ class Parker:
         self._watcher.start(self._waiter.switch, None)
         # The one thing that other threads may call.
         self.unpark = self._watcher.send
-        _parkers.add(self)
+        self._all.add(self)
 
     def park(self, seconds: float | None) -> None:
         """Let the other greenlets run until `unpark`, or for so long."""
@@ -72,64 +73,80 @@ class Parker:
 
     def close(self) -> None:
         """End the wait."""
+        self._all.discard(self)
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
-            watcher.stop()
-            watcher.close()
+            # Refused once the loop is destroyed, where nothing is left to stop: each of gevent's loops has an
+            # error of its own.
+            with contextlib.suppress(Exception):
+                watcher.stop()
+                watcher.close()
 
     def strand(self) -> None:
         """End the wait of a greenlet that will not run again."""
-        # First, so that nothing wakes it any more.
-        self.close()
-        if self._give_up is not None:
-            self._give_up()
+        try:
+            # First, so that nothing wakes it any more.
+            self.close()
+        finally:
+            if self._give_up is not None:
+                self._give_up()
 
 
-_parkers: weakref.WeakSet[Parker] = weakref.WeakSet()
-
-
-def _strand(in_hub: Callable[[Hub], bool]) -> None:
-    for parker in list(_parkers):
-        if in_hub(parker.hub):
-            parker.strand()
-
-
-def _strand_thread(ident: int) -> None:
-    _strand(lambda hub: hub.thread_ident == ident)
+def _strand(parkers: set[Parker], hub: Hub | None = None) -> None:
+    """End the waits in a hub, or in all of a thread's."""
+    # An exception, such as Ctrl-C, does not spare the others.
+    with contextlib.ExitStack() as stack:
+        for parker in list(parkers):
+            if hub is None or parker.hub is hub:
+                stack.callback(parker.strand)
 
 
 class _Thread:
     """Goes with the thread that has it."""
 
 
-# The thread's own, also where gevent has given each greenlet its own.
-_local = monkey.get_original("threading", "local")()
+class _Local(monkey.get_original("threading", "local")):  # type: ignore[misc]
+    """The thread's own, also where gevent has given each greenlet its own."""
+
+    def __init__(self) -> None:
+        # Of the greenlets of this thread: the waits of others never change it while it is looked through, and
+        # after a fork there are no others.
+        self.parkers: set[Parker] = set()
+        self.thread = _Thread()
+        weakref.finalize(self.thread, _strand, self.parkers).atexit = False
 
 
-def _attend(hub: Hub) -> None:
+_local = _Local()
+
+
+def _attend(hub: Hub) -> set[Parker]:
     """See to it that what is waited for in this hub, which is this thread's, is given up with it.
 
-    A hub ends when it is destroyed, which gevent tells nobody, or with its thread.
+    A hub ends when it is destroyed, which gevent tells nobody, or with its thread. Returns where the waits of
+    this thread are kept.
     """
+    parkers = _local.parkers
     if "destroy" not in vars(hub):
         reference = weakref.ref(hub)
 
         def destroy(destroy_loop: bool | None = None) -> None:
             ended = reference()
             if ended is not None:
-                _strand(lambda hub: hub is ended)
-                type(ended).destroy(ended, destroy_loop)
+                try:
+                    _strand(parkers, ended)
+                finally:
+                    type(ended).destroy(ended, destroy_loop)
 
         hub.destroy = destroy
-    if not hasattr(_local, "thread"):
-        _local.thread = _Thread()
-        weakref.finalize(_local.thread, _strand_thread, hub.thread_ident).atexit = False
+    return parkers
 
 
 def _unpark_all() -> None:
     """Greenlets survive a fork. What they wait for is the parent's, as they learn when they run again."""
-    for parker in list(_parkers):
-        parker.unpark()
+    for parker in list(_local.parkers):
+        # Refused where the loop is destroyed, and with it the greenlet.
+        with contextlib.suppress(Exception):
+            parker.unpark()
 
 
 os.register_at_fork(after_in_child=_unpark_all)
