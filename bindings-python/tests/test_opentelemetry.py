@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -145,3 +146,28 @@ def test_a_meter_reads_statistics_and_health(client: zklock.Client, path: str) -
     assert told["zklock.state", "a", "closed"] == told["zklock.oldest.wait", "a"] == 0
     assert 0 < told["zklock.oldest.hold", "a"] < 60
     assert ("zklock.holders", "a", "mutex", "/python") not in numbers(reader)
+
+
+class Counted:
+    """A client that counts how often it is read."""
+
+    def __init__(self, client: zklock.Client) -> None:
+        self.client = client
+        self.asked: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked[name] += 1
+        return getattr(self.client, name)
+
+
+def test_an_export_reads_each_client_once(client: zklock.Client, path: str) -> None:
+    """All its numbers are of the same moment, and an engine that is stuck is waited for once."""
+    readers = [InMemoryMetricReader(), InMemoryMetricReader()]
+    clients: dict[str, Any] = {name: Counted(client) for name in "ab"}
+    observe(clients, meter_provider=MeterProvider(readers))
+    for exports in range(1, 4):
+        told = numbers(readers[exports % 2])
+        assert told["zklock.acquisitions", "b"] == exports - 1
+        assert [one.asked for one in clients.values()] == [{"stats": exports, "health": exports}] * 2
+        with zklock.Mutex(client, path):
+            pass

@@ -10,30 +10,20 @@ Nothing of it runs where it is not used: an acquire without `traced` does not kn
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from typing import Final
+from typing import Final, TypeAlias
 
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter
 from opentelemetry.trace import Span, StatusCode, Tracer, TracerProvider, get_tracer
 
-from zklock import Client, Health, Lease, Lock, LockTimeout, __version__
+from zklock import Client, Health, Lease, Lock, LockTimeout, Stats, __version__, _observed
 from zklock import aio as _aio
 
 __all__ = ["observe", "traced", "traced_aio"]
 
 _WAIT: Final = "zklock wait"
 _HOLD: Final = "zklock hold"
-_STATES: Final = ("idle", "connecting", "connected", "suspended", "closed", "forked")
-_COUNTS: Final = {
-    "acquisitions": "Holds that began.",
-    "contended": "Those of them that had to wait for another contender.",
-    "busy": "Tries that found the lock taken.",
-    "timeouts": "Attempts that timed out.",
-    "sessions": "Sessions that began.",
-    "reconnections": "Connections that were lost and replaced within a session.",
-}
 
 
 @contextmanager
@@ -142,71 +132,73 @@ def observe(
     `path` is a function from a lock's path to the attribute `path` of waiters and holders, which should have
     few values; without it there is no such attribute.
     """
-    named = dict(clients) if isinstance(clients, Mapping) else {"": clients}
     meter = get_meter("zklock", __version__, meter_provider)
+    export = _Export(_observed.by_name(clients))
 
-    def count(field: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        return lambda _: [
-            Observation(getattr(client.stats(), field), {"client": name}) for name, client in named.items()
+    def counter(name: str, values: _Values, text: str) -> None:
+        meter.create_observable_counter(f"zklock.{name}", [export.callback(values)], description=text)
+
+    def gauge(name: str, values: _Values, text: str, unit: str = "") -> None:
+        meter.create_observable_gauge(f"zklock.{name}", [export.callback(values)], unit, text)
+
+    def count(field: str) -> _Values:
+        return lambda stats, _: [(getattr(stats, field), {})]
+
+    def how_long(seconds: Callable[[Health], float]) -> _Values:
+        return lambda _, health: [(seconds(health), {})]
+
+    def by_mode(reports: Callable[[Health], _observed.Reports]) -> _Values:
+        return lambda _, health: [
+            (number, {"mode": mode} if where is None else {"mode": mode, "path": where})
+            for (mode, where), number in _observed.by_mode(reports(health), path).items()
         ]
 
-    def by(field: str, label: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    for field, text in _observed.COUNTS.items():
+        counter(field, count(field), text)
+    counter("losses", lambda stats, _: _each(stats.losses_by_reason, "reason"), _observed.LOSSES)
+    counter("requests", lambda stats, _: _each(stats.requests, "kind"), _observed.REQUESTS)
+    for field, (reports, text) in _observed.REPORTS.items():
+        gauge(field, by_mode(reports), text)
+    gauge(
+        "state",
+        lambda _, health: _each({one: int(one == health.state) for one in _observed.STATES}, "state"),
+        _observed.STATE,
+    )
+    gauge("responsive", lambda _, health: [(int(health.responsive), {})], _observed.RESPONSIVE)
+    for field, (seconds, text) in _observed.SECONDS.items():
+        gauge(field.replace("_", "."), how_long(seconds), text, "s")
+
+
+# What an instrument tells of a client: numbers with their attributes.
+_Values: TypeAlias = Callable[[Stats, Health], Iterable[tuple[float, dict[str, str]]]]
+
+
+def _each(numbers: Mapping[str, int], label: str) -> Iterable[tuple[float, dict[str, str]]]:
+    return [(number, {label: value}) for value, number in numbers.items()]
+
+
+class _Export:
+    """Reads each client once for all instruments, which so tell of the same moment.
+
+    OpenTelemetry asks one instrument after the other, and does not say when an export begins: it has when one
+    of them is asked again.
+    """
+
+    def __init__(self, clients: Mapping[str, _observed.AnyClient]) -> None:
+        self._clients = clients
+        self._read: dict[str, tuple[Stats, Health]] = {}
+        self._asked: set[_Values] = set()
+
+    def callback(self, values: _Values) -> Callable[[CallbackOptions], Iterable[Observation]]:
         return lambda _: [
-            Observation(number, {"client": name, label: value})
-            for name, client in named.items()
-            for value, number in getattr(client.stats(), field).items()
+            Observation(value, {"client": name, **attributes})
+            for name, (stats, health) in self._now(values).items()
+            for value, attributes in values(stats, health)
         ]
 
-    def state(_: CallbackOptions) -> Iterable[Observation]:
-        for name, client in named.items():
-            current = client.health().state
-            for one in _STATES:
-                yield Observation(int(one == current), {"client": name, "state": one})
-
-    def how(value: Callable[[Health], float]) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        return lambda _: [
-            Observation(value(client.health()), {"client": name}) for name, client in named.items()
-        ]
-
-    def now(field: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        def read(_: CallbackOptions) -> Iterable[Observation]:
-            for name, client in named.items():
-                reports = getattr(client.health(), field)
-                kinds = Counter((one.mode, path(one.path) if path else None) for one in reports)
-                for (mode, where), number in kinds.items():
-                    attributes = {"client": name, "mode": mode}
-                    yield Observation(number, attributes if where is None else {**attributes, "path": where})
-
-        return read
-
-    for field, text in _COUNTS.items():
-        meter.create_observable_counter(f"zklock.{field}", [count(field)], description=text)
-    lost = "Holds that were lost, except by closing the client."
-    meter.create_observable_counter("zklock.losses", [by("losses_by_reason", "reason")], description=lost)
-    sent = "Requests for locks."
-    meter.create_observable_counter("zklock.requests", [by("requests", "kind")], description=sent)
-    for field, values, text in (
-        ("waiters", now("waits"), "Attempts that wait for a lock."),
-        ("holders", now("holds"), "Holds."),
-        ("state", state, "1 for the state that the client is in, 0 for the others."),
-        (
-            "responsive",
-            how(lambda health: int(health.responsive)),
-            "1 if the library's thread could be looked at, else 0.",
-        ),
-    ):
-        meter.create_observable_gauge(f"zklock.{field}", [values], description=text)
-    for field, seconds, text in (
-        ("term.remaining", lambda health: health.remaining, "What is left of the session's term."),
-        (
-            "oldest.wait",
-            lambda health: max((one.age for one in health.waits), default=0.0),
-            "How long the oldest of the attempts has waited; 0 without any.",
-        ),
-        (
-            "oldest.hold",
-            lambda health: max((one.age for one in health.holds), default=0.0),
-            "How long the oldest of the holds has lasted; 0 without any.",
-        ),
-    ):
-        meter.create_observable_gauge(f"zklock.{field}", [how(seconds)], unit="s", description=text)
+    def _now(self, values: _Values) -> dict[str, tuple[Stats, Health]]:
+        if not self._read or values in self._asked:
+            self._read = {name: (client.stats(), client.health()) for name, client in self._clients.items()}
+            self._asked.clear()
+        self._asked.add(values)
+        return self._read

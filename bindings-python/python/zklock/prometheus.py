@@ -9,7 +9,6 @@ Everything is read when Prometheus scrapes, and costs nothing before that.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import (
@@ -20,20 +19,10 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector as _Collector
 
-from zklock import Client, Histogram
+from zklock import Client, Histogram, _observed
 from zklock import aio as _aio
 
 __all__ = ["Collector"]
-
-_STATES = ("idle", "connecting", "connected", "suspended", "closed", "forked")
-_COUNTS = {
-    "acquisitions": "Holds that began.",
-    "contended": "Those of them that had to wait for another contender.",
-    "busy": "Tries that found the lock taken.",
-    "timeouts": "Attempts that timed out.",
-    "sessions": "Sessions that began.",
-    "reconnections": "Connections that were lost and replaced within a session.",
-}
 
 
 class Collector(_Collector):
@@ -60,8 +49,8 @@ class Collector(_Collector):
         *,
         path: Callable[[str], str] | None = None,
     ) -> None:
-        self._clients = dict(clients) if isinstance(clients, Mapping) else {"": clients}
-        self._path = path or (lambda _: "")
+        self._clients = _observed.by_name(clients)
+        self._path = path
 
     def collect(self) -> Iterator[Metric]:
         """What Prometheus is told, in its own classes.
@@ -70,17 +59,13 @@ class Collector(_Collector):
         ['zklock_acquisitions', 'zklock_busy']
         """
         stats = {name: client.stats() for name, client in self._clients.items()}
-        for field, text in _COUNTS.items():
+        for field, text in _observed.COUNTS.items():
             counter = CounterMetricFamily(f"zklock_{field}", text, labels=["client"])
             for name, numbers in stats.items():
                 counter.add_metric([name], getattr(numbers, field))
             yield counter
-        losses = CounterMetricFamily(
-            "zklock_losses",
-            "Holds that were lost, except by closing the client.",
-            labels=["client", "reason"],
-        )
-        requests = CounterMetricFamily("zklock_requests", "Requests for locks.", labels=["client", "kind"])
+        losses = CounterMetricFamily("zklock_losses", _observed.LOSSES, labels=["client", "reason"])
+        requests = CounterMetricFamily("zklock_requests", _observed.REQUESTS, labels=["client", "kind"])
         wait = HistogramMetricFamily(
             "zklock_wait_seconds",
             "How long the acquisitions took, from the call to the grant.",
@@ -100,47 +85,27 @@ class Collector(_Collector):
         yield from self._health()
 
     def _health(self) -> Iterator[Metric]:
-        state = GaugeMetricFamily(
-            "zklock_state",
-            "1 for the state that the client is in, 0 for the others.",
-            labels=["client", "state"],
-        )
-        remaining = GaugeMetricFamily(
-            "zklock_term_remaining_seconds",
-            "What is left of the session's term, after which its leases are lost; 0 if it does not run.",
-            labels=["client"],
-        )
-        responsive = GaugeMetricFamily(
-            "zklock_responsive", "1 if the library's thread could be looked at, else 0.", labels=["client"]
-        )
-        labels = ["client", "mode", "path"]
-        waiters = GaugeMetricFamily("zklock_waiters", "Attempts that wait for a lock now.", labels=labels)
-        holders = GaugeMetricFamily("zklock_holders", "Holds now.", labels=labels)
-        oldest_wait = GaugeMetricFamily(
-            "zklock_oldest_wait_seconds",
-            "How long the oldest of the attempts has waited; 0 without any.",
-            labels=["client"],
-        )
-        oldest_hold = GaugeMetricFamily(
-            "zklock_oldest_hold_seconds",
-            "How long the oldest of the holds has lasted; 0 without any.",
-            labels=["client"],
-        )
-        for name, client in self._clients.items():
-            health = client.health()
-            for one in _STATES:
-                state.add_metric([name, one], float(one == health.state))
-            remaining.add_metric([name], health.remaining)
-            responsive.add_metric([name], float(health.responsive))
-            oldest_wait.add_metric([name], max((wait.age for wait in health.waits), default=0.0))
-            oldest_hold.add_metric([name], max((hold.age for hold in health.holds), default=0.0))
-            for family, reports in ((waiters, health.waits), (holders, health.holds)):
-                counts = Counter((one.mode, self._path(one.path)) for one in reports)
+        health = {name: client.health() for name, client in self._clients.items()}
+        state = GaugeMetricFamily("zklock_state", _observed.STATE, labels=["client", "state"])
+        responsive = GaugeMetricFamily("zklock_responsive", _observed.RESPONSIVE, labels=["client"])
+        for name, now in health.items():
+            for one in _observed.STATES:
+                state.add_metric([name, one], float(one == now.state))
+            responsive.add_metric([name], float(now.responsive))
+        yield from (state, responsive)
+        for field, (seconds, text) in _observed.SECONDS.items():
+            gauge = GaugeMetricFamily(f"zklock_{field}_seconds", text, labels=["client"])
+            for name, now in health.items():
+                gauge.add_metric([name], seconds(now))
+            yield gauge
+        for field, (reports, text) in _observed.REPORTS.items():
+            gauge = GaugeMetricFamily(f"zklock_{field}", text, labels=["client", "mode", "path"])
+            for name, now in health.items():
+                counts = _observed.by_mode(reports(now), self._path)
                 # Without any there is a zero: no series at all would mean that nobody was asked.
-                counts = counts or Counter({("mutex", ""): 0})
-                for (mode, path), count in counts.items():
-                    family.add_metric([name, mode, path], count)
-        yield from (state, remaining, responsive, oldest_wait, oldest_hold, waiters, holders)
+                for (mode, path), count in (counts or {("mutex", None): 0}).items():
+                    gauge.add_metric([name, mode, path or ""], count)
+            yield gauge
 
     def __repr__(self) -> str:
         return f"<zklock.prometheus.Collector of {len(self._clients)} clients>"
