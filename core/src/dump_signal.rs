@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result, Write};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -24,6 +24,10 @@ static BEFORE: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(libc::SIG_DFL)
 
 /// The process that has the threads.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
+
+/// What a handler writes, and what ends the thread that reads it.
+const WRITE: u8 = 0;
+const END: u8 = 1;
 
 /// Held while a signal is registered.
 static STARTING: Mutex<()> = Mutex::new(());
@@ -85,11 +89,14 @@ pub fn dump_on(signal: i32, file: &impl AsFd) -> Result<()> {
     Ok(())
 }
 
-/// Puts another pipe in the place of a former one, whose thread reads what is left in it, and ends.
+/// Puts another pipe in the place of a former one, whose thread reads what is left in it, and ends. It is told so: a
+/// forked child may have a copy of the end that is closed here.
 ///
 /// The number stays the same: a handler on another thread that has just read it writes into one of the two. Had it been
 /// closed, it could be a file that was opened in between; had it been left open, each call would cost a number.
 fn replace(former: i32, by: &OwnedFd) -> Result<()> {
+    // SAFETY: it belongs to this file for ever.
+    let mut last = File::from(unsafe { BorrowedFd::borrow_raw(former) }.try_clone_to_owned()?);
     // SAFETY: both are open descriptors; the former one belongs to this file for ever.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     check(unsafe { libc::dup3(by.as_raw_fd(), former, libc::O_CLOEXEC) })?;
@@ -100,6 +107,8 @@ fn replace(former: i32, by: &OwnedFd) -> Result<()> {
         // SAFETY: as above.
         check(unsafe { libc::fcntl(former, libc::F_SETFD, libc::FD_CLOEXEC) })?;
     }
+    // Behind all that a handler has written. Full, it is read until it is closed.
+    last.write(&[END]).ok();
     Ok(())
 }
 
@@ -163,7 +172,7 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
         let saved = *errno;
         if PROCESS.load(Ordering::Acquire) == libc::getpid() {
             let pipe = PIPES[at].load(Ordering::Acquire);
-            libc::write(pipe, [0_u8].as_ptr().cast(), 1);
+            libc::write(pipe, [WRITE].as_ptr().cast(), 1);
         }
         let before = BEFORE[at].load(Ordering::Acquire);
         if before != libc::SIG_DFL && before != libc::SIG_IGN {
@@ -175,15 +184,23 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     }
 }
 
-/// Writes for every signal, until the other end of the pipe is closed.
+/// Writes for every signal, until it is told to end.
 fn write_when_told(pipe: OwnedFd, mut file: File) {
     let mut bytes = [0_u8; 64];
     let mut pipe = File::from(pipe);
     loop {
         match std::io::Read::read(&mut pipe, &mut bytes) {
             Ok(0) => return,
-            // Nobody is left to tell that it cannot be written.
-            Ok(_) => drop(file.write_all(dump().as_bytes())),
+            Ok(length) => {
+                let told = &bytes[..length];
+                if told.contains(&WRITE) {
+                    // Nobody is left to tell that it cannot be written.
+                    drop(file.write_all(dump().as_bytes()));
+                }
+                if told.contains(&END) {
+                    return;
+                }
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => return,
         }

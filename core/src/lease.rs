@@ -235,7 +235,7 @@ impl Lease {
             // A long hold watches its node anyway; this one starts now.
             self.hold.report(|node| Notice::Listening { node }).ok();
         }
-        let (fate, level) = (Arc::clone(&self.hold.fate), self.shared_level());
+        let (fate, level) = (Arc::clone(&self.hold.fate), self.shared_level(false));
         async move {
             fate.wait_for(|fate| fate.is_revoked().then_some(())).await;
             // Other levels of the hold may be asked after this one was released.
@@ -268,7 +268,7 @@ impl Lease {
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + 'static {
-        let (fate, level) = (Arc::clone(&self.hold.fate), self.shared_level());
+        let (fate, level) = (Arc::clone(&self.hold.fate), self.shared_level(true));
         async move {
             // For a process that inherited it through fork it has ended: nothing of the parent's is reported here.
             let Some(level) = level else { return Some(LossReason::Forked) };
@@ -281,14 +281,16 @@ impl Lease {
         }
     }
 
-    /// Its level for who waits and is to be told of its end; `None` in a process that inherited it through fork, whose
-    /// copy of the holds may be borrowed for ever.
-    fn shared_level(&self) -> Option<Arc<Level>> {
+    /// Its level for who waits, perhaps for its end alone, which is told only then; `None` in a process that inherited it
+    /// through fork, whose copy of the holds may be borrowed for ever.
+    fn shared_level(&self, for_its_end: bool) -> Option<Arc<Level>> {
         let Hold { holds, .. } = &*self.hold;
         holds.origin.is_here().then(|| {
             let all = holds.all();
             let level = Arc::clone(self.level.share(&all));
-            level.watch();
+            if for_its_end {
+                level.watch();
+            }
             level
         })
     }
@@ -331,10 +333,7 @@ impl Lease {
     }
 
     /// Releases this level, and waits for the acknowledgement with this patience.
-    pub(crate) fn release_with(
-        &self,
-        patience: Patience,
-    ) -> impl Future<Output = Result<()>> + Send + 'static {
+    pub(crate) fn release_with(&self, patience: Patience) -> Releasing {
         match self.begin_release(patience) {
             Ok(None) => Releasing::Over,
             Ok(Some(acknowledged)) => Releasing::Sent(acknowledged),
@@ -404,13 +403,21 @@ impl Lease {
     }
 }
 
-/// A release that has begun. Two words, unlike what the compiler would make of an async block: the end of an inner level
-/// is awaited for no longer than it takes to move that.
-enum Releasing {
+/// A release that has begun; dropped, it goes on in the background. Two words, unlike what the compiler would make of an
+/// async block: the end of an inner level is awaited for no longer than it takes to move that.
+#[derive(Debug)]
+pub(crate) enum Releasing {
     /// There is nothing to wait for.
     Over,
     Refused(Box<Error>),
+    /// Until the server has acknowledged it; whoever would say so gives up when there is nothing left to wait for.
     Sent(oneshot::Receiver<()>),
+}
+
+impl From<Result<()>> for Releasing {
+    fn from(end: Result<()>) -> Self {
+        end.map_or_else(|error| Self::Refused(Box::new(error)), |()| Self::Over)
+    }
 }
 
 impl Future for Releasing {

@@ -4,10 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tokio::sync::oneshot;
-
 use crate::error::{Error, ErrorKind, Result};
-use crate::lease::Lease;
+use crate::lease::{Lease, Releasing};
 use crate::leases::Leases;
 use crate::patience::Patience;
 
@@ -17,10 +15,8 @@ use crate::patience::Patience;
 pub struct Released(Acknowledgement);
 
 enum Acknowledgement {
-    /// There is nothing to wait for.
-    Over(Result<()>),
-    /// A lease's; dropped by who would send it when there is nothing left to wait for.
-    One(oneshot::Receiver<()>),
+    /// A lease's.
+    One(Releasing),
     /// Those of several leases.
     Several(Pin<Box<dyn Future<Output = Result<()>> + Send>>),
 }
@@ -28,7 +24,6 @@ enum Acknowledgement {
 impl std::fmt::Debug for Acknowledgement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Over(_) => "Over",
             Self::One(_) => "One",
             Self::Several(_) => "Several",
         })
@@ -38,7 +33,7 @@ impl std::fmt::Debug for Acknowledgement {
 impl Released {
     /// There is nothing to wait for.
     pub(super) fn over(end: Result<()>) -> Self {
-        Self(Acknowledgement::Over(end))
+        Self(Acknowledgement::One(end.into()))
     }
 }
 
@@ -47,8 +42,7 @@ impl Future for Released {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         match &mut self.0 {
-            Acknowledgement::Over(result) => Poll::Ready(result.clone()),
-            Acknowledgement::One(done) => Pin::new(done).poll(context).map(|_| Ok(())),
+            Acknowledgement::One(one) => Pin::new(one).poll(context),
             Acknowledgement::Several(all) => all.as_mut().poll(context),
         }
     }
@@ -93,11 +87,7 @@ impl Acquired for Lease {
     }
 
     fn release(&self, patience: Patience) -> Released {
-        Released(match self.begin_release(patience) {
-            Ok(Some(done)) => Acknowledgement::One(done),
-            Ok(None) => Acknowledgement::Over(Ok(())),
-            Err(error) => Acknowledgement::Over(Err(error)),
-        })
+        Released(Acknowledgement::One(self.release_with(patience)))
     }
 }
 
