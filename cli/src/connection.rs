@@ -1,6 +1,7 @@
 //! How to reach the ensemble: options that every command has. No secret is one of them, for everyone on the machine can
 //! read a command line.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,13 +44,15 @@ pub(crate) struct Connection {
 }
 
 /// What an option or else the environment says. An empty variable says nothing.
-fn or_environment<T: Clone + From<std::ffi::OsString>>(option: Option<&T>, variable: &str) -> Option<T> {
+fn or_environment<T: Clone + From<OsString>>(option: Option<&T>, variable: &str) -> Option<T> {
     option.cloned().or_else(|| std::env::var_os(variable).filter(|value| !value.is_empty()).map(T::from))
 }
 
-/// The same for a text. One that is not Unicode says nothing that could be meant.
-fn text(option: Option<&String>, variable: &str) -> Option<String> {
-    option.cloned().or_else(|| std::env::var(variable).ok()).filter(|text| !text.is_empty())
+/// The same for an access control list. One that cannot be read must not leave the nodes open to everyone.
+fn list(option: Option<&String>, variable: &str) -> Result<Option<String>, Failure> {
+    let given = or_environment(option.map(OsString::from).as_ref(), variable);
+    let text = given.map(OsString::into_string).transpose();
+    text.map_err(|_| Failure::usage(format!("{variable} is not UTF-8")))
 }
 
 impl Connection {
@@ -62,12 +65,12 @@ impl Connection {
         if let Some(file) = or_environment(self.auth_file.as_ref(), "ZKLOCK_AUTH_FILE") {
             options = credentials(options, &file)?;
         }
-        if let Some(acl) = self.acl() {
+        if let Some(acl) = self.acl()? {
             options = options.acl(Acl::parse(&acl)?);
         }
-        if let Some(acl) = text(self.parent_acl.as_ref(), "ZKLOCK_PARENT_ACL") {
-            let acl = Acl::parse(&acl).map_err(|error| Failure::usage(format!("--parent-acl: {error}")))?;
-            options = options.parent_acl(acl);
+        if let Some(acl) = list(self.parent_acl.as_ref(), "ZKLOCK_PARENT_ACL")? {
+            options =
+                options.parent_acl(Acl::parse(&acl).map_err(|error| error.with_argument("parent_acl"))?);
         }
         if let Some(tls) = self.tls()? {
             options = options.tls(tls);
@@ -77,11 +80,11 @@ impl Connection {
 
     /// Whether an access control list is given.
     pub(crate) fn restricts_access(&self) -> bool {
-        self.acl().is_some_and(|acl| acl != "open")
+        matches!(self.acl(), Ok(Some(acl)) if acl != "open")
     }
 
-    fn acl(&self) -> Option<String> {
-        text(self.acl.as_ref(), "ZKLOCK_ACL")
+    fn acl(&self) -> Result<Option<String>, Failure> {
+        list(self.acl.as_ref(), "ZKLOCK_ACL")
     }
 
     fn tls(&self) -> Result<Option<Tls>, Failure> {
@@ -96,11 +99,10 @@ impl Connection {
                 None => Ok(None),
             };
         };
-        if certificate.is_some() != key.is_some() {
-            return Err(Failure::usage("--tls-cert and --tls-key are given together, or neither is"));
-        }
+        let parts = TlsParts::<PathBuf>::new(ca, certificate, key)
+            .map_err(|_| Failure::usage("--tls-cert and --tls-key are given together, or neither is"))?;
         // Files, not what they hold now: certificates may be renewed while a command runs for days.
-        Ok(Some(TlsParts::<PathBuf>::new(ca, certificate, key)?.tls()?))
+        Ok(Some(parts.tls()?))
     }
 }
 

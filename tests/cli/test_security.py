@@ -11,6 +11,7 @@ from kazoo.exceptions import NoAuthError
 from harness.command import Command, run
 from harness.observer import Observer
 from harness.security import PASSWORD, USER, Secured, secured_server
+from harness.server import Standalone
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +124,35 @@ def test_s578_no_secret_is_an_option() -> None:
         assert "--auth-file" in told
         for secret in ("--password", "--auth ", "--digest", "--sasl"):
             assert secret not in told
+
+
+def test_s578_rights_above_the_lock(server: Standalone, observer: Observer, path: str, tmp_path: Path) -> None:
+    """Whose they are above the lock directory is said by a list of its own, by option or environment."""
+    login = tmp_path / "login"
+    login.write_text("digest:app:secret\n")
+    words = ("--auth-file", str(login), "--acl", "creator")
+
+    def rights(parent: str) -> list[tuple[str, str]]:
+        entries, _ = observer.client.get_acls(parent)
+        return [(entry.id.scheme, "".join(sorted(entry.acl_list))) for entry in entries]
+
+    given = {
+        "option": (("--parent-acl", "creator"), {}),
+        "environment": ((), {"ZKLOCK_PARENT_ACL": "creator"}),
+        "neither": ((), {}),
+    }
+    for how, (more, env) in given.items():
+        ran = run(server.hosts, "run", *words, *more, f"{path}-{how}/lock", "--", "true", env=env)
+        assert (ran.status, ran.err) == (0, "")
+    assert rights(f"{path}-option") == rights(f"{path}-environment") == [("digest", "ALL")]
+    assert ("world", "CREATEREAD") in rights(f"{path}-neither")
+
+
+@pytest.mark.parametrize("name", ["acl", "parent-acl"])
+def test_s578_a_list_that_says_nothing_opens_nothing(server: Standalone, observer: Observer, path: str, name: str) -> None:
+    variable = f"ZKLOCK_{name.upper().replace('-', '_')}"
+    for words, env in (((f"--{name}", "everybody"), {}), ((f"--{name}", ""), {}), ((), {variable: "\udcff"})):
+        refused = run(server.hosts, "run", *words, path, "--", "echo", "ran", env=env)
+        assert (refused.status, refused.out) == (64, ""), refused.err
+        assert name.replace("-", "_") in refused.err or variable in refused.err
+    assert observer.client.exists(path) is None

@@ -90,3 +90,19 @@ fn status(end: End) -> u8 {
         End::Signaled(signal) => after_signal(signal as i32),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_term_that_ran_out_tells_whether_the_command_was_in_time() {
+        let left = Duration::from_millis(150);
+        assert_eq!(in_time(None, left), ", with 0.150 s of the lock's term left");
+        for lost in [None, Some(LossReason::TermEnded)] {
+            assert_eq!(in_time(lost, Duration::ZERO), ", after the lock's term");
+        }
+        assert_eq!(in_time(Some(LossReason::NodeDeleted), Duration::ZERO), "");
+        assert_eq!(in_time(Some(LossReason::SessionExpired), left), "");
+    }
+}

@@ -51,7 +51,7 @@ impl Supervision {
     }
 
     /// Returns when the command has ended, and is reaped: how it ended, and how much of the lock's term was left then. If
-    /// it was ended for the sake of the lock, that is so of all of its group.
+    /// it was ended for the sake of the lock, all of its group has been sent SIGKILL.
     pub(crate) async fn watch(&mut self, client: &Client, lease: &Lease) -> Result<(End, Duration), Failure> {
         let mut states = client.states();
         let mut lost = pin!(lease.lost());
