@@ -22,7 +22,7 @@ TERM = int(SESSION / 2 * 1e9)
 
 MARGIN = int(0.2e9)
 
-TRIES = 5
+TRIES = 3
 
 
 @pytest.fixture
@@ -75,22 +75,24 @@ def test_s551_a_black_hole(
 def test_s551_killed_before_the_end_of_the_term(proxy: Proxy, path: str, log: Log) -> None:
     """What it says is left of the term when all have ended, of a term that nothing else measures as well.
 
-    Killed at the end of the term, it could never say so. A machine that is late by the whole margin, once, is
-    no reason to fail.
+    Killed at the end of the term, it could never say so. It is late only where the machine is late by the
+    whole margin, which is no reason to fail unless it is always so.
     """
     said = []
     for _ in range(TRIES):
-        with held(proxy, path, log, [], "-SIGTERM") as command:
+        with held(proxy, path, log, [], "-SIGTERM") as command, Lag() as lag:
             proxy.black_hole()
             ended = command.wait()
         proxy.heal()
         log.path.unlink()
         assert ended.status == 79
-        said.append(ended.err)
-        if left := re.search(r"was ended by SIGKILL, with (0\.\d{3}) s of the lock's term left", ended.err):
+        left = re.search(r"was ended by SIGKILL, with (0\.\d{3}) s of the lock's term left", ended.err)
+        if left is None:
+            assert lag.late >= MARGIN, ended.err
+        else:
             assert 0 < float(left[1]) <= MARGIN / 1e9, "no sooner than it has to"
-            return
-    raise AssertionError(said)
+        said.append(left is not None)
+    assert any(said), "it was always late"
 
 
 def test_s552_a_broken_lock(proxy: Proxy, observer: Observer, path: str, log: Log) -> None:

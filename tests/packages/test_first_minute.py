@@ -53,3 +53,5 @@ def test_s590_a_minute_is_one_of_the_clock_where_the_clock_tells() -> None:
     assert "passed" in fast.verdict(LIMIT)
     assert "passed" in Tried(61.0, 9.0, busy).verdict(LIMIT)
     assert "FAILED: too slow" in Tried(61.0, 60.5, busy).verdict(LIMIT)
+    # Most of that was spent waiting.
+    assert "FAILED: too slow" in Tried(200.0, 9.0, busy).verdict(LIMIT)

@@ -51,7 +51,7 @@ final class Sessions {
         same(null, clients.get(1).checkExists().forPath(node), "its node");
         List<ConnectionState> expected =
                 List.of(ConnectionState.SUSPENDED, ConnectionState.LOST, ConnectionState.RECONNECTED);
-        eventually("its states, not " + states, () -> List.copyOf(states).equals(expected));
+        eventually(() -> "its states, not " + states, () -> List.copyOf(states).equals(expected));
         require(
                 expired.getZookeeperClient().getZooKeeper().getSessionId() != session,
                 "it has the session that has ended");

@@ -12,6 +12,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.retry.ExponentialBackoffRetry;
@@ -91,9 +92,16 @@ final class World implements AutoCloseable {
     }
 
     static void eventually(String what, Condition condition) throws Exception {
+        eventually(() -> what, condition);
+    }
+
+    /** The same, told as it is in the end. */
+    static void eventually(Supplier<String> what, Condition condition) throws Exception {
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PATIENCE);
         while (!condition.holds()) {
-            require(System.nanoTime() < deadline, "has not happened: " + what);
+            if (System.nanoTime() >= deadline) {
+                throw new IllegalStateException("has not happened: " + what.get());
+            }
             Thread.sleep(5);
         }
     }
