@@ -87,9 +87,7 @@ def run(table: Table) -> str:
             text += " **The machine was busy with other work:** absolute figures mean nothing, ratios little."
     versions = "; ".join(f"{SHOWN[peer]}: {version}" for peer, version in told["versions"].items())
     skipped = [f"Left out: {SHOWN[peer]}: {why}." for peer, why in told["skipped"].items()]
-    return "\n\n".join(
-        wrapped(one) for one in (text, f"Versions: {versions}.", *skipped)
-    )
+    return "\n\n".join(wrapped(one) for one in (text, f"Versions: {versions}.", *skipped))
 
 
 def wrapped(text: str, indent: str = "") -> str:

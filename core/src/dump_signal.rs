@@ -108,7 +108,7 @@ fn replace(former: i32, by: &OwnedFd) -> Result<()> {
         check(unsafe { libc::fcntl(former, libc::F_SETFD, libc::FD_CLOEXEC) })?;
     }
     // Behind all that a handler has written. Full, it is read until it is closed.
-    last.write(&[END]).ok();
+    last.write_all(&[END]).ok();
     Ok(())
 }
 

@@ -126,7 +126,9 @@ def test_s578_no_secret_is_an_option() -> None:
             assert secret not in told
 
 
-def test_s578_rights_above_the_lock(server: Standalone, observer: Observer, path: str, tmp_path: Path) -> None:
+def test_s578_rights_above_the_lock(
+    server: Standalone, observer: Observer, path: str, tmp_path: Path
+) -> None:
     """Whose they are above the lock directory is said by a list of its own, by option or environment."""
     login = tmp_path / "login"
     login.write_text("digest:app:secret\n")
@@ -149,7 +151,9 @@ def test_s578_rights_above_the_lock(server: Standalone, observer: Observer, path
 
 
 @pytest.mark.parametrize("name", ["acl", "parent-acl"])
-def test_s578_a_list_that_says_nothing_opens_nothing(server: Standalone, observer: Observer, path: str, name: str) -> None:
+def test_s578_a_list_that_says_nothing_opens_nothing(
+    server: Standalone, observer: Observer, path: str, name: str
+) -> None:
     variable = f"ZKLOCK_{name.upper().replace('-', '_')}"
     for words, env in (((f"--{name}", "everybody"), {}), ((f"--{name}", ""), {}), ((), {variable: "\udcff"})):
         refused = run(server.hosts, "run", *words, path, "--", "echo", "ran", env=env)

@@ -75,6 +75,8 @@ def probe(stage: Stage, station: Station) -> tuple[float, str]:
     station.worker.lock(path, lock=PROBE)
     line = station.worker.hold(PROBE, lock=PROBE, owner=PROBE)
     assert 0 < line["remaining"] <= stage.session_timeout / 2, f"the term of a grant is wrong: {line}"
+    # The observer's server may not have heard of the node yet.
+    stage.observer.client.sync(line["node"])
     data = stage.observer.client.get(line["node"])[0]
     station.worker.release(PROBE, owner=PROBE)
     return line["remaining"], data.decode()
