@@ -46,6 +46,7 @@ def test_greenlets_exclude_each_other(hosts: str, path: str) -> None:
     lock, alone, pool = zklock.Mutex(client, path), zklock.Mutex(client, path + "-alone", reentrant=False), \\
         zklock.Semaphore(client, path + "-pool", 2)
     inside, most = dict.fromkeys((lock, alone, pool), 0), dict.fromkeys((lock, alone, pool), 0)
+    met = threading.Event()
 
     def enter(lock):
         for _ in range(3):
@@ -54,6 +55,10 @@ def test_greenlets_exclude_each_other(hosts: str, path: str) -> None:
                 most[lock] = max(most[lock], inside[lock])
                 assert lock.lease is lease
                 gevent.sleep(0.005)
+                if lock is pool:
+                    # However long it takes until the other permit is granted.
+                    if inside[lock] == 2: met.set()
+                    met.wait(5)
                 inside[lock] -= 1
 
     for one in (lock, alone, pool):
