@@ -19,6 +19,9 @@ from suites import PYTHON, ROOT, Tally, node, pytest, run
 RUST_TEST_LIMIT = 300.0
 """Seconds for one Rust test: the property tests take longest."""
 
+LARGEST_WORLD = "three_clients_and_two_faults"
+"""Takes longer than all other worlds together: `make soak` has it."""
+
 SEEDS = 500
 """Simulated worlds. `make soak` has 10,000."""
 
@@ -38,11 +41,9 @@ STRAY_LIMIT = 5.0
 """Seconds within which processes must end after the suite that started them."""
 
 
-def rust_binaries() -> Iterator[str]:
-    """Builds the Rust tests; returns the executables that cargo names."""
-    # The whole workspace, as tools/build.py does, which shares most of it.
-    command = ["cargo", "test", "--locked", "--no-run", "--workspace", "--tests"]
-    command.append("--message-format=json-render-diagnostics")
+def rust_binaries(*which: str) -> Iterator[str]:
+    """Builds Rust tests; returns the executables that cargo names."""
+    command = ["cargo", "test", "--locked", "--no-run", *which, "--message-format=json-render-diagnostics"]
     built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     for line in built.stdout.splitlines():
         message = json.loads(line)
@@ -57,19 +58,13 @@ def rust_tests(binary: str, *options: str) -> set[str]:
     return {line.removesuffix(": test") for line in listed.stdout.splitlines()}
 
 
-def rust() -> Tally:
+def each_alone(tests: list[tuple[str, str]], *options: str) -> Tally:
     """Every Rust test in its own process, so that one that hangs is named and ended."""
     tally = Tally()
-    # Those that are ignored are the long ones, which `make soak` runs.
-    tests = [
-        (binary, name)
-        for binary in rust_binaries()
-        for name in sorted(rust_tests(binary) - rust_tests(binary, "--ignored"))
-    ]
 
     def one(test: tuple[str, str]) -> tuple[int, str]:
         binary, name = test
-        return run([binary, "--exact", name, "--nocapture"], limit=RUST_TEST_LIMIT, quiet=True)
+        return run([binary, "--exact", name, "--nocapture", *options], limit=RUST_TEST_LIMIT, quiet=True)
 
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         for (_, name), (code, text) in zip(tests, pool.map(one, tests), strict=True):
@@ -78,6 +73,30 @@ def rust() -> Tally:
             else:
                 tally.failures.append(name)
                 print(f"FAILED {name}\n{text}", flush=True)
+    return tally
+
+
+def worlds() -> Tally:
+    """The Rust tests that take long without optimizations."""
+    which = ("--release", "-p", "zklock", "--test", "queue_explorer", "--test", "queue_costs")
+    tests = [
+        (binary, name)
+        for binary in rust_binaries(*which)
+        for name in sorted(rust_tests(binary, "--ignored", "--skip", LARGEST_WORLD))
+    ]
+    return each_alone(tests, "--ignored")
+
+
+def rust() -> Tally:
+    """All other Rust tests."""
+    # The whole workspace, as tools/build.py does, which shares most of it.
+    tally = each_alone(
+        [
+            (binary, name)
+            for binary in rust_binaries("--workspace", "--tests")
+            for name in sorted(rust_tests(binary) - rust_tests(binary, "--ignored"))
+        ]
+    )
     code, text = run(
         ["cargo", "test", "--locked", "--doc", "-p", "zklock", "-p", "zklock-embedded"],
         limit=RUST_TEST_LIMIT,
@@ -196,7 +215,11 @@ APART: dict[str, Callable[[], Tally]] = {
     "consumers": lambda: pytest(
         "consumers", "-n", f"{AT_A_TIME}", "--dist", "loadfile", cwd="tests", quiet=False
     ),
+    "worlds": worlds,
 }
+
+# Suites that need no part: cargo builds what they run.
+CARGO = {"rust", "worlds"}
 
 # Suites that run beside each other, for they mostly wait. The others use every processor by themselves.
 TOGETHER = ["simulation", "harness", "python", "coverage", "node", "clients", "cli", "packages"]
@@ -229,13 +252,13 @@ def main() -> int:
         known = ", ".join(SUITES | APART)
         print(f"no such suite: {', '.join(sorted(unknown))}; there are {known}", file=sys.stderr)
         return 2
-    parts = [part for part in PARTS.values() if not part.apart or set(names) & set(APART)]
+    parts = [part for part in PARTS.values() if not part.apart or "consumers" in names]
     missing = [what for part in parts if (what := lacking(part.name)) is not None]
     if missing and everything():
         print(f"{EVERYTHING} is set: nothing may be left out\n" + "\n".join(missing), file=sys.stderr)
         return 2
     parts = [part for part in parts if lacking(part.name) is None]
-    if names != ["rust"] and (problems := [what for part in parts if (what := part.problem())]):
+    if set(names) - CARGO and (problems := [what for part in parts if (what := part.problem())]):
         print("\n".join(problems), file=sys.stderr)
         return 2
     os.environ["ZKLOCK_TEST_RUN"] = str(os.getpid())

@@ -241,7 +241,7 @@ def test_a_task_that_stands_in_a_scope_can_be_collected_with_its_loop(hosts: str
 
         async def hold(lock):
             async with lock:
-                # Its event loop knows of it, as of most tasks that wait.
+                # Nobody waits for that to end: its timer lets the event loop know of the task.
                 await asyncio.sleep(3600)
 
         event_loop = asyncio.new_event_loop()

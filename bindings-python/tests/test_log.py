@@ -290,6 +290,7 @@ def test_the_end_waits_for_a_thread_that_begins_late(hosts: str, path: str) -> N
                 print(record.getMessage())
 
         def begin_late():
+            # Time is what is tested: a thread that is late is waited for.
             time.sleep(0.3)
             begin()
 
@@ -363,6 +364,7 @@ def test_the_first_event_finds_the_level(hosts: str, path: str) -> None:
     from zklock import _log
 
     def verbosity_late():
+        # Time is what is tested: for so long the server's answer has to wait.
         time.sleep(0.3)
         return verbosity()
 
@@ -409,6 +411,7 @@ def test_a_fork_waits_for_the_event_that_is_being_logged(hosts: str, path: str) 
             def write(self, data):
                 if threading.current_thread().name == "zklock-log":
                     begun.set()
+                    # Time is what is tested: the fork waits for it, so nothing after it could end this.
                     time.sleep(0.2)
                 return len(data)
 

@@ -81,7 +81,10 @@ def test_an_interrupt_is_answered_at_once_and_leaves_no_node(
 def test_an_interrupt_while_connecting(path: str) -> None:
     waiter = scripts.start(
         """
-        print("ready")
+        def tell():
+            while "connecting" not in zklock.dump(): time.sleep(0.01)
+            print("ready")
+        threading.Thread(target=tell).start()
         try:
             zklock.Client(hosts, connect_timeout=30)
         except KeyboardInterrupt:
@@ -92,8 +95,7 @@ def test_an_interrupt_while_connecting(path: str) -> None:
     )
     with waiter:
         assert waiter.stdout is not None
-        waiter.stdout.readline()
-        time.sleep(0.3)
+        assert waiter.stdout.readline() == "ready\n"
         sent = time.monotonic()
         waiter.send_signal(signal.SIGINT)
         assert float(waiter.stdout.readline()) - sent < 2

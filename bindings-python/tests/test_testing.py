@@ -74,7 +74,7 @@ def test_a_lock_of_asyncio_is_lost(embedded: Server) -> None:
         async with aio.Mutex(client, "/locks/report") as lease:
             assert embedded.disconnect(client)
             assert embedded.expire(client if lost_by == "client" else lease)
-            await asyncio.sleep(20)
+            await asyncio.Event().wait()
 
     async def job() -> None:
         async with aio.Client(embedded.hosts) as client:

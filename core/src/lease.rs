@@ -5,9 +5,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -19,7 +17,7 @@ use crate::lease_state::{LeaseState, LossReason};
 use crate::owner::Owner;
 use crate::patience::Patience;
 use crate::queue::{Intent, Kind};
-use crate::release::{Judge, Level, Release, Releaser};
+use crate::release::{Judge, Level, Release, Releaser, Releasing};
 use crate::shown::Shown;
 use crate::sight::LockMode;
 use crate::transaction::Transaction;
@@ -400,35 +398,6 @@ impl Lease {
             hold.report(|node| Notice::Released { node, release: Release { waiter, judge } }).ok();
         }
         Ok(())
-    }
-}
-
-/// A release that has begun; dropped, it goes on in the background. Two words, unlike what the compiler would make of an
-/// async block: the end of an inner level is awaited for no longer than it takes to move that.
-#[derive(Debug)]
-pub(crate) enum Releasing {
-    /// There is nothing to wait for.
-    Over,
-    Refused(Box<Error>),
-    /// Until the server has acknowledged it; whoever would say so gives up when there is nothing left to wait for.
-    Sent(oneshot::Receiver<()>),
-}
-
-impl From<Result<()>> for Releasing {
-    fn from(end: Result<()>) -> Self {
-        end.map_or_else(|error| Self::Refused(Box::new(error)), |()| Self::Over)
-    }
-}
-
-impl Future for Releasing {
-    type Output = Result<()>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        match &mut *self {
-            Self::Over => Poll::Ready(Ok(())),
-            Self::Refused(error) => Poll::Ready(Err((**error).clone())),
-            Self::Sent(acknowledged) => Pin::new(acknowledged).poll(context).map(|_| Ok(())),
-        }
     }
 }
 

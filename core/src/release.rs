@@ -1,11 +1,15 @@
 //! The end of a hold: what a lease tells the driver when it is released, and what the driver tells the lease.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::error::{Error, Result};
 use crate::lease_state::LossReason;
 use crate::meter::Meter;
 use crate::path::Place;
@@ -114,6 +118,35 @@ impl Judge {
         self.level.0.store(ended, Ordering::Release);
         let (path, node) = (Shown(self.place.path()), Shown(node));
         tracing::warn!(%path, %node, %reason, "lock lost: found out when it was released");
+    }
+}
+
+/// A release that has begun; dropped, it goes on in the background. Two words, unlike what the compiler would make of an
+/// async block: the end of an inner level is awaited for no longer than it takes to move that.
+#[derive(Debug)]
+pub(crate) enum Releasing {
+    /// There is nothing to wait for.
+    Over,
+    Refused(Box<Error>),
+    /// Until the server has acknowledged it; whoever would say so gives up when there is nothing left to wait for.
+    Sent(oneshot::Receiver<()>),
+}
+
+impl From<Result<()>> for Releasing {
+    fn from(end: Result<()>) -> Self {
+        end.map_or_else(|error| Self::Refused(Box::new(error)), |()| Self::Over)
+    }
+}
+
+impl Future for Releasing {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        match &mut *self {
+            Self::Over => Poll::Ready(Ok(())),
+            Self::Refused(error) => Poll::Ready(Err((**error).clone())),
+            Self::Sent(acknowledged) => Pin::new(acknowledged).poll(context).map(|_| Ok(())),
+        }
     }
 }
 

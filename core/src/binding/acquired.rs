@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::lease::{Lease, Releasing};
+use crate::lease::Lease;
 use crate::leases::Leases;
 use crate::patience::Patience;
+use crate::release::Releasing;
 
 /// The acknowledgement of a release. An inner level's is there at once: nothing is sent for it, and nothing allocated.
 #[must_use = "it waits for the acknowledgement only if it is awaited"]

@@ -1,7 +1,7 @@
 //! What leases tell the driver, and what they say of themselves.
 
 use std::sync::Mutex;
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 use super::*;
 use crate::clock::Moment;

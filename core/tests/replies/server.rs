@@ -365,6 +365,7 @@ fn converse(shared: &Shared, stream: &mut TcpStream, session: i64) -> Result<()>
         }
         if let Answer::Late(time) = answer {
             drop(inner);
+            // Time is what is tested: how late an answer may come.
             thread::sleep(time);
             inner = shared.lock();
         }
