@@ -33,12 +33,11 @@ consumers: build ## Programs as users have them: servers, task queues, test runn
 	@$(PYTHON) tools/test.py consumers
 
 .PHONY: worlds
-worlds: venv ## Every order of events in the explorer's larger worlds, optimized, in five minutes
+worlds: venv ## Every order of events in the explorer's larger worlds, optimized, in ten minutes
 	@$(PYTHON) tools/test.py worlds
 
 .PHONY: soak
 soak: build worlds ## The long versions: larger worlds, half an hour of faults, 10,000 simulated worlds
-	cargo test --locked --release -p zklock --test queue_explorer three_clients_and_two_faults -- --ignored --nocapture
 	cd tests && ../$(PYTHON) -m pytest clients --soak -m soak -n 4 --dist worksteal
 	cd tests && ../$(PYTHON) -m pytest unit -s --soak -m soak
 	cd tests && ../$(PYTHON) -m pytest scenarios -s --soak -m soak
