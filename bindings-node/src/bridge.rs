@@ -10,13 +10,12 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use napi::Env;
 use napi::bindgen_prelude::{Function, FunctionRef, ToNapiValue, Unknown};
 use napi_derive::napi;
-use zklock::binding::{self, Background};
+use zklock::binding::{self, Operation};
 use zklock::{Client, ClientState};
 
 use crate::error::{Failure, NativeDetails, Result};
@@ -78,7 +77,7 @@ struct Shared {
 struct Operations {
     last_id: i64,
     /// Started, not ended, not cancelled. The handle is absent while the operation is being started.
-    running: HashMap<i64, Option<Background>>,
+    running: HashMap<i64, Option<Operation>>,
     /// Ended, not yet taken.
     settled: Vec<(i64, Outcome)>,
 }
@@ -150,7 +149,7 @@ impl Bridge {
 
     /// Starts `future` and returns the id under which its outcome will be taken.
     ///
-    /// It is polled here first, so that operations begin in the order in which JavaScript asked: an owner that
+    /// It is polled here first, so operations begin in the order in which JavaScript asked: an owner that
     /// acquires and then releases is seen to hold still when the acquire begins.
     pub fn start<T>(&self, future: impl Future<Output = zklock::Result<T>> + Send + 'static) -> Result<i64>
     where
@@ -164,16 +163,11 @@ impl Bridge {
             operations.running.insert(id, None);
             id
         };
-        let mut future = Box::pin(future);
-        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            self.shared.settle(id, result.map(boxed));
-            return Ok(id);
-        }
         let shared = Arc::clone(&self.shared);
-        match binding::run(future, move |result| shared.settle(id, result.map(boxed))) {
-            Ok(background) => {
+        match binding::begin(future, move |result| shared.settle(id, result.map(boxed))) {
+            Ok(begun) => {
                 if let Some(operation) = self.shared.operations().running.get_mut(&id) {
-                    *operation = Some(background);
+                    *operation = Some(begun);
                 }
                 Ok(id)
             }

@@ -39,6 +39,7 @@ pub mod answer;
 mod any_lock;
 mod aside;
 mod backoff;
+mod begun;
 #[doc(hidden)]
 pub mod binding;
 mod blockers;

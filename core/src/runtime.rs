@@ -70,9 +70,8 @@ where
 }
 
 /// A future running on the runtime thread; dropping it cancels the future.
-#[doc(hidden)]
 #[derive(Debug)]
-pub struct Background {
+pub(crate) struct Background {
     task: AbortHandle,
     origin: Origin,
 }
@@ -86,13 +85,12 @@ impl Drop for Background {
     }
 }
 
-/// Runs `future` on the library's own thread, for bindings that have no executor, and hands its result to
-/// `deliver` there. `deliver` must not block: it shares the thread with the heartbeats.
+/// Runs `future` on the runtime thread, and hands its result to `deliver` there, which must not block: it shares the
+/// thread with the heartbeats.
 ///
 /// # Errors
 /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if the operating system refuses a thread.
-#[doc(hidden)]
-pub fn run<F>(future: F, deliver: impl FnOnce(F::Output) + Send + 'static) -> Result<Background>
+pub(crate) fn run<F>(future: F, deliver: impl FnOnce(F::Output) + Send + 'static) -> Result<Background>
 where
     F: Future<Output: Send> + Send + 'static,
 {

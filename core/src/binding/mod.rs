@@ -39,7 +39,8 @@ pub use permits::{Count, parse_count, parse_permits};
 pub use scope::{Left, Raised, leave, loss_to_raise};
 pub use versions::parse_version;
 
+pub use crate::begun::{Operation, begin};
 pub use crate::looks::{Listing, Sight};
 pub use crate::process::{Origin, PerProcess};
-pub use crate::runtime::{Background, block_signals, run};
+pub use crate::runtime::block_signals;
 pub use crate::shown::Shown;
