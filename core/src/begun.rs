@@ -76,7 +76,7 @@ impl Begun {
 
 fn run(task: Task) -> Stage {
     // The thread was there when the future began, and stays until the process ends.
-    runtime::run(task, drop).map_or(Stage::Over, |_task| Stage::Running { _task })
+    runtime::run(task, drop).map_or(Stage::Over, |task| Stage::Running { _task: task })
 }
 
 impl Wake for Begun {
