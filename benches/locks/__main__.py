@@ -17,7 +17,7 @@ from locks import results
 from locks.measure import FULL, QUICK, Measurement, Pace, Result, grouped, is_counted
 from locks.packages import Unavailable
 from locks.peers import PEERS, Peer
-from locks.servers import SERVERS
+from locks.servers import SERVERS, Serving
 from locks.workloads import WORKLOADS, Workload
 
 
@@ -57,24 +57,24 @@ def available(peers: list[Peer]) -> tuple[list[Peer], dict[str, str]]:
 
 
 @contextlib.contextmanager
-def serving(peers: list[Peer], skipped: dict[str, str]) -> Iterator[dict[str, str]]:
+def serving(peers: list[Peer], skipped: dict[str, str]) -> Iterator[dict[str, Serving]]:
     """The servers that these peers need, by name. Peers without theirs are noted."""
     with contextlib.ExitStack() as stack:
-        hosts = {"zookeeper": stack.enter_context(SERVERS["zookeeper"]())}
+        servers = {"zookeeper": stack.enter_context(SERVERS["zookeeper"]())}
         for peer in peers:
-            if peer.server not in hosts:
+            if peer.server not in servers:
                 try:
-                    hosts[peer.server] = stack.enter_context(SERVERS[peer.server]())
+                    servers[peer.server] = stack.enter_context(SERVERS[peer.server]())
                 except (Unavailable, RuntimeError, OSError) as problem:
                     skipped[peer.name] = str(problem)
-        yield hosts
+        yield servers
 
 
 def show(told: results.Json, console: Console) -> None:
     """The figures for the reader at the terminal."""
     table = results.Table(told)
     shown = Shown(title=told["made"])
-    for name in ("", "peer", "figure", "low", "high", "to Curator", "to client", "requests"):
+    for name in ("", "peer", "figure", "low", "high", "to Curator", "to client", "requests", "µs"):
         shown.add_column(name, justify="left" if name in ("", "peer") else "right")
     for workload in WORKLOADS:
         for peer in PEERS:
@@ -84,6 +84,8 @@ def show(told: results.Json, console: Console) -> None:
             ratios = [table.ratio(workload.name, peer.name, to) for to in ("curator", "raw")]
             requests = table.requests(workload.name, peer.name)
             cells = ["" if one is None else f"{one:,.2f}" for one in (*ratios, requests)]
+            processor = table.processor(workload.name, peer.name)
+            cells.append("" if processor is None else " + ".join(f"{one:.0f}" for one in processor))
             shown.add_row(f"{workload.name}, {workload.unit}", peer.name, *figures, *cells)
         shown.add_section()
     console.print(shown)
@@ -119,8 +121,8 @@ def main() -> int:
 
     name = given.output or ("quick" if given.quick else "full")
     columns = (TextColumn("{task.description:40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with serving(peers, skipped) as hosts, Progress(*columns, console=console) as progress:
-        peers = [peer for peer in peers if peer.server in hosts]
+    with serving(peers, skipped) as servers, Progress(*columns, console=console) as progress:
+        peers = [peer for peer in peers if peer.server in servers]
         plan = [(one, [peer for peer in peers if peer.does(one)]) for one in workloads]
         plan = [(one, those) for one, those in plan if those]
         bar = progress.add_task("", total=sum(turns(one, those, pace) for one, those in plan))
@@ -129,7 +131,7 @@ def main() -> int:
             def step(shown: str, workload: Workload = workload) -> None:
                 progress.update(bar, advance=1, description=f"{workload.name}: {shown}")
 
-            measured += Measurement(hosts, pace, step).run(workload, those)
+            measured += Measurement(servers, pace, step).run(workload, those)
             # Whoever interrupts a run keeps what it has measured.
             results.write(told(), name)
     path = results.write(told(), name)

@@ -14,6 +14,8 @@ from kazoo.exceptions import NoNodeError
 
 from harness.proxy import Proxy
 from locks.peers import BARE, Peer
+from locks.processor import Used, used
+from locks.servers import Serving
 from locks.worker import Counted, Worker, WorkerFailed
 from locks.workloads import DELAY, Workload
 
@@ -92,6 +94,8 @@ class Result:
     turns: list[Counted] = field(default_factory=list)
     traffic: Traffic | None = None
     problem: str = ""
+    # Where all that happens takes place in the two.
+    used: Used | None = None
     # What took part beside it, behind the same delay: bare requests, one after the other.
     bare: list[Counted] = field(default_factory=list)
 
@@ -106,8 +110,8 @@ class Place(NamedTuple):
 class Measurement:
     """Runs workloads on servers that stay the same."""
 
-    def __init__(self, hosts: Mapping[str, str], pace: Pace, step: Callable[[str], None]) -> None:
-        self._hosts = hosts
+    def __init__(self, servers: Mapping[str, Serving], pace: Pace, step: Callable[[str], None]) -> None:
+        self._servers = servers
         self._pace = pace
         # Called after each turn, with what is next.
         self._step = step
@@ -128,7 +132,7 @@ class Measurement:
         for peer, result in zip(peers, results, strict=True):
             # One after the other, for a proxy has room for a thousand connections.
             if is_counted(workload, peer, self._pace) and not result.problem:
-                with Proxy(self._hosts["zookeeper"]) as proxy:
+                with Proxy(self._servers["zookeeper"].hosts) as proxy:
                     places = {peer.name: Place(proxy.hosts, proxy)}
                     (counted,) = self._turns(workload, [peer], places, COUNTING)
                 result.traffic = counted.traffic
@@ -138,7 +142,7 @@ class Measurement:
         """Behind the delay, each peer has a proxy of its own: what others send meanwhile is not its."""
         places = {}
         for peer in peers:
-            hosts = self._hosts[peer.server]
+            hosts = self._servers[peer.server].hosts
             if workload.delayed:
                 opaque = peer.server != "zookeeper"
                 proxy = stack.enter_context(Proxy(hosts, delay=DELAY / 2, opaque=opaque))
@@ -183,7 +187,10 @@ class Measurement:
                         seconds = turn_length(workload, pace, number, single[peer.name])
                         proxy = places[peer.name].proxy
                         most = MOST_TURNS if pace is COUNTING else 1
-                        self._turn(workers[peer.name], results[peer.name], proxy, seconds, most)
+                        if proxy is None:
+                            self._direct(workers[peer.name], results[peer.name], seconds)
+                        else:
+                            self._through(proxy, workers[peer.name], results[peer.name], seconds, most)
         finally:
             for worker in workers.values():
                 worker.stop()
@@ -199,12 +206,24 @@ class Measurement:
             result.problem = str(problem)
             workers.pop(result.peer).stop(0.5)
 
-    @staticmethod
-    def _turn(worker: Worker, result: Result, proxy: Proxy | None, seconds: float, most: int) -> None:
-        """A turn; and more of them, where there are to be enough pairs to be counted."""
-        if proxy is None:
+    def _direct(self, worker: Worker, result: Result, seconds: float) -> None:
+        """A turn, with the processor time that it takes."""
+        pid = self._servers[worker.peer.server].pid
+        if pid is None:
             result.turns.append(worker.count(seconds))
             return
+        before = used(worker.pid), used(pid)
+        counted = worker.count(seconds)
+        after = used(worker.pid), used(pid)
+        result.turns.append(counted)
+        total = result.used = result.used or Used()
+        total.count += counted.count
+        total.worker += after[0] - before[0]
+        total.server += after[1] - before[1]
+
+    @staticmethod
+    def _through(proxy: Proxy, worker: Worker, result: Result, seconds: float, most: int) -> None:
+        """A turn through a proxy that counts; and more of them, where there are to be enough pairs."""
         traffic = result.traffic = result.traffic or Traffic()
         for _ in range(most):
             proxy.reset()
@@ -220,7 +239,7 @@ class Measurement:
 
     def _await_queue(self, path: str, length: int) -> None:
         """Return when so many are in the queue: the holder is at the gate."""
-        client = KazooClient(self._hosts["zookeeper"])
+        client = KazooClient(self._servers["zookeeper"].hosts)
         client.start()
         try:
             deadline = time.monotonic() + READY

@@ -81,6 +81,8 @@ _QUEUES = frozenset(
     {"free", "clients", "wait-10", "wait-100", "wait-500", "wait-2000", "handoff-10ms", "free-10ms"}
 )
 _YARDSTICK = frozenset({"free", "threads", "clients", "each", "free-10ms"})
+# Where there is one client.
+_RELAYED = frozenset({"free", "threads", "each"})
 _JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
 
 # Not a peer: bare requests, one after the other, by which the round trip of a delayed workload is measured.
@@ -112,6 +114,9 @@ PEERS = (
     Peer("go", "go-zookeeper", (str(TARGET / "zookeeper"),)),
     Peer("recipe", "node-zookeeper-client", _node("recipe.mjs"), most=500),
     Peer("raw", "the client alone", _plain("raw"), only=_YARDSTICK, queues=False),
+    Peer(
+        "relay", "the client alone, asked from another thread", _plain("relay"), only=_RELAYED, queues=False
+    ),
     Peer("queue", "watch the one before", _plain("queue"), only=_QUEUES),
     Peer("spin", "spin on create", _plain("spin"), only=_QUEUES, queues=False, polls=True),
     Peer("herd", "watch one node", _plain("herd"), only=_QUEUES, queues=False),

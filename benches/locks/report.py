@@ -12,7 +12,7 @@ from pathlib import Path
 
 from locks.peers import PEERS
 from locks.results import QUIET, Json, Table
-from locks.shown import DESIGNS, OTHERS, OURS, SHOWN, THEIRS, TITLES
+from locks.shown import DESIGNS, OTHERS, OURS, SHOWN, THEIRS, TITLES, YARDSTICKS
 from locks.weak import weak
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -21,6 +21,8 @@ README = ROOT / "README.md"
 PICTURES = PAGE.parent / "performance"
 BEGIN, END = "<!-- figures: {} -->", "<!-- end of figures -->"
 
+# Of which it is told how much of the processors they take.
+SPENT = ("free", "threads", "clients", "each", "readers")
 DIRECT = ("free", "threads", "clients", "each", "readers", "semaphore", "try", "reenter")
 # What the README compares, and with whom.
 FIRST = ("free-10ms", "handoff-10ms", "try-10ms", "free", "threads", "clients", "readers", "reenter")
@@ -129,6 +131,23 @@ def better(table: Table) -> str:
     return "\n".join(["| | faster | than, how many times |", "|---|---|---|", *lines])
 
 
+def processor(table: Table) -> str:
+    """The processor time of an acquire with its release: the client's and the server's."""
+    peers = (*OURS, "curator", "kazoo", "go", *YARDSTICKS)
+    peers = tuple(peer for peer in peers if any(table.processor(name, peer) for name in SPENT))
+    if not peers:
+        return "Not measured in this run."
+    lines = [
+        "| | " + " | ".join(SHOWN[peer] for peer in peers) + " |",
+        "|---" + "|---:" * len(peers) + "|",
+    ]
+    for name in SPENT:
+        found = [table.processor(name, peer) for peer in peers]
+        cells = ["" if one is None else " + ".join(number(part) for part in one) for one in found]
+        lines.append("| " + " | ".join([TITLES[name].rpartition(" (")[0], *cells]) + " |")
+    return "\n".join(lines)
+
+
 def requests(table: Table) -> str:
     """The server's requests for each acquire with its release, and the bytes."""
     lines = ["| | | requests | of which | bytes to the server | from it |", "|---|---|---:|---|---:|---:|"]
@@ -165,7 +184,8 @@ def figures(told: Json) -> dict[Path, dict[str, str]]:
         README: {"peers": grid(table, FIRST, BESIDE, headings={peer.name: peer.shown for peer in PEERS})},
         PAGE: {
             "run": run(table),
-            "rates": grid(table, (*DIRECT, *names("wait-", "held-")), (*OURS, *THEIRS, "raw")),
+            "rates": grid(table, (*DIRECT, *names("wait-", "held-")), (*OURS, *THEIRS, *YARDSTICKS)),
+            "processor": processor(table),
             "trip": trip(table),
             "trips": grid(
                 table, tuple(name for name in TITLES if name.endswith("10ms")), (*OURS, *THEIRS, "raw")

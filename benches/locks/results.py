@@ -85,6 +85,11 @@ def entry(result: Result) -> Json:
     figure = workload.figure(overall, trip) if workload.delayed else median(figures)
     told |= {"figure": rounded(figure), "low": rounded(min(figures)), "high": rounded(max(figures))}
     told["turns"] = [rounded(one) for one in figures]
+    if result.used is not None and result.used.count > 0 and workload.unit == "1/s":
+        told["processor_us"] = {
+            "worker": rounded(result.used.worker / result.used.count * 1e6),
+            "server": rounded(result.used.server / result.used.count * 1e6),
+        }
     if result.traffic is not None and result.traffic.count > 0:
         count = result.traffic.count
         requests = result.traffic.requests
@@ -166,6 +171,13 @@ class Table:
         """The server's requests for one acquire with its release."""
         found = self.entry(workload, peer)
         return None if found is None or "traffic" not in found else float(found["traffic"]["total"])
+
+    def processor(self, workload: str, peer: str) -> tuple[float, float] | None:
+        """Microseconds of processor time for one acquire with its release: the client's and the server's."""
+        found = self.entry(workload, peer)
+        if found is None or "processor_us" not in found:
+            return None
+        return float(found["processor_us"]["worker"]), float(found["processor_us"]["server"])
 
     def ratio(self, workload: str, peer: str, to: str) -> float | None:
         """How many times as fast one peer is as another: of rates their ratio, of times its inverse."""

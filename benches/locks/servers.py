@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.ports import free_port
 from harness.processes import reap, spawn
@@ -23,6 +24,14 @@ STARTUP = 20.0
 
 Command = list[str | Path]
 
+
+class Serving(NamedTuple):
+    """A server that serves, with its process if all that it does takes place there."""
+
+    hosts: str
+    pid: int | None = None
+
+
 # The usual tick, and a compiler that optimizes. As in the tests, nothing waits for a disk.
 ZOOKEEPER = Settings(
     tick=2_000,
@@ -32,14 +41,14 @@ ZOOKEEPER = Settings(
 
 
 @contextlib.contextmanager
-def zookeeper() -> Iterator[str]:
+def zookeeper() -> Iterator[Serving]:
     """Apache ZooKeeper, one server."""
     with Standalone(ZOOKEEPER) as server:
-        yield server.hosts
+        yield Serving(server.hosts, server.pid)
 
 
 @contextlib.contextmanager
-def _serving(command: Command, port: int, user: str | None = None) -> Iterator[str]:
+def _serving(command: Command, port: int, user: str | None = None) -> Iterator[Serving]:
     """A server that listens on this port, until the end."""
     env = {"LD_LIBRARY_PATH": f"{LIBRARIES}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
     words = [str(word) for word in command]
@@ -60,7 +69,7 @@ def _serving(command: Command, port: int, user: str | None = None) -> Iterator[s
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{command[0]} does not serve")
             time.sleep(0.05)
-        yield f"127.0.0.1:{port}"
+        yield Serving(f"127.0.0.1:{port}")
     finally:
         process.terminate()
         reap(process, grace=5)
@@ -77,7 +86,7 @@ def _directory() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def redis() -> Iterator[str]:
+def redis() -> Iterator[Serving]:
     """Redis without persistence."""
     port = free_port()
     with _directory() as data:
@@ -90,12 +99,12 @@ def redis() -> Iterator[str]:
             "--dir",
             data,
         ]
-        with _serving([*command, "--save", "", "--appendonly", "no"], port) as hosts:
-            yield hosts
+        with _serving([*command, "--save", "", "--appendonly", "no"], port) as serving:
+            yield serving
 
 
 @contextlib.contextmanager
-def etcd() -> Iterator[str]:
+def etcd() -> Iterator[Serving]:
     """One server of etcd."""
     client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
     with _directory() as data:
@@ -103,12 +112,12 @@ def etcd() -> Iterator[str]:
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
         command += ["--initial-cluster", f"default={peer}"]
-        with _serving(command, int(client.rsplit(":", 1)[1])) as hosts:
-            yield hosts
+        with _serving(command, int(client.rsplit(":", 1)[1])) as serving:
+            yield serving
 
 
 @contextlib.contextmanager
-def postgres() -> Iterator[str]:
+def postgres() -> Iterator[Serving]:
     """PostgreSQL without fsync, as somebody who is not root."""
     port, binary = free_port(), program("postgres").resolve()
     user = None
@@ -135,11 +144,11 @@ def postgres() -> Iterator[str]:
         subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, env=env, cwd=data)
         command: Command = [binary, "-D", data / "db", "-p", str(port), "-h", "127.0.0.1", "-k", data]
         command += ["-c", "fsync=off", "-c", "max_connections=2200"]
-        with _serving(command, port, user) as hosts:
-            yield hosts
+        with _serving(command, port, user) as serving:
+            yield serving
 
 
-SERVERS: dict[str, Callable[[], contextlib.AbstractContextManager[str]]] = {
+SERVERS: dict[str, Callable[[], contextlib.AbstractContextManager[Serving]]] = {
     "zookeeper": zookeeper,
     "postgres": postgres,
     "redis": redis,

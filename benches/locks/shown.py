@@ -12,6 +12,7 @@ SHOWN = {
     "go": "go-zookeeper",
     "recipe": "node-zookeeper-client",
     "raw": "client alone",
+    "relay": "from another thread",
     "queue": "watch the one before",
     "spin": "spin",
     "herd": "herd",
@@ -22,6 +23,7 @@ SHOWN = {
 OURS = ("rust", "python", "asyncio", "node")
 THEIRS = ("curator", "kazoo", "go", "recipe")
 OTHERS = ("postgres", "redis", "etcd")
+YARDSTICKS = ("raw", "relay")
 DESIGNS = ("queue", "herd", "spin")
 
 TITLES = {

@@ -89,10 +89,12 @@ def _bindings(table: Table) -> Iterator[str]:
     slow = {peer: ratio for peer, ratio in free.items() if ratio is not None and ratio < 0.9}
     if slow:
         told = ", ".join(f"{SHOWN[peer]} {_percent(ratio)}" for peer, ratio in slow.items())
+        relay = table.ratio("free", "relay", "raw")
+        hop = "" if relay is None else f"; the client alone, asked from another thread, {_percent(relay)}"
         yield (
-            "**The bindings cost something**: of the rate at which the client alone sends the requests of a "
-            f"free lock on loopback, they reach a part: {told}. Between machines it can hardly be seen "
-            "([round trips](#round-trips))."
+            "**The library's own thread costs something**: of the rate at which the client alone sends the "
+            f"requests of a free lock on loopback, a part is reached: {told}{hop}. Between machines it can "
+            "hardly be seen ([round trips](#round-trips))."
         )
 
 

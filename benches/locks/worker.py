@@ -71,6 +71,11 @@ class Worker:
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         return f": {lines[-1]}" if lines else ""
 
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._process.pid
+
     def ready(self, timeout: float) -> str:
         """Wait until it has begun; what it says of its version."""
         return str(self._answer(timeout)["ready"])

@@ -3,10 +3,13 @@
 //!
 //! * `raw`: for a pair, a create and a listing (of the one child; with more contenders the node's own state) in one
 //!   flight, then a delete.
+//! * `relay`: the same with the client on a thread of its own.
 //! * `spin`: whoever cannot create the one node tries again at once.
 //! * `herd`: everybody watches the one node, and all try again when it goes.
 //! * `bare`: reads that a node exists, one after the other: how long a round trip takes. One client, whatever the task.
 //! * `queue`: a node in sequence, and a watch on the one before: what most recipes do.
+
+mod relay;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,6 +18,8 @@ use spawns_core::{Spawn, enter};
 use tokio::runtime::Builder;
 use zklock_bench_locks::{Gate, Task, serve};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error};
+
+const VERSION: &str = "zookeeper-client 0.11.2";
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -34,6 +39,7 @@ impl Spawn for OnRuntime {
 #[derive(Clone, Copy)]
 enum Design {
     Raw,
+    Relay,
     Bare,
     Spin,
     Herd,
@@ -44,6 +50,7 @@ impl Design {
     fn from_arguments() -> Self {
         match std::env::args().nth(2).expect("a design").as_str() {
             "raw" => Design::Raw,
+            "relay" => Design::Relay,
             "bare" => Design::Bare,
             "spin" => Design::Spin,
             "herd" => Design::Herd,
@@ -56,6 +63,9 @@ impl Design {
 fn main() {
     let (task, design) = (Task::from_arguments(), Design::from_arguments());
     let gate = Arc::new(Gate::default());
+    if matches!(design, Design::Relay) {
+        return relay::run(&task, &gate);
+    }
     let _scope = enter(&OnRuntime);
     // For as long as each thread lasts.
     let runtime = Builder::new_multi_thread()
@@ -64,7 +74,7 @@ fn main() {
         .build()
         .expect("a runtime");
     let clients = runtime.block_on(start(&task, design, &gate)).expect("a server");
-    serve(&gate, "zookeeper-client 0.11.2");
+    serve(&gate, VERSION);
     // A session ends with its last handle; these are held by tasks.
     runtime.shutdown_background();
     drop(clients);
@@ -81,10 +91,7 @@ async fn start(task: &Task, design: Design, gate: &Arc<Gate>) -> Result<Vec<Clie
     for contender in 0..task.contenders() {
         let client = clients[contender / task.number("contenders")].clone();
         let path = task.path(contender);
-        client.mkdir(&path, &DIRECTORY).await.or_else(|error| match error {
-            Error::NodeExists => Ok(()),
-            other => Err(other),
-        })?;
+        make(&client, &path).await?;
         let alone = task.contenders() == 1;
         let gate = gate.clone();
         tokio::spawn(async move {
@@ -100,6 +107,14 @@ async fn start(task: &Task, design: Design, gate: &Arc<Gate>) -> Result<Vec<Clie
         });
     }
     Ok(clients)
+}
+
+/// Makes a lock's directory, unless it is there.
+async fn make(client: &Client, path: &str) -> Result<()> {
+    client.mkdir(path, &DIRECTORY).await.or_else(|error| match error {
+        Error::NodeExists => Ok(()),
+        other => Err(other),
+    })
 }
 
 /// Reads one after the other, which ask about a node that is always there.
@@ -124,7 +139,7 @@ async fn bare(task: &Task, gate: &Arc<Gate>) -> Result<Client> {
 async fn acquire(design: Design, client: &Client, path: &str, alone: bool) -> Result<String> {
     let one = format!("{path}/lock");
     match design {
-        Design::Bare => unreachable!("has no lock"),
+        Design::Bare | Design::Relay => unreachable!("has no lock of its own"),
         Design::Raw => {
             let numbered = format!("{path}/n-");
             let create = client.create(&numbered, b"", &NUMBERED);

@@ -1,0 +1,85 @@
+//! The client alone on a thread of its own, as every library needs it that serves programs in other languages: what a
+//! contender asks for goes to that thread, and the outcome comes back.
+
+use std::sync::Arc;
+use std::{process, thread};
+
+use spawns_core::enter;
+use tokio::runtime::Builder;
+use tokio::sync::{mpsc, oneshot};
+use zklock_bench_locks::{Gate, Task, serve};
+use zookeeper_client::Client;
+
+use super::{Design, OnRuntime, Result, VERSION, acquire, make};
+
+/// What a contender asks for, and where the answer goes.
+enum Errand {
+    /// A node in this directory: its path.
+    Acquire(Arc<str>, oneshot::Sender<String>),
+    /// The end of this node.
+    Release(String, oneshot::Sender<()>),
+}
+
+/// Serves as the worker, until the driver says to stop.
+pub(super) fn run(task: &Task, gate: &Arc<Gate>) {
+    let (send, errands) = mpsc::unbounded_channel();
+    let (ready, is_ready) = oneshot::channel();
+    let there = task.clone();
+    thread::spawn(move || {
+        let _scope = enter(&OnRuntime);
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(carry_out(&there, errands, ready)).expect("a server");
+    });
+    let runtime = Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(is_ready).expect("a client");
+    for contender in 0..task.contenders() {
+        runtime.spawn(contend(task.path(contender).into(), send.clone(), gate.clone()));
+    }
+    serve(gate, VERSION);
+    // Its session ends with the process.
+    process::exit(0);
+}
+
+async fn contend(path: Arc<str>, errands: mpsc::UnboundedSender<Errand>, gate: Arc<Gate>) {
+    loop {
+        let (reply, held) = oneshot::channel();
+        errands.send(Errand::Acquire(Arc::clone(&path), reply)).ok();
+        // They end with the client.
+        let Ok(held) = held.await else { break };
+        gate.pass().await;
+        let (reply, released) = oneshot::channel();
+        errands.send(Errand::Release(held, reply)).ok();
+        let Ok(()) = released.await else { break };
+        gate.done(1);
+    }
+}
+
+async fn carry_out(
+    task: &Task,
+    mut errands: mpsc::UnboundedReceiver<Errand>,
+    ready: oneshot::Sender<()>,
+) -> Result<()> {
+    let client = Client::connect(task.text("hosts")).await?;
+    for contender in 0..task.contenders() {
+        make(&client, &task.path(contender)).await?;
+    }
+    ready.send(()).ok();
+    let alone = task.contenders() == 1;
+    while let Some(errand) = errands.recv().await {
+        let client = client.clone();
+        tokio::spawn(async move {
+            match errand {
+                Errand::Acquire(path, reply) => {
+                    let held = acquire(Design::Raw, &client, &path, alone).await?;
+                    reply.send(held).ok();
+                }
+                Errand::Release(held, reply) => {
+                    client.delete(&held, None).await?;
+                    reply.send(()).ok();
+                }
+            }
+            Ok::<(), zookeeper_client::Error>(())
+        });
+    }
+    Ok(())
+}
