@@ -41,7 +41,7 @@ class Pace:
 
 
 # Five short turns rather than three long ones: the median is not moved by two that a disturbance has hit.
-FULL = Pace(1.0, 0.5, 5)
+FULL = Pace(1.0, 0.4, 5)
 QUICK = Pace(0.25, 0.25, 3, counts=False)
 COUNTING = Pace(0.2, 0.4, 1)
 

@@ -83,6 +83,8 @@ _QUEUES = frozenset(
 _YARDSTICK = frozenset({"free", "threads", "clients", "each", "free-10ms"})
 # Where there is one client.
 _RELAYED = frozenset({"free", "threads", "each"})
+# Its compiler looks at what is hot only, as Java's does, but sooner.
+_NODE_WARM = 2.0
 _JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
 
 # Not a peer: bare requests, one after the other, by which the round trip of a delayed workload is measured.
@@ -98,6 +100,7 @@ PEERS = (
         _node("zklock.mjs"),
         ALL_KINDS,
         _EVERYTHING,
+        warm=_NODE_WARM,
         env={"ZKLOCK_BENCH_PACKAGE": str(TARGET / "node")},
     ),
     Peer(
@@ -112,7 +115,7 @@ PEERS = (
     # Its waiters list all the others, and it has a thread for each.
     Peer("kazoo", "kazoo", _python("kazoo_threads"), ALL_KINDS, _TRIES, most=500),
     Peer("go", "go-zookeeper", (str(TARGET / "zookeeper"),)),
-    Peer("recipe", "node-zookeeper-client", _node("recipe.mjs"), most=500),
+    Peer("recipe", "node-zookeeper-client", _node("recipe.mjs"), warm=_NODE_WARM, most=500),
     Peer("raw", "the client alone", _plain("raw"), only=_YARDSTICK, queues=False),
     Peer(
         "relay", "the client alone, asked from another thread", _plain("relay"), only=_RELAYED, queues=False

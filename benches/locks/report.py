@@ -133,8 +133,8 @@ def better(table: Table) -> str:
 
 def processor(table: Table) -> str:
     """The processor time of an acquire with its release: the client's and the server's."""
-    peers = (*OURS, "curator", "kazoo", "go", *YARDSTICKS)
-    peers = tuple(peer for peer in peers if any(table.processor(name, peer) for name in SPENT))
+    all_peers = (*OURS, "curator", "kazoo", "go", *YARDSTICKS)
+    peers = [peer for peer in all_peers if any(table.processor(name, peer) for name in SPENT)]
     if not peers:
         return "Not measured in this run."
     lines = [

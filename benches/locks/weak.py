@@ -37,8 +37,8 @@ def _one_each(table: Table) -> Iterator[str]:
     if not (requests and theirs and ours and go) or go * MORE < ours:
         return
     yield (
-        "**Many clients with one contender each** are no faster than with go-zookeeper or a plain recipe for "
-        f"Node: 64 of them take the lock {_rate(table, 'clients', 'rust')} times a second in Rust, "
+        "**Many clients with one contender each** gain little or nothing over a plain recipe: 64 of them "
+        f"take the lock {_rate(table, 'clients', 'rust')} times a second in Rust, "
         f"{_rate(table, 'clients', 'go')} with go-zookeeper, {_rate(table, 'clients', 'recipe')} with the "
         f"recipe on node-zookeeper-client, for {requests:.1f} requests instead of {theirs:.1f}. A waiter of "
         "zklock watches the *two* nodes before its own. That is what saves a round trip at each hand-off; on "

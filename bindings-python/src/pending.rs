@@ -143,10 +143,7 @@ impl Pending {
 
     /// Give up the rest of the operation: leave the queue, and release a lease that nobody took.
     fn abandon(&self) {
-        // In a forked child nothing proceeds, and one of the parent's threads may have held the lock.
-        if self.0.origin.is_here() {
-            self.0.abandon();
-        }
+        self.0.abandon();
     }
 }
 
@@ -202,6 +199,10 @@ impl Shared {
 
 impl Ended for Shared {
     fn abandon(&self) {
+        // In a forked child nothing proceeds, and one of the parent's threads may have held the lock.
+        if !self.origin.is_here() {
+            return;
+        }
         let mut state = std::mem::take(&mut *self.state());
         if let Some(blocked) = state.blocked.take() {
             blocked.wake();

@@ -85,11 +85,12 @@ impl Reader {
 #[pymethods]
 impl Reader {
     fn __call__(&self, py: Python<'_>) -> PyResult<()> {
-        // First: what comes from now on rings again, unless it is taken now.
-        self.ear.heard();
         let (inbox, event_loop) = (Arc::clone(&self.inbox), self.event_loop.clone_ref(py));
         let stage = Mutex::new(Stage::ToComplete);
-        WakeUp::__call__(&Bound::new(py, WakeUp { event_loop, inbox, stage, origin: self.origin })?)
+        let wake_up = Bound::new(py, WakeUp { event_loop, inbox, stage, origin: self.origin })?;
+        // Before it takes what is there: what comes then rings again.
+        self.ear.heard();
+        WakeUp::__call__(&wake_up)
     }
 
     /// With the futures: an event loop, this in it, and its tasks are one cycle.
