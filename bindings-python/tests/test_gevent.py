@@ -258,6 +258,27 @@ def test_native_threads_work_beside_greenlets(hosts: str, path: str) -> None:
     assert told(code, hosts, path) == ["[None, None, None, None]"]
 
 
+def test_waits_import_nothing(hosts: str, path: str) -> None:
+    """Several native threads would, at once; and the locks of imports are gevent's where it has patched."""
+    code = """
+    class Finder:
+        sought = []
+        def find_spec(self, name, path=None, target=None):
+            self.sought.append(name)
+    def use():
+        with zklock.Mutex(hosts, path) as lease:
+            lease.check()
+    pool = gevent.get_hub().threadpool
+    pool.spawn(time.time).get()
+    sys.meta_path.insert(0, Finder())
+    for spawn in (pool.spawn, gevent.spawn):
+        spawn(use).get()
+    use()
+    print(Finder.sought)
+    """
+    assert told(code, hosts, path) == ["[]"]
+
+
 def test_a_wait_leaves_nothing_behind_in_the_hub(hosts: str, path: str) -> None:
     """Otherwise whoever waits for the last greenlet, as `gevent.wait()` does, would wait for ever."""
     code = """

@@ -10,6 +10,7 @@ has the same classes for asyncio. `zklock.testing` has a server for tests.
 """
 
 import atexit as _atexit
+import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from zklock import _log as _log
@@ -105,6 +106,12 @@ __all__ = [
     "dump",
     "dump_on",
 ]
+
+if "gevent._hub_local" in _sys.modules:
+    # What the first waits need. Several native threads would import it at once: where the process is patched,
+    # the locks of imports are gevent's, and such a thread can wait for one for ever.
+    from zklock import _children as _children
+    from zklock import _gevent as _gevent
 
 # Locks that a process leaves behind are then free at once, not only after the session time-out.
 _atexit.register(_zklock.shutdown)
