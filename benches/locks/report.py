@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from locks.peers import PEERS
@@ -46,10 +46,7 @@ def grid(
     peers = tuple(peer for peer in peers if any(table.entry(name, peer) for name in names))
     if not peers:
         return "Not measured in this run."
-    lines = [
-        "| | " + " | ".join(headings[peer] for peer in peers) + " |",
-        "|---" + "|---:" * len(peers) + "|",
-    ]
+    lines = heading(headings[peer] for peer in peers)
     for name in names:
         entries = [table.entry(name, peer) for peer in peers]
         if not any(entries):
@@ -62,6 +59,12 @@ def grid(
             cells.append(cell)
         lines.append(f"| {TITLES[name]} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def heading(columns: Iterable[str]) -> list[str]:
+    """The first lines of a table of numbers, with names in the first column."""
+    named = list(columns)
+    return ["| | " + " | ".join(named) + " |", "|---" + "|---:" * len(named) + "|"]
 
 
 def shown(entry: Json, which: str) -> str:
@@ -137,10 +140,7 @@ def processor(table: Table) -> str:
     peers = [peer for peer in all_peers if any(table.processor(name, peer) for name in SPENT)]
     if not peers:
         return "Not measured in this run."
-    lines = [
-        "| | " + " | ".join(SHOWN[peer] for peer in peers) + " |",
-        "|---" + "|---:" * len(peers) + "|",
-    ]
+    lines = heading(SHOWN[peer] for peer in peers)
     for name in SPENT:
         found = [table.processor(name, peer) for peer in peers]
         cells = ["" if one is None else " + ".join(number(part) for part in one) for one in found]

@@ -184,7 +184,7 @@ def test_what_a_woken_task_has_taken_stays(
     assert len(observer.queue(path)) == 1
 
 
-def test_many_outcomes_while_a_loop_is_busy_ring_once(
+def test_outcomes_that_come_while_a_loop_is_busy_all_arrive(
     hosts: str, path: str, event_loop: asyncio.SelectorEventLoop
 ) -> None:
     """All that has come is there when the loop gets to it, and what comes later wakes it again."""
@@ -249,6 +249,35 @@ def test_asyncios_own_loop_has_a_bell_until_it_is_closed(hosts: str, path: str) 
     )
     # A loop waits for its own socket, too.
     assert done.stdout.splitlines() == ["2", "{2} 0", "in a child 1"], done
+
+
+def test_without_file_descriptors_for_a_bell_a_loop_is_told_by_a_thread(hosts: str, path: str) -> None:
+    done = scripts.run(
+        """
+        with zklock.Mutex(hosts, path):
+            pass
+
+        async def use():
+            async with asyncio.timeout(20), aio.Mutex(hosts, path):
+                return len(asyncio.get_running_loop()._selector.get_map())
+
+        event_loop = asyncio.SelectorEventLoop()
+        taken = []
+        try:
+            while True:
+                taken.append(os.dup(0))
+        except OSError:
+            # A bell takes two.
+            os.close(taken.pop())
+        print(event_loop.run_until_complete(use()))
+        for descriptor in taken:
+            os.close(descriptor)
+        event_loop.close()
+        """,
+        hosts,
+        path,
+    )
+    assert done.stdout.strip() == "1", done
 
 
 @pytest.mark.parametrize("of", ["asyncio.SelectorEventLoop", "Loop"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from harness.paths import REPOSITORY
 from locks.measure import FULL, QUICK, Pace, Result, planned, turn_length
 from locks.peers import PEERS, Peer
+from locks.processor import Used, used
 from locks.report import PAGE, PICTURES, README, digest, figures, filled
 from locks.results import RESULTS, Json, Table, entry, read
 from locks.shown import OURS, SHOWN, THEIRS, TITLES
@@ -155,3 +158,25 @@ def test_workers_are_small() -> None:
     ]
     assert len(found) >= len({peer.command for peer in PEERS if peer.only == frozenset()})
     assert [path.name for path in found if len(path.read_text().splitlines()) > 200] == []
+
+
+def test_processor_time_is_told_per_pair_where_pairs_are_counted() -> None:
+    spent = Used(count=100, worker=0.02, server=0.05)
+    told = entry(Result("free", "rust", turns=[Counted(100, 0.5)], used=spent))
+    assert told["processor_us"] == {"worker": 200, "server": 500}
+    assert Table({"results": [told]}).processor("free", "rust") == (200, 500)
+    # What is entered again asks no server.
+    told = entry(Result("reenter", "rust", turns=[Counted(100, 0.5)], used=spent))
+    assert "processor_us" not in told
+    assert Table({"results": [told]}).processor("reenter", "rust") is None
+
+
+def test_the_processor_time_of_a_process_is_that_of_all_its_threads() -> None:
+    before, began = used(os.getpid()), sum(os.times()[:2])
+    thread = threading.Thread(target=sum, args=(range(5_000_000),))
+    thread.start()
+    thread.join()
+    spent = sum(os.times()[:2]) - began
+    assert spent > 0
+    # Either is told in hundredths of a second.
+    assert abs(used(os.getpid()) - before - spent) <= 0.03
