@@ -64,10 +64,13 @@ impl Inbox {
         Self { bell: Some(bell), ..Self::default() }
     }
 
-    /// The inbox of the event loop at this address. Not of one that was there before: each future that waits has a
-    /// reference to the loop, and so has what wakes it.
+    /// The inbox of the event loop at this address. Not of one that was there before: whatever hears a bell, and each
+    /// future that waits, has a reference to the loop. Only the core's thread may still have the inbox of a loop that is
+    /// gone, when it has just rung the bell; that inbox is closed.
     pub(crate) fn find(address: usize) -> Option<Arc<Self>> {
-        known().iter().find(|(of, _)| *of == address).and_then(|(_, inbox)| inbox.upgrade())
+        let inbox = known().iter().find(|(of, _)| *of == address).and_then(|(_, inbox)| inbox.upgrade())?;
+        let closed = inbox.arrived().closed;
+        (!closed).then_some(inbox)
     }
 
     /// Is found from now on.
