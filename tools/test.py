@@ -37,6 +37,9 @@ WAITING_AT_A_TIME = 4
 SUITES_AT_A_TIME = 3
 """The same for suites that run beside each other."""
 
+ENDING_WORKERS = ("-o", "timeout_method=thread")
+"""For tests that are not ours: what hangs may hang once more when it is interrupted. Its worker ends with it."""
+
 STRAY_LIMIT = 5.0
 """Seconds within which processes must end after the suite that started them."""
 
@@ -194,7 +197,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "coverage": coverage,
     "node": node,
     # Six at a time, for its tests sleep most of the time.
-    "clients": lambda: pytest("clients", "-n", "6", "--dist", "worksteal", cwd="tests"),
+    "clients": lambda: pytest("clients", *ENDING_WORKERS, "-n", "6", "--dist", "worksteal", cwd="tests"),
     "cli": lambda: pytest("cli", "-n", "3", "--dist", "worksteal", cwd="tests"),
     "packages": lambda: pytest("packages", cwd="tests"),
     # What a file sets up for all its tests is set up once. The files stay in their order: xdist would begin

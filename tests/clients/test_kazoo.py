@@ -21,6 +21,7 @@ import pytest
 
 from clients.kazoo_cluster import stand_ins
 from clients.kazoo_list import FAILING, NEEDING, RACING, SOAKING
+from clients.orderly import Orderly
 
 # All that use a server.
 FILES = (
@@ -56,6 +57,8 @@ CLASSES = {
     and kind.__module__ == module.__name__
 }
 globals().update(CLASSES)
+for name in ("lock.KazooLockTests", "lock.TestSemaphore"):
+    CLASSES[name].make_condition = staticmethod(Orderly)
 
 TESTS = {
     f"{name}.{method}"

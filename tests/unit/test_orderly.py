@@ -1,0 +1,54 @@
+"""The condition that kazoo's tests get."""
+
+from __future__ import annotations
+
+import time
+from threading import Thread
+
+import pytest
+
+from clients.orderly import Orderly
+
+
+class Slow(Orderly):
+    """Whoever is woken takes its time to enter again."""
+
+    def _acquire_restore(self, saved: object) -> None:
+        time.sleep(0.05)
+        super()._acquire_restore(saved)  # type: ignore[misc]
+
+
+def changes(condition: Orderly, seen: list[int], patience: float | None) -> None:
+    """Put down the changes 1 to 3, made by another thread as fast as it can."""
+    now = 0
+
+    def change() -> None:
+        nonlocal now
+        for number in (1, 2, 3):
+            with condition:
+                now = number
+                condition.notify_all()
+
+    with condition:
+        changing = Thread(target=change)
+        changing.start()
+        while now < 3:
+            condition.wait(patience)
+            seen.append(now)
+    changing.join()
+
+
+@pytest.mark.parametrize("patience", [None, 20.0])
+def test_who_waits_sees_every_change(patience: float | None) -> None:
+    seen: list[int] = []
+    changes(Slow(), seen, patience)
+    assert seen == [1, 2, 3]
+
+
+def test_who_gives_up_waiting_is_not_waited_for() -> None:
+    condition = Orderly()
+    with condition:
+        assert not condition.wait(0.01)
+        condition.notify_all()
+    with condition:
+        pass
