@@ -51,12 +51,11 @@ export class KeepAlive implements Pending {
 
   #update(): void {
     const wanted = this.#always ?? this.#pending > 0;
-    // One timer for good: to make it anew for each acquire and release takes longer than all else that is done for them.
     if (wanted) {
       this.#timer ??= setInterval(() => undefined, LONGEST);
-      this.#timer.ref();
     } else {
-      this.#timer?.unref();
+      clearInterval(this.#timer);
+      this.#timer = undefined;
     }
   }
 }

@@ -146,6 +146,23 @@ scenario('a lease that is garbage collected is released, though its signal is aw
   assert.equal(signal.aborted, false);
 });
 
+scenario('a scope that is forgotten is collected and released, though another client began to work in it', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const inner = new Mutex(await connected(t), freshPath());
+  await new Promise((resolve) => {
+    void mutex.using(async () => {
+      await inner.using(() => undefined);
+      resolve();
+      await new Promise(() => undefined);
+    });
+  });
+  assert.equal((await contenders(mutex.path)).length, 1);
+  await until('the lease is collected and released', async () => {
+    globalThis.gc();
+    return (await contenders(mutex.path)).length === 0;
+  });
+});
+
 scenario('a scope rejects with the loss, caused by what its body threw', async (t) => {
   const client = (await connected(t)).ref();
   const lock = new Mutex(client, freshPath());

@@ -81,6 +81,37 @@ scenario('a pending acquire of an unref()ed client does not keep the process ali
   await lease.release();
 });
 
+scenario('timers that a test made up meanwhile do not keep a process from waiting later', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const lease = await mutex.acquire();
+  const child = run(
+    `${PRELUDE}
+    import { mock } from 'node:test';
+    mock.timers.enable({ apis: ['setInterval'] });
+    await new Mutex(client, path + '-other').acquire();
+    mock.timers.reset();
+    void mutex.acquire().then(() => console.log('granted'));`,
+    { args: [mutex.path] },
+  );
+  await untilContenders(mutex.path, 2);
+  await lease.release();
+  assert.deepEqual(await child, { code: 0, signal: null, stdout: 'granted\n', stderr: '' });
+});
+
+scenario('timers may be numbers, as they are in a browser and in jsdom', async () => {
+  const { code, stdout, stderr } = await run(
+    `const { setInterval: set, clearInterval: clear } = globalThis;
+    globalThis.setInterval = (...args) => Number(set(...args));
+    globalThis.clearInterval = (number) => clear(number);
+    const { Client, Mutex } = await import('zklock');
+    const client = await Client.connect();
+    await new Mutex(client, process.argv[1]).using(() => console.log('held'));
+    await client.close();`,
+    { args: [freshPath()] },
+  );
+  assert.deepEqual([code, stdout, stderr], [0, 'held\n', '']);
+});
+
 scenario('a ref()ed client keeps the process alive until it is closed', async () => {
   const { code, stdout } = await run(
     `${PRELUDE}

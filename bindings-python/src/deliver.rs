@@ -1,5 +1,5 @@
-//! The delivery thread: it tells callbacks what has happened, and event loops that have no bell, so that the core's
-//! thread never waits for the interpreter.
+//! The delivery thread: it tells event loops and callbacks what has happened, so that the core's thread never waits for
+//! the interpreter.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use zklock::binding::{Origin, PerProcess};
 
-use crate::bell::Bell;
+use crate::modules::interned;
 
 /// An operation with an outcome that waits to be asked for.
 pub(crate) trait Ended: Send + Sync {
@@ -19,126 +20,164 @@ pub(crate) struct Waiting {
     pub(crate) future: Py<PyAny>,
 }
 
-/// An operation that has ended, and the future to be completed.
-pub(crate) type Completed = (Arc<dyn Ended>, Py<PyAny>);
-
-/// What became of something that was to be put into an inbox.
-pub(crate) enum Put {
-    /// It is there, and the loop is to be woken.
-    First,
-    /// It is there, and the loop is being woken for what is there already.
-    WithOthers,
-    /// The loop will not come any more.
-    TooLate(Completed),
-}
-
-/// What has come for an event loop. It refers to no Python object but the futures that are to be completed: a garbage
-/// collector has to see all of a loop that nobody runs any more.
+/// What has come for an event loop. It exists while something waits on the loop, and refers to no Python object but the
+/// futures that its wake-up is to complete: a garbage collector has to see all of a loop that nobody runs any more.
 #[derive(Default)]
-pub(crate) struct Inbox {
-    arrived: Mutex<Arrived>,
-    bell: Option<Bell>,
-}
+pub(crate) struct Inbox(Mutex<Arrived>);
 
 #[derive(Default)]
 struct Arrived {
-    completed: Vec<Completed>,
-    /// The loop has been woken and has not come yet. Meanwhile whatever comes is only put here, and nobody disturbed.
+    /// Operations that have ended, and the futures to be completed.
+    completed: Vec<(Arc<dyn Ended>, Py<PyAny>)>,
+    /// The loop has been woken and has not come yet. Meanwhile whatever comes is only put here: neither the loop nor
+    /// the delivery thread, which would have to wait for the interpreter, is disturbed for it.
     waking: bool,
-    /// The loop will not come any more.
-    closed: bool,
 }
 
-/// Of the loops on which something waits, or that have a bell.
+/// Of the loops on which something waits.
 type Known = Mutex<Vec<(usize, Weak<Inbox>)>>;
 
-/// Locked by attached threads only, which do not detach meanwhile, so a fork finds it free.
-fn known() -> MutexGuard<'static, Vec<(usize, Weak<Inbox>)>> {
-    static KNOWN: PerProcess<Known> = PerProcess::new();
-    KNOWN.get_or_init(Known::default).lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Inbox {
-    /// The inbox of a loop that is woken by this bell.
-    pub(crate) fn with(bell: Bell) -> Self {
-        Self { bell: Some(bell), ..Self::default() }
-    }
-
-    /// The inbox of the event loop at this address. Not of one that was there before: whatever hears a bell, and each
-    /// future that waits, has a reference to the loop. Only the core's thread may still have the inbox of a loop that is
-    /// gone, when it has just rung the bell; that inbox is closed.
-    pub(crate) fn find(address: usize) -> Option<Arc<Self>> {
-        let inbox = known().iter().find(|(of, _)| *of == address).and_then(|(_, inbox)| inbox.upgrade())?;
-        let closed = inbox.arrived().closed;
-        (!closed).then_some(inbox)
-    }
-
-    /// Is found from now on.
-    pub(crate) fn found_at(self: &Arc<Self>, address: usize) {
-        let mut known = known();
-        known.retain(|(of, inbox)| *of != address && inbox.strong_count() > 0);
-        known.push((address, Arc::downgrade(self)));
-    }
-
-    /// Tells the loop by its bell. Gives back what it cannot be told so: there is no bell, or nobody to hear it.
-    pub(crate) fn tell(&self, completed: Completed) -> Result<(), Completed> {
-        let Some(bell) = &self.bell else { return Err(completed) };
-        match self.put(completed) {
-            Put::First => bell.ring(),
-            Put::WithOthers => {}
-            Put::TooLate(completed) => return Err(completed),
-        }
-        Ok(())
-    }
-
-    /// Puts something here.
-    pub(crate) fn put(&self, completed: Completed) -> Put {
-        let mut arrived = self.arrived();
-        if arrived.closed {
-            return Put::TooLate(completed);
-        }
-        arrived.completed.push(completed);
-        // A wake-up that is under way takes it, or has taken it just now: then nothing of Python is left to be dropped here.
-        if std::mem::replace(&mut arrived.waking, true) { Put::WithOthers } else { Put::First }
-    }
-
-    /// What has come, the only time.
-    pub(crate) fn take(&self, origin: Origin) -> Vec<Completed> {
-        let Some(mut arrived) = self.arrived_in(origin) else { return Vec::new() };
-        arrived.waking = false;
-        std::mem::take(&mut arrived.completed)
-    }
-
-    /// The loop will not come any more: what has come will not be asked for, and neither will what comes.
-    pub(crate) fn close(&self, origin: Origin) {
-        if let Some(mut arrived) = self.arrived_in(origin) {
-            arrived.closed = true;
-        }
-        self.take(origin).into_iter().for_each(|(ended, _)| ended.abandon());
-    }
-
-    /// One of the futures that are to be completed.
-    pub(crate) fn any(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.arrived().completed.first().map(|(_, future)| future.clone_ref(py))
-    }
-
-    /// The futures that are to be completed.
-    pub(crate) fn each<E>(
-        &self,
-        origin: Origin,
-        visit: impl FnMut(&Py<PyAny>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let Some(arrived) = self.arrived_in(origin) else { return Ok(()) };
-        arrived.completed.iter().map(|(_, future)| future).try_for_each(visit)
+    /// The inbox of an event loop.
+    pub(crate) fn of(event_loop: &Bound<'_, PyAny>) -> Arc<Self> {
+        static KNOWN: PerProcess<Known> = PerProcess::new();
+        // Not the next object at this address: each future that waits has a reference to the loop, and so has the wake-up.
+        let address = event_loop.as_ptr() as usize;
+        // Locked by attached threads only, which do not detach meanwhile, so a fork finds it free.
+        let mut known = KNOWN.get_or_init(Known::default).lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.iter().find(|(of, _)| *of == address).and_then(|(_, inbox)| inbox.upgrade());
+        found.unwrap_or_else(|| {
+            known.retain(|(_, inbox)| inbox.strong_count() > 0);
+            let inbox = Arc::<Self>::default();
+            known.push((address, Arc::downgrade(&inbox)));
+            inbox
+        })
     }
 
     /// A panic cannot leave half a change in it.
     fn arrived(&self) -> MutexGuard<'_, Arrived> {
-        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has the event loop complete a future; false if there is no longer an interpreter. Runs on the delivery thread.
+pub(crate) fn tell(ended: Arc<dyn Ended>, Waiting { inbox, future }: Waiting) -> bool {
+    let mut arrived = inbox.arrived();
+    arrived.completed.push((ended, future));
+    // The wake-up that is under way takes it, or has taken it just now: then nothing of Python is left to be dropped here.
+    if std::mem::replace(&mut arrived.waking, true) {
+        return true;
+    }
+    drop(arrived);
+    Python::try_attach(|py| WakeUp::send(py, inbox)).is_some()
+}
+
+/// What an event loop has to do with outcomes that have come, in this order.
+enum Stage {
+    /// To complete their futures.
+    ToComplete,
+    /// To come by once more. Until then the outcomes may not have been asked for: completing a future only puts its task
+    /// behind what the loop has to do, and a loop that is closed throws that out.
+    ToCheck(Vec<Arc<dyn Ended>>),
+    /// Nothing.
+    Over,
+}
+
+/// What the event loop calls to complete all futures whose outcomes have come, and once more when their tasks have run.
+/// If it throws this out instead, because it is closed, nobody will ask for the outcomes, and they are given up.
+#[pyclass(frozen)]
+struct WakeUp {
+    event_loop: Py<PyAny>,
+    inbox: Arc<Inbox>,
+    stage: Mutex<Stage>,
+    origin: Origin,
+}
+
+impl WakeUp {
+    fn send(py: Python<'_>, inbox: Arc<Inbox>) -> PyResult<()> {
+        let future = inbox.arrived().completed.first().map(|(_, future)| future.clone_ref(py));
+        let Some(future) = future else { return Ok(()) };
+        let event_loop = future.call_method0(py, interned!(py, "get_loop")?)?;
+        let stage = Mutex::new(Stage::ToComplete);
+        let wake_up = Self { event_loop: event_loop.clone_ref(py), inbox, stage, origin: Origin::new() };
+        let wake_up = Bound::new(py, wake_up)?;
+        // Fails when the event loop is closed.
+        let woken = event_loop.call_method1(py, interned!(py, "call_soon_threadsafe")?, (&wake_up,));
+        // If it is closed in the middle of that call, it has thrown out what it had before this was put there, where it
+        // stays for as long as anybody has a reference to the loop.
+        if woken.is_err() || event_loop.call_method0(py, interned!(py, "is_closed")?)?.is_truthy(py)? {
+            wake_up.get().give_up();
+        }
+        Ok(())
     }
 
-    /// None while somebody has locked what nobody will unlock: a thread of the parent, when this process was forked.
-    fn arrived_in(&self, origin: Origin) -> Option<MutexGuard<'_, Arrived>> {
-        if origin.is_here() { Some(self.arrived()) } else { self.arrived.try_lock().ok() }
+    /// A panic cannot leave half a change in it. Locked by attached threads only, which do not detach meanwhile.
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// None while somebody has locked what nobody will unlock: the parent's delivery thread, when this process was forked.
+    fn arrived(&self) -> Option<MutexGuard<'_, Arrived>> {
+        if self.origin.is_here() { Some(self.inbox.arrived()) } else { self.inbox.0.try_lock().ok() }
+    }
+
+    /// What has come, the only time.
+    fn take(&self) -> Vec<(Arc<dyn Ended>, Py<PyAny>)> {
+        let Some(mut arrived) = self.arrived() else { return Vec::new() };
+        arrived.waking = false;
+        std::mem::take(&mut arrived.completed)
+    }
+
+    /// The outcomes will not be asked for, unless they have been.
+    fn give_up(&self) {
+        let stage = std::mem::replace(&mut *self.stage(), Stage::Over);
+        match stage {
+            Stage::ToComplete => self.take().into_iter().for_each(|(ended, _)| ended.abandon()),
+            Stage::ToCheck(all) => all.iter().for_each(|ended| ended.abandon()),
+            Stage::Over => (),
+        }
+    }
+}
+
+#[pymethods]
+impl WakeUp {
+    fn __call__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let (py, this) = (slf.py(), slf.get());
+        let stage = std::mem::replace(&mut *this.stage(), Stage::Over);
+        let Stage::ToComplete = stage else { return Ok(()) };
+        let (all, futures): (Vec<_>, Vec<_>) = this.take().into_iter().unzip();
+        *this.stage() = Stage::ToCheck(all);
+        let mut result = Ok(());
+        for future in futures {
+            // Each is told, whatever becomes of the others.
+            result = complete(future.bind(py)).and(result);
+        }
+        // Behind the tasks.
+        this.event_loop.call_method1(py, interned!(py, "call_soon")?, (slf,))?;
+        result
+    }
+
+    /// With the futures, as long as this is what they wait for: an event loop, this in it, and its tasks are one cycle.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.event_loop)?;
+        let Ok(stage) = self.stage.try_lock() else { return Ok(()) };
+        if let (Stage::ToComplete, Some(arrived)) = (&*stage, self.arrived()) {
+            arrived.completed.iter().try_for_each(|(_, future)| visit.call(future))?;
+        }
+        Ok(())
+    }
+}
+
+fn complete(future: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = future.py();
+    if !future.call_method0(interned!(py, "done")?)?.is_truthy()? {
+        future.call_method1(interned!(py, "set_result")?, (py.None(),))?;
+    }
+    Ok(())
+}
+
+impl Drop for WakeUp {
+    fn drop(&mut self) {
+        self.give_up();
     }
 }

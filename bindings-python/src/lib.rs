@@ -11,7 +11,6 @@
 
 mod acquirable;
 mod arguments;
-mod bell;
 mod client;
 mod contender;
 mod deliver;
@@ -45,7 +44,6 @@ mod testing;
 mod text;
 mod transaction;
 mod wait;
-mod wake_up;
 
 /// The extension module. `zklock` exports what is public of it; the rest serves `zklock.aio`.
 #[pyo3::pymodule]
@@ -59,7 +57,6 @@ mod _zklock {
         // SAFETY: attached, so there is a current interpreter. Its number cannot have run out: it is running.
         let interpreter = unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
         if interpreter == 0 {
-            super::wake_up::imported();
             return Ok(());
         }
         Err(PyImportError::new_err(

@@ -10,15 +10,15 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
-use zklock::binding::{self, Origin};
+use zklock::binding::Origin;
 
 use crate::arguments::wait_limit;
 use crate::contender::Contender;
 use crate::deliver::{self, Deliver};
 use crate::errors::Result;
-use crate::inbox::{Ended, Put, Waiting};
+use crate::inbox::{self, Ended, Inbox, Waiting};
 use crate::modules::{attribute, interned};
-use crate::{log, wait, wake_up};
+use crate::{log, wait};
 
 /// The outcome of an operation of the core that has a counterpart in Python.
 pub(crate) trait IntoPython: Send + 'static {
@@ -64,20 +64,21 @@ pub(crate) fn operation<T: IntoPython>(
 /// The outcome stays on this side until it is asked for. So a lease that arrives in the tick in
 /// which its task is cancelled, or after the end of its event loop, is still here to be released.
 #[pyclass(frozen, module = "zklock._zklock")]
-pub(crate) struct Pending(Arc<Shared>);
-
-/// What the awaiting side and the core's thread share. Also what the core wakes when there is progress.
-pub(crate) struct Shared {
+pub(crate) struct Pending {
+    shared: Arc<Shared>,
     origin: Origin,
-    state: Mutex<State>,
 }
+
+/// What the awaiting side and the delivery thread share. Also what the core wakes when there is progress.
+#[derive(Default)]
+pub(crate) struct Shared(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     /// Until it has an outcome, or is abandoned.
     operation: Option<Operation>,
     outcome: Option<Outcome>,
-    /// Taken by the first to come, the outcome or cancellation.
+    /// Taken by the first to come, delivery or cancellation.
     waiting: Option<Waiting>,
     /// Of a thread that waits until there is no operation any more.
     blocked: Option<Waker>,
@@ -94,13 +95,16 @@ impl Pending {
 
     pub(crate) fn start_operation(py: Python<'_>, operation: Operation) -> Result<Self> {
         wait::begin(py)?;
-        let state = Mutex::new(State { operation: Some(operation), ..State::default() });
-        let shared = Arc::new(Shared { origin: Origin::new(), state });
+        let shared = Arc::<Shared>::default();
+        shared.state().operation = Some(operation);
+        let pending = Self { shared, origin: Origin::new() };
         // What needs no answer from a server, such as re-entry, is done at once.
-        if !shared.poll(&Waker::from(Arc::clone(&shared))) {
+        if !pending.shared.poll(Waker::noop()) {
             log::refresh(py);
+            deliver::start()?;
+            pending.shared.poll(&Waker::from(Arc::clone(&pending.shared)));
         }
-        Ok(Self(shared))
+        Ok(pending)
     }
 }
 
@@ -108,13 +112,12 @@ impl Pending {
 impl Pending {
     fn __await__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        if self.0.state().outcome.is_none() {
+        if self.shared.state().outcome.is_none() {
+            deliver::start()?;
             let event_loop = attribute(&RUNNING, py, "asyncio", "get_running_loop")?.call0()?;
             let future = event_loop.call_method0(interned!(py, "create_future")?)?;
-            let inbox = wake_up::inbox_of(&event_loop)?;
-            // For loops without a bell, and for those that are closed before the outcome comes.
-            deliver::start()?;
-            if self.0.wait(Waiting { inbox, future: future.clone().unbind() }) {
+            let waiting = Waiting { inbox: Inbox::of(&event_loop), future: future.clone().unbind() };
+            if self.shared.wait(waiting) {
                 return future.call_method0(interned!(py, "__await__")?);
             }
         }
@@ -127,14 +130,14 @@ impl Pending {
     /// If not, the operation was abandoned, or the time is up.
     #[pyo3(signature = (timeout))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> Result<bool> {
-        let ended = poll_fn(|context| self.0.ended(context));
-        let claim = Arc::clone(&self.0);
+        let ended = poll_fn(|context| self.shared.ended(context));
+        let claim = Arc::clone(&self.shared);
         Ok(wait::block_on_for(py, ended, wait_limit(timeout)?, Some(claim))?.unwrap_or_default())
     }
 
     /// The outcome, or its exception.
     fn take(&self, py: Python<'_>) -> Result<Py<PyAny>> {
-        let outcome = self.0.state().outcome.take();
+        let outcome = self.shared.state().outcome.take();
         match outcome {
             Some(outcome) => Ok(outcome?(py)?),
             None => Err(PyRuntimeError::new_err("there is no outcome: await the operation, once").into()),
@@ -143,7 +146,10 @@ impl Pending {
 
     /// Give up the rest of the operation: leave the queue, and release a lease that nobody took.
     fn abandon(&self) {
-        self.0.abandon();
+        // In a forked child nothing proceeds, and one of the parent's threads may have held the lock.
+        if self.origin.is_here() {
+            self.shared.abandon();
+        }
     }
 }
 
@@ -156,7 +162,7 @@ impl Drop for Pending {
 impl Shared {
     /// A panic cannot leave half a change in it.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has a future completed when the outcome comes; false if it is there already.
@@ -199,10 +205,6 @@ impl Shared {
 
 impl Ended for Shared {
     fn abandon(&self) {
-        // In a forked child nothing proceeds, and one of the parent's threads may have held the lock.
-        if !self.origin.is_here() {
-            return;
-        }
         let mut state = std::mem::take(&mut *self.state());
         if let Some(blocked) = state.blocked.take() {
             blocked.wake();
@@ -212,42 +214,19 @@ impl Ended for Shared {
 }
 
 impl Deliver for Shared {
-    /// Has the future completed that waits for the outcome, on an event loop that has no bell.
+    /// Completes the future that waits for the outcome, through its event loop.
     fn deliver(self: Arc<Self>) -> bool {
-        let waiting = self.state().waiting.take();
-        let Some(Waiting { inbox, future }) = waiting else { return true };
-        match inbox.put((self, future)) {
-            Put::First => Python::try_attach(|py| wake_up::send(py, inbox)).is_some(),
-            Put::WithOthers => true,
-            Put::TooLate((ended, future)) => {
-                ended.abandon();
-                Python::try_attach(|_| drop(future)).is_some()
-            }
-        }
-    }
-}
-
-impl Shared {
-    /// Runs on the core's thread, and drops nothing of Python there.
-    fn proceed(self: Arc<Self>) {
         if !self.poll(&Waker::from(Arc::clone(&self))) {
-            return;
+            return true;
         }
         let waiting = self.state().waiting.take();
-        let Some(Waiting { inbox, future }) = waiting else { return };
-        if let Err((_, future)) = inbox.tell((Arc::clone(&self) as Arc<dyn Ended>, future)) {
-            self.state().waiting = Some(Waiting { inbox, future });
-            deliver::send(self);
-        }
+        waiting.is_none_or(|waiting| inbox::tell(self, waiting))
     }
 }
 
 impl Wake for Shared {
-    /// Called in the midst of what the core does.
+    /// Called on the core's thread, which has no time for more than this.
     fn wake(self: Arc<Self>) {
-        // In a forked child nothing proceeds.
-        if self.origin.is_here() {
-            binding::later(move || self.proceed());
-        }
+        deliver::send(self);
     }
 }

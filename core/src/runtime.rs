@@ -98,13 +98,6 @@ where
     Ok(Background { task: task.abort_handle(), origin: Origin::new() })
 }
 
-/// Has the library's own thread do something soon: not in the midst of what it does when this is called. It must not
-/// block: it shares the thread with the heartbeats. If the operating system refuses a thread, it is not done.
-#[doc(hidden)]
-pub fn later(work: impl FnOnce() + Send + 'static) {
-    spawn(async move { work() }).ok();
-}
-
 /// Sleeps by the library's own timers, wherever the future is awaited.
 ///
 /// # Errors

@@ -42,5 +42,5 @@ pub use versions::parse_version;
 pub use crate::begun::{Operation, begin};
 pub use crate::looks::{Listing, Sight};
 pub use crate::process::{Origin, PerProcess};
-pub use crate::runtime::{block_signals, later};
+pub use crate::runtime::block_signals;
 pub use crate::shown::Shown;

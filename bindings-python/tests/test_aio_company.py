@@ -1,0 +1,186 @@
+"""What else a program does with an event loop, or beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import scripts
+from conftest import Run
+from harness.observer import Observer
+from tasks import acquire
+
+from zklock import aio
+
+
+def test_outcomes_that_come_while_a_loop_is_busy_all_arrive(run: Run, path: str) -> None:
+    """All that has come is there when the loop gets to it, and what comes later wakes it again."""
+
+    async def again_and_again(client: aio.Client, name: str) -> bool:
+        lock = aio.Mutex(client, f"{path}-{name}")
+        for _ in range(20):
+            async with lock:
+                # The others' outcomes come meanwhile.
+                time.sleep(0.001)
+        return True
+
+    async def body(client: aio.Client) -> None:
+        async with asyncio.timeout(60):
+            assert all(await asyncio.gather(*(again_and_again(client, str(number)) for number in range(20))))
+
+    run(body)
+
+
+def test_what_takes_several_steps_goes_on_while_its_loop_is_busy(
+    run: Run, observer: Observer, path: str
+) -> None:
+    """A permit is acquired in a turn that others wait for."""
+
+    async def body(client: aio.Client) -> None:
+        semaphore = aio.Semaphore(client, path, 1)
+        acquiring = asyncio.create_task(acquire(semaphore))
+        await asyncio.sleep(0)
+        # The loop does nothing else meanwhile.
+        observer.wait_queue(f"{path}/leases", 1)
+        observer.wait_queue(f"{path}/locks", 0)
+        assert await acquiring
+        await semaphore.release()
+
+    run(body)
+
+
+def test_a_loop_where_another_one_was_is_told(hosts: str, path: str) -> None:
+    """Whoever told a loop of an outcome may be held up until that loop is gone."""
+    done = scripts.run(
+        """
+        with zklock.Mutex(hosts, path):
+            pass
+        # On one processor, with the library's threads behind: who is woken goes on at once, and they do not.
+        processor = {min(os.sched_getaffinity(0))}
+        for task in os.listdir("/proc/self/task"):
+            os.sched_setaffinity(int(task), processor)
+            if open(f"/proc/self/task/{task}/comm").read().startswith("zklock"):
+                os.setpriority(os.PRIO_PROCESS, int(task), 5)
+
+        async def use():
+            async with aio.Mutex(hosts, path):
+                pass
+
+        for _ in range(300):
+            asyncio.run(use())
+        print("done")
+        """,
+        hosts,
+        path,
+    )
+    assert done.stdout.strip() == "done", done
+
+
+def test_a_forked_child_takes_nothing_from_its_parents_loop(hosts: str, path: str) -> None:
+    """It shares what the loop waits with. Here it even runs the loop, to cancel the tasks that it has not got."""
+    done = scripts.run(
+        """
+        async def wait():
+            async with aio.Mutex(hosts, path):
+                return "granted"
+
+        async def main():
+            held = zklock.Mutex(zklock.Client(hosts), path)
+            held.acquire()
+            waiting = asyncio.create_task(wait())
+            while len(held.contenders()) < 2:
+                await asyncio.sleep(0.01)
+            pid = os.fork()
+            if pid == 0:
+                time.sleep(0.3)
+                sys.exit(0)
+            # The outcome is there when the child runs the loop.
+            held.release()
+            os.waitpid(pid, 0)
+            print(await waiting, await wait())
+
+        asyncio.run(main())
+        """,
+        hosts,
+        path,
+    )
+    assert done.stdout.strip() == "granted granted", done
+
+
+def test_a_task_that_waited_leaves_its_context_to_the_garbage_collector(hosts: str, path: str) -> None:
+    """What it set is not kept for as long as the loop lives. Here it is a lock that nobody released."""
+    done = scripts.run(
+        """
+        import contextvars, gc
+
+        variable = contextvars.ContextVar("variable")
+
+        async def forget():
+            lock = aio.Mutex(hosts, path)
+            variable.set(lock)
+            await lock.acquire()
+
+        async def main():
+            await asyncio.create_task(forget())
+            other = zklock.Mutex(hosts, path)
+            deadline = time.monotonic() + 10
+            while other.locked() and time.monotonic() < deadline:
+                gc.collect()
+                await asyncio.sleep(0.01)
+            print(other.locked())
+
+        asyncio.run(main())
+        """,
+        hosts,
+        path,
+    )
+    assert done.stdout.strip() == "False", done
+
+
+def test_a_loop_that_still_knows_a_closed_socket(hosts: str, path: str) -> None:
+    """A program closed what it had the loop wait for. What gets the same number next would not be heard."""
+    done = scripts.run(
+        """
+        import socket
+
+        with zklock.Mutex(hosts, path):
+            pass
+
+        async def main():
+            one, other = socket.socketpair()
+            for end in (one, other):
+                asyncio.get_running_loop().add_reader(end, lambda: None)
+                end.close()
+            async with asyncio.timeout(10), aio.Mutex(hosts, path):
+                print("granted")
+
+        asyncio.run(main())
+        """,
+        hosts,
+        path,
+    )
+    assert done.stdout.strip() == "granted", done
+
+
+def test_a_loop_that_can_only_wait_for_low_descriptors(hosts: str, path: str) -> None:
+    """`select` takes those below 1,024. Nothing of ours is among what the loop waits for."""
+    done = scripts.run(
+        """
+        import resource, selectors
+
+        resource.setrlimit(resource.RLIMIT_NOFILE, (2048, 2048))
+        with zklock.Mutex(hosts, path):
+            pass
+        event_loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
+        taken = [os.dup(0) for _ in range(1100)]
+
+        async def main():
+            async with aio.Mutex(hosts, path):
+                print("granted")
+
+        event_loop.run_until_complete(main())
+        """,
+        hosts,
+        path,
+    )
+    assert done.stdout.strip() == "granted", done
