@@ -87,9 +87,11 @@ scenario('timers that a test made up meanwhile do not keep a process from waitin
   const child = run(
     `${PRELUDE}
     import { mock } from 'node:test';
+    const alive = setInterval(() => undefined, 1_000);
     mock.timers.enable({ apis: ['setInterval'] });
     await new Mutex(client, path + '-other').acquire();
     mock.timers.reset();
+    clearInterval(alive);
     void mutex.acquire().then(() => console.log('granted'));`,
     { args: [mutex.path] },
   );
