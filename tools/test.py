@@ -38,7 +38,7 @@ SUITES_AT_A_TIME = 3
 """The same for suites that run beside each other."""
 
 ENDING_WORKERS = ("-o", "timeout_method=thread")
-"""For tests that are not ours: what hangs may hang once more when it is interrupted. Its worker ends with it."""
+"""For tests that are not ours: what hangs may hang again when it is interrupted. Its worker ends with it."""
 
 STRAY_LIMIT = 5.0
 """Seconds within which processes must end after the suite that started them."""

@@ -97,7 +97,8 @@ scenario('timers that a test made up meanwhile do not keep a process from waitin
   );
   await untilContenders(mutex.path, 2);
   await lease.release();
-  assert.deepEqual(await child, { code: 0, signal: null, stdout: 'granted\n', stderr: '' });
+  const { code, stdout } = await child;
+  assert.deepEqual([code, stdout], [0, 'granted\n']);
 });
 
 scenario('timers may be numbers, as they are in a browser and in jsdom', async () => {

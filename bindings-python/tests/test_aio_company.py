@@ -77,7 +77,7 @@ def test_a_loop_where_another_one_was_is_told(hosts: str, path: str) -> None:
 
 
 def test_a_forked_child_takes_nothing_from_its_parents_loop(hosts: str, path: str) -> None:
-    """It shares what the loop waits with. Here it even runs the loop, to cancel the tasks that it has not got."""
+    """It shares what the loop waits with. Here it even runs the loop, to cancel its tasks."""
     done = scripts.run(
         """
         async def wait():

@@ -57,8 +57,9 @@ CLASSES = {
     and kind.__module__ == module.__name__
 }
 globals().update(CLASSES)
-for name in ("lock.KazooLockTests", "lock.TestSemaphore"):
-    CLASSES[name].make_condition = staticmethod(Orderly)
+contending: Any
+for contending in (CLASSES["lock.KazooLockTests"], CLASSES["lock.TestSemaphore"]):
+    contending.make_condition = staticmethod(Orderly)
 
 TESTS = {
     f"{name}.{method}"
