@@ -96,12 +96,15 @@ def test_a_forked_child_takes_nothing_from_its_parents_loop(hosts: str, path: st
             waiting = asyncio.create_task(wait())
             while len(held.contenders()) < 2:
                 await asyncio.sleep(0.01)
+            told, tell = os.pipe()
             pid = os.fork()
             if pid == 0:
-                time.sleep(0.3)
+                os.read(told, 1)
                 sys.exit(0)
-            # The outcome is there when the child runs the loop.
             held.release()
+            # The loop has been woken for the outcome when the child runs it.
+            asyncio.get_running_loop()._selector.select(20)
+            os.write(tell, b".")
             os.waitpid(pid, 0)
             print(await waiting, await wait())
             ticking.cancel()

@@ -76,7 +76,8 @@ def test_s570_the_view(server: Standalone, observer: Observer, path: str) -> Non
         # All of it is drawn anew. A key that is typed before may be read with the next one only.
         before = len(user.shown)
         user.resize(60, 10)
-        user.see(lambda lines: b"PATH" in user.shown[before:] and "HELD FOR" not in lines[2], "drawn anew")
+        user.see(lambda _: b"PATH" in user.shown[before:], "drawn anew")
+        user.see(lambda lines: len(lines) == 10 and "HELD FOR" not in lines[2], "no wider than the window")
         user.type(b"q")
         user.wait("status 100")
 
