@@ -17,10 +17,12 @@ def environment(hosts: str, path: str) -> dict[str, str]:
 
 
 HEAD = """
-import asyncio, os, signal, sys, threading, time
+import asyncio, logging, os, signal, sys, threading, time
 import zklock
 from zklock import aio
 hosts, path = os.environ['ZKLOCK_HOSTS'], os.environ['LOCK_PATH']
+# Development mode names callbacks that took 0.1 s, and on a busy machine any of them may.
+logging.getLogger("asyncio").addFilter(lambda record: not record.msg.startswith("Executing "))
 """
 
 
