@@ -34,6 +34,8 @@ const program = (prepare, act) => `
       await lease.release();
       // Of what a server tells on one connection the grant comes last; the dump is of all clients of the process.
       while (!dump().includes('holds ' + path + '/b')) await pause(5);
+      // It knows of the grant before it is delivered: by the thread that makes this round trip, and does so later.
+      await mutex.contenders();
       Atomics.store(blocked, 0, 1);
       Atomics.notify(blocked, 0);
     });

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 from types import TracebackType
+
+SLOW_CALLBACK = re.compile(r"^Executing <.* took \d+\.\d+ seconds\n", re.MULTILINE)
+"""What asyncio says in development mode of a callback that took 0.1 s. On a busy machine any of them may."""
 
 
 def environment(hosts: str, path: str) -> dict[str, str]:
@@ -17,12 +21,10 @@ def environment(hosts: str, path: str) -> dict[str, str]:
 
 
 HEAD = """
-import asyncio, logging, os, signal, sys, threading, time
+import asyncio, os, signal, sys, threading, time
 import zklock
 from zklock import aio
 hosts, path = os.environ['ZKLOCK_HOSTS'], os.environ['LOCK_PATH']
-# Development mode names callbacks that took 0.1 s, and on a busy machine any of them may.
-logging.getLogger("asyncio").addFilter(lambda record: not record.msg.startswith("Executing "))
 """
 
 
@@ -39,6 +41,12 @@ class Program(subprocess.Popen[str]):
 
     Otherwise it might wait for ever.
     """
+
+    # The arguments' names are those of Popen.
+    def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:  # noqa: A002
+        """Wait for its end; return what it has printed, without what only tells of a busy machine."""
+        output, errors = super().communicate(input, timeout)
+        return output, SLOW_CALLBACK.sub("", errors)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None

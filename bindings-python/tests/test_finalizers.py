@@ -159,7 +159,7 @@ def test_the_end_of_the_interpreter(observer: Observer, hosts: str, path: str, s
     for suffix in ("", "-late", "-other", "-table", "-one", "-two", "-slots/leases", "-slots/locks"):
         observer.wait_queue(path + suffix, 0, timeout=2)
     assert done.returncode == 0, done
-    assert done.stdout == ("held" if scene == "__del__ locks" else "")
+    assert done.stdout == ("held" if scene == "__del__ locks" else ""), done
     if "stands" in scene and "asyncio" in scene:
         # asyncio itself complains about tasks and loops that a program leaves behind.
         assert "panicked" not in done.stderr, done

@@ -85,7 +85,7 @@ def test_s567_waiting_for_a_free_lock(server: Standalone, observer: Observer, pa
     assert run(server.hosts, "wait", path).status == 0
     with Command(server.hosts, "run", path, "--", "sleep", "60") as holder:
         observer.wait_queue(path, 1)
-        still = run(server.hosts, "wait", "-w", "0.1", path)
+        still = run(server.hosts, "wait", "-w", "2.5", path)
         assert still.status == 75
         assert "sleep" in still.err
         with Command(server.hosts, "wait", path) as waiting:

@@ -43,10 +43,11 @@ def test_s542_a_taken_lock(server: Standalone, observer: Observer, path: str) ->
         at_once = run(server.hosts, "run", "-n", path, "--", "echo", "ran")
         assert (at_once.status, at_once.out) == (75, "")
         assert "taken" in at_once.err
-        in_time = run(server.hosts, "run", "-w", "0.3", path, "--", "echo", "ran")
+        # Long enough to connect on a busy machine: before that, nobody knows that it is taken.
+        in_time = run(server.hosts, "run", "-w", "2.5", path, "--", "echo", "ran")
         assert (in_time.status, in_time.out) == (75, "")
         assert "sleep" in in_time.err, "says who holds it"
-        assert run(server.hosts, "run", "-w", "300ms", "-E", "9", path, "--", "true").status == 9
+        assert run(server.hosts, "run", "-w", "2500ms", "-E", "9", path, "--", "true").status == 9
         quiet = run(server.hosts, "run", "-n", "-E", "0", path, "--", "echo", "ran")
         assert (quiet.status, quiet.out, quiet.err) == (0, "", ""), "cron has nothing to send"
         assert len(observer.queue(path)) == 1
