@@ -104,6 +104,16 @@ def test_s571_the_terminal_is_given_back(server: Standalone, path: str) -> None:
             assert before == after, "as stty has it"
 
 
+def test_s571_what_is_typed_after_the_end_is_for_the_shell(proxy: Proxy, path: str) -> None:
+    with top(proxy.hosts, path) as user:
+        proxy.black_hole("down")
+        user.type(b"q")
+        # It has read the key, and is going to wait for the end of its session.
+        eventually(lambda: proxy.snapshot().requests["closeSession"] == 1, "it is ending")
+        user.type(b"echo after $((40+2))\r")
+        user.wait("after 42")
+
+
 @pytest.mark.parametrize("how", ["key", "SIGTSTP", "SIGSTOP"])
 def test_s571_it_is_stopped_and_goes_on(server: Standalone, path: str, how: str) -> None:
     with top(server.hosts, path) as user:

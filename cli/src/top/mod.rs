@@ -200,7 +200,8 @@ const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Si
 async fn show(options: &Options, client: &Client, survey: Survey) -> Result<u8, Failure> {
     let mut screen = Screen::take().map_err(|error| undrawn(&error))?;
     let outcome = watch(options, client, survey, &mut screen).await;
-    // Before the terminal is given back: until the process ends it reads what is typed, which is for the shell then.
+    // Before the terminal is given back: if a signal has ended the view, what is typed is read until the process ends,
+    // and is for the shell then.
     tokio::time::timeout(CLOSING, client.close()).await.ok();
     outcome
 }
@@ -219,7 +220,7 @@ async fn watch(
     let failed = |error: std::io::Error| undrawn(&error);
     let mut signals = Signals::listen(&ENDING)?;
     signals.add([Signal::SIGTSTP, Signal::SIGCONT])?;
-    let mut events = keyboard();
+    let mut keyboard = Keyboard::new();
     let mut choice = options.choice();
     let hosts = client.hosts();
     let mut next = Instant::now();
@@ -259,7 +260,7 @@ async fn watch(
                 }
                 signal => return Err(Failure::signal(signal as i32)),
             },
-            event = events.recv() => match event {
+            event = keyboard.next() => match event {
                 Some(event) => choice.follow(&event, page),
                 None => Wanted::Quit,
             },
@@ -277,15 +278,38 @@ async fn watch(
     }
 }
 
-/// What happens at the keyboard, and to the size of the terminal. Read on a thread that ends with the process.
-fn keyboard() -> mpsc::UnboundedReceiver<Event> {
-    let (sender, events) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
-        while let Ok(event) = event::read() {
-            if sender.send(event).is_err() {
-                break;
+/// What happens at the keyboard, and to the size of the terminal. Read on a thread that ends with the process, one event
+/// each time that somebody asks: what is typed after the key that ends the view is for the shell.
+struct Keyboard {
+    asks: std::sync::mpsc::Sender<()>,
+    asked: bool,
+    events: mpsc::UnboundedReceiver<Event>,
+}
+
+impl Keyboard {
+    fn new() -> Self {
+        let (asks, asked) = std::sync::mpsc::channel();
+        let (sender, events) = mpsc::unbounded_channel();
+        std::thread::spawn(move || {
+            while asked.recv().is_ok() {
+                let Ok(event) = event::read() else { break };
+                if sender.send(event).is_err() {
+                    break;
+                }
             }
+        });
+        Self { asks, asked: false, events }
+    }
+
+    /// The next event; none if the terminal is gone. Cancel safe: the next call returns what this one would have.
+    async fn next(&mut self) -> Option<Event> {
+        if !self.asked {
+            // Refused if the thread has ended, which the channel of events tells.
+            self.asks.send(()).ok();
+            self.asked = true;
         }
-    });
-    events
+        let event = self.events.recv().await;
+        self.asked = false;
+        event
+    }
 }
