@@ -4,7 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::error::{Error, Result};
-use crate::path::check_path;
+use crate::limits;
+use crate::path::check_path_within;
 
 /// The environment variable that names the default servers.
 const HOSTS_VARIABLE: &str = "ZKLOCK_HOSTS";
@@ -92,7 +93,7 @@ impl Hosts {
         }
         let chroot = if chroot == "/" { "" } else { chroot };
         if !chroot.is_empty() {
-            check_path("the chroot", chroot).map_err(|error| error.to_string())?;
+            check_path_within("the chroot", chroot, limits::CHROOT).map_err(|error| error.to_string())?;
         }
         let servers = servers.split(',').map(str::trim).map(server);
         let servers = servers.collect::<std::result::Result<Vec<_>, _>>()?;

@@ -13,6 +13,9 @@ pub(crate) const LABEL: usize = 1024;
 /// created together, and many of its nodes are read and checked at once.
 pub(crate) const DIRECTORY: usize = 4096;
 
+/// The longest chroot: it leaves room for the paths of locks.
+pub(crate) const CHROOT: usize = DIRECTORY - 256;
+
 /// The longest path of any other node: one in a lock directory.
 pub(crate) const NODE: usize = DIRECTORY + 256;
 

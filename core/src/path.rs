@@ -8,9 +8,14 @@ use crate::limits;
 
 /// Checks a path by the server's own rules. The root is refused too: it cannot be a lock.
 pub(crate) fn check_path(argument: &str, path: &str) -> Result<()> {
+    check_path_within(argument, path, limits::NODE)
+}
+
+/// The same for a path that has a lower limit.
+pub(crate) fn check_path_within(argument: &str, path: &str, limit: usize) -> Result<()> {
     let bad = |problem: &str| Err(Error::bad_argument(argument, format_args!("{problem}: {path:?}")));
     // First: what is too long is not repeated either.
-    limits::check(argument, path.len(), limits::NODE)?;
+    limits::check(argument, path.len(), limit)?;
     if path.is_empty() {
         return bad("must not be empty");
     }
@@ -57,9 +62,9 @@ impl Place {
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or one that is too long.
     pub(crate) fn new(chroot: &str, path: &str, part: &str) -> Result<Self> {
-        check_path("path", path)?;
-        let others = chroot.len() + part.len();
-        limits::check("path", path.len(), limits::DIRECTORY.saturating_sub(others))?;
+        // What is added to it counts, and the message names what is left for the caller.
+        let limit = limits::DIRECTORY.saturating_sub(chroot.len() + part.len());
+        check_path_within("path", path, limit)?;
         let full = format!("{chroot}{path}{part}").into();
         Ok(Self { full, path: (chroot.len(), chroot.len() + path.len()) })
     }
@@ -144,6 +149,11 @@ mod tests {
             refused(Place::new("/app", &path(4090), "/leases")),
             "path: is 4090 bytes long; the limit is 4085 bytes"
         );
+        // However long it is, the message names the limit of a lock's path, not of the nodes in its directory.
+        for length in [4097, 4353, 1_100_000] {
+            let problem = format!("path: is {length} bytes long; the limit is 4096 bytes");
+            assert_eq!(refused(Place::new("", &path(length), "")), problem);
+        }
         assert!(check_path("node", &path(4096 + 100)).is_ok());
         let refused = check_path("node", &path(1_100_000)).unwrap_err().to_string();
         assert_eq!(refused, "node: is 1100000 bytes long; the limit is 4352 bytes");

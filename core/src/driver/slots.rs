@@ -28,9 +28,37 @@ pub(super) struct Slots {
     /// The last ticket of the queues that were dropped: late answers to them must not match their successors' tickets.
     last_ticket: Ticket,
     /// The paths of queues that were dropped and had reported a child that does not count: once is enough.
-    warned: BTreeSet<Arc<str>>,
+    warned: Reported,
     /// The paths where contenders on kazoo were reported, which may not see ours.
-    blind: BTreeSet<Arc<str>>,
+    blind: Reported,
+}
+
+/// How many paths are remembered at which something was reported. A client may use millions of paths in its life.
+const MOST_REPORTED: usize = 1_000;
+
+/// The paths at which something was reported that is to be said once of each. They are remembered for the life of the
+/// client, and therefore only the first ones. Nothing is reported of the others: to say the same again and again, of
+/// paths that were forgotten meanwhile, would fill the log.
+#[derive(Default)]
+struct Reported(BTreeSet<Arc<str>>);
+
+impl Reported {
+    /// Whether nothing is to be reported of this path.
+    fn is_silent(&self, path: &Arc<str>) -> bool {
+        self.0.len() >= MOST_REPORTED || self.0.contains(path)
+    }
+
+    /// It was reported of this path. `what`: the report, for the log.
+    fn add(&mut self, path: &Arc<str>, what: &'static str) {
+        if !self.is_silent(path) {
+            self.0.insert(Arc::clone(path));
+            if self.0.len() == MOST_REPORTED {
+                tracing::warn!(
+                    "{what} at {MOST_REPORTED} paths; this client does not report it of any others"
+                );
+            }
+        }
+    }
 }
 
 /// Seeds for the names of nodes: each is used once. Most locks are free and held for a moment, so there are as many queues
@@ -63,8 +91,8 @@ impl Slots {
             seeds: Seeds::new(),
             unsettled: Set::default(),
             last_ticket: Ticket::default(),
-            warned: BTreeSet::new(),
-            blind: BTreeSet::new(),
+            warned: Reported::default(),
+            blind: Reported::default(),
         }
     }
 
@@ -107,7 +135,7 @@ impl Slots {
         self.unsettled.insert(Arc::clone(path));
         let new = || {
             let mut slot = Slot::new(path, self.last_ticket, link, term, self.seeds.next());
-            if self.warned.contains(path) {
+            if self.warned.is_silent(path) {
                 slot.warn_no_more();
             }
             Box::new(slot)
@@ -139,11 +167,11 @@ impl Slots {
 
     /// A contender on kazoo has the same name whether it sees ours or not; so this is said once of a directory.
     fn warn_of_kazoo(&mut self, path: &Arc<str>, event: &Event) {
-        let slot = self.all.get(path).filter(|_| !self.blind.contains(path));
+        let slot = self.all.get(path).filter(|_| !self.blind.is_silent(path));
         if let Some(child) = slot.and_then(|slot| slot.may_be_blind(event)) {
-            self.blind.insert(Arc::clone(path));
-            let (path, child) = (Shown(path), Shown(child));
-            tracing::warn!(%path, %child, "a contender on kazoo does not see this client, and enters while it holds, unless its lock was created with extra_lock_patterns=['-lock-']; where that cannot be changed, use the naming 'kazoo' here");
+            let (shown, child) = (Shown(path), Shown(child));
+            tracing::warn!(path = %shown, %child, "a contender on kazoo does not see this client, and enters while it holds, unless its lock was created with extra_lock_patterns=['-lock-']; where that cannot be changed, use the naming 'kazoo' here");
+            self.blind.add(path, "contenders on kazoo were seen");
         }
     }
 
@@ -177,7 +205,7 @@ impl Slots {
         if slot.is_idle() {
             self.last_ticket = self.last_ticket.max(slot.last_ticket());
             if slot.has_warned() {
-                self.warned.insert(Arc::clone(path));
+                self.warned.add(path, "children without a sequence number were seen");
             }
             self.all.remove(path);
         }

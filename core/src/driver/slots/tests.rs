@@ -98,3 +98,32 @@ async fn a_child_that_does_not_count_is_reported_once_however_many_queues_there_
         assert!(fixture.slots.get("/l").is_none(), "nobody is there");
     }
 }
+
+/// Joins and leaves at so many paths, beside a child that does not count. Returns at how many of them it was reported.
+fn use_paths(fixture: &mut Fixture, paths: std::ops::Range<usize>) -> usize {
+    let mut reported = 0;
+    for number in paths {
+        fixture.path = format!("/locks/{number}").into();
+        let path = Arc::clone(&fixture.path);
+        fixture.queue(1, &["readme"]);
+        fixture.slots.tell(&path, Event::Leave(JoinId(1)));
+        let slot = fixture.slots.get_mut(&path).expect("a queue");
+        let actions: Vec<_> = std::iter::from_fn(|| slot.next_action()).collect();
+        reported += actions.iter().filter(|action| matches!(action, Action::Ignored(_))).count();
+        let Some(Action::Delete(ticket, _)) = actions.last() else { panic!("{actions:?}") };
+        fixture.slots.tell(&path, Event::Deleted(*ticket, Outcome::Done(())));
+        fixture.slots.settle(&path, &mut fixture.link, &mut fixture.timers);
+        assert!(fixture.slots.get(&path).is_none(), "nobody is there");
+    }
+    reported
+}
+
+#[tokio::test]
+async fn however_many_paths_a_client_uses_it_remembers_a_thousand_reports_and_makes_no_more() {
+    let mut fixture = Fixture::new();
+    assert_eq!(use_paths(&mut fixture, 0..10_000), MOST_REPORTED);
+    assert_eq!(fixture.slots.warned.0.len(), MOST_REPORTED);
+    // Neither of a path that was reported, nor of one that is forgotten.
+    assert_eq!(use_paths(&mut fixture, 0..10), 0);
+    assert_eq!(use_paths(&mut fixture, 9_990..10_000), 0);
+}
