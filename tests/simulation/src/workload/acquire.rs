@@ -22,11 +22,7 @@ const TRY_LIMIT: u64 = 2000;
 impl Contender {
     pub(super) async fn acquire(&mut self, attempt: &Attempt) -> Option<Vec<Granted>> {
         let Attempt { label, want, manner, .. } = attempt;
-        let patience = match *manner {
-            Manner::Wait | Manner::GiveUp(_) => Patience::Forever,
-            Manner::Within(time) => Patience::For(Duration::from_millis(time)),
-            Manner::Try => Patience::Try,
-        };
+        let patience = manner.patience();
         let kinds = [manner.is_try(), *want == Want::Read, matches!(want, Want::Permits(..))];
         self.oracle.borrow_mut().asks(label, Asked::new([queue(attempt), turn(want)], kinds));
         // A number that others change may be all that was in the way.
@@ -82,17 +78,18 @@ impl Contender {
         }
     }
 
-    /// How long a try may take. While it is calm, it waits for nothing but a semaphore's turn.
+    /// How long a try may take: the connect time-out, whatever happens. While it is calm, it waits for nothing but a
+    /// semaphore's turn.
     fn longest_try(&self, want: &Want, began: Moment) -> u64 {
         let oracle = self.oracle.borrow();
         let crowd = matches!(want, Want::Permits(CROWDED, _));
-        let each = if oracle.calm.reigns_since(began.at) && !crowd {
-            let turn = matches!(want, Want::Permits(..) | Want::Several(_));
-            2 * oracle.calm.soon() + if turn { TRY_LIMIT } else { 0 }
-        } else {
-            2 * milliseconds(CONNECT_TIMEOUT) + TRY_LIMIT
-        };
-        each * want.members()
+        let most = milliseconds(CONNECT_TIMEOUT);
+        if !oracle.calm.reigns_since(began.at) || crowd {
+            return most;
+        }
+        let turn = matches!(want, Want::Permits(..) | Want::Several(_));
+        let each = 2 * oracle.calm.soon() + if turn { TRY_LIMIT } else { 0 };
+        most.min(each * want.members())
     }
 
     /// All that was asked for is there, and is held at the instant at which it is returned.

@@ -8,6 +8,7 @@ use zklock::{ClientState, ErrorKind, Lease, LeaseState, LossReason, Patience};
 use super::listen::Each;
 use super::want::{CROWDED, Manner, SEMAPHORES, Want};
 use super::{Attempt, Contender, Moment, milliseconds};
+use crate::clients::CONNECT_TIMEOUT;
 use crate::clock;
 use crate::oracle::{Granted, Mode};
 
@@ -51,9 +52,10 @@ impl Contender {
         let limit = attempt.limit.filter(|_| self.chance.percent(50));
         let time = limit.map_or(time, |limit| time.max(milliseconds(limit) + 50));
         let mut lost = self.stay(&granted, attempt, since, time).await;
-        if attempt.want == Want::Downgrade
+        let writes = attempt.want == Want::Write && self.downgrades.percent(40);
+        if (attempt.want == Want::Downgrade || writes)
             && !lost
-            && let Some(reading) = self.downgrade(attempt).await
+            && let Some(reading) = self.downgrade(&granted[0], attempt).await
         {
             let (writing, since) = (std::mem::replace(&mut granted, reading), self.now());
             self.release(writing).await;
@@ -122,11 +124,52 @@ impl Contender {
         }
     }
 
-    async fn downgrade(&mut self, attempt: &Attempt) -> Option<Vec<Granted>> {
-        self.now_does("downgrades");
+    /// Takes the read lock too, while it writes: it waits, tries, or gives up after a time. Sometimes its write lock is
+    /// broken at that moment, through another client, so that it may not know it yet.
+    async fn downgrade(&mut self, writing: &Granted, attempt: &Attempt) -> Option<Vec<Granted>> {
+        let time = self.downgrades.skewed(0..=self.setting.timeout);
+        let manner = match self.downgrades.index(4) {
+            0 | 1 if attempt.want == Want::Downgrade => Manner::Wait,
+            3 => Manner::Within(time),
+            _ => Manner::Try,
+        };
+        self.now_does(&format!("downgrades, {manner:?}"));
+        // Whichever of the two the servers get to know of first.
+        let breaks = self.downgrades.percent(40);
+        let pause = Duration::from_millis(self.downgrades.number(0..=4 * self.setting.latency));
+        let breaking = async {
+            if breaks {
+                self.break_through(self.other, &writing.node).await;
+            }
+        };
+        let asking = async {
+            if breaks {
+                sleep(pause).await;
+            }
+            self.ask_to_read(writing, attempt, manner).await
+        };
+        tokio::join!(asking, breaking).0
+    }
+
+    async fn ask_to_read(
+        &self,
+        writing: &Granted,
+        attempt: &Attempt,
+        manner: Manner,
+    ) -> Option<Vec<Granted>> {
         let lock = self.half(attempt, false, false).ok()?;
         self.oracle.borrow_mut().prompt.asks(self.number, true);
-        match lock.acquire_as(attempt.owner, Patience::Forever).await {
+        let began = self.now();
+        let acquired = lock.acquire_as(attempt.owner, manner.patience()).await;
+        let most = match manner {
+            Manner::Within(time) => Some(time),
+            Manner::Try => Some(milliseconds(CONNECT_TIMEOUT)),
+            Manner::Wait | Manner::GiveUp(_) => None,
+        };
+        if most.is_some_and(|most| self.is_late(began, most)) {
+            self.violation(&format!("a downgrade, {manner:?}, took {} ms", began.took()));
+        }
+        match acquired {
             Ok(lease) => {
                 let granted =
                     vec![self.granted(self.of, super::READ_WRITE, Mode::Shared, lease, attempt.limit)];
@@ -135,7 +178,12 @@ impl Contender {
                 Some(granted)
             }
             Err(error) => {
-                self.failed(&Want::Downgrade, Manner::Wait, &error);
+                self.failed(&Want::Downgrade, manner, &error);
+                // As long as it writes nobody can be in the way.
+                let taken = manner.is_try() && error.kind() == ErrorKind::LockTimeout;
+                if taken && self.oracle.borrow().node_is_certain(&writing.node) {
+                    self.violation(&format!("a writer that tries to read is refused: {error}"));
+                }
                 None
             }
         }

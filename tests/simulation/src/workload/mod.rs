@@ -39,6 +39,8 @@ pub struct Contender {
     of: usize,
     other: usize,
     chance: Chance,
+    /// How it goes down from writing to reading, drawn from a sequence of its own.
+    downgrades: Chance,
     setting: Setting,
     oracle: Rc<RefCell<Oracle>>,
     stopped: Stopped,
@@ -91,7 +93,8 @@ impl Contender {
     ) -> Self {
         let (of, other) = (number % clients.count(), (number + 1) % clients.count());
         let chance = Chance::of(seed, "contender", number);
-        Self { number, clients, of, other, chance, setting, oracle, stopped, doing, attempts: 0 }
+        let downgrades = Chance::of(seed, "downgrade", number);
+        Self { number, clients, of, other, chance, downgrades, setting, oracle, stopped, doing, attempts: 0 }
     }
 
     /// Its client's number.

@@ -42,10 +42,15 @@ impl Contender {
     }
 
     async fn break_lock(&self, node: &str) -> bool {
+        self.break_through(self.of, node).await
+    }
+
+    /// The same through the client with this number.
+    pub(super) async fn break_through(&self, of: usize, node: &str) -> bool {
         self.now_does(&format!("breaks {node}"));
         let certain = self.oracle.borrow().node_is_certain(node);
         self.oracle.borrow_mut().broken(node, false);
-        let broken = self.client().break_lock(self.clients.below(self.of, node)).await;
+        let broken = self.clients.get(of).break_lock(self.clients.below(of, node)).await;
         let known = broken.is_ok();
         if known {
             self.oracle.borrow_mut().broken(node, true);

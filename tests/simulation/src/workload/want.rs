@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock::Permits;
+use zklock::{Patience, Permits};
 
 use crate::chance::Chance;
 use crate::setting::Setting;
@@ -173,6 +173,15 @@ impl Manner {
             4 | 5 => Self::Within(time),
             6 | 7 => Self::Try,
             _ => Self::GiveUp(time),
+        }
+    }
+
+    /// As the library wants to know it. Who gives up tells it nothing.
+    pub fn patience(self) -> Patience {
+        match self {
+            Self::Wait | Self::GiveUp(_) => Patience::Forever,
+            Self::Within(time) => Patience::For(Duration::from_millis(time)),
+            Self::Try => Patience::Try,
         }
     }
 
