@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::client::Client;
 use crate::contender::Contender;
 use crate::error::Result;
 use crate::hosts::Hosts;
@@ -202,7 +203,13 @@ impl AnyLock {
             let node = Arc::clone(&node);
             self.directory().ask(move |_, reply| Inquiry::Exists { node: Arc::clone(&node), reply })
         };
-        deadline.insist(self.path(), ask).await
+        let client = self.client()?;
+        deadline.insist(self.path(), || client.was_connected(), ask).await
+    }
+
+    /// Its client in this process.
+    pub(crate) fn client(&self) -> Result<Client> {
+        Ok(self.directory().resolve()?.client.clone())
     }
 
     /// Whether two were created on the same client.

@@ -305,6 +305,11 @@ impl Client {
         &self.0.mailbox
     }
 
+    /// Whether there has ever been a session: from then on connection loss only lengthens waits.
+    pub(crate) fn was_connected(&self) -> bool {
+        self.session_id() != 0
+    }
+
     pub(crate) fn next_join(&self) -> JoinId {
         JoinId(self.0.next_join.fetch_add(1, Ordering::Relaxed))
     }
@@ -357,7 +362,7 @@ impl Client {
         if left.is_zero() {
             return Err(unanswered);
         }
-        match Deadline::after(Patience::For(left)).insist(path, ask).await {
+        match Deadline::after(Patience::For(left)).insist(path, || true, ask).await {
             Err(error) if error.kind() == ErrorKind::LockTimeout => Err(unanswered),
             answer => answer,
         }

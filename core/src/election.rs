@@ -342,7 +342,7 @@ impl Observer {
             let place = resolved.holds.place.clone();
             resolved.client.ask(|reply| Inquiry::First { place, watch: true, reply }).await
         };
-        Deadline::after(Patience::Forever).insist(self.lock.path(), ask).await
+        Deadline::after(Patience::Forever).insist(self.lock.path(), || true, ask).await
     }
 
     /// Waits until there may be news.

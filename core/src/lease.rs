@@ -49,7 +49,7 @@ impl Holds {
             return Ok(Entry::Reentered(Lease::new(Arc::clone(hold))));
         }
         match (kind, held(Kind::Read), held(Kind::Write)) {
-            (Kind::Read, _, Some(writer)) => Ok(Entry::Queues(Intent::Downgrade(writer.grant.node.clone()))),
+            (Kind::Read, _, Some(writer)) => Ok(Entry::Queues(intent.in_place_of(writer.grant.node.clone()))),
             (Kind::Write, Some(_), _) => Err(self.upgrade_refused()),
             _ => Ok(Entry::Queues(intent)),
         }

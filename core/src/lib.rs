@@ -111,6 +111,7 @@ mod stats;
 mod supervision;
 mod term;
 mod transaction;
+mod try_limit;
 
 pub use access::{Acl, Rule, Tls};
 pub use any_lock::AnyLock;

@@ -11,6 +11,7 @@ use crate::lock::busy_is_none;
 use crate::owner::Owner;
 use crate::patience::{Deadline, Patience};
 use crate::runtime;
+use crate::try_limit::TryLimit;
 
 /// After this long a waiter for a lock that may have two names looks again whether it waits for itself.
 const LONG_SILENCE: Duration = Duration::from_secs(20);
@@ -103,7 +104,8 @@ impl MultiLock {
     }
 
     /// Acquires all if all are free, without queueing for any. Some may be held for a moment before one turns out
-    /// to be taken; one that is lost in that moment counts as taken.
+    /// to be taken; one that is lost in that moment counts as taken. The connect time-out limits all of it together; of
+    /// several clients the longest one counts.
     ///
     /// Cancel safe as [`acquire`](Self::acquire).
     ///
@@ -145,6 +147,16 @@ impl MultiLock {
         }
         self.check_order(owners)?;
         let deadline = Deadline::after(patience.into());
+        // On the heap: with a limit it would be there twice.
+        let acquiring = Box::pin(self.acquire_all(owners, deadline));
+        if !deadline.is_try() {
+            return acquiring.await;
+        }
+        let clients = self.locks.iter().map(AnyLock::client).collect::<Result<Vec<_>>>()?;
+        TryLimit::of(&clients).keep(acquiring).await
+    }
+
+    async fn acquire_all(&self, owners: &[Owner], deadline: Deadline) -> Result<Leases> {
         loop {
             let leases = self.acquire_once(owners, deadline).await?;
             if let Some(leases) = leases.filter(Leases::is_held) {

@@ -96,9 +96,15 @@ impl Deadline {
         self.end.map_or(self.patience, |end| Patience::For(end.saturating_duration_since(Instant::now())))
     }
 
-    /// Asks the servers something on the way to the lock at `path`. Connection loss only lengthens the wait, unless
-    /// the attempt is a try.
-    pub(crate) async fn insist<T, F>(self, path: &str, ask: impl Fn() -> F) -> Result<T>
+    /// Asks the servers something on the way to the lock at `path`. Connection loss only lengthens the wait, once a
+    /// server was `reached`; until then, and for a try, a question that is not answered within the connect time-out
+    /// fails, as an attempt does that needs no question.
+    pub(crate) async fn insist<T, F>(
+        self,
+        path: &str,
+        reached: impl Fn() -> bool,
+        ask: impl Fn() -> F,
+    ) -> Result<T>
     where
         F: Future<Output = Result<T>>,
     {
@@ -106,7 +112,7 @@ impl Deadline {
             loop {
                 match ask().await {
                     Err(error)
-                        if error.kind() == ErrorKind::ConnectionFailed && self.patience != Patience::Try =>
+                        if error.kind() == ErrorKind::ConnectionFailed && !self.is_try() && reached() =>
                     {
                         runtime::sleep(ASK_AGAIN).await?;
                     }

@@ -16,9 +16,10 @@ use crate::lock::{Lock, Manner, busy_is_none};
 use crate::lock_options::LockOptions;
 use crate::meter::Wait;
 use crate::owner::Owner;
-use crate::path::check_path;
+use crate::path::{Place, check_path};
 use crate::patience::{Deadline, Patience};
 use crate::queue::Kind;
+use crate::try_limit::TryLimit;
 
 /// How long a try waits for another contender that is in the middle of taking permits: a few round trips.
 const TRY_LIMIT: Duration = Duration::from_secs(2);
@@ -102,8 +103,9 @@ impl Semaphore {
         permits: impl Into<Permits>,
         options: LockOptions,
     ) -> Result<Self> {
-        let (path, permits) = (path.as_ref(), permits.into());
-        check_path("path", path)?;
+        let (source, path, permits) = (client.into(), path.as_ref(), permits.into());
+        // Of its two directories this one has the longer name, so its limit is the semaphore's.
+        Place::new(&source.hosts().chroot, path, LEASES)?;
         let stated = match &permits {
             Permits::Fixed(0) => return Err(Error::bad_argument("permits", "must be at least 1")),
             Permits::Fixed(permits) => Some(*permits),
@@ -112,7 +114,6 @@ impl Semaphore {
                 None
             }
         };
-        let source = client.into();
         let manner = options.of_semaphore(stated)?;
         // The limit is one of permits; a turn lasts as long as the wait for them.
         let turn = Manner { max_hold: None, ..manner.clone() };
@@ -138,7 +139,7 @@ impl Semaphore {
     /// Cancel safe: dropping the future leaves the queue; a grant that races it is released.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; [`PermitsMismatch`](ErrorKind::PermitsMismatch) if others on the path state another number
+    /// As [`Lock::acquire`], also if the number of permits is to be read; [`PermitsMismatch`](ErrorKind::PermitsMismatch) if others on the path state another number
     /// of permits; [`BadArgument`](ErrorKind::BadArgument) if there is no number where it is to be read.
     pub async fn acquire(&self) -> Result<Lease> {
         self.acquire_with(Patience::Forever).await
@@ -166,7 +167,7 @@ impl Semaphore {
 
     /// Acquires a permit if there is one, without waiting for it. One read if there is none, and one more where
     /// the number must be read. It does wait for its turn, for two seconds at most, behind a contender that is in the
-    /// middle of taking permits.
+    /// middle of taking permits. The connect time-out limits all of it together.
     ///
     /// Cancel safe as [`acquire`](Self::acquire).
     ///
@@ -216,31 +217,41 @@ impl Semaphore {
     }
 
     async fn acquire_all(&self, count: u32, patience: Patience) -> Result<Leases> {
-        let mut wait = Wait::begin();
-        let deadline = match patience {
-            Patience::Try => {
-                self.expect_free(count).await?;
-                Deadline::after(Patience::For(TRY_LIMIT))
-            }
-            patience => {
-                let deadline = Deadline::after(patience);
-                self.expect_number(deadline).await?;
-                deadline
-            }
-        };
+        let wait = Wait::begin();
+        if patience == Patience::Try {
+            let limit = TryLimit::of(std::slice::from_ref(&self.leases.resolve()?.client));
+            limit.keep(Box::pin(self.expect_free(count))).await?;
+            let turn = Deadline::after(Patience::For(TRY_LIMIT.min(limit.left())));
+            return self.take_in_turn(count, turn, Deadline::after(patience), &limit, wait).await;
+        }
+        let deadline = Deadline::after(patience);
+        self.expect_number(deadline).await?;
+        self.take_in_turn(count, deadline, deadline, &TryLimit::none(), wait).await
+    }
+
+    /// Waits for its turn until `turn_deadline`, and takes permits in it until `deadline`, or until the limit of a try.
+    async fn take_in_turn(
+        &self,
+        count: u32,
+        turn_deadline: Deadline,
+        deadline: Deadline,
+        limit: &TryLimit,
+        mut wait: Wait,
+    ) -> Result<Leases> {
         loop {
             // The turn is taken only for a while: what the caller waits for, and will hold, are the permits.
-            let turn = self.turns.request_as(Owner::new(), Kind::Exclusive, deadline.left(), || Wait {
-                counts: false,
-                ..wait
-            })?;
-            let turn = turn.granted().await?;
+            let request =
+                self.turns.request_as(Owner::new(), Kind::Exclusive, turn_deadline.left(), || Wait {
+                    counts: false,
+                    ..wait
+                })?;
+            let turn = request.granted().await.map_err(|error| limit.wait_error(error))?;
             wait.contended |= turn.contended();
             // Without its turn it must not keep waiting: another contender may wait for permits now, and each could
             // keep a part of what both need.
             let leases = tokio::select! {
                 biased;
-                leases = self.take(count, patience, deadline, wait) => leases?,
+                leases = limit.keep(Box::pin(self.take(count, deadline, wait))) => leases?,
                 _ = turn.lost() => continue,
             };
             turn.release_in_background()?;
@@ -249,7 +260,7 @@ impl Semaphore {
     }
 
     /// Takes permits, in its turn. On leaving they go before the turn does.
-    async fn take(&self, count: u32, patience: Patience, deadline: Deadline, wait: Wait) -> Result<Leases> {
+    async fn take(&self, count: u32, deadline: Deadline, wait: Wait) -> Result<Leases> {
         let resolved = self.leases.resolve()?;
         let news = &resolved.holds.permit_news;
         let mut permits = self.number(deadline).await?;
@@ -261,7 +272,7 @@ impl Semaphore {
             // As long as there are too few, nodes would be of no use: they only tell how many are wanted.
             if count > permits {
                 let too_few = || self.too_few(count, permits);
-                if patience == Patience::Try {
+                if deadline.is_try() {
                     return Err(too_few());
                 }
                 permits = tokio::select! {
@@ -272,7 +283,7 @@ impl Semaphore {
                 continue;
             }
             let waiting = news.waiting.notified();
-            let mut leases = pin!(self.request(count, permits, patience, deadline, wait));
+            let mut leases = pin!(self.request(count, permits, deadline, wait));
             tokio::select! {
                 biased;
                 leases = &mut leases => return leases,
@@ -287,20 +298,12 @@ impl Semaphore {
     }
 
     /// Asks for permits, all in one flight.
-    async fn request(
-        &self,
-        count: u32,
-        permits: u32,
-        patience: Patience,
-        deadline: Deadline,
-        wait: Wait,
-    ) -> Result<Leases> {
+    async fn request(&self, count: u32, permits: u32, deadline: Deadline, wait: Wait) -> Result<Leases> {
         loop {
             let mut requests = Vec::new();
             for _ in 0..count {
-                let patience = if patience == Patience::Try { Patience::Try } else { deadline.left() };
                 let kind = Kind::Permit(permits);
-                requests.push(self.leases.request_as(Owner::new(), kind, patience, || wait)?);
+                requests.push(self.leases.request_as(Owner::new(), kind, deadline.left(), || wait)?);
             }
             let mut leases = Leases::default();
             for request in requests {
@@ -312,7 +315,7 @@ impl Semaphore {
                 return Ok(leases);
             }
             // Some that may be held only for a moment can never be had at once, and others would wait for this turn.
-            if patience == Patience::Try {
+            if deadline.is_try() {
                 let message = "one of several permits was lost while the others were tried";
                 return Err(Error::new(ErrorKind::LockTimeout, message));
             }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::error::Error;
 use crate::lease_state::LeaseState;
 use crate::queue::Kind;
 
@@ -133,4 +134,7 @@ pub(crate) struct Sight {
 pub(crate) trait Inspect: Send + Sync {
     /// Returns after a tenth of a second at the latest.
     fn inspect(&self) -> Sight;
+
+    /// The error of a caller that got no answer in time, with what happened at each server.
+    fn unreachable(&self) -> Error;
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use crate::error::Error;
 use crate::meter::Meter;
 use crate::sight::{Inspect, Sight};
 use crate::term::Term;
@@ -169,6 +170,14 @@ impl Status {
             Some(driver) => driver.inspect(),
             None => Sight { server: None, queues: Some((Vec::new(), Vec::new())) },
         }
+    }
+
+    /// The error of a caller that got no answer in time.
+    pub(crate) fn unreachable(&self) -> Error {
+        self.driver
+            .get()
+            .and_then(Weak::upgrade)
+            .map_or_else(Error::client_closed, |driver| driver.unreachable())
     }
 
     pub(crate) fn set_term(&self, term: Option<Arc<Term>>) {

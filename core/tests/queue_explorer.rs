@@ -200,6 +200,31 @@ fn a_downgrade_and_an_operator() {
     play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 1_000);
 }
 
+/// The same for a reader that only tries: it ends, and never waits behind that contender (rule 21).
+#[test]
+fn a_try_to_go_down_and_an_operator() {
+    let budget = Budget { joins: 1, tries_too: 1, enters: 1, deletions: 1, ..NOTHING };
+    play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 1_000);
+}
+
+#[test]
+fn a_try_to_go_down_before_a_writer_of_another_client() {
+    let budget = Budget { joins: 2, tries_too: 1, ..NOTHING };
+    play(Scene { budget, ..DOWNGRADE }, 3_000);
+}
+
+#[test]
+fn a_try_to_go_down_and_a_cut() {
+    let budget = Budget { joins: 1, tries_too: 1, enters: 1, cuts: 1, ..NOTHING };
+    play(Scene { kinds: &[Kind::Write], grain: Grain::Coarse, ..Scene::read_write(1, 1, budget) }, 1_000);
+}
+
+#[test]
+fn a_try_to_go_down_and_a_lost_session() {
+    let budget = Budget { joins: 1, tries_too: 1, enters: 1, expiries: 1, ..NOTHING };
+    play(Scene { kinds: &[Kind::Write], grain: Grain::Coarse, ..Scene::read_write(1, 1, budget) }, 1_000);
+}
+
 #[test]
 fn a_downgrade_before_a_writer_of_another_client_and_an_operator() {
     play(Scene { budget: Budget { deletions: 1, ..DOWNGRADE.budget }, ..DOWNGRADE }, 4_000);

@@ -74,6 +74,10 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
         }
         Mutant::DeleteOnce => (Scene::new(1, 0, Budget { joins: 1, throttles: 1, ..NOTHING }), LEFT),
         Mutant::PatientTry => (Scene::new(1, 1, Budget { tries: 1, enters: 1, ..NOTHING }), WAITS_TO_TRY),
+        Mutant::PatientDowngrade => {
+            let budget = Budget { joins: 1, tries_too: 1, enters: 1, deletions: 1, ..NOTHING };
+            (Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, WAITS_TO_TRY)
+        }
         Mutant::NoReaderWatch => {
             let budget = Budget { joins: 1, enters: 1, deletions: 1, ..NOTHING };
             (Scene { kinds: &[Kind::Read], ..Scene::read_write(1, 1, budget) }, WITHOUT_A_NODE)

@@ -105,6 +105,7 @@ fn asks(clients: usize, wishes: Wishes) -> BoxedStrategy<Step> {
         8 => (0..clients, naming(), kind(wishes)).prop_map(|(c, n, k)| Step::Try(c, n, k)),
         5 * halves => (0..clients, naming()).prop_map(|(c, n)| Step::JoinBoth(c, n)),
         10 * halves => (0..clients, naming(), which.clone()).prop_map(|(c, n, w)| Step::ReadToo(c, n, w)),
+        3 * halves => (0..clients, naming(), which.clone()).prop_map(|(c, n, w)| Step::TryToReadToo(c, n, w)),
         15 => (0..clients, which.clone()).prop_map(|(c, w)| Step::Leave(c, w)),
         30 => (0..clients, which.clone()).prop_map(|(c, w)| Step::Release(c, w)),
         5 => (0..clients, which).prop_map(|(c, w)| Step::WatchHold(c, w)),

@@ -29,7 +29,7 @@ use crate::lease::Entry;
 use crate::lease_state::LossReason;
 use crate::mailbox::{Attempt, Command, Inbox, Input};
 use crate::options::ClientOptions;
-use crate::queue::{Event, Intent, JoinId, Outcome};
+use crate::queue::{Event, JoinId, Outcome};
 use crate::random;
 use crate::shown::Shown;
 use crate::state::{ClientState, Status};
@@ -101,7 +101,7 @@ struct Driver {
 impl Driver {
     fn new(options: ClientOptions, status: Arc<Status>, sender: mpsc::UnboundedSender<Input>) -> Self {
         let link = Link::new(options.clone(), Arc::clone(&status.meter), sender);
-        let shelf = Arc::new(Shelf::new(link.settings(), options.label.clone()));
+        let shelf = Arc::new(Shelf::new(link.settings(), options.clone()));
         let shown: Weak<Shelf> = Arc::downgrade(&shelf);
         status.set_driver(shown);
         Self {
@@ -212,7 +212,7 @@ impl Driver {
         if let Some(deadline) = attempt.deadline {
             alarms.push(self.timers.set(deadline, Alarm::Deadline(Arc::clone(&path), join)));
         }
-        if !self.was_connected || attempt.intent == Intent::Try {
+        if !self.was_connected || attempt.intent.only_tries() {
             let unreachable = Instant::now() + self.options.connect_timeout;
             alarms.push(self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join)));
         }

@@ -21,9 +21,7 @@ use crate::error::Error;
 use crate::hold::Claim;
 use crate::lease_state::LossReason;
 use crate::mailbox::Attempt;
-use crate::queue::{
-    Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Set, Ticket, is_kazoos,
-};
+use crate::queue::{Action, Event, JoinId, Kind, Naming, NodeName, Outcome, Queue, Set, Ticket, is_kazoos};
 use crate::release::Release;
 use crate::shown::Shown;
 
@@ -159,7 +157,7 @@ impl Slot {
     }
 
     pub(super) fn only_tries(&self, join: JoinId) -> bool {
-        self.waiters.get(join).is_some_and(|attempt| attempt.intent == Intent::Try)
+        self.waiters.get(join).is_some_and(|attempt| attempt.intent.only_tries())
     }
 
     pub(super) fn join(&mut self, waiter: Waiter) {

@@ -9,7 +9,7 @@ use super::timers::AlarmKey;
 use crate::backoff::Rests;
 use crate::mailbox::Attempt;
 use crate::owner::Owner;
-use crate::queue::{Intent, JoinId, Kind, Map, Queue, Set};
+use crate::queue::{JoinId, Kind, Map, Queue, Set};
 
 /// An attempt that waits for the lock.
 pub(super) struct Waiter {
@@ -102,7 +102,7 @@ impl Waiters {
     /// Puts a waiter at the end of its owner's line, if it queues. Returns whether it is to enter the queue now.
     pub(super) fn line_up(&mut self, join: JoinId) -> bool {
         let Some(attempt) = self.get(join) else { return false };
-        if attempt.intent == Intent::Try {
+        if attempt.intent.only_tries() {
             return true;
         }
         let claim = attempt.claim;

@@ -18,8 +18,33 @@ pub enum Intent {
     /// Looks first, and queues only if the lock seems free (rule 14).
     Try,
     /// Takes, as a reader, the place of this writer's node, through which its owner holds: a downgrade, as Curator does
-    /// it.
-    Downgrade(NodeName),
+    /// it. A reader that finds the place gone proceeds like any other.
+    Downgrade {
+        /// The writer's node.
+        writer: NodeName,
+        /// Whether the reader only tries: it never waits, with or without the place (rule 21).
+        tries: bool,
+    },
+}
+
+impl Intent {
+    /// Whether the contender only tries. That stays so whatever becomes of the place that it was to take.
+    #[must_use]
+    pub fn only_tries(&self) -> bool {
+        matches!(self, Self::Try | Self::Downgrade { tries: true, .. })
+    }
+
+    /// The same for the place of this writer's node.
+    #[must_use]
+    pub fn in_place_of(&self, writer: NodeName) -> Self {
+        Self::Downgrade { writer, tries: self.only_tries() }
+    }
+
+    /// The same without the place of a writer.
+    #[must_use]
+    pub(super) fn without_place(&self) -> Self {
+        if self.only_tries() { Self::Try } else { Self::Wait }
+    }
 }
 
 /// The outcome of a request.

@@ -53,12 +53,13 @@ impl Semaphore {
 
     /// The number of permits in a node, and a watch on it if requested.
     async fn read(&self, node: &str, watch: bool, deadline: Deadline) -> Result<(u32, Option<NumberWatch>)> {
-        let full: Arc<str> = format!("{}{node}", self.leases.resolve()?.client.address().chroot).into();
+        let client = self.leases.resolve()?.client.clone();
+        let full: Arc<str> = format!("{}{node}", client.address().chroot).into();
         let read = || {
             let node = Arc::clone(&full);
             self.leases.ask(move |_, reply| Inquiry::Number { node: Arc::clone(&node), watch, reply })
         };
-        let problem = match deadline.insist(self.path(), read).await? {
+        let problem = match deadline.insist(self.path(), || client.was_connected(), read).await? {
             Some(number) => match number.value() {
                 Some(value) => return Ok((value, number.changed)),
                 None => "does not hold a number of permits",
@@ -71,7 +72,9 @@ impl Semaphore {
 
     /// Fails if another contender on the path states a different number of permits.
     pub(super) async fn compare(&self, permits: u32, deadline: Deadline) -> Result<()> {
-        for contender in deadline.insist(self.path(), || self.leases.contenders()).await? {
+        let client = self.leases.resolve()?.client.clone();
+        let contenders = || self.leases.contenders();
+        for contender in deadline.insist(self.path(), || client.was_connected(), contenders).await? {
             if let Some(theirs) = contender.permits.filter(|theirs| *theirs != permits) {
                 let whom = match &contender.about {
                     Some(about) => format!("process {} on {}", about.pid, Shown(&about.host)),

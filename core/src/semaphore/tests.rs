@@ -27,6 +27,17 @@ fn what_a_semaphore_cannot_do_is_refused_by_name() {
     assert_eq!(Semaphore::new(client(), "s", 1).unwrap_err().argument(), Some("path"));
 }
 
+#[test]
+fn the_limit_of_a_path_is_that_of_the_directory_with_the_longer_name() {
+    for length in [4090, 4095, 4096, 5000] {
+        let path = format!("/{}", "a".repeat(length - 1));
+        let refused = Semaphore::new(client(), &path, 1).unwrap_err();
+        let problem = format!("path: is {length} bytes long; the limit is 4089 bytes");
+        assert_eq!(refused.to_string(), problem);
+    }
+    assert!(Semaphore::new(client(), format!("/{}", "a".repeat(4088)), 1).is_ok());
+}
+
 #[tokio::test]
 async fn no_permits_and_more_than_there_are_are_refused_without_a_request() {
     let client = client();

@@ -168,7 +168,8 @@ impl Client {
     pub(crate) fn join(&mut self, naming: Naming, kind: Kind, intent: Intent) -> JoinId {
         self.joins += 1;
         let join = JoinId(self.joins);
-        self.waiting.insert(join, Wish { kind, tries: intent == Intent::Try, other_half: None, place: None });
+        let tries = intent.only_tries();
+        self.waiting.insert(join, Wish { kind, tries, other_half: None, place: None });
         self.inbox.push_back(Input::Join(join, naming, kind, intent));
         join
     }
@@ -181,11 +182,12 @@ impl Client {
         self.waiting.entry(reader).and_modify(|wish| wish.other_half = Some(writer));
     }
 
-    /// The owner of a write lock asks for the read lock too.
-    pub(crate) fn downgrade(&mut self, naming: Naming, writer: &NodeName) {
+    /// The owner of a write lock asks for the read lock too; `tries`: it only tries.
+    pub(crate) fn downgrade(&mut self, naming: Naming, writer: &NodeName, tries: bool) {
         if let Some(hold) = self.holds.get(writer).filter(|hold| hold.kind == Kind::Write) {
             let place = Some(Place { session: hold.session, sequence: hold.node.sequence(), late: false });
-            let reader = self.join(naming, Kind::Read, Intent::Downgrade(writer.clone()));
+            let intent = Intent::Downgrade { writer: writer.clone(), tries };
+            let reader = self.join(naming, Kind::Read, intent);
             self.waiting.entry(reader).and_modify(|wish| wish.place = place);
         }
     }

@@ -175,7 +175,7 @@ impl Client {
     /// A writer is lost: requests for its place that the driver has yet to receive come too late.
     fn come_too_late(&mut self, writer: &NodeName) {
         for input in &self.inbox {
-            let Input::Join(reader, _, _, Intent::Downgrade(of)) = input else { continue };
+            let Input::Join(reader, _, _, Intent::Downgrade { writer: of, .. }) = input else { continue };
             let place = self.waiting.get_mut(reader).and_then(|wish| wish.place.as_mut());
             if let Some(place) = place.filter(|_| of == writer) {
                 place.late = true;

@@ -31,6 +31,8 @@ pub(crate) struct Budget {
     pub(crate) boths: u8,
     /// Owners of a write lock that ask for the read lock too.
     pub(crate) reads_too: u8,
+    /// The same, and they only try.
+    pub(crate) tries_too: u8,
     pub(crate) leaves: u8,
     /// All of the next nine together.
     pub(crate) faults: u8,
@@ -70,6 +72,7 @@ pub(crate) const NOTHING: Budget = Budget {
     tries: 0,
     boths: 0,
     reads_too: 0,
+    tries_too: 0,
     leaves: 0,
     faults: u8::MAX,
     cuts: 0,
@@ -93,12 +96,13 @@ pub(crate) const NOTHING: Budget = Budget {
 
 impl Budget {
     /// What may happen, by name. Not `faults`, which limits others together.
-    fn items(&self) -> [(&'static str, u8); 22] {
+    fn items(&self) -> [(&'static str, u8); 23] {
         [
             ("joins", self.joins),
             ("tries", self.tries),
             ("boths", self.boths),
             ("reads_too", self.reads_too),
+            ("tries_too", self.tries_too),
             ("leaves", self.leaves),
             ("cuts", self.cuts),
             ("deposals", self.deposals),
@@ -337,6 +341,10 @@ impl State {
             if budget.reads_too > 0 && hold.kind == Kind::Write {
                 let left = Budget { reads_too: budget.reads_too - 1, ..budget };
                 add(Step::ReadToo(number, naming, which), left);
+            }
+            if budget.tries_too > 0 && hold.kind == Kind::Write {
+                let left = Budget { tries_too: budget.tries_too - 1, ..budget };
+                add(Step::TryToReadToo(number, naming, which), left);
             }
         }
         if budget.leaves > 0 {

@@ -65,6 +65,8 @@ pub(crate) enum Mutant {
     DeleteOnce,
     /// A contender that only tries waits behind one that came in between (rule 14).
     PatientTry,
+    /// A reader that only tries to take the place of a writer waits if the place is gone (rule 21).
+    PatientDowngrade,
     /// A reader relies on events without knowing that its own node exists (rule 6).
     NoReaderWatch,
     /// The watch on the children is not set again after a reconnection (rule 17).
@@ -82,7 +84,7 @@ pub(crate) enum Mutant {
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 32] = [
+    pub(crate) const ALL: [Self; 33] = [
         Self::Curator604,
         Self::Curator498,
         Self::Curator621,
@@ -108,6 +110,7 @@ impl Mutant {
         Self::NoLook,
         Self::DeleteOnce,
         Self::PatientTry,
+        Self::PatientDowngrade,
         Self::NoReaderWatch,
         Self::ChildWatchKept,
         Self::UnansweredOverlooked,
@@ -290,6 +293,10 @@ impl Planted {
             }
             (Mutant::PatientTry, Event::Join(join, naming, kind, Intent::Try)) => {
                 Some(vec![Event::Join(*join, *naming, *kind, Intent::Wait)])
+            }
+            (Mutant::PatientDowngrade, Event::Join(join, naming, kind, Intent::Downgrade { writer, .. })) => {
+                let intent = Intent::Downgrade { writer: writer.clone(), tries: false };
+                Some(vec![Event::Join(*join, *naming, *kind, intent)])
             }
             (Mutant::ChildWatchKept, Event::Connected) => {
                 self.reconnected = std::mem::replace(&mut self.connected, true);
@@ -503,8 +510,9 @@ impl Planted {
                 let gone = gone.iter().map(|node| self.told_node(node)).collect();
                 Event::Probed(ticket, Outcome::Done(gone))
             }
-            Event::Join(join, naming, kind, Intent::Downgrade(writer)) => {
-                Event::Join(join, naming, kind, Intent::Downgrade(self.told_node(&writer)))
+            Event::Join(join, naming, kind, Intent::Downgrade { writer, tries }) => {
+                let writer = self.told_node(&writer);
+                Event::Join(join, naming, kind, Intent::Downgrade { writer, tries })
             }
             Event::Downgrade(reader, writer) => Event::Downgrade(reader, self.told_node(&writer)),
             Event::Release(node) => Event::Release(self.told_node(&node)),

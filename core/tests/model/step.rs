@@ -14,6 +14,8 @@ pub(crate) enum Step {
     JoinBoth(usize, Naming),
     /// The owner of a write lock asks for the read lock too.
     ReadToo(usize, Naming, usize),
+    /// The same, and it only tries.
+    TryToReadToo(usize, Naming, usize),
     Leave(usize, usize),
     Release(usize, usize),
     WatchHold(usize, usize),

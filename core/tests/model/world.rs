@@ -35,10 +35,11 @@ impl World {
             Step::Join(client, naming, kind) => self.join(client, naming, kind, Intent::Wait),
             Step::Try(client, naming, kind) => self.join(client, naming, kind, Intent::Try),
             Step::JoinBoth(client, naming) => self.client(client).join_both(naming),
-            Step::ReadToo(client, naming, which) => {
+            Step::ReadToo(client, naming, which) | Step::TryToReadToo(client, naming, which) => {
+                let tries = matches!(step, Step::TryToReadToo(..));
                 let client = self.client(client);
                 if let Some(writer) = pick(client.holds.keys(), which) {
-                    client.downgrade(naming, &writer);
+                    client.downgrade(naming, &writer, tries);
                 }
             }
             Step::Leave(client, which) => {

@@ -1,10 +1,10 @@
 //! Which contenders may hold together, and the hand-off within one client (rules 4 and 7).
 
-use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Ticket};
+use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Refusal, Ticket};
 
 use super::desk::{
-    A, B, Desk, create, created, czxid, deleted, grants, list, listed, lost, name, other, release, verify,
-    watch, watched, writer,
+    A, B, Desk, create, created, czxid, deleted, grants, list, listed, lost, name, other, refusals, release,
+    verify, watch, watched, writer,
 };
 
 #[test]
@@ -60,10 +60,16 @@ fn rule_04_a_released_writer_stands_until_the_reader_in_its_place_does() {
 
 /// A holds as a writer, and B is on its way into its place: the writer's node, and the reader's create and name.
 fn downgrading(desk: &mut Desk) -> (String, Ticket, String) {
+    going_down(desk, false)
+}
+
+/// The same; `tries`: B only tries.
+fn going_down(desk: &mut Desk, tries: bool) -> (String, Ticket, String) {
     let sent = desk.tell([Event::Join(A, Naming::Curator, Kind::Write, Intent::Wait)]);
     let writer = format!("{}0000000005", create(&sent).1);
     desk.tell([created(create(&sent).0, &writer), listed(list(&sent).0, [&writer])]);
-    let sent = desk.tell([Event::Join(B, Naming::Curator, Kind::Read, Intent::Downgrade(name(&writer)))]);
+    let intent = Intent::Downgrade { writer: name(&writer), tries };
+    let sent = desk.tell([Event::Join(B, Naming::Curator, Kind::Read, intent)]);
     let Some(Action::CreateInPlace(ticket, B, reader, Some(check))) = sent.first() else {
         panic!("{sent:?}")
     };
@@ -171,4 +177,73 @@ fn rule_04_a_reader_that_finds_no_writer_after_a_lost_reply_looks_for_its_node_f
         let look = desk.tell([Event::Verified(ticket, Outcome::Done(Some(9)))]);
         assert_eq!(grants(&desk.tell([listed(list(&look).0, [&reader])])), [B]);
     }
+}
+
+/// Another client's writer, where `writer` is the node of A.
+fn someone(sequence: u32) -> String {
+    writer(sequence)
+}
+
+/// B only tries to take the place of A's node, which is gone: the listing with which it looks.
+fn try_without_place(desk: &mut Desk) -> Vec<Action> {
+    let (writer, ticket, _) = going_down(desk, true);
+    let look = desk.tell([Event::Created(ticket, Outcome::NoNode)]);
+    assert_eq!(look.first(), Some(&lost(&writer)));
+    look
+}
+
+#[test]
+fn rule_21_a_try_that_finds_no_writer_looks_and_creates_nothing_where_the_lock_is_taken() {
+    let mut desk = Desk::new(1);
+    let look = try_without_place(&mut desk);
+    assert!(matches!(&look[1..], [Action::List { sync: false, .. }]), "{look:?}");
+    let actions = desk.tell([listed(list(&look).0, [&someone(6)])]);
+    assert_eq!(actions, [Action::Refuse(B, Refusal::Busy)]);
+    assert!(desk.0.is_idle());
+}
+
+#[test]
+fn rule_21_a_try_that_finds_no_writer_is_granted_a_free_lock() {
+    let mut desk = Desk::new(1);
+    let look = try_without_place(&mut desk);
+    let sent = desk.tell([listed(list(&look).0, &[])]);
+    let reader = format!("{}0000000007", create(&sent).1);
+    assert!(reader.contains("__READ__"), "{reader}");
+    let actions = desk.tell([created(create(&sent).0, &reader), listed(list(&sent).0, [&reader])]);
+    assert_eq!(grants(&actions), [B]);
+}
+
+#[test]
+fn rule_21_a_try_that_finds_no_writer_leaves_if_another_came_in_between() {
+    let mut desk = Desk::new(1);
+    let look = try_without_place(&mut desk);
+    let sent = desk.tell([listed(list(&look).0, &[])]);
+    let reader = format!("{}0000000007", create(&sent).1);
+    let children = [&someone(6), &reader];
+    let actions = desk.tell([created(create(&sent).0, &reader), listed(list(&sent).0, children)]);
+    assert_eq!(refusals(&actions), [(B, Refusal::Busy)]);
+    assert_eq!((grants(&actions), deleted(&actions)), (vec![], vec![reader]));
+}
+
+#[test]
+fn rule_21_a_try_whose_writer_is_lost_with_the_session_looks_in_the_next_one() {
+    let mut desk = Desk::new(1);
+    let (writer, _, _) = going_down(&mut desk, true);
+    assert_eq!(desk.tell([Event::SessionLost]), [lost(&writer)]);
+    let look = desk.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
+    assert!(matches!(&look[..], [Action::List { .. }]), "{look:?}");
+    // The old session's node is somebody else's as long as the server shows it.
+    assert_eq!(refusals(&desk.tell([listed(list(&look).0, [&writer])])), [(B, Refusal::Busy)]);
+    assert!(desk.0.is_idle());
+}
+
+/// Nothing but its own writer stands before it. It is granted the lock as soon as a hold may begin.
+#[test]
+fn rule_21_a_try_in_its_place_is_not_refused_for_its_own_writer() {
+    let mut desk = Desk::new(1);
+    let (writer, ticket, reader) = going_down(&mut desk, true);
+    let look = desk.tell([Event::TermEnded, created(ticket, &reader), Event::LookAgain]);
+    let actions = desk.tell([listed(list(&look).0, [&writer, &reader])]);
+    assert_eq!((refusals(&actions), grants(&actions)), (vec![], vec![]));
+    assert_eq!(grants(&desk.tell([Event::TermBegan])), [B]);
 }

@@ -44,6 +44,20 @@ fn rule_14_a_try_that_loses_the_race_leaves_the_queue() {
 }
 
 #[test]
+fn rule_21_a_try_looks_again_in_the_next_session() {
+    let mut desk = Desk::new(1);
+    let look = desk.tell([tries(A)]);
+    // It was seen to be free, and a node is under way.
+    let sent = desk.tell([listed(list(&look).0, &[])]);
+    assert!(create(&sent).1.starts_with("_c_"));
+    desk.tell([Event::SessionLost]);
+    let look = desk.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
+    assert!(matches!(&look[..], [Action::List { .. }]), "{look:?}");
+    assert_eq!(desk.tell([listed(list(&look).0, [&other(4)])]), [Action::Refuse(A, Refusal::Busy)]);
+    assert!(desk.0.is_idle());
+}
+
+#[test]
 fn rule_14_a_try_is_answered_by_a_listing_sent_after_it() {
     let mut desk = Desk::new(1);
     let node = desk.hold(A, 5);

@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zklock::{AnyLock, LeaseState, LockOptions, LossReason, MultiLock, Mutex};
+use zklock::{AnyLock, Client, ErrorKind, LeaseState, LockOptions, LossReason, MultiLock, Mutex, Semaphore};
 
-use super::{client, hold, mutex, run, server};
+use super::{client, hold, mutex, options, run, server};
 
 #[test]
 fn a_member_that_is_lost_at_the_moment_of_the_last_grant_is_not_returned() {
@@ -51,5 +51,45 @@ fn a_try_of_locks_that_cannot_be_held_together_ends() {
         server.latency(Duration::from_millis(50)).await;
         let tried = timeout(Duration::from_secs(20), both.try_acquire()).await.expect("an end");
         assert!(tried.expect("an answer").is_none());
+    });
+}
+
+#[test]
+fn a_try_of_several_locks_ends_within_one_connect_time_out() {
+    run(async {
+        let server = server().await;
+        let limit = Duration::from_millis(1_000);
+        let options = options(&server.hosts()).connect_timeout(limit).expect("a time-out");
+        let client = Client::connect_with(options).await.expect("a session");
+        let locks = ["/a", "/b", "/c"].map(|path| mutex(&client, path));
+        for lock in &locks {
+            lock.acquire().await.expect("the lock").release().await.expect("the end of the hold");
+        }
+        // Each of them takes two round trips, which is quick enough; all together are not.
+        server.latency(Duration::from_millis(400)).await;
+        let all = MultiLock::new(locks.iter().map(AnyLock::from)).expect("three locks");
+        let tried = all.try_acquire().await.expect_err("there is no time for all");
+        assert_eq!(tried.kind(), ErrorKind::ConnectionFailed, "{tried}");
+        server.latency(Duration::ZERO).await;
+        let leases = all.acquire().await.expect("what the try had taken is free again");
+        leases.release().await.expect("the end of the holds");
+    });
+}
+
+#[test]
+fn a_try_for_a_permit_ends_within_one_connect_time_out() {
+    run(async {
+        let server = server().await;
+        let limit = Duration::from_millis(1_000);
+        let options = options(&server.hosts()).connect_timeout(limit).expect("a time-out");
+        let client = Client::connect_with(options).await.expect("a session");
+        let semaphore = Semaphore::new(&client, "/s", 1).expect("a path");
+        semaphore.acquire().await.expect("a permit").release().await.expect("the end of the hold");
+        // It takes four round trips: a look, the turn, another look, and the permit.
+        server.latency(Duration::from_millis(300)).await;
+        let tried = semaphore.try_acquire().await.expect_err("there is no time for all");
+        assert_eq!(tried.kind(), ErrorKind::ConnectionFailed, "{tried}");
+        server.latency(Duration::ZERO).await;
+        drop(semaphore.acquire().await.expect("what the try had taken is free again"));
     });
 }

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zklock::{ErrorKind, Owner, Patience, ReadWriteLock};
+use zklock::{Client, ErrorKind, Lease, Owner, Patience, ReadWriteLock};
+use zklock_embedded::Server;
 
-use super::{client, run, server, until_contenders};
+use super::proxy::{Fate, Proxy, op};
+use super::{behind_proxy, client, options, run, server, until_contenders};
 
 #[test]
 fn readers_hold_together_a_writer_waits_for_them_and_a_later_reader_for_it() {
@@ -59,5 +61,88 @@ fn a_writer_that_goes_down_to_reading_keeps_its_token_and_lets_no_writer_in_betw
         reading.release().await.expect("the end of the hold");
         let next = next_in_line.await.expect("no panic").expect("the lock");
         assert!(next.fencing_token() > reading.fencing_token());
+    });
+}
+
+/// A writer behind a proxy whose lock was broken, and perhaps taken by another one, and which does not know it yet.
+struct Broken {
+    _server: Server,
+    proxy: Proxy,
+    lock: ReadWriteLock,
+    owner: Owner,
+    _writing: Lease,
+    _other: Option<Lease>,
+}
+
+impl Broken {
+    /// A try by the owner of the broken write lock to take the read lock too. The outcome, and whether it tried to take
+    /// the writer's place: it knows of the loss otherwise, on a machine that was busy meanwhile.
+    async fn try_to_read(&self) -> (Result<Lease, zklock::Error>, bool) {
+        let tried = self.lock.read_lock.acquire_as(self.owner, Patience::Try).await;
+        let in_place = |request: &super::proxy::Request| request.op == op::MULTI && request.names("__READ__");
+        (tried, self.proxy.requests().iter().any(in_place))
+    }
+
+    /// A writer whose lock was broken; `taken`: and was acquired by another one.
+    async fn new(taken: bool) -> Self {
+        let (server, proxy) = behind_proxy().await;
+        let others = client(&server.hosts()).await;
+        let options = options(&proxy.hosts).session_timeout(Duration::from_secs(60)).expect("a time-out");
+        let lock = ReadWriteLock::new(&Client::new(options), "/l").expect("a path");
+        let (owner, other) = (Owner::new(), ReadWriteLock::new(&others, "/l").expect("a path"));
+        let writing = lock.write_lock.acquire_as(owner, Patience::Forever).await.expect("the lock");
+        others.break_lock(&writing.node()).await.expect("the node");
+        let other = if taken { Some(other.write_lock.acquire().await.expect("the lock")) } else { None };
+        Self { _server: server, proxy, lock, owner, _writing: writing, _other: other }
+    }
+}
+
+#[test]
+fn a_try_to_go_down_from_a_broken_lock_is_told_that_another_one_holds_it() {
+    run(async {
+        loop {
+            let broken = Broken::new(true).await;
+            let (tried, in_place) = broken.try_to_read().await;
+            let refused = tried.expect_err("another one writes");
+            assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
+            if in_place {
+                return;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_try_to_go_down_from_a_broken_lock_that_is_free_reads() {
+    run(async {
+        loop {
+            let broken = Broken::new(false).await;
+            let (tried, in_place) = broken.try_to_read().await;
+            drop(tried.expect("the lock is free"));
+            if in_place {
+                return;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_try_to_go_down_that_gets_no_answer_fails_within_the_connect_time_out() {
+    run(async {
+        let (_server, proxy) = behind_proxy().await;
+        let limit = Duration::from_millis(300);
+        let options = options(&proxy.hosts).connect_timeout(limit).expect("a time-out");
+        let lock = ReadWriteLock::new(&Client::new(options), "/l").expect("a path");
+        let owner = Owner::new();
+        let writing = lock.write_lock.acquire_as(owner, Patience::Forever).await.expect("the lock");
+        proxy.once(op::MULTI, Fate::Wait);
+        let tried = lock.read_lock.acquire_as(owner, Patience::Try).await;
+        let refused = tried.expect_err("nobody answers");
+        assert_eq!(refused.kind(), ErrorKind::ConnectionFailed, "{refused}");
+        // The same for one with a deadline of its own.
+        let limited = lock.read_lock.acquire_as(owner, limit).await.expect_err("nobody answers");
+        assert_eq!(limited.kind(), ErrorKind::LockTimeout, "{limited}");
+        proxy.open();
+        drop(writing);
     });
 }

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
-use zklock::{ErrorKind, Lease, LockOptions, Patience, Permits, Semaphore};
+use zklock::{Client, ErrorKind, Lease, LockOptions, Patience, Permits, Semaphore};
 
 use super::proxy::{Fate, Request, op};
-use super::{behind_proxy, client, run, server};
+use super::{behind_proxy, client, options, run, server};
 
 #[test]
 fn a_try_behind_a_contender_that_keeps_its_turn_ends_after_two_seconds() {
@@ -178,5 +178,48 @@ fn whether_others_state_the_same_number_is_looked_at_once() {
         assert_eq!(looks(), 1);
         drop(semaphore.acquire().await.expect("a permit"));
         assert_eq!(looks(), 1);
+    });
+}
+
+/// A semaphore whose number of permits is in a node.
+fn counted(client: &Client) -> Semaphore {
+    let permits = Permits::SharedCount("/count".to_owned());
+    Semaphore::with_options(client, "/s", permits, LockOptions::default()).expect("a path")
+}
+
+#[test]
+fn a_semaphore_with_a_shared_count_that_never_reached_a_server_says_so() {
+    run(async {
+        let (_server, proxy) = behind_proxy().await;
+        proxy.cut(false);
+        let limit = Duration::from_millis(300);
+        let client = Client::new(options(&proxy.hosts).connect_timeout(limit).expect("a time-out"));
+        for patience in [Patience::Forever, Patience::For(Duration::from_secs(100)), Patience::Try] {
+            let refused = counted(&client).acquire_with(patience).await.expect_err("nobody answers");
+            assert_eq!(refused.kind(), ErrorKind::ConnectionFailed, "{patience:?}: {refused}");
+            assert!(!refused.servers().is_empty(), "{refused}");
+        }
+        // Its own time-out is over before that.
+        let late = counted(&client).acquire_within(limit / 3).await.expect_err("nobody answers");
+        assert_eq!(late.kind(), ErrorKind::LockTimeout, "{late}");
+    });
+}
+
+#[test]
+fn a_semaphore_with_a_shared_count_that_reached_a_server_waits_out_an_outage() {
+    run(async {
+        let (server, proxy) = behind_proxy().await;
+        let writer = super::client(&server.hosts()).await;
+        writer.set_shared_count("/count", 1).await.expect("a number");
+        let limit = Duration::from_millis(300);
+        let options = options(&proxy.hosts).connect_timeout(limit).expect("a time-out");
+        let client = Client::connect_with(options).await.expect("a session");
+        proxy.cut(false);
+        let semaphore = counted(&client);
+        let waiting = tokio::spawn(async move { semaphore.acquire().await });
+        tokio::time::sleep(limit * 3).await;
+        assert!(!waiting.is_finished(), "it was told that no server answers");
+        proxy.come_back();
+        drop(waiting.await.expect("no panic").expect("a permit"));
     });
 }

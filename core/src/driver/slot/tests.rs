@@ -14,6 +14,7 @@ use crate::options::ClientOptions;
 use crate::owner::Owner;
 use crate::path::Place;
 use crate::process::Origin;
+use crate::queue::Intent;
 
 /// The driver that the holds report to.
 struct Nobody;

@@ -25,21 +25,22 @@ impl Queue {
     }
 
     fn create(&mut self, id: JoinId) {
-        let ticket = self.ticket();
         let writers_place = match self.joins.get(&id).map(|join| &join.intent) {
-            Some(Intent::Downgrade(writer)) => self.held_since(writer).map(|czxid| (writer.clone(), czxid)),
+            Some(Intent::Downgrade { writer, .. }) => {
+                self.held_since(writer).map(|czxid| (writer.clone(), czxid))
+            }
             _ => None,
         };
+        if writers_place.is_none() && !self.creates_without_place(id) {
+            return;
+        }
+        let ticket = self.ticket();
         let is_soon = self.joins.get(&id).is_some_and(|join| self.is_soon(join));
         let Some(mint) = self.mint.as_mut() else { return };
         let Some((prefix, unchecked)) = self.joins.change(id, |join| {
             let uuid = *join.uuid.get_or_insert_with(|| mint.mint());
             join.stage = Stage::Creating(ticket);
             join.writers_czxid = writers_place.as_ref().map(|(_, czxid)| *czxid);
-            // The writer whose place it was to take is gone: it is an ordinary reader.
-            if writers_place.is_none() && join.intent != Intent::Try {
-                join.intent = Intent::Wait;
-            }
             (join.naming.prefix(uuid, join.kind), join.unchecked)
         }) else {
             return;
@@ -60,7 +61,7 @@ impl Queue {
     /// later listing shows all that is before it just as well (F1), and [`look_ahead`](Self::look_ahead) sees to it that
     /// there is one in time.
     fn is_soon(&self, join: &Join) -> bool {
-        let unordered = join.intent == Intent::Try || matches!(join.kind, Kind::Permit(_));
+        let unordered = join.intent.only_tries() || matches!(join.kind, Kind::Permit(_));
         unordered || self.joins.queueing() < SOON
     }
 
@@ -79,7 +80,7 @@ impl Queue {
             // Nothing was created, whether or not it is still wanted.
             Outcome::NoNode | Outcome::Refused(_) if *leaving => self.joins.remove(id),
             Outcome::NoNode => match intent {
-                Intent::Downgrade(writer) => {
+                Intent::Downgrade { writer, .. } => {
                     let writer = writer.clone();
                     self.no_place(id, &writer, ticket);
                 }

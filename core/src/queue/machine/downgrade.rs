@@ -1,6 +1,6 @@
 //! Downgrades: a reader takes the place of a writer that its owner holds (rule 4).
 
-use super::super::event::{Intent, JoinId, Ticket};
+use super::super::event::{Intent, JoinId, Refusal, Ticket};
 use super::super::name::NodeName;
 use super::join::{Join, Stage};
 use super::state::{Look, Queue};
@@ -8,7 +8,7 @@ use super::state::{Look, Queue};
 impl Queue {
     pub(super) fn downgrade(&mut self, reader: JoinId, writer: NodeName) {
         let queued = self.joins.change(reader, |join| {
-            join.intent = Intent::Downgrade(writer);
+            join.intent = join.intent.in_place_of(writer);
             match &join.stage {
                 Stage::Queued(place) => Some(place.name.clone()),
                 _ => None,
@@ -56,7 +56,7 @@ impl Queue {
     /// A reader in the place of a writer that its owner holds needs nothing but its node.
     pub(super) fn grant_downgrades(&mut self) {
         let placed = |(id, join): (JoinId, &Join)| match (&join.stage, &join.intent) {
-            (Stage::Queued(_), Intent::Downgrade(writer)) => self.holder(writer).map(|_| id),
+            (Stage::Queued(_), Intent::Downgrade { writer, .. }) => self.holder(writer).map(|_| id),
             _ => None,
         };
         let due: Vec<_> = self.joins.downgrading().filter_map(placed).collect();
@@ -65,8 +65,29 @@ impl Queue {
         }
     }
 
+    /// Whether a contender that has no writer's place to take creates a node. A reader that was to take one has lost it
+    /// with the writer, and proceeds like any other from now on. If it only tries, it looks first whether the lock is
+    /// free (rules 14 and 21).
+    pub(super) fn creates_without_place(&mut self, id: JoinId) -> bool {
+        let Some(Join { intent: Intent::Downgrade { tries, .. }, kind, .. }) = self.joins.get(&id) else {
+            return true;
+        };
+        let (tries, kind) = (*tries, *kind);
+        self.joins.change(id, |join| join.intent = join.intent.without_place());
+        if !tries {
+            return true;
+        }
+        if self.joins.contend_against(kind) {
+            self.refuse(id, Refusal::Busy);
+        } else {
+            self.want(Look::Plain);
+            self.joins.set_stage(id, Stage::Looking(self.last_ticket));
+        }
+        false
+    }
+
     /// The node of the writer whose place a reader was to take does not exist. So the writer's lock is lost, and the
-    /// reader queues like any other. But if it is not known what became of an earlier create, that one may have been
+    /// reader proceeds like any other. But if it is not known what became of an earlier create, that one may have been
     /// carried out while the writer's node existed: then rule 8 comes first.
     pub(super) fn no_place(&mut self, id: JoinId, writer: &NodeName, sent: Ticket) {
         if self.joins.get(&id).is_some_and(|join| join.reply_lost) {
@@ -82,7 +103,8 @@ impl Queue {
     /// held; or has no right to the place, because the writer is lost and did perhaps not exist any more when the
     /// reader was created: then another contender may hold behind it.
     pub(super) fn out_of_place(&self, id: JoinId, name: &NodeName) -> bool {
-        let Some(Join { intent: Intent::Downgrade(writer), unchecked, .. }) = self.joins.get(&id) else {
+        let Some(Join { intent: Intent::Downgrade { writer, .. }, unchecked, .. }) = self.joins.get(&id)
+        else {
             return false;
         };
         (*unchecked && self.holder(writer).is_none()) || writer.sequence() != name.sequence()
@@ -92,7 +114,7 @@ impl Queue {
     /// node existed nobody behind it could hold, and since then the reader stands before them. Only a listing can tell
     /// that it still does.
     pub(super) fn stay_in_place(&mut self, id: JoinId) {
-        let Some(Join { intent: Intent::Downgrade(writer), .. }) = self.joins.get(&id) else { return };
+        let Some(Join { intent: Intent::Downgrade { writer, .. }, .. }) = self.joins.get(&id) else { return };
         if self.holder(writer).is_none() {
             self.want(Look::Plain);
         }

@@ -76,14 +76,16 @@ impl Join {
     /// The czxid that goes for the place with this name: a reader in a writer's place has the writer's.
     pub(super) fn token(&self, place: &Place) -> i64 {
         match (&self.intent, self.writers_czxid) {
-            (Intent::Downgrade(writer), Some(czxid)) if writer.sequence() == place.name.sequence() => czxid,
+            (Intent::Downgrade { writer, .. }, Some(czxid)) if writer.sequence() == place.name.sequence() => {
+                czxid
+            }
             _ => place.czxid,
         }
     }
 
     /// Whether this is a reader that belongs in this writer's place.
     pub(super) fn takes_place_of(&self, writer: &NodeName) -> bool {
-        matches!(&self.intent, Intent::Downgrade(of) if of == writer)
+        matches!(&self.intent, Intent::Downgrade { writer: of, .. } if of == writer)
     }
 }
 

@@ -86,10 +86,10 @@ impl Joins {
             _ => None,
         });
         update(&mut self.trying, before, after, |join| {
-            (join.intent == Intent::Try && queued(join)).then_some(id)
+            (join.intent.only_tries() && queued(join)).then_some(id)
         });
         update(&mut self.downgrading, before, after, |join| {
-            (matches!(join.intent, Intent::Downgrade(_)) && !join.is_held()).then_some(id)
+            (matches!(join.intent, Intent::Downgrade { .. }) && !join.is_held()).then_some(id)
         });
         update(&mut self.departing, before, after, |join| (join.is_held() && join.leaving).then_some(id));
         self.holding.update(before, after, Join::is_held);

@@ -23,7 +23,7 @@
 //! | `Verified` refused | | | | | out ✗ | | |
 //! | `Gone`, `Missing`: own node | | | | | | Idle | out ¹¹ |
 //! | `Disconnected` | | | | | | ⁶ | |
-//! | `SessionLost` | Idle | Looking | Idle ¹⁰ | Idle ¹⁰ | Idle ¹⁰ | Idle | out |
+//! | `SessionLost` | Idle ¹⁴ | Looking | Idle ¹⁰ ¹⁴ | Idle ¹⁰ ¹⁴ | Idle ¹⁰ ¹⁴ | Idle ¹⁴ | out |
 //! | settle | Creating ¹² | | | | | Held ¹³ | out ✗ ² |
 //!
 //! ✗ Its node is doomed: deleted, again and again, until it or the session is gone (rules 9 and 13).
@@ -41,8 +41,10 @@
 //! 9. If the listing was sent later than the create (rule 3).
 //! 10. Or out, if it is leaving.
 //! 11. And readers that are Queued in its place are Idle ✗ (rule 4).
-//! 12. If there is a session and no parents are being made.
+//! 12. If there is a session and no parents are being made. Or Looking, if it only tries and has lost the place of the
+//!     writer that it was to take; or out, if another of ours is in its way (rule 21).
 //! 13. If it is its turn and enough of the term is left (rules 4, 6, 7, 16 and 17).
+//! 14. Or Looking, if it only tries (rule 21).
 //!
 //! A listing that shows a counter that has wrapped counts as refused too (rule 2).
 //!

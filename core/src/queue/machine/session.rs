@@ -1,7 +1,6 @@
 //! Connections and sessions come and go (rules 10 and 11).
 
 use super::super::action::Action;
-use super::super::event::Intent;
 use super::join::{Join, Stage};
 use super::state::{Look, Probing, Queue};
 
@@ -45,17 +44,14 @@ impl Queue {
         for (id, mut join) in self.joins.take_all() {
             join.uuid = None;
             join.reply_lost = false;
-            if matches!(join.intent, Intent::Downgrade(_)) {
-                join.intent = Intent::Wait;
-            }
+            join.intent = join.intent.without_place();
             if let Stage::Held(place) = &join.stage {
                 let lost = if join.leaving { Action::Released } else { Action::NodeLost };
                 self.actions.push_back(lost(place.name.clone()));
             } else if !join.leaving {
-                join.stage = match join.stage {
-                    Stage::Looking(_) => Stage::Looking(self.last_ticket),
-                    _ => Stage::Idle,
-                };
+                // A try looks again: what it saw was true in the last session (rules 14 and 21).
+                let tries = join.intent.only_tries();
+                join.stage = if tries { Stage::Looking(self.last_ticket) } else { Stage::Idle };
                 self.joins.insert(id, join);
             }
         }

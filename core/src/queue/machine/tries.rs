@@ -1,6 +1,6 @@
-//! Contenders that only try: they look first, and do not wait (rule 14).
+//! Contenders that only try: they look first, and do not wait (rules 14 and 21).
 
-use super::super::event::{Refusal, Ticket};
+use super::super::event::{Intent, Refusal, Ticket};
 use super::super::name::Kind;
 use super::super::view::View;
 use super::join::{Join, Place, Stage};
@@ -49,13 +49,23 @@ impl Queue {
             .joins
             .trying()
             .filter_map(|(id, join)| match &join.stage {
-                Stage::Queued(place) if place.confirmed && self.is_blocked(place, join.kind) => Some(id),
+                Stage::Queued(place)
+                    if place.confirmed && !self.has_place(join) && self.is_blocked(place, join.kind) =>
+                {
+                    Some(id)
+                }
                 _ => None,
             })
             .collect();
         for id in due {
             self.refuse(id, Refusal::Busy);
         }
+    }
+
+    /// Whether a reader stands in the place of a writer that its owner holds: what it waits for is a term, not another
+    /// contender.
+    fn has_place(&self, join: &Join) -> bool {
+        matches!(&join.intent, Intent::Downgrade { writer, .. } if self.holder(writer).is_some())
     }
 
     fn is_blocked(&self, place: &Place, kind: Kind) -> bool {

@@ -1,0 +1,86 @@
+"""A try stays a try, whatever it meets, and ends (rule 21)."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.readwrite import clean, readwriter
+from harness.server import Standalone
+from harness.steps import Start, eventually
+from harness.worker import Worker
+
+
+def try_to_read(worker: Worker, proxy: Proxy, observer: Observer, written: str) -> str:
+    """The event with which a try to read ends, by the owner of a write lock that was broken unknown to it."""
+    proxy.reset()
+    tried = worker.send("try", lock="r", lease="read", owner="a")
+    # The try is on its way to the writer's place, which is gone.
+    eventually(lambda: proxy.snapshot().requests["multi"] > 0, "a transaction is asked for")
+    assert not observer.exists(written)
+    proxy.heal()
+    return str(tried.result()["event"])
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_s630_a_try_to_go_down_from_a_broken_lock(
+    surface: str, taken: bool, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = readwriter(start, surface, proxy.hosts, path)
+    other = readwriter(start, surface, server.hosts, path)
+    written = worker.hold("write", lock="w")["node"]
+    # The owner does not hear that its lock is broken.
+    proxy.black_hole("down")
+    observer.delete(written)
+    if taken:
+        other.hold("theirs", lock="w")
+    assert try_to_read(worker, proxy, observer, written) == ("busy" if taken else "acquired")
+    if taken:
+        assert len(observer.queue(path)) == 1, "the try leaves no node"
+        other.release("theirs")
+        clean(other, at_least=1)
+    else:
+        worker.release("read")
+    observer.wait_queue(path, 0)
+
+
+def test_s631_a_try_without_an_answer(
+    surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    worker = start(surface)
+    worker.connect(proxy.hosts, connect_timeout=1)
+    for kind in ("mutex", "election"):
+        worker.lock(f"{path}/{kind}", lock=kind, kind=kind)
+    worker.lock(f"{path}/semaphore", lock="semaphore", kind="semaphore", permits=2)
+    worker.lock(f"{path}/halves", lock="r", kind="read")
+    worker.lock(f"{path}/halves", lock="w", kind="write")
+    # Members of its own: of two tries of one client for one lock, the second would be busy without a question.
+    for name in ("one", "other"):
+        worker.lock(f"{path}/{name}", lock=name)
+    worker.send("lock", lock="multi", kind="multi", members=["one", "other"]).expect("ready")
+    worker.hold("write", lock="w")
+    proxy.black_hole()
+    # By another owner too, and for the owner of the write half: a downgrade.
+    names = ["mutex", "election", "semaphore", "multi", "r", "w"]
+    tries = [worker.send("try", lock=name, lease=f"t-{name}", owner=f"o-{name}") for name in names]
+    tries.append(worker.send("try", lock="r", lease="read", owner="a"))
+    ends = [tried.line() for tried in tries]
+    # What another owner of this client holds is known to be taken, without a question.
+    assert [end["event"] for end in ends[4:6]] == ["busy", "busy"]
+    assert [end.get("code") for end in ends[:4] + ends[6:]] == ["CONNECTION_FAILED"] * 5
+    proxy.heal()
+    worker.release("write")
+    for directory in ("mutex", "election", "halves"):
+        observer.wait_queue(f"{path}/{directory}", 0)
+
+
+@pytest.mark.parametrize("how", ["refused", "silent"])
+def test_s632_a_shared_count_that_was_never_reached(
+    surface: str, how: str, proxy: Proxy, path: str, start: Start
+) -> None:
+    worker = start(surface)
+    worker.lock(path, kind="semaphore", shared_count=f"{path}-count", client=None, hosts=proxy.hosts)
+    (proxy.refuse if how == "refused" else proxy.black_hole)()
+    # Without a time-out of its own.
+    assert worker.acquire().error().code == "CONNECTION_FAILED"
