@@ -5,9 +5,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::queue::{Event, Ticket};
+use crate::random;
 
 /// After this long without news of a directory, its queue looks again, whatever the watches say.
 const LONG_SILENCE: Duration = Duration::from_secs(20);
+
+/// The same for a queue in which none of ours is near: it looks at most this often, however many clients there are.
+const FAR_SILENCE: Duration = Duration::from_secs(60);
+
+/// Looks of clients that joined or reconnected together are spread over this time.
+const SPREAD: Duration = Duration::from_secs(10);
 
 /// How often the clock is checked.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -21,6 +28,10 @@ pub(super) struct Silence {
     news: Instant,
     /// When its queue last looked.
     looked: Instant,
+    /// How much later than others it looks, while none of ours is near.
+    delay: Duration,
+    /// When it looks because of a reconnection, unless one of ours is near: then the queue has listed the directory.
+    reconnected: Option<Instant>,
     /// The doubt that the queue has, and since when.
     doubt: Option<(Ticket, Instant)>,
 }
@@ -36,20 +47,26 @@ pub(super) enum Due {
 
 impl Silence {
     pub(super) fn new(now: Instant) -> Self {
-        Self { news: now, looked: now, doubt: None }
+        Self { news: now, looked: now, delay: Duration::ZERO, reconnected: None, doubt: None }
     }
 
-    /// Local events, and the coming and going of connections and terms, are no news of the directory. Nor is a listing:
-    /// it may be a look's own.
+    /// Local events, and the coming and going of connections and terms, are no news of the directory. Nor is a listing or
+    /// a probe: it may be a look's own.
     pub(super) fn hear(&mut self, event: &Event, now: Instant) {
-        let asked = event.is_outcome() && !event.is_lost() && !matches!(event, Event::Listed(..));
+        let looks = matches!(event, Event::Listed(..) | Event::Probed(..));
+        let asked = event.is_outcome() && !event.is_lost() && !looks;
         if asked || matches!(event, Event::Gone(_) | Event::Changed(_) | Event::Missing(_)) {
             self.news = now;
         }
+        match event {
+            Event::Connected => self.reconnected = Some(now + spread()),
+            Event::Disconnected | Event::SessionLost => self.reconnected = None,
+            _ => {}
+        }
     }
 
-    /// What is due. `doubt`: the queue's.
-    pub(super) fn due(&mut self, doubt: Option<Ticket>, now: Instant) -> Due {
+    /// What is due. `doubt`: the queue's; `near`: whether one of ours holds, or may soon.
+    pub(super) fn due(&mut self, doubt: Option<Ticket>, near: bool, now: Instant) -> Due {
         if self.doubt.map(|(ticket, _)| ticket) != doubt {
             self.doubt = doubt.map(|ticket| (ticket, now));
         }
@@ -58,12 +75,20 @@ impl Silence {
         }
         // What comes late makes no noise.
         let since = if doubt.is_some() { self.looked } else { self.looked.max(self.news) };
-        if now - since < LONG_SILENCE {
+        let often = near || doubt.is_some();
+        let silence = if often { LONG_SILENCE } else { FAR_SILENCE + self.delay };
+        let reconnected = self.reconnected.take_if(|at| often || *at <= now).is_some_and(|_| !often);
+        if now - since < silence && !reconnected {
             return Due::Nothing;
         }
-        self.looked = now;
+        (self.looked, self.delay) = (now, spread());
         Due::Look
     }
+}
+
+/// A random part of the time over which looks are spread.
+fn spread() -> Duration {
+    SPREAD.mul_f64(random::fraction())
 }
 
 #[cfg(test)]
@@ -82,7 +107,7 @@ mod tests {
                 silence.hear(event, now);
             }
             if second % CHECK_INTERVAL.as_secs() == 0 {
-                match silence.due(doubt, now) {
+                match silence.due(doubt, true, now) {
                     Due::Nothing => {}
                     Due::Look if second > 300 => return (looks, None),
                     Due::Look => looks += 1,
@@ -102,6 +127,7 @@ mod tests {
             Event::Disconnected,
             Event::Connected,
             Event::Listed(Ticket(1), Outcome::Done(Vec::new())),
+            Event::Probed(Ticket(1), Outcome::Done(Vec::new())),
             Event::Watched(Ticket(1), Outcome::Lost),
         ];
         assert_eq!(looks(&[], None), (15, None));

@@ -111,7 +111,7 @@ impl Slot {
 
     /// Tells the queue what the server's silence calls for. Returns whether it did.
     pub(super) fn break_silence(&mut self) -> bool {
-        let event = match self.silence.due(self.queue.doubt(), Instant::now()) {
+        let event = match self.silence.due(self.queue.doubt(), self.is_vital(), Instant::now()) {
             Due::Nothing => return false,
             Due::Look => Event::LookAgain,
             Due::Certain(doubt) => Event::Certain(doubt),

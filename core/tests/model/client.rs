@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use zklock::queue::{Event, Intent, JoinId, Kind, Naming, NodeName, Refusal, Ticket};
+use zklock::queue::{Event, Intent, JoinId, Kind, NEAR, Naming, NodeName, Refusal, Ticket};
 
 use super::mutants::{Mutant, Pipe};
 use super::server::{Server, SessionId, Zxid};
@@ -115,6 +115,8 @@ pub(crate) struct Client {
     pub(crate) queue: Option<Pipe>,
     /// The bug of its queues, and perhaps of its driver.
     pub(crate) mutant: Option<Mutant>,
+    /// With more than this many before it a contender of its queues is far.
+    pub(crate) far_beyond: usize,
     /// Whether the queue was told something since it last drew conclusions.
     pub(super) unsettled: bool,
     pub(super) live: bool,
@@ -150,6 +152,7 @@ impl Client {
             inbox: VecDeque::new(),
             queue: None,
             mutant: None,
+            far_beyond: NEAR,
             unsettled: false,
             live: true,
             connected: true,
@@ -311,7 +314,7 @@ impl Client {
 
     /// Whether a hold may begin: the term runs, and the session is proven on this connection (rule 16).
     pub(super) fn is_fresh(&self) -> bool {
-        if self.mutant == Some(Mutant::NoRelist) {
+        if matches!(self.mutant, Some(Mutant::NoRelist | Mutant::FarBelieved)) {
             return self.term_runs();
         }
         self.connected && self.term_runs() && self.session.as_ref().is_some_and(Session::is_proven)

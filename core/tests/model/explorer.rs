@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use zklock::queue::{Kind, Naming};
+use zklock::queue::{Kind, NEAR, Naming};
 
 use super::client::{Client, Told};
 use super::mutants::Mutant;
@@ -146,6 +146,8 @@ pub(crate) struct Scene {
     /// What foreign contenders may ask for.
     pub(crate) foreign_kinds: &'static [Kind],
     pub(crate) grain: Grain,
+    /// With more than this many before it a contender is far (rule 10).
+    pub(crate) far_beyond: usize,
     /// The bug that the clients' queues have.
     pub(crate) mutant: Option<Mutant>,
     pub(crate) budget: Budget,
@@ -167,6 +169,7 @@ impl Scene {
             kinds: MUTEX,
             foreign_kinds: &[Kind::Exclusive, Kind::Write],
             grain: Grain::Fine,
+            far_beyond: NEAR,
             mutant: None,
             budget,
         }
@@ -182,6 +185,7 @@ impl Scene {
         world.server.next_sequence = self.next_sequence;
         for client in &mut world.clients {
             client.mutant = self.mutant;
+            client.far_beyond = self.far_beyond;
         }
         for number in 0..self.queued {
             for step in [Step::Enter(number, Kind::Exclusive), Step::Look(number)] {

@@ -79,10 +79,18 @@ pub(crate) enum Mutant {
     ProbeBelieved,
     /// Only the farthest one is asked for, and the others are taken to be gone (rule 6).
     ShortProbe,
+    /// What was known before a reconnection is still believed by a far contender (rule 10), also of the session.
+    FarBelieved,
+    /// A check's answer tells nothing (rule 10).
+    CheckIgnored,
+    /// After a reconnection a far contender relies on its watches alone (rule 10).
+    NoCheckAfterReconnection,
+    /// After a reconnection a far contender does not list when a watch tells of a change (rule 10).
+    DeferralKept,
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 32] = [
+    pub(crate) const ALL: [Self; 36] = [
         Self::Curator604,
         Self::Curator498,
         Self::Curator621,
@@ -115,6 +123,10 @@ impl Mutant {
         Self::NoLookAhead,
         Self::ProbeBelieved,
         Self::ShortProbe,
+        Self::FarBelieved,
+        Self::CheckIgnored,
+        Self::NoCheckAfterReconnection,
+        Self::DeferralKept,
     ];
 }
 
@@ -130,14 +142,17 @@ pub(crate) struct Pipe {
 
 impl Pipe {
     /// A queue whose tickets follow this one.
-    pub(crate) fn new(mutant: Option<Mutant>, last_ticket: Ticket) -> Self {
-        Self { queue: Queue::after(last_ticket), planted: mutant.map(Planted::new) }
+    pub(crate) fn new(mutant: Option<Mutant>, last_ticket: Ticket, far_beyond: usize) -> Self {
+        Self { queue: Queue::after(last_ticket).far_beyond(far_beyond), planted: mutant.map(Planted::new) }
     }
 
     pub(crate) fn handle(&mut self, event: Event) {
         match &mut self.planted {
             None => self.queue.handle(event),
-            Some(planted) => planted.tell(event).into_iter().for_each(|event| self.queue.handle(event)),
+            Some(planted) => {
+                (planted.far, planted.deferred) = (!self.queue.is_near(), self.queue.defers_listing());
+                planted.tell(event).into_iter().for_each(|event| self.queue.handle(event));
+            }
         }
     }
 
@@ -224,6 +239,10 @@ struct Planted {
     listed: Option<Vec<String>>,
     /// `ShortProbe`: those that are not asked for.
     farther: BTreeMap<Ticket, Vec<NodeName>>,
+    /// None of the queue's contenders is near.
+    far: bool,
+    /// The queue defers its listing.
+    deferred: bool,
     /// The queue does not know that the connection is lost.
     cut_off: bool,
     /// The queue has been told of a connection.
@@ -249,6 +268,8 @@ impl Planted {
             denied: BTreeSet::new(),
             listed: None,
             farther: BTreeMap::new(),
+            far: false,
+            deferred: false,
             cut_off: false,
             connected: false,
             reconnected: false,
@@ -285,6 +306,20 @@ impl Planted {
             | (Mutant::GrantWithoutTerm, Event::TermEnded)
             | (Mutant::UnguardedHold, Event::WatchHold(_))
             | (Mutant::NoLook, Event::LookAgain) => Some(Vec::new()),
+            (Mutant::FarBelieved, Event::Disconnected) if self.far => {
+                self.cut_off = true;
+                Some(Vec::new())
+            }
+            (Mutant::FarBelieved, Event::Connected) if std::mem::take(&mut self.cut_off) => Some(Vec::new()),
+            (Mutant::CheckIgnored, Event::Probed(ticket, Outcome::Done(_))) => {
+                Some(vec![Event::Probed(*ticket, Outcome::Done(Vec::new()))])
+            }
+            (Mutant::NoCheckAfterReconnection, Event::LookAgain)
+            | (Mutant::DeferralKept, Event::Gone(_))
+                if self.deferred =>
+            {
+                Some(Vec::new())
+            }
             (Mutant::DeleteOnce, Event::Deleted(ticket, Outcome::Lost)) => {
                 Some(vec![Event::Deleted(*ticket, Outcome::Done(()))])
             }

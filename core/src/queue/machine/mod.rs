@@ -49,6 +49,7 @@
 //! Every file here adds methods to [`Queue`]; `state` has its fields and hands each event to the method that takes it.
 
 mod census;
+mod checks;
 mod contenders;
 mod creates;
 mod deletes;
