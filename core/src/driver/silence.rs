@@ -28,8 +28,8 @@ pub(super) struct Silence {
     news: Instant,
     /// When its queue last looked.
     looked: Instant,
-    /// How much later than others it looks, while none of ours is near.
-    delay: Duration,
+    /// How many seconds later than others it looks, while none of ours is near.
+    delay: u8,
     /// When it looks because of a reconnection, unless one of ours is near: then the queue has listed the directory.
     reconnected: Option<Instant>,
     /// The doubt that the queue has, and since when.
@@ -47,7 +47,7 @@ pub(super) enum Due {
 
 impl Silence {
     pub(super) fn new(now: Instant) -> Self {
-        Self { news: now, looked: now, delay: Duration::ZERO, reconnected: None, doubt: None }
+        Self { news: now, looked: now, delay: 0, reconnected: None, doubt: None }
     }
 
     /// Local events, and the coming and going of connections and terms, are no news of the directory. Nor is a listing or
@@ -76,12 +76,12 @@ impl Silence {
         // What comes late makes no noise.
         let since = if doubt.is_some() { self.looked } else { self.looked.max(self.news) };
         let often = near || doubt.is_some();
-        let silence = if often { LONG_SILENCE } else { FAR_SILENCE + self.delay };
+        let silence = if often { LONG_SILENCE } else { FAR_SILENCE + Duration::from_secs(self.delay.into()) };
         let reconnected = self.reconnected.take_if(|at| often || *at <= now).is_some_and(|_| !often);
         if now - since < silence && !reconnected {
             return Due::Nothing;
         }
-        (self.looked, self.delay) = (now, spread());
+        (self.looked, self.delay) = (now, u8::try_from(spread().as_secs()).unwrap_or_default());
         Due::Look
     }
 }
@@ -132,6 +132,56 @@ mod tests {
         ];
         assert_eq!(looks(&[], None), (15, None));
         assert_eq!(looks(&local, None), (15, None));
+    }
+
+    /// When the looks are due in these many seconds, by the second, if none of ours is near.
+    fn far_looks(silence: &mut Silence, began: Instant, seconds: std::ops::RangeInclusive<u64>) -> Vec<u64> {
+        let due = |second: &u64| {
+            let now = began + Duration::from_secs(*second);
+            second % CHECK_INTERVAL.as_secs() == 0 && silence.due(None, false, now) == Due::Look
+        };
+        seconds.filter(due).collect()
+    }
+
+    #[test]
+    fn a_far_waiter_looks_at_most_once_a_minute_and_not_together_with_others() {
+        let began = Instant::now();
+        let mut seconds = std::collections::BTreeSet::new();
+        for _ in 0..20 {
+            let looks = far_looks(&mut Silence::new(began), began, 1..=3600);
+            let pauses = looks.windows(2).map(|two| two[1] - two[0]);
+            assert!(pauses.into_iter().all(|pause| (60..=75).contains(&pause)), "{looks:?}");
+            seconds.extend(looks.get(5).copied());
+        }
+        assert!(seconds.len() > 1, "all twenty look at the same time: {seconds:?}");
+    }
+
+    #[test]
+    fn a_far_waiter_looks_once_soon_after_a_reconnection_and_a_near_one_does_not() {
+        let began = Instant::now();
+        for near in [false, true] {
+            let mut silence = Silence::new(began);
+            silence.hear(&Event::Disconnected, began + Duration::from_secs(1));
+            silence.hear(&Event::Connected, began + Duration::from_secs(2));
+            if near {
+                assert_eq!(silence.due(None, true, began + Duration::from_secs(3)), Due::Nothing);
+            }
+            let looks = far_looks(&mut silence, began, 5..=59);
+            assert_eq!(looks.len(), usize::from(!near), "{looks:?}");
+            assert!(looks.iter().all(|second| *second <= 2 + 10 + 5), "{looks:?}");
+        }
+    }
+
+    #[test]
+    fn while_connections_come_and_go_a_far_waiter_does_not_look() {
+        let began = Instant::now();
+        let mut silence = Silence::new(began);
+        for second in 0..50 {
+            let now = began + Duration::from_secs(second);
+            silence.hear(if second % 2 == 0 { &Event::Disconnected } else { &Event::Connected }, now);
+        }
+        silence.hear(&Event::Disconnected, began + Duration::from_secs(50));
+        assert_eq!(silence.due(None, false, began + Duration::from_secs(55)), Due::Nothing);
     }
 
     #[test]

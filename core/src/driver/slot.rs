@@ -142,6 +142,17 @@ impl Slot {
         found.map(String::as_str)
     }
 
+    /// Whether this says that the server refuses checks. One before 3.6 also ends the connection.
+    pub(super) fn is_refused_check(&self, event: &Event) -> bool {
+        let Event::Probed(ticket, Outcome::NoNode | Outcome::Refused(_)) = event else { return false };
+        self.queue.is_checking(*ticket)
+    }
+
+    /// See [`Queue::check_no_more`].
+    pub(super) fn check_no_more(&mut self) {
+        self.queue.check_no_more();
+    }
+
     pub(super) fn has_warned(&self) -> bool {
         self.queue.has_warned()
     }

@@ -31,6 +31,8 @@ pub(super) struct Slots {
     warned: BTreeSet<Arc<str>>,
     /// The paths where contenders on kazoo were reported, which may not see ours.
     blind: BTreeSet<Arc<str>>,
+    /// Whether the server refuses checks: no other queue asks it.
+    refuses_checks: bool,
 }
 
 /// Seeds for the names of nodes: each is used once. Most locks are free and held for a moment, so there are as many queues
@@ -65,6 +67,7 @@ impl Slots {
             last_ticket: Ticket::default(),
             warned: BTreeSet::new(),
             blind: BTreeSet::new(),
+            refuses_checks: false,
         }
     }
 
@@ -110,6 +113,9 @@ impl Slots {
             if self.warned.contains(path) {
                 slot.warn_no_more();
             }
+            if self.refuses_checks {
+                slot.check_no_more();
+            }
             Box::new(slot)
         };
         self.all.entry(Arc::clone(path)).or_insert_with(new)
@@ -132,6 +138,11 @@ impl Slots {
     /// Gives a queue an event.
     pub(super) fn tell(&mut self, path: &Arc<str>, event: Event) {
         self.warn_of_kazoo(path, &event);
+        if self.get(path).is_some_and(|slot| slot.is_refused_check(&event)) {
+            self.refuses_checks = true;
+            let others = self.all.iter_mut().filter(|(other, _)| *other != path);
+            others.for_each(|(_, slot)| slot.check_no_more());
+        }
         if let Some(slot) = self.change(path) {
             slot.hear(event);
         }

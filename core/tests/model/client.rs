@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use zklock::queue::{Event, Intent, JoinId, Kind, NEAR, Naming, NodeName, Refusal, Ticket};
+use zklock::queue::{Event, Intent, JoinId, Kind, Naming, NodeName, Refusal, Ticket};
 
 use super::mutants::{Mutant, Pipe};
 use super::server::{Server, SessionId, Zxid};
 use super::session::{News, Session};
+
+/// Production's limit.
+pub(crate) const FAR_BEYOND: u8 = 2;
 
 /// What reaches a driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -116,7 +119,7 @@ pub(crate) struct Client {
     /// The bug of its queues, and perhaps of its driver.
     pub(crate) mutant: Option<Mutant>,
     /// With more than this many before it a contender of its queues is far.
-    pub(crate) far_beyond: usize,
+    pub(crate) far_beyond: u8,
     /// Whether the queue was told something since it last drew conclusions.
     pub(super) unsettled: bool,
     pub(super) live: bool,
@@ -152,7 +155,7 @@ impl Client {
             inbox: VecDeque::new(),
             queue: None,
             mutant: None,
-            far_beyond: NEAR,
+            far_beyond: FAR_BEYOND,
             unsettled: false,
             live: true,
             connected: true,

@@ -9,9 +9,9 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use zklock::queue::{Kind, NEAR, Naming};
+use zklock::queue::{Kind, Naming};
 
-use super::client::{Client, Told};
+use super::client::{Client, FAR_BEYOND, Told};
 use super::mutants::Mutant;
 use super::session::Session;
 use super::step::Step;
@@ -147,7 +147,7 @@ pub(crate) struct Scene {
     pub(crate) foreign_kinds: &'static [Kind],
     pub(crate) grain: Grain,
     /// With more than this many before it a contender is far (rule 10).
-    pub(crate) far_beyond: usize,
+    pub(crate) far_beyond: u8,
     /// The bug that the clients' queues have.
     pub(crate) mutant: Option<Mutant>,
     pub(crate) budget: Budget,
@@ -169,7 +169,7 @@ impl Scene {
             kinds: MUTEX,
             foreign_kinds: &[Kind::Exclusive, Kind::Write],
             grain: Grain::Fine,
-            far_beyond: NEAR,
+            far_beyond: FAR_BEYOND,
             mutant: None,
             budget,
         }

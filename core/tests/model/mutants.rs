@@ -142,7 +142,7 @@ pub(crate) struct Pipe {
 
 impl Pipe {
     /// A queue whose tickets follow this one.
-    pub(crate) fn new(mutant: Option<Mutant>, last_ticket: Ticket, far_beyond: usize) -> Self {
+    pub(crate) fn new(mutant: Option<Mutant>, last_ticket: Ticket, far_beyond: u8) -> Self {
         Self { queue: Queue::after(last_ticket).far_beyond(far_beyond), planted: mutant.map(Planted::new) }
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use super::super::action::Action;
-use super::super::event::{Event, Intent, Outcome};
+use super::super::event::{Event, Intent, Outcome, Ticket};
 use super::super::name::NodeName;
 use super::super::view::View;
 use super::join::{Join, Stage};
@@ -18,18 +18,24 @@ const FIRST: usize = 4;
 
 /// A waiter with more than this many before it is far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct FarBeyond(pub(super) usize);
+pub(super) struct FarBeyond(u8);
+
+impl FarBeyond {
+    pub(super) fn get(self) -> usize {
+        self.0.into()
+    }
+}
 
 impl Default for FarBeyond {
     fn default() -> Self {
-        Self(NEAR)
+        Self(u8::try_from(NEAR).unwrap_or(u8::MAX))
     }
 }
 
 impl Queue {
     /// Calls a waiter far that has more than `limit` before it, instead of more than [`NEAR`]: the tests' worlds are small.
     #[must_use]
-    pub fn far_beyond(self, limit: usize) -> Self {
+    pub fn far_beyond(self, limit: u8) -> Self {
         Self { far_beyond: FarBeyond(limit), ..self }
     }
 
@@ -82,17 +88,29 @@ impl Queue {
         }
     }
 
+    /// Whether a check with this ticket is under way.
+    #[must_use]
+    pub fn is_checking(&self, ticket: Ticket) -> bool {
+        self.probe == Probing::Check(ticket)
+    }
+
+    /// Lists instead of checking from now on: the servers refuse checks.
+    pub fn check_no_more(&mut self) {
+        self.probe = Probing::Refused;
+    }
+
     /// Asks, in one request, whether some of our waiting nodes and of the watched ones exist: the first ones, and others
     /// in turn.
     fn check(&mut self) {
         let mut nodes = self.to_check(Bound::Unbounded, FIRST);
         let Some(first) = nodes.last().cloned() else { return };
-        let behind = self.checked.take().max(Some(first.clone())).unwrap_or(first.clone());
+        let checked = self.checked.take().map(|checked| *checked);
+        let behind = checked.filter(|checked| *checked > first).unwrap_or_else(|| first.clone());
         let mut rest = self.to_check(Bound::Excluded(&behind), AT_ONCE - FIRST);
         if rest.is_empty() && behind != first {
             rest = self.to_check(Bound::Excluded(&first), AT_ONCE - FIRST);
         }
-        self.checked = rest.last().cloned();
+        self.checked = rest.last().cloned().map(Box::new);
         nodes.append(&mut rest);
         let ticket = self.ticket();
         self.actions.push_back(Action::Probe(ticket, nodes));

@@ -101,10 +101,10 @@ impl Queue {
     pub fn is_near(&self) -> bool {
         let near = |(name, id): (&NodeName, &JoinId)| {
             let Some(Join { kind, stage: Stage::Queued(_), .. }) = self.joins.get(id) else { return false };
-            self.has_at_most_before(self.far_beyond.0, name, *kind)
+            self.has_at_most_before(self.far_beyond.get(), name, *kind)
         };
         // Ours that stand further back have more of ours before them, or are readers like one of these.
-        self.line().iter().take(self.far_beyond.0 + 1).any(near)
+        self.line().iter().take(self.far_beyond.get() + 1).any(near)
     }
 
     /// Whether one that joins to hold alone, or for reading, has others of ours before it that want to hold alone, so that

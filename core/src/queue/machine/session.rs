@@ -42,7 +42,9 @@ impl Queue {
         self.mint = None;
         self.watches.clear();
         self.listing = None;
-        self.probe = Probing::Idle;
+        if self.probe != Probing::Refused {
+            self.probe = Probing::Idle;
+        }
         self.child_watch = None;
         self.making_parents = None;
         self.doubt = None;

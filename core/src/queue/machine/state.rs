@@ -31,7 +31,7 @@ pub struct Queue {
     pub(super) deferred: bool,
     pub(super) far_beyond: FarBeyond,
     /// The last node that a check asked for in turn.
-    pub(super) checked: Option<NodeName>,
+    pub(super) checked: Option<Box<NodeName>>,
     pub(super) watches: WatchBook,
     /// The listing under way.
     pub(super) listing: Option<(Ticket, Look)>,
