@@ -314,8 +314,7 @@ impl Planted {
             (Mutant::CheckIgnored, Event::Probed(ticket, Outcome::Done(_))) => {
                 Some(vec![Event::Probed(*ticket, Outcome::Done(Vec::new()))])
             }
-            (Mutant::NoCheckAfterReconnection, Event::LookAgain)
-            | (Mutant::DeferralKept, Event::Gone(_))
+            (Mutant::NoCheckAfterReconnection, Event::LookAgain) | (Mutant::DeferralKept, Event::Gone(_))
                 if self.deferred =>
             {
                 Some(Vec::new())

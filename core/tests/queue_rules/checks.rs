@@ -1,10 +1,10 @@
 //! A waiter looks at a few nodes after a silence, and a far one lists only when there is a reason (rule 10).
 
-use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NEAR, Outcome, Refusal, Ticket};
+use zklock::queue::{Action, Event, Intent, JoinId, Kind, NEAR, Naming, Outcome, Refusal, Ticket};
 
 use super::desk::{
-    A, B, Desk, acknowledged, create, created, grants, list, listed, lists, name, other, release, waits, watch,
-    watched, watches, writer,
+    A, B, Desk, acknowledged, create, created, grants, list, listed, lists, name, other, release, waits,
+    watch, watched, watches, writer,
 };
 
 fn crowd(range: impl IntoIterator<Item = u32>) -> Vec<String> {

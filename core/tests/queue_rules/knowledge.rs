@@ -48,4 +48,3 @@ fn rule_10_nothing_is_granted_before_a_listing_on_the_new_connection() {
     assert!(list(&look).1);
     assert_eq!(grants(&desk.tell([listed(list(&look).0, [&node])])), [A]);
 }
-

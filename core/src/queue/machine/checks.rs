@@ -160,7 +160,8 @@ impl Queue {
     /// The connection is lost. If all of ours that are here are settled, and none is near, then the watches, which the
     /// next connection sets again, and checks will tell when a listing is due.
     pub(super) fn defer_listing(&mut self) {
-        self.deferred = self.is_settled() && self.joins.holders() == 0 && self.has_waiters() && !self.is_near();
+        self.deferred =
+            self.is_settled() && self.joins.holders() == 0 && self.has_waiters() && !self.is_near();
         if !self.deferred {
             self.old_view = None;
         } else if let Some(view) = self.view.take() {
