@@ -211,6 +211,7 @@ enum Carried {
 }
 
 /// A mutant, and what it needs to know.
+#[allow(clippy::struct_excessive_bools, reason = "each is one fact, and they combine freely")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Planted {
     mutant: Mutant,

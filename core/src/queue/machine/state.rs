@@ -13,6 +13,7 @@ use super::line::Line;
 use super::watch_book::WatchBook;
 
 /// The queue of one lock directory as one client sees it.
+#[allow(clippy::struct_excessive_bools, reason = "each is one fact, and they combine freely")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Queue {
     pub(super) connected: bool,
