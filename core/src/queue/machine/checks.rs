@@ -6,8 +6,8 @@ use super::super::action::Action;
 use super::super::event::{Event, Intent, Outcome, Ticket};
 use super::super::name::NodeName;
 use super::super::view::View;
+use super::far::FarBeyond;
 use super::join::{Join, Stage};
-use super::position::NEAR;
 use super::state::{Look, Probing, Queue};
 
 /// A check asks for at most so many nodes, so that it is short however many of ours wait.
@@ -16,27 +16,12 @@ const AT_ONCE: usize = 8;
 /// So many of them are always the first ones: our first waiter's own node and those for which it waits.
 const FIRST: usize = 4;
 
-/// A waiter with more than this many before it is far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct FarBeyond(u8);
-
-impl FarBeyond {
-    pub(super) fn get(self) -> usize {
-        self.0.into()
-    }
-}
-
-impl Default for FarBeyond {
-    fn default() -> Self {
-        Self(u8::try_from(NEAR).unwrap_or(u8::MAX))
-    }
-}
-
 impl Queue {
-    /// Calls a waiter far that has more than `limit` before it, instead of more than [`NEAR`]: the tests' worlds are small.
+    /// Calls a waiter far that has more than `limit` before it, instead of more than [`NEAR`](super::far::NEAR): the
+    /// tests' worlds are small.
     #[must_use]
     pub fn far_beyond(self, limit: u8) -> Self {
-        Self { far_beyond: FarBeyond(limit), ..self }
+        Self { far_beyond: FarBeyond::new(limit), ..self }
     }
 
     /// Whether the listing on this connection is deferred until something suggests that it could tell anything new.

@@ -55,6 +55,7 @@ mod creates;
 mod deletes;
 mod doomed;
 mod downgrade;
+mod far;
 mod grants;
 mod in_the_way;
 mod index;
@@ -72,6 +73,6 @@ mod tries;
 mod watch_book;
 mod watches;
 
+pub use far::NEAR;
 pub use in_the_way::{Known, Standing};
-pub use position::NEAR;
 pub use state::Queue;

@@ -8,9 +8,6 @@ use super::join::{Join, Place, Stage};
 use super::listing::SOON;
 use super::state::Queue;
 
-/// A waiter with at most this many before it may soon hold: the term must run when its turn comes.
-pub const NEAR: usize = 2;
-
 impl Queue {
     /// How many contenders stand before this one, as far as is known.
     #[must_use]
@@ -95,8 +92,8 @@ impl Queue {
         self.line().keys().take(limit)
     }
 
-    /// Whether one of ours waits with at most [`NEAR`] before it that it cannot hold with. Others do not count: a
-    /// reader is not told of readers that go, and for a permit the order does not matter.
+    /// Whether one of ours waits with at most [`NEAR`](super::far::NEAR) before it that it cannot hold with. Others do
+    /// not count: a reader is not told of readers that go, and for a permit the order does not matter.
     #[must_use]
     pub fn is_near(&self) -> bool {
         let near = |(name, id): (&NodeName, &JoinId)| {
