@@ -332,6 +332,57 @@ fn a_look_at_any_time_and_a_cut() {
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 19_000);
 }
 
+/// Contenders that are far as soon as anybody is before them: after a reconnection they list only for a reason.
+const FAR: Scene = Scene { far_beyond: 0, grain: Grain::Coarse, ..Scene::new(1, 1, NOTHING) };
+
+#[test]
+fn a_far_contender_a_cut_and_an_operator() {
+    let budget = Budget { joins: 1, enters: 1, cuts: 1, deletions: 1, ..NOTHING };
+    play(Scene { budget, ..FAR }, 18_000);
+}
+
+#[test]
+fn a_far_contender_that_leaves_a_cut_and_a_look_at_any_time() {
+    let budget = Budget { joins: 1, enters: 1, leaves: 1, cuts: 1, looks: 1, ..NOTHING };
+    play(Scene { budget, ..FAR }, 20_000);
+}
+
+#[test]
+fn a_far_contender_a_cut_and_an_event_that_does_not_come() {
+    let budget = Budget { joins: 1, enters: 1, cuts: 1, misses: 1, looks: 1, ..NOTHING };
+    play(Scene { budget, ..FAR }, 7_000);
+}
+
+#[test]
+fn far_local_contenders_and_a_cut() {
+    let budget = Budget { joins: 2, enters: 1, cuts: 1, ..NOTHING };
+    play(Scene { budget, ..FAR }, 27_500);
+}
+
+#[test]
+fn far_readers_and_writers_a_foreign_downgrade_and_a_cut() {
+    let budget = Budget { joins: 1, enters: 1, downgrades: 2, cuts: 1, ..NOTHING };
+    play(Scene { far_beyond: 0, grain: Grain::Coarse, ..Scene::read_write(1, 1, budget) }, 16_500);
+}
+
+#[test]
+fn a_far_contender_of_another_client_and_a_cut() {
+    let budget = Budget { joins: 2, cuts: 1, ..NOTHING };
+    play(Scene { far_beyond: 0, grain: Grain::Coarse, ..Scene::new(2, 0, budget) }, 9_000);
+}
+
+#[test]
+fn a_far_contender_a_cut_and_a_lost_session() {
+    let budget = Budget { joins: 1, enters: 1, cuts: 1, expiries: 1, ..NOTHING };
+    play(Scene { budget, ..FAR }, 33_000);
+}
+
+#[test]
+fn a_far_contender_behind_two_others_that_are_deleted_in_any_order_and_a_cut() {
+    let budget = Budget { joins: 1, deletions: 2, cuts: 1, ..NOTHING };
+    play(Scene { queued: 2, foreign: 2, budget, ..FAR }, 11_500);
+}
+
 /// A hold that has lasted for long is told that its node is deleted.
 #[test]
 fn a_long_hold_and_an_operator() {

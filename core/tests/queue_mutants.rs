@@ -104,6 +104,18 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
             let crowd = Scene::new(1, 4, Budget { joins: 1, deletions: 3, ..NOTHING });
             (Scene { queued: 4, grain: Grain::Coarse, ..crowd }, BEHIND_ANOTHER)
         }
+        Mutant::FarBelieved => {
+            let scene = Scene::new(1, 1, Budget { cuts: 1, ..deleted });
+            (Scene { far_beyond: 0, grain: Grain::Coarse, ..scene }, WITHOUT_A_NODE)
+        }
+        Mutant::CheckIgnored => {
+            let budget = Budget { joins: 1, enters: 1, misses: 1, looks: 1, ..NOTHING };
+            (Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, LEFT)
+        }
+        Mutant::NoCheckAfterReconnection | Mutant::DeferralKept => {
+            let budget = Budget { joins: 1, enters: 1, cuts: 1, misses: 1, ..NOTHING };
+            (Scene { far_beyond: 0, grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, LEFT)
+        }
         Mutant::StringOrder => {
             let scene = Scene::new(2, 0, Budget { joins: 2, ..NOTHING });
             (Scene { next_sequence: wrap, ..scene }, BEHIND_SOMEBODY)
@@ -116,7 +128,7 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
 fn every_mutant_is_caught() {
     assert_eq!(
         Mutant::ALL.len(),
-        Mutant::ShortProbe as usize + 1,
+        Mutant::DeferralKept as usize + 1,
         "the list ends with the last one there is"
     );
     let mut survivors = Vec::new();

@@ -5,9 +5,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::queue::{Event, Ticket};
+use crate::random;
 
 /// After this long without news of a directory, its queue looks again, whatever the watches say.
 const LONG_SILENCE: Duration = Duration::from_secs(20);
+
+/// The same for a queue in which none of ours is near: it looks at most this often, however many clients there are.
+const FAR_SILENCE: Duration = Duration::from_secs(60);
+
+/// Looks of clients that joined or reconnected together are spread over this time.
+const SPREAD: Duration = Duration::from_secs(10);
 
 /// How often the clock is checked.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -21,6 +28,10 @@ pub(super) struct Silence {
     news: Instant,
     /// When its queue last looked.
     looked: Instant,
+    /// How many seconds later than others it looks, while none of ours is near.
+    delay: u8,
+    /// When it looks because of a reconnection, unless one of ours is near: then the queue has listed the directory.
+    reconnected: Option<Instant>,
     /// The doubt that the queue has, and since when.
     doubt: Option<(Ticket, Instant)>,
 }
@@ -36,20 +47,26 @@ pub(super) enum Due {
 
 impl Silence {
     pub(super) fn new(now: Instant) -> Self {
-        Self { news: now, looked: now, doubt: None }
+        Self { news: now, looked: now, delay: 0, reconnected: None, doubt: None }
     }
 
-    /// Local events, and the coming and going of connections and terms, are no news of the directory. Nor is a listing:
-    /// it may be a look's own.
+    /// Local events, and the coming and going of connections and terms, are no news of the directory. Nor is a listing or
+    /// a probe: it may be a look's own.
     pub(super) fn hear(&mut self, event: &Event, now: Instant) {
-        let asked = event.is_outcome() && !event.is_lost() && !matches!(event, Event::Listed(..));
+        let looks = matches!(event, Event::Listed(..) | Event::Probed(..));
+        let asked = event.is_outcome() && !event.is_lost() && !looks;
         if asked || matches!(event, Event::Gone(_) | Event::Changed(_) | Event::Missing(_)) {
             self.news = now;
         }
+        match event {
+            Event::Connected => self.reconnected = Some(now + spread()),
+            Event::Disconnected | Event::SessionLost => self.reconnected = None,
+            _ => {}
+        }
     }
 
-    /// What is due. `doubt`: the queue's.
-    pub(super) fn due(&mut self, doubt: Option<Ticket>, now: Instant) -> Due {
+    /// What is due. `doubt`: the queue's; `near`: whether one of ours holds, or may soon.
+    pub(super) fn due(&mut self, doubt: Option<Ticket>, near: bool, now: Instant) -> Due {
         if self.doubt.map(|(ticket, _)| ticket) != doubt {
             self.doubt = doubt.map(|ticket| (ticket, now));
         }
@@ -58,12 +75,20 @@ impl Silence {
         }
         // What comes late makes no noise.
         let since = if doubt.is_some() { self.looked } else { self.looked.max(self.news) };
-        if now - since < LONG_SILENCE {
+        let often = near || doubt.is_some();
+        let silence = if often { LONG_SILENCE } else { FAR_SILENCE + Duration::from_secs(self.delay.into()) };
+        let reconnected = self.reconnected.take_if(|at| often || *at <= now).is_some_and(|_| !often);
+        if now - since < silence && !reconnected {
             return Due::Nothing;
         }
-        self.looked = now;
+        (self.looked, self.delay) = (now, u8::try_from(spread().as_secs()).unwrap_or_default());
         Due::Look
     }
+}
+
+/// A random part of the time over which looks are spread.
+fn spread() -> Duration {
+    SPREAD.mul_f64(random::fraction())
 }
 
 #[cfg(test)]
@@ -82,7 +107,7 @@ mod tests {
                 silence.hear(event, now);
             }
             if second % CHECK_INTERVAL.as_secs() == 0 {
-                match silence.due(doubt, now) {
+                match silence.due(doubt, true, now) {
                     Due::Nothing => {}
                     Due::Look if second > 300 => return (looks, None),
                     Due::Look => looks += 1,
@@ -102,10 +127,61 @@ mod tests {
             Event::Disconnected,
             Event::Connected,
             Event::Listed(Ticket(1), Outcome::Done(Vec::new())),
+            Event::Probed(Ticket(1), Outcome::Done(Vec::new())),
             Event::Watched(Ticket(1), Outcome::Lost),
         ];
         assert_eq!(looks(&[], None), (15, None));
         assert_eq!(looks(&local, None), (15, None));
+    }
+
+    /// When the looks are due in these many seconds, by the second, if none of ours is near.
+    fn far_looks(silence: &mut Silence, began: Instant, seconds: std::ops::RangeInclusive<u64>) -> Vec<u64> {
+        let due = |second: &u64| {
+            let now = began + Duration::from_secs(*second);
+            second % CHECK_INTERVAL.as_secs() == 0 && silence.due(None, false, now) == Due::Look
+        };
+        seconds.filter(due).collect()
+    }
+
+    #[test]
+    fn a_far_waiter_looks_at_most_once_a_minute_and_not_together_with_others() {
+        let began = Instant::now();
+        let mut seconds = std::collections::BTreeSet::new();
+        for _ in 0..20 {
+            let looks = far_looks(&mut Silence::new(began), began, 1..=3600);
+            let pauses = looks.windows(2).map(|two| two[1] - two[0]);
+            assert!(pauses.into_iter().all(|pause| (60..=75).contains(&pause)), "{looks:?}");
+            seconds.extend(looks.get(5).copied());
+        }
+        assert!(seconds.len() > 1, "all twenty look at the same time: {seconds:?}");
+    }
+
+    #[test]
+    fn a_far_waiter_looks_once_soon_after_a_reconnection_and_a_near_one_does_not() {
+        let began = Instant::now();
+        for near in [false, true] {
+            let mut silence = Silence::new(began);
+            silence.hear(&Event::Disconnected, began + Duration::from_secs(1));
+            silence.hear(&Event::Connected, began + Duration::from_secs(2));
+            if near {
+                assert_eq!(silence.due(None, true, began + Duration::from_secs(3)), Due::Nothing);
+            }
+            let looks = far_looks(&mut silence, began, 5..=59);
+            assert_eq!(looks.len(), usize::from(!near), "{looks:?}");
+            assert!(looks.iter().all(|second| *second <= 2 + 10 + 5), "{looks:?}");
+        }
+    }
+
+    #[test]
+    fn while_connections_come_and_go_a_far_waiter_does_not_look() {
+        let began = Instant::now();
+        let mut silence = Silence::new(began);
+        for second in 0..50 {
+            let now = began + Duration::from_secs(second);
+            silence.hear(if second % 2 == 0 { &Event::Disconnected } else { &Event::Connected }, now);
+        }
+        silence.hear(&Event::Disconnected, began + Duration::from_secs(50));
+        assert_eq!(silence.due(None, false, began + Duration::from_secs(55)), Due::Nothing);
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Slot {
 
     /// Tells the queue what the server's silence calls for. Returns whether it did.
     pub(super) fn break_silence(&mut self) -> bool {
-        let event = match self.silence.due(self.queue.doubt(), Instant::now()) {
+        let event = match self.silence.due(self.queue.doubt(), self.is_vital(), Instant::now()) {
             Due::Nothing => return false,
             Due::Look => Event::LookAgain,
             Due::Certain(doubt) => Event::Certain(doubt),
@@ -138,6 +138,17 @@ impl Slot {
         let Event::Listed(_, Outcome::Done(children)) = event else { return None };
         let found = children.iter().find(|child| self.hidden_from_kazoo && is_kazoos(child));
         found.map(String::as_str)
+    }
+
+    /// Whether this says that the server refuses checks. One before 3.6 also ends the connection.
+    pub(super) fn is_refused_check(&self, event: &Event) -> bool {
+        let Event::Probed(ticket, Outcome::NoNode | Outcome::Refused(_)) = event else { return false };
+        self.queue.is_checking(*ticket)
+    }
+
+    /// See [`Queue::check_no_more`].
+    pub(super) fn check_no_more(&mut self) {
+        self.queue.check_no_more();
     }
 
     pub(super) fn has_warned(&self) -> bool {

@@ -31,6 +31,8 @@ pub(super) struct Slots {
     warned: Reported,
     /// The paths where contenders on kazoo were reported, which may not see ours.
     blind: Reported,
+    /// Whether the server refuses checks: no other queue asks it.
+    refuses_checks: bool,
 }
 
 /// How many paths are remembered at which something was reported. A client may use millions of paths in its life.
@@ -93,6 +95,7 @@ impl Slots {
             last_ticket: Ticket::default(),
             warned: Reported::default(),
             blind: Reported::default(),
+            refuses_checks: false,
         }
     }
 
@@ -138,6 +141,9 @@ impl Slots {
             if self.warned.is_silent(path) {
                 slot.warn_no_more();
             }
+            if self.refuses_checks {
+                slot.check_no_more();
+            }
             Box::new(slot)
         };
         self.all.entry(Arc::clone(path)).or_insert_with(new)
@@ -160,6 +166,11 @@ impl Slots {
     /// Gives a queue an event.
     pub(super) fn tell(&mut self, path: &Arc<str>, event: Event) {
         self.warn_of_kazoo(path, &event);
+        if self.get(path).is_some_and(|slot| slot.is_refused_check(&event)) {
+            self.refuses_checks = true;
+            let others = self.all.iter_mut().filter(|(other, _)| *other != path);
+            others.for_each(|(_, slot)| slot.check_no_more());
+        }
         if let Some(slot) = self.change(path) {
             slot.hear(event);
         }

@@ -8,6 +8,9 @@ use super::mutants::{Mutant, Pipe};
 use super::server::{Server, SessionId, Zxid};
 use super::session::{News, Session};
 
+/// Production's limit.
+pub(crate) const FAR_BEYOND: u8 = 2;
+
 /// What reaches a driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Input {
@@ -115,6 +118,8 @@ pub(crate) struct Client {
     pub(crate) queue: Option<Pipe>,
     /// The bug of its queues, and perhaps of its driver.
     pub(crate) mutant: Option<Mutant>,
+    /// With more than this many before it a contender of its queues is far.
+    pub(crate) far_beyond: u8,
     /// Whether the queue was told something since it last drew conclusions.
     pub(super) unsettled: bool,
     pub(super) live: bool,
@@ -150,6 +155,7 @@ impl Client {
             inbox: VecDeque::new(),
             queue: None,
             mutant: None,
+            far_beyond: FAR_BEYOND,
             unsettled: false,
             live: true,
             connected: true,
@@ -313,7 +319,7 @@ impl Client {
 
     /// Whether a hold may begin: the term runs, and the session is proven on this connection (rule 16).
     pub(super) fn is_fresh(&self) -> bool {
-        if self.mutant == Some(Mutant::NoRelist) {
+        if matches!(self.mutant, Some(Mutant::NoRelist | Mutant::FarBelieved)) {
             return self.term_runs();
         }
         self.connected && self.term_runs() && self.session.as_ref().is_some_and(Session::is_proven)

@@ -28,7 +28,7 @@ impl Client {
         match input {
             Input::Join(join, naming, kind, intent) => {
                 if self.queue.is_none() {
-                    self.queue = Some(Pipe::new(self.mutant, self.last_ticket));
+                    self.queue = Some(Pipe::new(self.mutant, self.last_ticket, self.far_beyond));
                     if self.live {
                         let seed = self.seed();
                         self.tell(Event::SessionBegan(seed));

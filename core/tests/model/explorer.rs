@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use zklock::queue::{Kind, Naming};
 
-use super::client::{Client, Told};
+use super::client::{Client, FAR_BEYOND, Told};
 use super::mutants::Mutant;
 use super::session::Session;
 use super::step::Step;
@@ -150,6 +150,8 @@ pub(crate) struct Scene {
     /// What foreign contenders may ask for.
     pub(crate) foreign_kinds: &'static [Kind],
     pub(crate) grain: Grain,
+    /// With more than this many before it a contender is far (rule 10).
+    pub(crate) far_beyond: u8,
     /// The bug that the clients' queues have.
     pub(crate) mutant: Option<Mutant>,
     pub(crate) budget: Budget,
@@ -171,6 +173,7 @@ impl Scene {
             kinds: MUTEX,
             foreign_kinds: &[Kind::Exclusive, Kind::Write],
             grain: Grain::Fine,
+            far_beyond: FAR_BEYOND,
             mutant: None,
             budget,
         }
@@ -186,6 +189,7 @@ impl Scene {
         world.server.next_sequence = self.next_sequence;
         for client in &mut world.clients {
             client.mutant = self.mutant;
+            client.far_beyond = self.far_beyond;
         }
         for number in 0..self.queued {
             for step in [Step::Enter(number, Kind::Exclusive), Step::Look(number)] {

@@ -81,10 +81,18 @@ pub(crate) enum Mutant {
     ProbeBelieved,
     /// Only the farthest one is asked for, and the others are taken to be gone (rule 6).
     ShortProbe,
+    /// What was known before a reconnection is still believed by a far contender (rule 10), also of the session.
+    FarBelieved,
+    /// A check's answer tells nothing (rule 10).
+    CheckIgnored,
+    /// After a reconnection a far contender relies on its watches alone (rule 10).
+    NoCheckAfterReconnection,
+    /// After a reconnection a far contender does not list when a watch tells of a change (rule 10).
+    DeferralKept,
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 33] = [
+    pub(crate) const ALL: [Self; 37] = [
         Self::Curator604,
         Self::Curator498,
         Self::Curator621,
@@ -118,6 +126,10 @@ impl Mutant {
         Self::NoLookAhead,
         Self::ProbeBelieved,
         Self::ShortProbe,
+        Self::FarBelieved,
+        Self::CheckIgnored,
+        Self::NoCheckAfterReconnection,
+        Self::DeferralKept,
     ];
 }
 
@@ -133,14 +145,17 @@ pub(crate) struct Pipe {
 
 impl Pipe {
     /// A queue whose tickets follow this one.
-    pub(crate) fn new(mutant: Option<Mutant>, last_ticket: Ticket) -> Self {
-        Self { queue: Queue::after(last_ticket), planted: mutant.map(Planted::new) }
+    pub(crate) fn new(mutant: Option<Mutant>, last_ticket: Ticket, far_beyond: u8) -> Self {
+        Self { queue: Queue::after(last_ticket).far_beyond(far_beyond), planted: mutant.map(Planted::new) }
     }
 
     pub(crate) fn handle(&mut self, event: Event) {
         match &mut self.planted {
             None => self.queue.handle(event),
-            Some(planted) => planted.tell(event).into_iter().for_each(|event| self.queue.handle(event)),
+            Some(planted) => {
+                (planted.far, planted.deferred) = (!self.queue.is_near(), self.queue.defers_listing());
+                planted.tell(event).into_iter().for_each(|event| self.queue.handle(event));
+            }
         }
     }
 
@@ -199,6 +214,7 @@ enum Carried {
 }
 
 /// A mutant, and what it needs to know.
+#[allow(clippy::struct_excessive_bools, reason = "each is one fact, and they combine freely")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Planted {
     mutant: Mutant,
@@ -227,6 +243,10 @@ struct Planted {
     listed: Option<Vec<String>>,
     /// `ShortProbe`: those that are not asked for.
     farther: BTreeMap<Ticket, Vec<NodeName>>,
+    /// None of the queue's contenders is near.
+    far: bool,
+    /// The queue defers its listing.
+    deferred: bool,
     /// The queue does not know that the connection is lost.
     cut_off: bool,
     /// The queue has been told of a connection.
@@ -252,6 +272,8 @@ impl Planted {
             denied: BTreeSet::new(),
             listed: None,
             farther: BTreeMap::new(),
+            far: false,
+            deferred: false,
             cut_off: false,
             connected: false,
             reconnected: false,
@@ -288,6 +310,19 @@ impl Planted {
             | (Mutant::GrantWithoutTerm, Event::TermEnded)
             | (Mutant::UnguardedHold, Event::WatchHold(_))
             | (Mutant::NoLook, Event::LookAgain) => Some(Vec::new()),
+            (Mutant::FarBelieved, Event::Disconnected) if self.far => {
+                self.cut_off = true;
+                Some(Vec::new())
+            }
+            (Mutant::FarBelieved, Event::Connected) if std::mem::take(&mut self.cut_off) => Some(Vec::new()),
+            (Mutant::CheckIgnored, Event::Probed(ticket, Outcome::Done(_))) => {
+                Some(vec![Event::Probed(*ticket, Outcome::Done(Vec::new()))])
+            }
+            (Mutant::NoCheckAfterReconnection, Event::LookAgain) | (Mutant::DeferralKept, Event::Gone(_))
+                if self.deferred =>
+            {
+                Some(Vec::new())
+            }
             (Mutant::DeleteOnce, Event::Deleted(ticket, Outcome::Lost)) => {
                 Some(vec![Event::Deleted(*ticket, Outcome::Done(()))])
             }

@@ -241,14 +241,15 @@ impl World {
             }
         }
         let mut rested = false;
-        for _ in 0..400 {
+        for round in 0..400 {
             for client in 0..self.clients.len() {
                 self.step(Step::Reconnect(client, 0))?;
                 self.step(Step::Drive(client, usize::MAX))?;
                 self.step(Step::Establish(client))?;
                 self.step(Step::Bury(client))?;
                 self.step(Step::EndPause(client))?;
-                if self.server.event_was_missed {
+                // Not in every round: one that looks is not at rest.
+                if self.server.event_was_missed && round % 8 == 0 {
                     self.step(Step::LookAgain(client))?;
                 }
                 self.step(Step::Pump(client))?;

@@ -2,7 +2,7 @@
 
 use zklock::queue::{Event, Outcome};
 
-use super::desk::{A, B, Desk, acknowledged, grants, list, listed, other, watch, watched};
+use super::desk::{A, Desk, acknowledged, grants, list, listed, other, watch, watched};
 
 #[test]
 fn rule_05_no_tombstones() {
@@ -47,21 +47,4 @@ fn rule_10_nothing_is_granted_before_a_listing_on_the_new_connection() {
     assert_eq!(grants(&look), []);
     assert!(list(&look).1);
     assert_eq!(grants(&desk.tell([listed(list(&look).0, [&node])])), [A]);
-}
-
-#[test]
-fn rule_10_after_a_long_silence_it_looks_again() {
-    let mut desk = Desk::new(1);
-    let (node, _) = desk.queue_up(A, 5, &[other(4)]);
-    let look = desk.tell([Event::LookAgain]);
-    assert_eq!(grants(&desk.tell([listed(list(&look).0, [&node])])), [A]);
-}
-
-#[test]
-fn rule_10_where_all_of_ours_hold_there_is_nothing_to_look_at() {
-    let mut desk = Desk::new(1);
-    let node = desk.hold(A, 5);
-    assert_eq!(desk.tell([Event::LookAgain]), []);
-    desk.place(B, 6, &[node]);
-    list(&desk.tell([Event::LookAgain]));
 }

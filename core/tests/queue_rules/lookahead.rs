@@ -3,7 +3,8 @@
 use zklock::queue::{Action, Event, Intent, Kind, Naming};
 
 use super::desk::{
-    A, B, Desk, acknowledged, create, grants, list, listed, name, other, release, watch, watched, writer,
+    A, B, Desk, acknowledged, create, grants, list, listed, name, other, release, waits, watch, watched,
+    writer,
 };
 
 #[test]
@@ -104,7 +105,7 @@ fn rule_06_a_vanished_writer_blocks_until_a_later_listing() {
 fn rule_06_a_vanished_writer_is_not_cleared_by_a_listing_from_before() {
     let mut desk = Desk::new(1);
     let (node, actions) = desk.queue_up(A, 5, &[writer(4)]);
-    let look = desk.tell([Event::LookAgain]);
+    let look = desk.tell([waits(B)]);
     // In one batch: the listing was answered first, then the writer was deleted.
     let next =
         desk.tell([listed(list(&look).0, [&writer(4), &node]), Event::Gone(watch(&actions, &writer(4)))]);

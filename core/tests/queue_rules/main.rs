@@ -3,6 +3,7 @@
 //! The numbers are those of `docs/protocol.md`. Rules without a test here are the driver's or the handles'.
 
 mod admission;
+mod checks;
 mod desk;
 mod flight;
 mod knowledge;

@@ -53,7 +53,7 @@ fn rule_02_every_child_that_ends_in_a_number_counts_and_others_are_reported_once
     assert_eq!(watched(&actions), [kazoo, plain, node.clone()]);
     let ignored: Vec<_> = actions.iter().filter(|action| matches!(action, Action::Ignored(_))).collect();
     assert_eq!(ignored.len(), 1);
-    let look = desk.tell([Event::LookAgain]);
+    let look = desk.reconnect();
     let actions = desk.tell([listed(list(&look).0, children[2..].iter().chain([&node]))]);
     assert_eq!(grants(&actions), [A]);
     assert!(!actions.iter().any(|action| matches!(action, Action::Ignored(_))));

@@ -41,7 +41,7 @@ impl Fixture {
     }
 
     fn actions(&mut self) -> Vec<Action> {
-        let slot = self.slots.get_mut("/l").expect("a queue");
+        let slot = self.slots.get_mut(&self.path).expect("a queue");
         std::iter::from_fn(|| slot.next_action()).collect()
     }
 }
@@ -78,7 +78,106 @@ async fn a_queue_that_hears_nothing_for_twenty_seconds_looks_again() {
     tokio::time::advance(Duration::from_secs(1)).await;
     fixture.slots.wake_silent();
     assert_eq!(fixture.slots.take_unsettled().iter().count(), 1);
-    assert!(matches!(fixture.actions()[..], [Action::List { .. }]), "it looks");
+    assert!(matches!(fixture.actions()[..], [Action::Probe(..)]), "it looks");
+}
+
+/// What one look of a waiter may take in requests and replies, and how often it may come.
+const MOST_BYTES: usize = 1_536;
+const MINUTES: usize = 30;
+
+/// How many bytes a request that reads these nodes takes on the wire, with its reply: `docs/protocol.md`, rule 10.
+fn probe_bytes(path: &str, nodes: &[NodeName]) -> usize {
+    const REQUEST: usize = 4 + 8 + 9;
+    const REPLY: usize = 4 + 16 + 9;
+    let node = |node: &NodeName| 9 + 4 + path.len() + 1 + node.as_str().len() + 1 + 9 + 4;
+    REQUEST + REPLY + nodes.iter().map(node).sum::<usize>()
+}
+
+/// Lets somebody wait behind so many others, with its watches acknowledged.
+fn idle(fixture: &mut Fixture, others: u64) {
+    let others: Vec<_> = (0..others).map(|number| format!("{:038}-lock-{number:010}", 7)).collect();
+    let number = others.len() as u64;
+    fixture.queue(number, &others.iter().map(String::as_str).collect::<Vec<_>>());
+    let watching = fixture.actions();
+    assert_eq!(watching.len(), 3, "{watching:?}");
+    let path = Arc::clone(&fixture.path);
+    for action in watching {
+        let Action::Watch(ticket, _) = action else { panic!("{action:?}") };
+        fixture.slots.tell(&path, Event::Watched(ticket, Outcome::Done(())));
+    }
+    fixture.slots.take_unsettled();
+}
+
+/// Lets time pass. All that the queue asks for is answered: each node exists.
+async fn pass(fixture: &mut Fixture, minutes: usize) -> Vec<Action> {
+    let path = Arc::clone(&fixture.path);
+    let mut asked = Vec::new();
+    for _ in 0..minutes * 60 / 5 {
+        tokio::time::advance(Duration::from_secs(5)).await;
+        fixture.slots.wake_silent();
+        for action in fixture.actions() {
+            if let Action::Probe(ticket, _) = &action {
+                fixture.slots.tell(&path, Event::Probed(*ticket, Outcome::Done(Vec::new())));
+            }
+            asked.push(action);
+        }
+    }
+    asked
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_far_waiter_looks_at_a_few_nodes_once_a_minute_however_many_wait() {
+    let mut all = Vec::new();
+    for others in [40, 400] {
+        let mut fixture = Fixture::new();
+        idle(&mut fixture, others);
+        let looks = pass(&mut fixture, MINUTES).await;
+        let bytes = |action: &Action| match action {
+            Action::Probe(_, nodes) => probe_bytes(&fixture.path, nodes),
+            other => panic!("an idle waiter asks for {other:?}"),
+        };
+        let bytes: Vec<_> = looks.iter().map(bytes).collect();
+        assert!(bytes.iter().all(|bytes| *bytes <= MOST_BYTES), "{bytes:?}");
+        assert!((MINUTES * 60 / 75..=MINUTES).contains(&looks.len()), "{} looks", looks.len());
+        all.push(bytes[0]);
+    }
+    assert_eq!(all[0], all[1], "they depend on how many wait");
+}
+
+/// A server before 3.6 also ends the connection on which it is asked.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_one_check_is_asked_for_no_other_one() {
+    let mut fixture = Fixture::new();
+    idle(&mut fixture, 40);
+    let first = std::mem::replace(&mut fixture.path, "/before".into());
+    idle(&mut fixture, 4);
+    let asked = |fixture: &mut Fixture, path: &str| {
+        let slot = fixture.slots.get_mut(path).expect("a queue");
+        slot.hear(Event::LookAgain);
+        slot.next_action()
+    };
+    let Some(Action::Probe(ticket, _)) = asked(&mut fixture, "/l") else { panic!("it checks") };
+    let refusal = crate::queue::Refusal::Server("Unimplemented".to_owned());
+    fixture.slots.tell(&first, Event::Probed(ticket, Outcome::Refused(refusal)));
+    assert!(matches!(asked(&mut fixture, "/before"), Some(Action::List { .. })));
+    fixture.path = "/after".into();
+    idle(&mut fixture, 4);
+    assert!(matches!(asked(&mut fixture, "/after"), Some(Action::List { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_far_waiter_that_is_connected_again_looks_once_and_lists_nothing() {
+    let mut fixture = Fixture::new();
+    idle(&mut fixture, 40);
+    for _ in 0..3 {
+        fixture.slots.tell_all(&Event::Disconnected);
+        assert_eq!(fixture.actions(), []);
+        fixture.slots.tell_all(&Event::Connected);
+        assert_eq!(fixture.actions(), [], "not at once");
+        assert!(!fixture.slots.get(&fixture.path).expect("a queue").is_vital(), "it needs no heartbeat");
+        let looks = pass(&mut fixture, 1).await;
+        assert!(matches!(looks[..], [Action::Probe(..)]), "{looks:?}");
+    }
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ impl Queue {
     pub fn in_the_way(&self, join: JoinId) -> Vec<Standing> {
         let Some(waiter) = self.joins.get(&join) else { return Vec::new() };
         let Stage::Queued(Place { name, .. }) = &waiter.stage else { return Vec::new() };
-        let view = self.view.as_ref();
+        let view = self.last_view();
         let mut names: Vec<&NodeName> = Vec::new();
         match waiter.kind {
             Kind::Permit(_) => names.extend(self.places(PERMITS)),
@@ -73,7 +73,7 @@ impl Queue {
     }
 
     fn standing(&self, name: &NodeName) -> Option<Standing> {
-        let rank = |name| self.view.as_ref().map_or(0, |view| view.rank(name));
+        let rank = |name| self.last_view().map_or(0, |view| view.rank(name));
         let position = rank(name) + self.line().rank(name);
         let ours = self.line().get(name).copied();
         let (holds, known) = match ours.map(|id| (id, self.joins.get(&id).map(|join| &join.stage))) {
@@ -90,7 +90,7 @@ impl Queue {
     /// Whether another client's contender holds, going by those before it.
     fn is_first_of_its_kind(&self, name: &NodeName, position: usize) -> bool {
         let writers = || {
-            let others = self.view.as_ref().is_some_and(|view| view.writers_before(name).next().is_some());
+            let others = self.last_view().is_some_and(|view| view.writers_before(name).next().is_some());
             others || self.line().writers().range(..name).next().is_some()
         };
         position == 0 || name.kind() == Kind::Read && !writers()

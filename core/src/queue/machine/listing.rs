@@ -39,14 +39,7 @@ impl Queue {
     /// Asks for a listing; of two requested kinds the stronger prevails.
     pub(super) fn want(&mut self, look: Look) {
         self.wanted = self.wanted.max(Some(look));
-    }
-
-    /// The server has said nothing for a long time (rule 10). Where all of ours hold, the heartbeat looks after them.
-    pub(super) fn look_again(&mut self) {
-        self.retry_refused_deletes();
-        if self.has_waiters() || self.doubt.is_some() {
-            self.want(Look::Plain);
-        }
+        self.deferred = false;
     }
 
     /// Whether one of ours has a place, or may have one, and does not hold.
@@ -73,6 +66,9 @@ impl Queue {
     /// that will ever be before it and before those behind it. The listing under way will do, if it was sent later than
     /// the create.
     pub(super) fn look_ahead(&mut self) {
+        if self.deferred {
+            return;
+        }
         let Some(first) = self.line().unseen_behind_fewer_than(SOON) else { return };
         let place = self.line().get(first).and_then(|id| match &self.joins.get(id)?.stage {
             Stage::Queued(place) => Some(place.created),
@@ -127,6 +123,7 @@ impl Queue {
         }
         self.place_joins(ticket, look, &found);
         self.view = Some(View::new(others));
+        self.old_view = None;
         self.watches.look_at_all();
         self.answer_lookers(ticket);
         self.refuse_blocked_tries();

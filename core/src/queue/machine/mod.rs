@@ -51,11 +51,13 @@
 //! Every file here adds methods to [`Queue`]; `state` has its fields and hands each event to the method that takes it.
 
 mod census;
+mod checks;
 mod contenders;
 mod creates;
 mod deletes;
 mod doomed;
 mod downgrade;
+mod far;
 mod grants;
 mod in_the_way;
 mod index;
@@ -73,6 +75,6 @@ mod tries;
 mod watch_book;
 mod watches;
 
+pub use far::NEAR;
 pub use in_the_way::{Known, Standing};
-pub use position::NEAR;
 pub use state::Queue;

@@ -8,16 +8,13 @@ use super::join::{Join, Place, Stage};
 use super::listing::SOON;
 use super::state::Queue;
 
-/// A waiter with at most this many before it may soon hold: the term must run when its turn comes.
-pub const NEAR: usize = 2;
-
 impl Queue {
     /// How many contenders stand before this one, as far as is known.
     #[must_use]
     pub fn ahead_of(&self, join: JoinId) -> Option<usize> {
         match &self.joins.get(&join)?.stage {
             Stage::Queued(Place { name, .. }) => {
-                let others = self.view.as_ref().map_or(0, |view| view.rank(name));
+                let others = self.last_view().map_or(0, |view| view.rank(name));
                 Some(others + self.line().rank(name))
             }
             _ => None,
@@ -37,7 +34,7 @@ impl Queue {
     /// permit, for which the order does not matter.
     #[must_use]
     pub fn waits_for(&self, join: JoinId) -> Option<&NodeName> {
-        let (name, view) = (self.node_of(join)?, self.view.as_ref().into_iter());
+        let (name, view) = (self.node_of(join)?, self.last_view().into_iter());
         match self.joins.get(&join)?.kind {
             Kind::Permit(_) => None,
             Kind::Read => {
@@ -53,7 +50,7 @@ impl Queue {
 
     /// Whether at most so many stand before a place that it cannot be held with.
     fn has_at_most_before(&self, limit: usize, name: &NodeName, kind: Kind) -> bool {
-        let view = self.view.as_ref();
+        let view = self.last_view();
         match kind {
             Kind::Permit(_) => true,
             Kind::Read => {
@@ -95,16 +92,16 @@ impl Queue {
         self.line().keys().take(limit)
     }
 
-    /// Whether one of ours waits with at most [`NEAR`] before it that it cannot hold with. Others do not count: a
-    /// reader is not told of readers that go, and for a permit the order does not matter.
+    /// Whether one of ours waits with at most [`NEAR`](super::far::NEAR) before it that it cannot hold with. Others do
+    /// not count: a reader is not told of readers that go, and for a permit the order does not matter.
     #[must_use]
     pub fn is_near(&self) -> bool {
         let near = |(name, id): (&NodeName, &JoinId)| {
             let Some(Join { kind, stage: Stage::Queued(_), .. }) = self.joins.get(id) else { return false };
-            self.has_at_most_before(NEAR, name, *kind)
+            self.has_at_most_before(self.far_beyond.get(), name, *kind)
         };
         // Ours that stand further back have more of ours before them, or are readers like one of these.
-        self.line().iter().take(NEAR + 1).any(near)
+        self.line().iter().take(self.far_beyond.get() + 1).any(near)
     }
 
     /// Whether one that joins to hold alone, or for reading, has others of ours before it that want to hold alone, so that

@@ -27,7 +27,7 @@ impl Queue {
         }
         doubtful.sort_unstable();
         doubtful.dedup();
-        if matches!(self.probe, Probing::For(..)) {
+        if matches!(self.probe, Probing::For(..) | Probing::Check(_)) {
             // Its answer may tell; if it does not, there is another one.
             self.watches.look_at(doubtful);
         } else if self.probe == Probing::Refused || self.wanted.is_some() || !self.is_smaller(doubtful.len())
@@ -70,6 +70,10 @@ impl Queue {
     /// Takes in the answer to a probe. A node that does not exist any more will never exist again: it counts like one
     /// whose watch has reported so.
     pub(super) fn probed(&mut self, ticket: Ticket, outcome: Outcome<Vec<NodeName>>) {
+        if self.probe == Probing::Check(ticket) {
+            self.probe = Probing::Idle;
+            return self.check_answered(outcome);
+        }
         if !matches!(&self.probe, Probing::For(sent, _) if *sent == ticket) {
             return;
         }

@@ -11,12 +11,16 @@ impl Queue {
         // All that was known is from the old connection. Every node that exists, or may exist, is looked for; the sync
         // ensures that a lagging server does not hide a node whose create was not acknowledged (rule 8).
         let look = |join: &Join| !matches!(join.stage, Stage::Idle);
+        if self.deferred {
+            return;
+        }
         if self.joins.values().any(look) || self.doubt.is_some() {
             self.want(Look::Synced);
         }
     }
 
     pub(super) fn disconnected(&mut self) {
+        self.defer_listing();
         self.connected = false;
         self.view = None;
         self.watches.look_at_all();
@@ -32,11 +36,14 @@ impl Queue {
     /// Holders have lost the lock, waiters join again in the next session, and nothing else outlives this one.
     pub(super) fn session_lost(&mut self) {
         self.disconnected();
+        (self.old_view, self.deferred, self.checked) = (None, false, None);
         self.term = false;
         self.mint = None;
         self.watches.clear();
         self.listing = None;
-        self.probe = Probing::Idle;
+        if self.probe != Probing::Refused {
+            self.probe = Probing::Idle;
+        }
         self.child_watch = None;
         self.making_parents = None;
         self.doubt = None;

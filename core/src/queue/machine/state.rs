@@ -7,11 +7,13 @@ use super::super::event::{Event, Ticket};
 use super::super::name::{Mint, NodeName};
 use super::super::view::View;
 use super::doomed::Dooms;
+use super::far::FarBeyond;
 use super::joins::Joins;
 use super::line::Line;
 use super::watch_book::WatchBook;
 
 /// The queue of one lock directory as one client sees it.
+#[allow(clippy::struct_excessive_bools, reason = "each is one fact, and they combine freely")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Queue {
     pub(super) connected: bool,
@@ -24,6 +26,13 @@ pub struct Queue {
     pub(super) doomed: Dooms,
     /// What is known of the others; none until there is a listing on this connection (rule 10).
     pub(super) view: Option<View>,
+    /// What was known on the connection before this one, while the listing on this one is deferred or under way.
+    pub(super) old_view: Option<Box<View>>,
+    /// Whether the listing on this connection is deferred: none of ours is near (rule 10).
+    pub(super) deferred: bool,
+    pub(super) far_beyond: FarBeyond,
+    /// The last node that a check asked for in turn.
+    pub(super) checked: Option<Box<NodeName>>,
     pub(super) watches: WatchBook,
     /// The listing under way.
     pub(super) listing: Option<(Ticket, Look)>,
@@ -58,6 +67,8 @@ pub(super) enum Probing {
     Idle,
     /// It is under way, and asks for these.
     For(Ticket, Vec<NodeName>),
+    /// It is under way, and only checks whether nodes that matter exist (rule 10).
+    Check(Ticket),
     /// The server does not answer probes.
     Refused,
 }
@@ -98,7 +109,7 @@ impl Queue {
     pub fn is_idle(&self) -> bool {
         let watching = self.child_watch.is_some() || !self.watches.is_empty();
         let under_way = self.listing.is_some()
-            || matches!(self.probe, Probing::For(..))
+            || matches!(self.probe, Probing::For(..) | Probing::Check(_))
             || self.making_parents.is_some()
             || watching
             || self.doubt.is_some();
@@ -108,6 +119,7 @@ impl Queue {
     /// Takes an event. Call [`settle`](Self::settle) after one or several, then carry out what
     /// [`next_action`](Self::next_action) returns.
     pub fn handle(&mut self, event: Event) {
+        let ends_deferral = self.deferred && event.ends_deferral();
         match event {
             Event::Join(join, naming, kind, intent) => self.join(join, naming, kind, intent),
             Event::Downgrade(reader, writer) => self.downgrade(reader, writer),
@@ -135,6 +147,9 @@ impl Queue {
             Event::Changed(ticket) if self.child_watch == Some(ticket) => self.children_changed(),
             Event::Changed(ticket) => drop(self.watches.remove_ticket(ticket)),
             Event::Deleted(ticket, outcome) => self.deleted(ticket, &outcome),
+        }
+        if ends_deferral {
+            self.end_deferral();
         }
     }
 

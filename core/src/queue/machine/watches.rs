@@ -79,6 +79,10 @@ impl Queue {
     /// Whether a node needs one follows from its neighbours, ours and others', so only the neighbourhood of what
     /// changed is looked at.
     pub(super) fn adjust_watches(&mut self) {
+        // They are set again by the client crate, and what they tell ends this.
+        if self.deferred {
+            return;
+        }
         let mut needed = Vec::new();
         for name in self.where_watches_may_change() {
             match (self.watches.get(&name), self.needs_watch(&name)) {
