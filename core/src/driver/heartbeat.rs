@@ -27,7 +27,7 @@ pub(super) async fn heartbeat(
     let mut writer = client.ask(RequestKind::Heartbeat).new_multi_writer();
     for one in &nodes {
         if writer.add_check_version(&path(one), ANY_VERSION).is_err() {
-            return;
+            return checked(Vec::new(), None);
         }
     }
     let sent = Moment::now();
@@ -46,7 +46,10 @@ pub(super) async fn heartbeat(
         Verdict::Over => return report(News::Over(epoch)),
         Verdict::Unknown => {}
     }
-    let Some(stop) = missing.or(unreadable).filter(|stop| *stop < nodes.len()) else { return };
+    // Reported in any case: holders that are suspended are told of the proof.
+    let Some(stop) = missing.or(unreadable).filter(|stop| *stop < nodes.len()) else {
+        return checked(Vec::new(), None);
+    };
     let behind = nodes.split_off(stop + 1);
     let last = nodes.pop();
     let gone = last.clone().filter(|_| missing.is_some()).into_iter().collect();
@@ -57,9 +60,7 @@ pub(super) async fn heartbeat(
     if !term.is_proven_on(connection) {
         return checked(gone, last);
     }
-    if missing.is_some() {
-        checked(gone, None);
-    }
+    checked(gone, None);
     match missing_ones(client, behind).await {
         Some(missing) => checked(missing, None),
         None => checked(Vec::new(), last),
