@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 
 PYTHON := .venv/bin/python
 # What is built, in what order, and when it is out of date: tools/parts.py and tools/build.py.
-PARTS := venv npm worker embedded command stage python node packages jars java go bundlers
+PARTS := venv npm worker previous embedded command stage python node packages jars java go bundlers
 
 .PHONY: help
 help: ## Show what can be made

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from parts import BUILT, EVERYTHING, PACKAGE, PARTS, ROOT, STAGE, VENV, everything
+from parts import BUILT, EVERYTHING, PACKAGE, PARTS, ROOT, STAGE, STAMPS, VENV, everything, named
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
 TYPES = TARGET / "napi"
@@ -75,6 +75,35 @@ def worker() -> None:
     """The Rust worker, copied away from cargo's other builds."""
     install(TARGET / "zklock-worker", BUILT / "zklock-worker")
     install(TARGET / "ends", BUILT / "ends")
+
+
+# Cargo tells crates of two workspaces apart by their settings, not by where they lie. With this setting it
+# keeps the crates of the last release apart from today's.
+OLD_CRATES = ("zklock", "zklock-transport", "zklock-worker", "async-io", "async-net")
+APART = "codegen-units=15"
+
+
+def previous() -> None:
+    """The Rust worker of the last release.
+
+    Its dependencies are those of this release: cargo shares what it has compiled for both. Of the workspace
+    only the worker is compiled, with the features that the whole workspace asks for, or nothing would be
+    shared.
+    """
+    (product,), part = PARTS["previous"].products, PARTS["previous"]
+    assert part.commit is not None
+    tree = STAMPS / "previous"
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir(parents=True)
+    archive = tree / "sources.tar"
+    run("git", "archive", "-o", archive, named(part.commit))
+    # With new times: cargo takes sources that are older than a build for built.
+    run("tar", "--touch", "-xf", archive, "-C", tree)
+    share = {"CARGO_BUILD_BUILD_DIR": str(TARGET.parent), "CARGO_TARGET_DIR": str(tree / "target")}
+    worker = ("--workspace", "--bin", "zklock-worker")
+    apart = [part for name in OLD_CRATES for part in ("--config", f"profile.dev.package.{name}.{APART}")]
+    run("cargo", "build", "--locked", "--quiet", *worker, *apart, cwd=tree, env=share)
+    install(tree / "target" / "debug" / "zklock-worker", product)
 
 
 def embedded() -> None:
@@ -153,6 +182,7 @@ BUILDERS: dict[str, Callable[[], None]] = {
         venv,
         npm,
         worker,
+        previous,
         embedded,
         command,
         stage,

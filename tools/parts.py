@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -51,6 +52,8 @@ class Part:
     run_by: tuple[str, ...] = ()
     """Programs without which it cannot be built, or run, and the tests do without it. A machine need not have
     them."""
+    commit: Path | None = None
+    """A file that names the commit from which it is built: a shallow clone may lack that commit."""
 
     @property
     def stamp(self) -> Path:
@@ -122,8 +125,22 @@ class Part:
 
     def lacking(self) -> str | None:
         """Why this machine has to do without it, if so."""
-        absent = self.absent()
-        return f"{self.shown} (needs {', '.join(absent)} on the PATH)" if absent else None
+        if absent := self.absent():
+            return f"{self.shown} (needs {', '.join(absent)} on the PATH)"
+        if self.commit is not None and self.problem() is not None and not has_commit(named(self.commit)):
+            return f"{self.shown} (needs commit {named(self.commit)}: run `git fetch --unshallow`)"
+        return None
+
+
+def named(file: Path) -> str:
+    """The commit that a file names."""
+    return file.read_text().split()[0]
+
+
+def has_commit(commit: str) -> bool:
+    """Whether this clone has a commit, with its files."""
+    command = ("git", "-C", str(ROOT), "cat-file", "-e", f"{commit}^{{tree}}")
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 WORKSPACE = ("Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo")
@@ -141,6 +158,14 @@ PARTS = {
             (*WORKSPACE, *CORE, "tests/workers/rust"),
             (BUILT / "zklock-worker", BUILT / "ends"),
             override="ZKLOCK_RUST_WORKER",
+        ),
+        Part(
+            "previous",
+            ("tests/previous-release",),
+            (BUILT / "previous-worker",),
+            shown="the last release beside this one",
+            built_by=("git",),
+            commit=ROOT / "tests" / "previous-release",
         ),
         Part(
             "embedded",

@@ -68,7 +68,7 @@ pub fn created_beside<T>(
     found: Result<Option<Found>, zk::Error>,
 ) -> Judged {
     use MultiWriteError::{OperationFailed, RequestFailed};
-    let over = verdict(&committed) == Verdict::Over;
+    let over = is_over(&committed);
     let (outcome, verdict) = match (committed, found) {
         (Ok(_), Ok(Some(found))) if found.belongs_to(session) => {
             (Outcome::Done((name, found.czxid)), Verdict::Alive)
@@ -172,51 +172,62 @@ pub fn deleted(ticket: Ticket, proven: bool, answer: Result<(), zk::Error>) -> J
 pub struct Beat {
     /// Whether it proves the session.
     pub verdict: Verdict,
-    /// Which of the nodes was the first that did not exist.
+    /// Which of the nodes was the first that did not exist. The nodes behind it were not checked.
     pub missing: Option<usize>,
+    /// Which of the nodes was the first that exists, but may not be read. The nodes behind it were not checked.
+    pub unreadable: Option<usize>,
 }
 
-/// The answer to a heartbeat. `owned`: whether the first node belongs to the session that answers, if that was asked
+/// The answer to a heartbeat, which checks nodes of ours.
+///
+/// A node that exists proves its session: the leader removes a session's nodes in the transaction that ends it. The first
+/// node was found if the transaction succeeded, or failed at a later one; so was the one at which it failed with NoAuth,
+/// because the leader looks for a node before it looks at its rights. That a node is missing proves nothing: with
+/// `localSessionsEnabled` the leader passes sessions that it does not know. Nor does NoAuth to the whole request, which a
+/// server may answer by itself (`enableEagerACLCheck`).
+///
+/// `owned`: whether the first node belongs to the session that answers, if that was asked
 /// because it is not known whose session that is. A server that did not keep ours gives us another, and the client crate
 /// accepts that silently (rule 11): then a node of ours exists, but is not the session's.
 #[must_use]
 pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bool, zk::Error>>) -> Beat {
-    let beat = |verdict, missing| Beat { verdict, missing };
-    match verdict(committed) {
-        Verdict::Alive => {}
-        other => return beat(other, None),
-    }
-    let missing = match committed {
-        Err(MultiWriteError::OperationFailed { index, .. }) => Some(*index),
-        _ => None,
+    use MultiWriteError::OperationFailed;
+    let (mut missing, mut unreadable) = (None, None);
+    // The check of a node that exists proves the session that owns it, which is the one that created it.
+    let found = match committed {
+        Ok(_) => true,
+        Err(OperationFailed { index, source: zk::Error::NoNode }) => {
+            missing = Some(*index);
+            *index > 0
+        }
+        Err(OperationFailed { index, source: zk::Error::NoAuth }) => {
+            unreadable = Some(*index);
+            true
+        }
+        Err(_) => false,
     };
+    let beat = |verdict| Beat { verdict, missing, unreadable };
+    let nothing = |verdict| Beat { verdict, missing: None, unreadable: None };
     match owned {
-        None | Some(Ok(true)) => beat(Verdict::Alive, missing),
-        Some(Err(error)) if failed::<()>(&error) == Outcome::Lost => beat(Verdict::Unknown, None),
-        // It is gone, and says nothing about the session: the next heartbeat has others to look for.
-        Some(_) if missing == Some(0) => beat(Verdict::Unknown, missing),
-        Some(_) => beat(Verdict::Over, None),
+        _ if is_over(committed) => nothing(Verdict::Over),
+        // The other nodes tell whether the session exists: the next heartbeat asks for them.
+        _ if !found => beat(Verdict::Unknown),
+        None | Some(Ok(true)) => beat(Verdict::Alive),
+        Some(Err(error)) if failed::<()>(&error) == Outcome::Lost => nothing(Verdict::Unknown),
+        Some(_) => nothing(Verdict::Over),
     }
 }
 
-/// Judges a session by the answer to its transaction.
+/// Whether the answer to a transaction says that its session is over.
 ///
 /// A transaction that fails is answered and committed like any other, with the error of its first operation that
-/// failed; so a failure can prove the session. But the leader looks at the session in each operation, before anything
-/// else: of one that has ended it commits the failure SESSIONEXPIRED, of one that has moved SESSIONMOVED. Only a
-/// missing node is a failure that is found after that look.
+/// failed. The leader looks at the session in each operation, before anything else: of one that has ended it commits the
+/// failure SESSIONEXPIRED, of one that has moved SESSIONMOVED.
 #[must_use]
-pub fn verdict<T>(answer: &Result<T, MultiWriteError>) -> Verdict {
+pub fn is_over<T>(answer: &Result<T, MultiWriteError>) -> bool {
     use MultiWriteError::{OperationFailed, RequestFailed};
-    match answer {
-        Ok(_) | Err(OperationFailed { source: zk::Error::NoNode, .. }) => Verdict::Alive,
-        Err(OperationFailed { source, .. } | RequestFailed { source })
-            if *source == zk::Error::SessionExpired =>
-        {
-            Verdict::Over
-        }
-        Err(_) => Verdict::Unknown,
-    }
+    let Err(OperationFailed { source, .. } | RequestFailed { source }) = answer else { return false };
+    *source == zk::Error::SessionExpired
 }
 
 /// What an error means for a request that changes something. An answer that could not be read does not tell whether it
@@ -328,12 +339,40 @@ mod tests {
         assert_eq!(verdict(Some(Ok(true))), Verdict::Alive);
         assert_eq!(verdict(Some(Ok(false))), Verdict::Over);
         assert_eq!(verdict(Some(Err(zk::Error::ConnectionLoss))), Verdict::Unknown);
-        let missing =
-            |index| Err::<(), _>(MultiWriteError::OperationFailed { index, source: zk::Error::NoNode });
         // The node that would have told is gone.
-        let first = Beat { verdict: Verdict::Unknown, missing: Some(0) };
-        assert_eq!(beaten(&missing(0), Some(Ok(false))), first);
-        assert_eq!(beaten(&missing(1), Some(Ok(false))).verdict, Verdict::Over);
-        assert_eq!(beaten(&missing(1), None), Beat { verdict: Verdict::Alive, missing: Some(1) });
+        let first = Beat { verdict: Verdict::Unknown, missing: Some(0), unreadable: None };
+        assert_eq!(beaten(&failed_at(0, zk::Error::NoNode), Some(Ok(false))), first);
+        assert_eq!(beaten(&failed_at(1, zk::Error::NoNode), Some(Ok(false))).verdict, Verdict::Over);
+        assert_eq!(beaten(&failed_at(1, zk::Error::NoAuth), Some(Ok(false))).verdict, Verdict::Over);
+    }
+
+    fn failed_at(index: usize, source: zk::Error) -> Result<(), MultiWriteError> {
+        Err(MultiWriteError::OperationFailed { index, source })
+    }
+
+    #[test]
+    fn a_heartbeat_proves_the_session_only_by_a_node_that_exists() {
+        let beat = |answer| beaten(&answer, None);
+        let missing = |verdict, index| Beat { verdict, missing: Some(index), unreadable: None };
+        assert_eq!(beat(failed_at(0, zk::Error::NoNode)), missing(Verdict::Unknown, 0));
+        assert_eq!(beat(failed_at(1, zk::Error::NoNode)), missing(Verdict::Alive, 1));
+        for index in [0, 1] {
+            let unreadable = Beat { verdict: Verdict::Alive, missing: None, unreadable: Some(index) };
+            assert_eq!(beat(failed_at(index, zk::Error::NoAuth)), unreadable);
+        }
+    }
+
+    #[test]
+    fn no_other_failure_of_a_heartbeat_proves_the_session() {
+        let verdict = |answer| beaten(&answer, Some(Ok(true)));
+        let nothing = |verdict| Beat { verdict, missing: None, unreadable: None };
+        for source in [zk::Error::NoAuth, zk::Error::NoNode, zk::Error::Throttled, zk::Error::ConnectionLoss]
+        {
+            assert_eq!(verdict(Err(MultiWriteError::RequestFailed { source })), nothing(Verdict::Unknown));
+        }
+        for index in [0, 1] {
+            assert_eq!(verdict(failed_at(index, zk::Error::SessionMoved)), nothing(Verdict::Unknown));
+            assert_eq!(verdict(failed_at(index, zk::Error::SessionExpired)), nothing(Verdict::Over));
+        }
     }
 }

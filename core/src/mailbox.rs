@@ -130,8 +130,20 @@ pub(crate) enum News {
     Unserved(u64),
     /// Something that runs on the session panicked, in these words.
     Panicked(u64, String),
-    /// A heartbeat was answered, and may have found that a node of ours is gone.
-    Beaten(u64, Option<(Arc<str>, NodeName)>),
+    /// A heartbeat was answered, on the connection with this number.
+    Beaten(u64, u64, Checked),
+}
+
+/// A node of ours, with its directory.
+pub(crate) type OwnNode = (Arc<str>, NodeName);
+
+/// What a heartbeat found out about the nodes that it was to check.
+#[derive(Default)]
+pub(crate) struct Checked {
+    /// The nodes that do not exist.
+    pub(crate) missing: Vec<OwnNode>,
+    /// The last node that was checked, if the nodes behind it were not.
+    pub(crate) last: Option<OwnNode>,
 }
 
 /// The handles' end of the channel. The driver does not keep it: when the last handle is dropped, the client closes.

@@ -318,6 +318,19 @@ mod tests {
     }
 
     #[test]
+    fn a_check_looks_for_the_node_then_at_the_rights_then_at_the_version() {
+        let mut tree = Tree::new();
+        let nobody = vec![Rule { perms: access::WRITE, who: Identity::new("world", "anyone") }];
+        apply(&mut tree, Write::Create(Create { acl: nobody, ..request("/a", By::Create, 1) }), WHO, AT)
+            .unwrap();
+        let check = |path: &str, version| Write::Check { path: path.to_owned(), version };
+        let failed = |tree: &mut Tree, writes| apply_all(tree, writes, WHO, AT).1;
+        let [no_node, no_auth, not_tried] = [-101, -102, -2].map(Part::Failed);
+        assert_eq!(failed(&mut tree, vec![check("/b", 7), check("/a", 7)]), [no_node, not_tried.clone()]);
+        assert_eq!(failed(&mut tree, vec![check("/a", 7), check("/b", 7)]), [no_auth, not_tried]);
+    }
+
+    #[test]
     fn no_version_means_any() {
         assert_eq!(next_version(-2, -2), Ok(0));
         assert_eq!(next_version(i32::MAX, -1), Ok(i32::MIN));

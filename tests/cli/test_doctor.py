@@ -11,6 +11,7 @@ import pytest
 
 from harness.command import Command, Outcome, run
 from harness.embedded import NewServer
+from harness.imposters import clickhouse_keeper
 from harness.observer import Observer
 from harness.ports import free_port
 from harness.server import Ensemble, Settings, Standalone
@@ -59,6 +60,14 @@ def test_s576_servers_that_are_not_there(server: Standalone, path: str) -> None:
     assert told.status == 1
     assert "leave it out" in finding(told, f"{gone} cannot be reached")
     assert "one ensemble only" in finding(told, f"{server.hosts} is alone, and belongs to no ensemble")
+
+
+def test_s686_clickhouse_keeper(server: Standalone, path: str) -> None:
+    with clickhouse_keeper(server.hosts) as keeper:
+        told = run(keeper.hosts, "doctor", path)
+    assert told.status == 1, told.out
+    assert "interop" in finding(told, "runs ClickHouse Keeper v23.8")
+    assert finding(told, "restores no session").startswith("CHANGE")
 
 
 def test_s576_an_ensemble(ensemble: Ensemble, path: str) -> None:

@@ -1,4 +1,4 @@
-"""Servers that clients with TLS must not trust, or that never get so far."""
+"""Servers that clients with TLS must not trust, or that never get so far; and one that is no ZooKeeper."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,3 +58,108 @@ def imposter(context: ssl.SSLContext | None, words: bytes = b"") -> Iterator[str
         # Closing alone does not wake a thread that accepts.
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
+
+
+# As its documentation shows them.
+KEEPER_SAYS = {
+    b"srvr": (
+        b"ClickHouse Keeper version: v23.8.1.1-testing-7a4a0b0edef0ad6e0aa662cd3b90c3f4acf796e7\n"
+        b"Latency min/avg/max: 0/0/0\nReceived: 2\nSent : 2\nConnections: 1\nOutstanding: 0\n"
+        b"Zxid: 34\nMode: leader\nNode count: 4\n"
+    ),
+    b"conf": b"server_id=1\ntcp_port=9181\nfour_letter_word_allow_list=conf,srvr\nsession_timeout_ms=30000\n",
+}
+WORD = 4
+LENGTH = struct.Struct(">i")
+# Where session and password stand in a client's and in a server's handshake.
+ASKED = slice(16, 24)
+PASSWORD = slice(20, 36)
+HANDSHAKE = 36
+
+
+class Keeper:
+    """ClickHouse Keeper as far as clients can tell it from a ZooKeeper, in front of a ZooKeeper.
+
+    As in its `KeeperTCPHandler`: it reads a client's session and ignores it, so every connection has a new
+    session; the password in its handshake is zeros, and nothing follows it. It answers the words of
+    `KEEPER_SAYS`.
+    """
+
+    def __init__(self, hosts: str) -> None:
+        host, _, port = hosts.rpartition(":")
+        self._upstream = (host, int(port))
+        self._listener = socket.create_server((HOST, 0))
+        self._open: set[socket.socket] = set()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    @property
+    def hosts(self) -> str:
+        """Its address."""
+        return f"{HOST}:{self._listener.getsockname()[1]}"
+
+    def cut(self) -> None:
+        """End all connections."""
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End it."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self._open.add(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with contextlib.suppress(OSError), client:
+            word = client.recv(WORD, socket.MSG_WAITALL)
+            if said := KEEPER_SAYS.get(word):
+                client.sendall(said)
+            elif len(word) == WORD:
+                self._converse(client, word)
+        self._open.discard(client)
+
+    def _converse(self, client: socket.socket, length: bytes) -> None:
+        with socket.create_connection(self._upstream) as server:
+            asks = bytearray(client.recv(LENGTH.unpack(length)[0], socket.MSG_WAITALL))
+            asks[ASKED] = bytes(8)
+            server.sendall(length + asks)
+            says = bytearray(
+                server.recv(LENGTH.unpack(server.recv(WORD, socket.MSG_WAITALL))[0], socket.MSG_WAITALL)
+            )
+            says[PASSWORD] = bytes(16)
+            client.sendall(LENGTH.pack(HANDSHAKE) + says[:HANDSHAKE])
+            back = threading.Thread(target=_pump, args=(server, client), daemon=True)
+            back.start()
+            _pump(client, server)
+            back.join()
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    """Pass on what comes until one of them ends."""
+    with contextlib.suppress(OSError):
+        while data := source.recv(65_536):
+            sink.sendall(data)
+    for one in (source, sink):
+        with contextlib.suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def clickhouse_keeper(hosts: str) -> Iterator[Keeper]:
+    """Such a server in front of the one at this address."""
+    keeper = Keeper(hosts)
+    try:
+        yield keeper
+    finally:
+        keeper.close()

@@ -17,6 +17,7 @@ NODE = os.environ.get("ZKLOCK_NODE", "node")
 PYTHON = sys.executable
 
 RUST_WORKER = Path(os.environ.get("ZKLOCK_RUST_WORKER", str(TARGET / "zklock-worker")))
+PREVIOUS_WORKER = TARGET / "previous-worker"
 RUST_ENDS = TARGET / "ends"
 COMMAND = TARGET / "zklock"
 EMBEDDED = TARGET / "zklock-test-server"

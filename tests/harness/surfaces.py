@@ -6,7 +6,7 @@ import importlib.util
 from dataclasses import dataclass
 
 from harness.built import NotBuilt, missing, require
-from harness.paths import CLASSES, GO_WORKER, JARS, JAVA, NODE, PYTHON, RUST_WORKER, TESTS
+from harness.paths import CLASSES, GO_WORKER, JARS, JAVA, NODE, PREVIOUS_WORKER, PYTHON, RUST_WORKER, TESTS
 
 
 @dataclass(frozen=True)
@@ -72,4 +72,7 @@ PEERS = {
     )
 }
 
-ALL = {**SURFACES, **PEERS}
+# The Rust worker of the last release. What is on the wire is core's, the same for all languages.
+PREVIOUS = Surface("previous", (str(PREVIOUS_WORKER),), "previous")
+
+ALL = {**SURFACES, **PEERS, PREVIOUS.name: PREVIOUS}

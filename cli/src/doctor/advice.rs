@@ -68,8 +68,17 @@ pub(crate) fn advise_latency(read: Duration, session_timeout: Duration) -> Findi
     Finding::good(what)
 }
 
-/// Which releases have lost transactions (ZOOKEEPER-4785, ZOOKEEPER-4925).
+/// Which releases have lost transactions (ZOOKEEPER-4785, ZOOKEEPER-4925), and which servers are no ZooKeeper.
 pub(crate) fn advise_version(server: &str, srvr: &str) -> Finding {
+    if let Some(version) = srvr.lines().find_map(|line| line.strip_prefix("ClickHouse Keeper version: ")) {
+        return Finding::change(
+            format!(
+                "{server} runs ClickHouse Keeper {}, which restores no session: each reconnection costs all leases",
+                Shown(version)
+            ),
+            "use Apache ZooKeeper, or see what holds there: docs/interop.md, With ClickHouse Keeper",
+        );
+    }
     let line = srvr.lines().find_map(|line| line.split_once("version: ")).map(|(_, version)| version);
     let version = line.and_then(|version| version.split(['-', ',', ' ']).next()).unwrap_or_default();
     let mode = srvr.lines().find_map(|line| line.strip_prefix("Mode: ")).unwrap_or("unknown mode");
@@ -181,6 +190,13 @@ mod tests {
         assert_eq!(["3.9.4", "3.10.0", "4.0.0"].map(version), ["ok"; 3]);
         assert_eq!(["3.9.3", "3.8.4", "3.7.2"].map(version), ["CHANGE"; 3]);
         assert_eq!(["3.8.5", "", "unknown"].map(version), ["note"; 3]);
+    }
+
+    #[test]
+    fn clickhouse_keeper_is_named() {
+        let keeper = advise_version("ch1:9181", "ClickHouse Keeper version: v23.8.1-testing\nMode: leader\n");
+        assert!(keeper.is_a_problem());
+        assert!(keeper.to_string().contains("ClickHouse Keeper v23.8.1-testing"), "{keeper}");
     }
 
     #[test]

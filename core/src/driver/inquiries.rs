@@ -12,7 +12,7 @@ use super::link::Link;
 use super::refusals::{self, not_authorized, unreachable};
 use super::sizes;
 use super::wire::{ANY_VERSION, REVOKE, Wire, too_large};
-use crate::answer::{Verdict, verdict};
+use crate::answer::is_over;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease_state::LossReason;
 use crate::limits;
@@ -290,7 +290,7 @@ impl Wire {
             return Some(Err(Error::new(ErrorKind::TransactionFailed, message)));
         }
         let committed = writer.commit().await;
-        let over = verdict(&committed) == Verdict::Over;
+        let over = is_over(&committed);
         let shown = &condition[self.chroot..];
         if over {
             self.report_end();

@@ -20,10 +20,10 @@ use crate::answer;
 use crate::backoff::Rests;
 use crate::certificates::Certificates;
 use crate::clock::Moment;
-use crate::mailbox::Input;
+use crate::mailbox::{Checked, Input, OwnNode};
 use crate::meter::Meter;
 use crate::options::ClientOptions;
-use crate::queue::{Event, NodeName};
+use crate::queue::Event;
 use crate::random;
 use crate::room::WatchRoom;
 use crate::runtime::{self, Part};
@@ -35,8 +35,8 @@ use unanswered::Unanswered;
 /// What news means.
 pub(super) enum Change {
     None,
-    /// A node of ours is gone.
-    Missing(Arc<str>, NodeName),
+    /// Nodes of ours were checked.
+    Checked(Checked),
     /// A session began, with a connection.
     Began {
         session_id: i64,
@@ -212,7 +212,7 @@ impl Link {
     }
 
     /// Proves the session, and checks whether these nodes of ours exist.
-    pub(super) fn beat(&mut self, nodes: Vec<(Arc<str>, NodeName)>) {
+    pub(super) fn beat(&mut self, nodes: Vec<OwnNode>) {
         let Stage::Live(Live { session, term, .. }) = &self.stage else {
             return;
         };
@@ -220,8 +220,8 @@ impl Link {
         let term = Arc::clone(term);
         let (epoch, connection, sender) = (self.epoch, self.connection, self.sender.clone());
         self.ask(async move {
-            let found = heartbeat(&client, &term, epoch, connection, nodes).await;
-            sender.send(Input::News(found)).ok();
+            let report = |news| drop(sender.send(Input::News(news)));
+            heartbeat(&client, &term, (epoch, connection), nodes, report).await;
         });
     }
 

@@ -11,6 +11,7 @@ use super::link::Link;
 use super::slot::Slot;
 use super::slots::Slots;
 use super::timers::{Alarm, AlarmKey, Timers};
+use crate::mailbox::OwnNode;
 use crate::queue::{Event, NodeName};
 
 /// Within this time every node of ours at a vital path is checked, also while other writes prove the session: the nodes
@@ -34,9 +35,9 @@ pub(super) struct Pulse {
     /// How many nodes of ours are there.
     nodes: usize,
     /// The last node that was checked.
-    checked: Option<(Arc<str>, NodeName)>,
-    /// The node that was missing: the server stops there, and what follows is still to be checked.
-    missing: Option<(Arc<str>, NodeName)>,
+    checked: Option<OwnNode>,
+    /// Whether a node was missing: perhaps nothing is proven, and other nodes are to prove it.
+    interrupted: bool,
     /// When it last beat, or began to.
     beaten: Option<Instant>,
     /// When it beats next. Not set while nothing is vital.
@@ -140,9 +141,7 @@ impl Pulse {
         let now = Instant::now();
         let pause = pause(self.nodes, interval);
         let due_in = due_in.min((*self.beaten.get_or_insert(now) + pause).saturating_duration_since(now));
-        let missing = self.missing.take();
-        let interrupted = missing.is_some();
-        self.checked = missing.or_else(|| self.checked.take());
+        let interrupted = std::mem::take(&mut self.interrupted);
         let next = if interrupted || due_in.is_zero() || self.suspended {
             self.beaten = Some(now);
             self.beat(link, slots, at_once(self.nodes, pause));
@@ -153,10 +152,13 @@ impl Pulse {
         self.beat = Some(timers.set(Instant::now() + next, Alarm::Beat));
     }
 
-    /// A node was missing: what follows it was not checked.
-    pub(super) fn go_on_behind(&mut self, path: &Arc<str>, node: &NodeName, timers: &mut Timers) {
-        self.missing = Some((Arc::clone(path), node.clone()));
-        self.beat_now(timers);
+    /// Nodes were checked: up to `last`, if those behind it were not. If some were missing, beats at once.
+    pub(super) fn go_on_behind(&mut self, last: Option<OwnNode>, missing: bool, timers: &mut Timers) {
+        self.checked = last.or_else(|| self.checked.take());
+        if missing {
+            self.interrupted = true;
+            self.beat_now(timers);
+        }
     }
 
     /// The alarm for the next beat has gone off, or there is a reason not to wait for it.

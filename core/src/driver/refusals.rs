@@ -24,7 +24,8 @@ pub(super) fn denied(options: &ClientOptions, denial: Denial) -> Error {
     let message = match denial {
         Denial::Credentials if options.login.is_some() => format!(
             "{servers} refused the login, or does not know SASL; check user and password, and that the server has a \
-             JAAS configuration with DIGEST-MD5, and create a new client"
+             JAAS configuration with DIGEST-MD5, which FIPS mode disables (the default of ZooKeeper 3.9.6 and later: \
+             use `digest` credentials or a client certificate there), and create a new client"
         ),
         Denial::Credentials => {
             format!("{servers} refused the credentials; check them and create a new client")

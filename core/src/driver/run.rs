@@ -27,7 +27,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hold::Notice;
 use crate::lease::Entry;
 use crate::lease_state::LossReason;
-use crate::mailbox::{Attempt, Command, Inbox, Input};
+use crate::mailbox::{Attempt, Checked, Command, Inbox, Input};
 use crate::options::ClientOptions;
 use crate::queue::{Event, JoinId, Outcome};
 use crate::random;
@@ -244,9 +244,11 @@ impl Driver {
     fn follow(&mut self, change: Change) {
         match change {
             Change::None => {}
-            Change::Missing(path, name) => {
-                self.pulse.go_on_behind(&path, &name, &mut self.timers);
-                self.slots.tell(&path, Event::Missing(name));
+            Change::Checked(Checked { missing, last }) => {
+                self.pulse.go_on_behind(last, !missing.is_empty(), &mut self.timers);
+                for (path, name) in missing {
+                    self.slots.tell(&path, Event::Missing(name));
+                }
             }
             Change::Began { session_id, timeout } => {
                 let servers = &self.options.hosts.servers;

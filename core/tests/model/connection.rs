@@ -116,7 +116,7 @@ impl Connection {
                 let no_node = |index| MultiWriteError::OperationFailed { index, source: Error::NoNode };
                 let owned = nodes.first().and_then(|name| server.node_at(name.as_str(), server.now));
                 let owned = asks.then(|| Ok(owned.is_some_and(|node| node.owner == Some(serving))));
-                let Beat { verdict, missing } =
+                let Beat { verdict, missing, .. } =
                     answer::beaten(&missing.map(no_node).map_or(Ok(()), Err), owned);
                 let missing = missing.and_then(|index| nodes.into_iter().nth(index));
                 return (missing.map(Event::Missing), verdict);

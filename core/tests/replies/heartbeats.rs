@@ -100,3 +100,55 @@ fn a_lock_was_not_broken_because_a_session_that_may_be_another_does_not_find_its
         assert_eq!((lease.state(), client.stats().losses), (LeaseState::Released, 0));
     });
 }
+
+#[test]
+fn a_heartbeat_that_may_not_read_a_node_proves_the_session() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        let lease = hold(&client).await;
+        server.answer(|request| match request.op {
+            Op::Multi => Answer::FirstFailed(code::NO_AUTH),
+            _ => Answer::Truth,
+        });
+        // The term is extended again and again.
+        for _ in 0..2 {
+            let mut left = lease.remaining();
+            while lease.remaining() <= left {
+                left = lease.remaining();
+                assert_eq!(lease.loss_reason(), None);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        assert_eq!(lease.state(), LeaseState::Held);
+    });
+}
+
+#[test]
+fn a_heartbeat_that_finds_no_node_extends_no_term() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        let lock = ReadWriteLock::new(&client, DIRECTORY).expect("a path").read_lock;
+        let leases = [lock.acquire().await.expect("the lock"), lock.acquire().await.expect("the lock")];
+        // The first heartbeat finds that the first node is missing, as one of a session that is over may
+        // (`localSessionsEnabled`), and nothing is answered from then on.
+        let mut beats = 0;
+        server.answer(move |request| match request.op {
+            Op::Multi if beats == 0 => {
+                beats = 1;
+                Answer::FirstFailed(code::NO_NODE)
+            }
+            _ if beats == 0 => Answer::Truth,
+            _ => Answer::Silence,
+        });
+        let [one, other] = &leases;
+        while one.loss_reason().is_none() && other.loss_reason().is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let kept = if one.loss_reason().is_none() { one } else { other };
+        let left = kept.remaining();
+        assert!(left <= TIMEOUT / 2 - TIMEOUT / 6, "{left:?} are left: the heartbeat extended the term");
+        becomes(kept, LeaseState::Lost(zklock::LossReason::TermEnded)).await;
+    });
+}

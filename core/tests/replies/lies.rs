@@ -84,8 +84,13 @@ fn how_a_write_ended_is_not_known_if_its_answer_is_too_large() {
 
 /// What a login fails with if the server says this.
 fn challenged(token: Option<&'static str>) -> (ErrorKind, String) {
+    refused(Answer::Token(token))
+}
+
+/// What a login fails with if the server answers it like this.
+fn refused(answer: Answer) -> (ErrorKind, String) {
     let server = Server::start(DIRECTORY, TIMEOUT);
-    server.answer(move |request| if request.op == Op::Sasl { Answer::Token(token) } else { Answer::Truth });
+    server.answer(move |request| if request.op == Op::Sasl { answer } else { Answer::Truth });
     block_on(async {
         let options = ClientOptions::new(Some(&server.hosts)).expect("hosts");
         let options = options.connect_timeout(Duration::from_secs(1)).expect("a time-out");
@@ -113,4 +118,17 @@ fn a_challenge_that_no_server_sends_is_refused() {
 fn a_server_that_skips_a_login_is_not_used() {
     let (kind, _) = challenged(None);
     assert_eq!(kind, ErrorKind::AuthFailed);
+}
+
+/// ZooKeeper 3.9.6 answers the first token with AUTHFAILED, or with -124 if it demands a login of everyone. With
+/// `allowSaslFailedClients`, and before 3.9.6 where the mechanism is missing, it answers without a token.
+#[test]
+fn a_server_that_refuses_the_mechanism_is_named_with_the_way_out() {
+    for answer in [Answer::Error(-115), Answer::Error(-124), Answer::Token(None)] {
+        let (kind, why) = refused(answer);
+        assert_eq!(kind, ErrorKind::AuthFailed, "{answer:?}: {why}");
+        for words in ["FIPS mode", "`digest`", "certificate"] {
+            assert!(why.contains(words), "{answer:?}: {why}");
+        }
+    }
 }

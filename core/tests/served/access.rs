@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zklock::{Acl, Client, ErrorKind};
+use zklock::{Acl, Client, ErrorKind, LeaseState, LossReason, RequestKind};
 
 use super::proxy::{Fate, code, op};
 use super::{behind_proxy, client, hold, mutex, options, run, server, until_contenders};
@@ -59,5 +59,36 @@ fn beside_a_lock_that_is_ours_alone_others_may_have_theirs() {
         let refused = mutex(&other, "/a/b").acquire().await.expect_err("a refusal");
         assert_eq!(refused.kind(), ErrorKind::AuthFailed, "{refused}");
         lease.check().expect("it is held");
+    });
+}
+
+#[test]
+fn a_holder_that_may_not_read_its_own_nodes_keeps_its_locks_and_hears_of_each_that_is_broken() {
+    run(async {
+        let server = server().await;
+        let operator = client(&server.hosts()).await;
+        // The directories are everybody's; listing them is permitted.
+        let paths = ["/a", "/b", "/c"];
+        for path in paths {
+            drop(hold(&operator, path).await);
+        }
+        let options = options(&server.hosts()).session_timeout(Duration::from_secs(4)).expect("a time-out");
+        let blindfolded = options.acl(Acl::parse("world:anyone:cdwa").expect("rules"));
+        let holder = Client::connect_with(blindfolded).await.expect("a server that answers");
+        let mut leases = Vec::new();
+        for path in paths {
+            leases.push(hold(&holder, path).await);
+        }
+        let beats = || holder.stats().requests.get(&RequestKind::Heartbeat).copied().unwrap_or_default();
+        // Each is followed by a read of what it could not check; nine are more than a session lives unproven.
+        while beats() < 18 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(leases.iter().map(|lease| lease.state()).collect::<Vec<_>>(), [LeaseState::Held; 3]);
+        for lease in leases.iter().rev() {
+            operator.break_lock(&lease.node()).await.expect("the node is deleted");
+            let lost = timeout(Duration::from_secs(20), lease.lost()).await;
+            assert_eq!(lost, Ok(LossReason::NodeDeleted));
+        }
     });
 }

@@ -32,6 +32,8 @@ struct Inner {
     is_probe: bool,
     /// Whether a connection has followed them.
     followed: AtomicBool,
+    /// Whether a server has given a session without a password.
+    without_password: AtomicBool,
 }
 
 impl Settings {
@@ -58,6 +60,7 @@ impl Settings {
             clock,
             is_probe,
             followed: AtomicBool::new(false),
+            without_password: AtomicBool::new(false),
         });
         Self(inner, Heard::default())
     }
@@ -117,6 +120,11 @@ impl Settings {
     pub(crate) fn follow(&self) -> bool {
         self.0.followed.store(true, Ordering::Relaxed);
         !self.0.is_probe
+    }
+
+    /// Notes that a server gave a session without a password. Returns whether it is the first.
+    pub(crate) fn is_first_without_password(&self) -> bool {
+        !self.0.without_password.swap(true, Ordering::Relaxed)
     }
 
     pub(crate) fn limits(&self) -> Limits {

@@ -135,7 +135,15 @@ impl Guarded {
     fn note_heard(&mut self) {
         let settings = self.attempt.settings();
         match self.guard.heard() {
-            Some(Sign::Greeting { sent, timeout }) => {
+            Some(Sign::Greeting { sent, timeout, has_password }) => {
+                if !has_password && settings.is_first_without_password() {
+                    tracing::warn!(
+                        target: "zklock::transport",
+                        server = %self.attempt,
+                        "the server gives sessions no password, as ClickHouse Keeper does: it restores no session, so \
+                        every reconnection is a new session, and costs all leases; use Apache ZooKeeper where that matters"
+                    );
+                }
                 self.scribe = Some(settings.heard().greeted(sent, Duration::from_millis(timeout)));
             }
             Some(Sign::Request { sent }) => {

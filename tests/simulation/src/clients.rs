@@ -4,13 +4,16 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use zklock::{Client, ClientOptions};
+use zklock::{Acl, Client, ClientOptions};
 
 use crate::network;
 use crate::setting::Setting;
 
 /// For how long a client without a connection is patient.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// So many visits nobody makes.
+const APART: usize = 1 << 20;
 
 /// All clients, by number. One that was closed has a successor.
 #[derive(Clone, Debug)]
@@ -61,6 +64,12 @@ impl Clients {
         (name, new(&self.setting, name))
     }
 
+    /// A client of the visitor's that may not read its own nodes, and what it is called.
+    pub fn blindfolded(&self, visit: usize) -> (usize, Client) {
+        let name = self.count() + (APART + visit) * network::CLIENTS;
+        (name, Client::new(options(&self.setting, name).acl(Acl::parse("world:anyone:cdwa").expect("rules"))))
+    }
+
     /// Below which path a client sees everything.
     pub fn chroot(&self, number: usize) -> &'static str {
         self.setting.chroot(number)
@@ -78,11 +87,15 @@ impl Clients {
 }
 
 fn new(setting: &Setting, name: usize) -> Client {
+    Client::new(options(setting, name))
+}
+
+fn options(setting: &Setting, name: usize) -> ClientOptions {
     let hosts = (0..setting.servers).map(|server| network::host(name, server));
     let hosts = hosts.collect::<Vec<_>>().join(",") + setting.chroot(name % network::CLIENTS);
     let options = ClientOptions::new(Some(&hosts)).expect("good hosts");
     let options = options.session_timeout(Duration::from_millis(setting.timeout)).expect("a good time-out");
     // Its nodes say who made them, so that each can be traced to an attempt. That host and process have nothing to do
     // with the seed is no matter: nothing depends on them.
-    Client::new(options.connect_timeout(CONNECT_TIMEOUT).expect("a good time-out"))
+    options.connect_timeout(CONNECT_TIMEOUT).expect("a good time-out")
 }

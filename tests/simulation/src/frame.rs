@@ -84,7 +84,7 @@ pub const THROTTLED: i32 = -127;
 pub const UNIMPLEMENTED: i32 = -6;
 
 /// The code for a node that does not exist.
-const NO_NODE: i32 = -101;
+pub const NO_NODE: i32 = -101;
 
 /// The answer that a server gives which carries nothing out.
 pub fn refusal(request: &[u8], code: i32) -> Vec<u8> {
@@ -194,13 +194,15 @@ pub fn is_done(reply: &[u8]) -> bool {
     code(reply) == 0 && int(reply, 20) != -1
 }
 
-/// Which of a transaction's operations found no node.
-pub fn missing(reply: &[u8]) -> Option<usize> {
+/// Which of a transaction's operations failed, and how.
+pub fn failure(reply: &[u8]) -> Option<(usize, i32)> {
     // Each failed operation: its kind, whether it was the last, the code twice. Those before it say that they succeeded.
     let errors = reply.get(20..)?.chunks(13);
     errors
         .take_while(|error| int(error, 0) == -1 && error.get(4) == Some(&0))
-        .position(|error| int(error, 9) == NO_NODE)
+        .map(|error| int(error, 9))
+        .enumerate()
+        .find(|(_, code)| *code != 0)
 }
 
 fn framed(body: &[&[u8]]) -> Vec<u8> {

@@ -283,13 +283,17 @@ impl Witness {
         if asked.kind == Kind::Close {
             session.settled = true;
         }
-        let missing = frame::missing(frame).filter(|_| asked.is_multi);
+        let failure = frame::failure(frame).filter(|_| asked.is_multi);
+        let missing = failure.filter(|(_, code)| *code == frame::NO_NODE).map(|(at, _)| at);
+        let unreadable = failure.is_some_and(|(_, code)| code == frame::NO_AUTH);
         let done = if asked.is_multi { frame::is_done(frame) } else { code == 0 };
-        if done || missing.is_some() {
+        // A node that exists proves its session, one that is missing does not.
+        let proven = done || unreadable || missing.is_some_and(|at| at > 0);
+        if proven {
             session.proof = session.proof.max(Some(talk.counts_from(asked.at, session.timeout)));
             talk.proven = true;
         }
-        if done && !asked.checks.is_empty() {
+        if (done || unreadable) && !asked.checks.is_empty() {
             talk.beats += 1;
             let (from, heard) = talk.counts_at_least_from(asked.at, session.timeout);
             if talk.vouched.is_some() && session.sure.is_none_or(|sure| sure.from < from) {

@@ -19,7 +19,7 @@ use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::rounds::Rounds;
 use crate::schedule::Schedule;
-use crate::workload::{Contender, DIRECTORIES, VISITED, Visitor, WORN_OUT};
+use crate::workload::{Contender, DIRECTORIES, GUARDED, VISITED, Visitor, WORN_OUT};
 use crate::{chance, clients::Clients, clock};
 
 /// Bytes. A server that decides alone answers all that has arrived from a client in one go, each request within the one
@@ -295,7 +295,7 @@ impl World {
 async fn nothing_left(oracle: &RefCell<Oracle>, ensemble: &RefCell<Ensemble>, patience: Duration) {
     let left = || {
         let mut ensemble = ensemble.borrow_mut();
-        let all = DIRECTORIES.iter().chain([&WORN_OUT, &VISITED]);
+        let all = DIRECTORIES.iter().chain([&WORN_OUT, &GUARDED, &VISITED]);
         let nodes = all.map(|directory| ensemble.children(directory).unwrap_or_default());
         nodes.flatten().collect::<Vec<_>>()
     };

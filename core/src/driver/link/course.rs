@@ -69,10 +69,15 @@ impl Link {
                 tracing::error!(%panic, "a bug: something that runs on the session panicked");
                 self.lose()
             }
-            News::Beaten(epoch, Some((path, name))) if epoch == self.epoch => {
-                // Perhaps no proof, for the node that would have told whose session this is is the missing one.
-                self.answered();
-                Change::Missing(path, name)
+            // What a lost connection told of nodes, the next one tells again.
+            News::Beaten(epoch, connection, checked)
+                if epoch == self.epoch && self.is_current(connection) =>
+            {
+                if !checked.missing.is_empty() {
+                    // Perhaps no proof: the node that would have told whose session this is may be a missing one.
+                    self.answered();
+                }
+                Change::Checked(checked)
             }
             _ => Change::None,
         }

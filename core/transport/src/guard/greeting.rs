@@ -34,9 +34,18 @@ pub(super) fn size(prefix: [u8; 4]) -> Result<usize, Malformed> {
     }
 }
 
-/// Checks the answer to a request for a session with this time-out. Returns the one that was granted, in milliseconds,
-/// if there is a session.
-pub(super) fn check(answer: &[u8], asked: i32) -> Result<Option<u64>, Malformed> {
+/// A session that a server granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Granted {
+    /// Its time-out, in milliseconds.
+    pub(super) timeout: u64,
+    /// Whether it has a password. Apache ZooKeeper draws one for each session. ClickHouse Keeper, which restores no
+    /// session, fills the field with zeros.
+    pub(super) has_password: bool,
+}
+
+/// Checks the answer to a request for a session with this time-out. Returns the session, if there is one.
+pub(super) fn check(answer: &[u8], asked: i32) -> Result<Option<Granted>, Malformed> {
     let mut reader = Reader::new(answer);
     let (version, timeout, session) = (reader.int()?, reader.int()?, reader.long()?);
     if version != 0 {
@@ -58,5 +67,7 @@ pub(super) fn check(answer: &[u8], asked: i32) -> Result<Option<u64>, Malformed>
             "a session time-out of {timeout} ms, where {asked} ms was asked for"
         )));
     }
-    Ok(u64::try_from(timeout).ok().filter(|_| session != 0))
+    let has_password = password.iter().any(|byte| *byte != 0);
+    let timeout = u64::try_from(timeout).ok().filter(|_| session != 0);
+    Ok(timeout.map(|timeout| Granted { timeout, has_password }))
 }

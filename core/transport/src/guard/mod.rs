@@ -24,6 +24,7 @@ mod request;
 mod tests;
 mod too_large;
 
+use greeting::Granted;
 use in_flight::{Asked, InFlight};
 use inbox::{HEAD, Inbox};
 use jute::Reader;
@@ -77,8 +78,8 @@ pub(crate) struct Guard {
 /// What an answer says of what the server has heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
-    /// The handshake that was sent then, for a session with this time-out in milliseconds.
-    Greeting { sent: u64, timeout: u64 },
+    /// The handshake that was sent then, for a session with this time-out in milliseconds, and whether it has a password.
+    Greeting { sent: u64, timeout: u64, has_password: bool },
     /// A request that was sent then.
     Request { sent: u64 },
 }
@@ -199,8 +200,12 @@ impl Guard {
                 let Some((prefix, rest)) = bytes.split_first_chunk() else { return Ok(false) };
                 let size = greeting::size(*prefix)?;
                 let Some(answer) = rest.get(..size) else { return Ok(false) };
-                let timeout = greeting::check(answer, asked)?;
-                self.heard = timeout.map(|timeout| Sign::Greeting { sent, timeout });
+                let granted = greeting::check(answer, asked)?;
+                self.heard = granted.map(|Granted { timeout, has_password }| Sign::Greeting {
+                    sent,
+                    timeout,
+                    has_password,
+                });
                 self.expects = Expects::Replies;
                 self.inbox.pass(4 + size);
                 Ok(true)

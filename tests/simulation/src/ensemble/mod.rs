@@ -30,7 +30,7 @@ use crate::frame;
 use crate::network::{Id, Packet};
 use crate::schedule::Schedule;
 use crate::setting::Setting;
-use crate::workload::{LAST_NUMBER, WORN_OUT};
+use crate::workload::{GUARDED, LAST_NUMBER, WORN_OUT};
 
 /// What clocks of servers show at the beginning, in milliseconds.
 const WALL: i64 = 1_900_000_000_000;
@@ -176,7 +176,8 @@ impl Ensemble {
         if setting.visited {
             let made = operators(&frame::create(WORN_OUT, frame::PERSISTENT)).map(Change::Operator);
             let worn = made.into_iter().chain([Change::Counter(WORN_OUT, LAST_NUMBER)]);
-            ensemble.decided.extend(worn.map(|what| Entry { what, time }));
+            let guarded = operators(&frame::create(GUARDED, frame::PERSISTENT)).map(Change::Operator);
+            ensemble.decided.extend(worn.chain(guarded).map(|what| Entry { what, time }));
         }
         ensemble.elect();
         ensemble.steps.plan(tick / 2, Step::HalfTick);

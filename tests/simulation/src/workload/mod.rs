@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zklock::{Client, Owner};
 
-pub use self::visitor::{LAST_NUMBER, VISITED, Visitor, WORN_OUT};
+pub use self::visitor::{GUARDED, LAST_NUMBER, VISITED, Visitor, WORN_OUT};
 use self::want::{CROWDED, Manner, Want, limit};
 pub use self::want::{DIRECTORIES, ELECTION, READ_WRITE};
 use crate::chance::Chance;

@@ -24,6 +24,9 @@ pub const LAST_NUMBER: i32 = i32::MAX - 2;
 /// A lock that only the visitor takes.
 pub const VISITED: &str = "/visited";
 
+/// A lock that only the visitor takes, by nodes that it may not read. Everybody may list them.
+pub const GUARDED: &str = "/guarded";
+
 /// A hold that lasts longer than this has its node watched, in milliseconds.
 const LONG_HOLD: u64 = 200;
 
@@ -78,8 +81,27 @@ impl Visitor {
             if let Some((lease, state)) = lost {
                 self.expect_loss_to_last(&lease, state);
             }
+            if times.is_multiple_of(2) {
+                self.hold_what_it_may_not_read(times).await;
+            }
         }
         self.now_does("is done");
+    }
+
+    /// Holds for longer than a session lives that nobody proves. Its heartbeats are refused the right to read the nodes.
+    async fn hold_what_it_may_not_read(&self, times: usize) {
+        self.now_does("takes a lock by a node that it may not read");
+        let (name, client) = self.clients.blindfolded(times);
+        if let Ok(lease) = self.acquire(&client, GUARDED).await {
+            let began = clock::now();
+            sleep(Duration::from_millis(2 * self.setting.timeout)).await;
+            if self.is_calm_since(began) && lease.check().is_err() {
+                self.violation(&format!("a lock whose node may not be read is {:?}", lease.state()));
+            }
+            lease.release().await.ok();
+        }
+        client.close().await.ok();
+        network::with(|network| network.witness.ends(name));
     }
 
     /// Waits for a session where no server is to be had, and then for nothing.

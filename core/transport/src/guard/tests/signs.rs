@@ -12,7 +12,7 @@ fn asked(requests: &[(i32, i32)]) -> Guard {
     let mut guard = Guard::new(Limits::default());
     guard.sent(&connect(TIMEOUT), 1);
     guard.received(&greeting(TIMEOUT, 1));
-    assert_eq!(guard.heard(), Some(Sign::Greeting { sent: 1, timeout: 10_000 }));
+    assert_eq!(guard.heard(), Some(Sign::Greeting { sent: 1, timeout: 10_000, has_password: true }));
     for (sent, (xid, op)) in (2..).zip(requests) {
         let body = if *op == 100 { bytes().int(0).buffer("digest").buffer("a:b") } else { bytes() };
         guard.sent(&request(*xid, *op, &body), sent);
@@ -55,4 +55,13 @@ fn a_handshake_that_found_no_session_tells_nothing() {
     guard.sent(&connect(TIMEOUT), 1);
     guard.received(&greeting(0, 0));
     assert_eq!((drain(&mut guard).1, guard.heard()), (Ok(()), None));
+}
+
+#[test]
+fn a_session_without_a_password_cannot_be_restored() {
+    let mut guard = Guard::new(Limits::default());
+    guard.sent(&connect(TIMEOUT), 1);
+    // As ClickHouse Keeper answers: the password is zeros, and nothing follows it.
+    guard.received(&bytes().int(0).int(TIMEOUT).long(3).buffer([0; 16]).frame());
+    assert_eq!(guard.heard(), Some(Sign::Greeting { sent: 1, timeout: 10_000, has_password: false }));
 }
