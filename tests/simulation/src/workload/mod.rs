@@ -7,6 +7,7 @@ mod hold;
 mod listen;
 mod operator;
 mod release;
+mod scopes;
 mod session;
 mod visitor;
 mod want;
@@ -39,6 +40,8 @@ pub struct Contender {
     of: usize,
     other: usize,
     chance: Chance,
+    /// For its scopes: what it draws there changes nothing of what it asks servers for.
+    scopes: Chance,
     setting: Setting,
     oracle: Rc<RefCell<Oracle>>,
     stopped: Stopped,
@@ -91,7 +94,8 @@ impl Contender {
     ) -> Self {
         let (of, other) = (number % clients.count(), (number + 1) % clients.count());
         let chance = Chance::of(seed, "contender", number);
-        Self { number, clients, of, other, chance, setting, oracle, stopped, doing, attempts: 0 }
+        let scopes = Chance::of(seed, "scopes", number);
+        Self { number, clients, of, other, chance, scopes, setting, oracle, stopped, doing, attempts: 0 }
     }
 
     /// Its client's number.
@@ -152,7 +156,9 @@ impl Contender {
         }
         if let Some(granted) = self.acquire(&attempt).await {
             self.now_does(&format!("holds {:?}", attempt.want));
+            let scopes = self.enter_scopes(attempt.owner);
             self.hold(granted, &attempt).await;
+            self.leave_scopes(scopes);
         }
         let mut oracle = self.oracle.borrow_mut();
         oracle.is_through(&attempt.label);
