@@ -13,7 +13,12 @@ use zklock::binding::PerProcess;
 
 use crate::deliver;
 use crate::exit;
-use crate::notice::Shared;
+
+/// Something that may have a callback to be called.
+pub(crate) trait Caller: Send + Sync {
+    /// The callback that is due, and its argument; None if there is none now.
+    fn next_due(self: Arc<Self>, py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)>;
+}
 
 /// The callbacks that may be due, in the order in which that was found out.
 #[derive(Default)]
@@ -24,7 +29,7 @@ struct Queue {
 
 #[derive(Default)]
 struct State {
-    due: VecDeque<Arc<Shared>>,
+    due: VecDeque<Arc<dyn Caller>>,
     /// The thread has been started.
     begun: bool,
     /// Nothing more comes.
@@ -39,7 +44,7 @@ impl Queue {
     }
 
     /// Waits for the next; None when no more will come.
-    fn take(&self) -> Option<Arc<Shared>> {
+    fn take(&self) -> Option<Arc<dyn Caller>> {
         let idle = |state: &mut State| state.due.is_empty() && !state.ended;
         let mut state = self.news.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
         state.due.pop_front()
@@ -62,9 +67,9 @@ pub(crate) fn start(py: Python<'_>) -> PyResult<()> {
 }
 
 /// Has the thread see whether a callback is due. Called by any thread, mostly the core's.
-pub(crate) fn send(shared: Arc<Shared>) {
+pub(crate) fn send(caller: Arc<dyn Caller>) {
     if let Some(queue) = QUEUE.get() {
-        queue.state().due.push_back(shared);
+        queue.state().due.push_back(caller);
         queue.news.notify_one();
     }
 }
@@ -91,14 +96,14 @@ pub(crate) fn next_callback(py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
     deliver::mark_this_thread();
     let queue = QUEUE.get()?;
     loop {
-        let shared = py.detach(|| {
-            let shared = queue.take();
+        let caller = py.detach(|| {
+            let caller = queue.take();
             exit::stay_out_of_a_dying_interpreter();
-            shared
+            caller
         })?;
-        if let Some(due) = shared.next(py) {
+        if let Some(due) = Arc::clone(&caller).next_due(py) {
             // It may have more to tell, which comes next.
-            queue.state().due.push_front(shared);
+            queue.state().due.push_front(caller);
             return Some(due);
         }
     }

@@ -12,6 +12,7 @@ use pyo3::types::{PyString, PyWeakrefReference};
 use zklock::binding::Origin;
 use zklock::{ErrorKind, Leaders, States};
 
+use crate::callbacks::Caller;
 use crate::deliver::{self, Deliver};
 use crate::errors::{Failure, Result};
 use crate::pending::IntoPython;
@@ -28,7 +29,7 @@ pub(crate) struct Notice {
 }
 
 /// What the core wakes when there is something to report.
-pub(crate) struct Shared {
+struct Shared {
     /// Waits, and says what to call. Carried on by the thread that calls; none once it has ended.
     course: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
     callback: Callback,
@@ -207,7 +208,7 @@ impl Shared {
     }
 
     /// The callback that is due, and its argument; None if there is none now.
-    pub(crate) fn next(self: &Arc<Self>, py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
+    fn next(self: &Arc<Self>, py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
         loop {
             let callable = &self.callback.0.callable;
             match self.due()? {
@@ -222,6 +223,12 @@ impl Shared {
                 }
             }
         }
+    }
+}
+
+impl Caller for Shared {
+    fn next_due(self: Arc<Self>, py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
+        self.next(py)
     }
 }
 

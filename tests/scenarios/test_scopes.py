@@ -61,7 +61,8 @@ def test_s640_a_scope_ends_only_itself(
     for scope, owner in (("x", "d"), ("y", "b"), ("w", "d"), ("z", "a")):
         worker.leave(scope, owner=owner).expect("left")
         node = nodes.pop(scope)
-        observer.wait(leases, lambda left, node=node: node not in left, "the scope's node to go", 5)
+        observer.wait_queue(leases, len(nodes))
+        assert node not in observer.queue(leases)
         assert sorted(observer.queue(leases)) == sorted(nodes.values())
 
 

@@ -132,7 +132,9 @@ impl Scopes {
             // Nobody knows which one is meant.
             left = self.exit(&Exit { owner, ..exit });
         }
-        self.frames.remove(&site.frame.address);
+        if site.frame.code == STATEMENT {
+            self.frames.remove(&site.frame.address);
+        }
         self.running.retain(|(_, frame)| *frame != site.frame);
         self.abandoned.remove(&number);
         (left != Exited::Scope((), number)).then(|| format!("scope {number} ({way:?}) is left: {left:?}"))
