@@ -26,6 +26,10 @@ if (then === 'listen') {
   parentPort.postMessage({ node: held.node });
   await waiting;
 }
+if (then === 'block') {
+  Atomics.wait(new Int32Array(workerData.gate), 0, 0);
+  await held.release();
+}
 if (then === 'release') await held.release();
 if (then === 'exit') process.exit();
 if (then === 'hold') await new Promise((resolve) => setTimeout(resolve, 60_000));

@@ -7,7 +7,7 @@ import { Worker } from 'node:worker_threads';
 
 import { Mutex, off, on, Semaphore } from 'zklock';
 
-import { connected, contenders, freshPath, hosts, run, scenario, untilContenders } from './support.mjs';
+import { connected, contenders, deleteNode, freshPath, hosts, run, scenario, untilContenders } from './support.mjs';
 
 const SOURCE = new URL('./worker.mjs', import.meta.url);
 
@@ -32,6 +32,26 @@ scenario('a worker takes turns with the main thread', async (t) => {
   assert.equal(await granted, 'granted');
   assert.deepEqual(await exited, [0]);
   await (await mutex.acquire({ timeout: 5000 })).release();
+});
+
+scenario('a worker whose event loop is blocked delays no other one', async (t) => {
+  const client = await connected(t);
+  const gate = new SharedArrayBuffer(4);
+  const workerData = { hosts, path: freshPath(), then: 'block', gate };
+  const worker = new Worker(SOURCE, { workerData });
+  const exited = once(worker, 'exit');
+  await message(worker);
+  assert.equal(await message(worker), 'granted');
+  const mutex = new Mutex(client, freshPath());
+  const lease = await mutex.acquire();
+  const { signal } = lease;
+  const lost = once(signal, 'abort');
+  await deleteNode(lease.node);
+  await lost;
+  await (await mutex.acquire()).release();
+  Atomics.store(new Int32Array(gate), 0, 1);
+  Atomics.notify(new Int32Array(gate), 0);
+  assert.deepEqual(await exited, [0]);
 });
 
 scenario('a worker that is terminated while it holds frees the lock at once', async (t) => {

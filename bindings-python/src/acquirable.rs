@@ -1,12 +1,13 @@
 //! What a lock and a `MultiLock` have in common: owners, levels and scopes.
 
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::ErrorKind;
-use zklock::binding::{Levels, Saved};
+use zklock::binding::{self, Acquired, Exit, Levels, Saved};
 
 use crate::arguments::{Blocking, Owner, Patience, patience, release_patience};
 use crate::errors::{Failure, Result};
@@ -15,6 +16,7 @@ use crate::greenlets::caller;
 use crate::lease::Lease;
 use crate::level::{self, Level};
 use crate::pending::{IntoPython, Operation, Pending};
+use crate::scope::{self, Beginner, Scope, Site};
 use crate::tasks;
 use crate::wait::{self, block_to_own};
 
@@ -49,7 +51,9 @@ pub(crate) struct Acquirable {
     target: Box<dyn Target>,
     /// Each with what the acquire returned, and with the scope that it began: here the two are the same object.
     /// `zklock.aio` keeps its own objects.
-    levels: Levels<Handle, Py<PyAny>>,
+    levels: Levels<Handle, Scope>,
+    /// The number of the newest hold.
+    holds: AtomicU64,
 }
 
 /// What represents a level in Python.
@@ -72,13 +76,13 @@ impl Handle {
 
 impl Acquirable {
     pub(crate) fn new(target: impl Target + 'static, reentrant: bool) -> Self {
-        Self { target: Box::new(target), levels: Levels::new(reentrant) }
+        Self { target: Box::new(target), levels: Levels::new(reentrant), holds: AtomicU64::new(0) }
     }
 
     /// Acquires a level for the calling thread, without the object that represents it if nobody needs it.
     fn acquire_level(&self, py: Python<'_>, patience: zklock::Patience) -> Result<()> {
         if tasks::in_event_loop(py)? {
-            return self.take(py, patience, false).map(drop);
+            return self.take(py, patience, None).map(drop);
         }
         let owner = caller(py)?;
         wait::admit(py)?;
@@ -93,8 +97,13 @@ impl Acquirable {
         Ok(())
     }
 
-    /// Acquires a level for the calling thread, perhaps as a scope.
-    fn take(&self, py: Python<'_>, patience: zklock::Patience, scope: bool) -> Result<Py<PyAny>> {
+    /// Acquires a level for the calling thread, perhaps as a scope that is entered there.
+    fn take(
+        &self,
+        py: Python<'_>,
+        patience: zklock::Patience,
+        scope: Option<binding::Site>,
+    ) -> Result<Py<PyAny>> {
         let owner = caller(py)?;
         let in_event_loop = tasks::in_event_loop(py)?;
         if in_event_loop
@@ -107,7 +116,10 @@ impl Acquirable {
         if in_event_loop {
             tasks::remember(py, &lease)?;
         }
-        let scope = scope.then(|| lease.clone_ref(py));
+        let scope = match scope {
+            Some(site) => Some((site, Scope::of_caller(py, lease.clone_ref(py))?)),
+            None => None,
+        };
         let held = level(lease.bind(py))?.0.clone();
         self.levels.push(owner, held, Handle::Made(lease.clone_ref(py)), scope);
         Ok(lease)
@@ -177,26 +189,48 @@ impl Acquirable {
         Ok(SavedLevels(Mutex::new(saved)))
     }
 
-    /// Acquires as many levels again. Each ends as the one in whose place it is.
+    /// Acquires as many levels again. Each ends as the one in whose place it is. If one cannot be acquired, its scope and
+    /// those that follow are still there to be left.
     pub(crate) fn restore(&self, py: Python<'_>, saved: &SavedLevels) -> Result<()> {
         let saved = std::mem::take(&mut *saved.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut result = Ok(());
         for old in saved {
-            if old.releasable().is_none() {
-                self.levels.restore(old);
+            if result.is_err() || old.releasable().is_none() {
+                self.levels.restore(old.over());
                 continue;
             }
-            let lease = self.take_as(py, caller(py)?, zklock::Patience::Forever)?;
-            let held = level(lease.bind(py))?.0.clone();
-            let scope = lease.clone_ref(py);
-            self.levels.restore(old.renewed(held, Handle::Made(lease), |_| scope));
+            match self.acquire_again(py) {
+                Ok((held, lease, scope)) => {
+                    self.levels.restore(old.renewed(held, Handle::Made(lease), |_| scope));
+                }
+                Err(error) => {
+                    self.levels.restore(old.over());
+                    result = Err(error);
+                }
+            }
         }
-        Ok(())
+        result
     }
 
-    /// Ends a scope: the newest of the calling thread.
-    fn exit(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let Some((_, lease)) = self.levels.leave(caller(py)?) else { return Ok(()) };
-        level(lease.bind(py))?.leave_scope(py, raised(exception).as_ref())
+    fn acquire_again(&self, py: Python<'_>) -> Result<(Arc<dyn Acquired>, Py<PyAny>, Scope)> {
+        let lease = self.take_as(py, caller(py)?, zklock::Patience::Forever)?;
+        let held = level(lease.bind(py))?.0.clone();
+        let scope = Scope::of_caller(py, lease.clone_ref(py))?;
+        Ok((held, lease, scope))
+    }
+
+    /// Ends the scope that an exit of the calling thread means.
+    fn exit(
+        &self,
+        py: Python<'_>,
+        site: binding::Site,
+        only: bool,
+        exception: &Bound<'_, PyTuple>,
+    ) -> Result<()> {
+        let (raised, exit) = (raised(exception), Exit { owner: caller(py)?, site, only });
+        let left = scope::leave(py, &self.levels, &exit, raised.is_some(), "thread", &self.target.name())?;
+        let Some(lease) = left else { return Ok(()) };
+        Ok(level(lease.bind(py))?.leave_scope(py, raised.as_ref())?)
     }
 
     /// The newest level of an owner; without re-entry, of any.
@@ -285,7 +319,9 @@ impl Acquirable {
     /// The message says whether the lock was taken or the servers were unreachable.
     #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
     fn hold(slf: Py<Self>, timeout: Option<f64>) -> Result<Hold> {
-        Ok(Hold { lock: slf, patience: patience(true, timeout)? })
+        let patience = patience(true, timeout)?;
+        let number = slf.get().holds.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(Hold { lock: slf, patience, number, entered: AtomicUsize::new(0) })
     }
 
     /// The levels of `zklock.aio` may be part of a reference cycle.
@@ -294,7 +330,7 @@ impl Acquirable {
             if let Handle::Made(lease) = handle {
                 visit.call(lease)?;
             }
-            visit.call(scope)
+            scope.map_or(Ok(()), |scope| scope.visit(&visit))
         })
     }
 
@@ -318,18 +354,18 @@ impl Acquirable {
     }
 
     fn __enter__(&self, py: Python<'_>) -> Result<Py<PyAny>> {
-        self.take(py, zklock::Patience::Forever, true)
+        self.take(py, zklock::Patience::Forever, Some(scope::site(py, 0)?))
     }
 
     #[pyo3(signature = (*exception), text_signature = "($self, kind, value, trace, /)")]
-    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.exit(py, exception)
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> Result<()> {
+        self.exit(py, scope::site(py, 0)?, false, exception)
     }
 }
 
 /// What a condition variable keeps of a lock while it waits.
 #[pyclass(frozen, module = "zklock._zklock")]
-pub(crate) struct SavedLevels(Mutex<Vec<Saved<Handle, Py<PyAny>>>>);
+pub(crate) struct SavedLevels(Mutex<Vec<Saved<Handle, Scope>>>);
 
 /// A function whose calls are scopes.
 fn decorate<'py>(scope: &Bound<'py, PyAny>, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -353,6 +389,10 @@ fn decorate<'py>(scope: &Bound<'py, PyAny>, function: &Bound<'py, PyAny>) -> PyR
 pub(crate) struct Hold {
     lock: Py<Acquirable>,
     patience: zklock::Patience,
+    /// Tells its scopes from those of the lock and of other holds.
+    number: u64,
+    /// How often it was entered.
+    entered: AtomicUsize,
 }
 
 #[pymethods]
@@ -377,12 +417,14 @@ impl Hold {
     }
 
     fn __enter__(&self, py: Python<'_>) -> Result<Py<PyAny>> {
-        self.lock.get().take(py, self.patience, true)
+        self.entered.fetch_add(1, Ordering::Relaxed);
+        self.lock.get().take(py, self.patience, Some(scope::site(py, self.number)?))
     }
 
     #[pyo3(signature = (*exception), text_signature = "($self, kind, value, trace, /)")]
-    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.lock.get().exit(py, exception)
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> Result<()> {
+        let only = self.entered.load(Ordering::Relaxed) == 1;
+        self.lock.get().exit(py, scope::site(py, self.number)?, only, exception)
     }
 }
 
@@ -404,16 +446,18 @@ pub(crate) fn reenter(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Resul
     lock.reenter(py, owner.0)
 }
 
-/// Keep what `owner` acquired, and the scope that it began, if any.
+/// Keep what `owner` acquired, and the scope that it began there, if any.
 #[pyfunction]
 #[pyo3(signature = (lock, owner, level, handle, scope))]
 pub(crate) fn push(
+    py: Python<'_>,
     lock: &Acquirable,
     owner: &Owner,
     level: &Level,
     handle: Py<PyAny>,
-    scope: Option<Py<PyAny>>,
+    scope: Option<(PyRef<'_, Site>, Py<PyAny>)>,
 ) {
+    let scope = scope.map(|(site, scope)| (site.0, Scope::new(scope.clone_ref(py), Beginner::Task(scope))));
     lock.levels.push(owner.0, level.0.clone(), Handle::Made(handle), scope);
 }
 
@@ -430,10 +474,19 @@ pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> R
     lock.made(py, taken.ok_or_else(|| lock.not_held(owner.0, "task"))?)
 }
 
-/// The scope that `owner` began last, which ends.
+/// The scope that an exit there ends; None if there is none. `only`: what is left was entered only once.
 #[pyfunction]
-pub(crate) fn leave(lock: &Acquirable, owner: &Owner) -> Option<Py<PyAny>> {
-    lock.levels.leave(owner.0).map(|(_, scope)| scope)
+#[pyo3(signature = (lock, owner, site, only, raised))]
+pub(crate) fn leave(
+    py: Python<'_>,
+    lock: &Acquirable,
+    owner: Option<&Owner>,
+    site: &Site,
+    only: bool,
+    raised: bool,
+) -> Result<Option<Py<PyAny>>> {
+    let exit = Exit { owner: scope::of_task(owner), site: site.0, only };
+    scope::leave(py, &lock.levels, &exit, raised, "task", &lock.target.name())
 }
 
 /// Whether `owner` holds the lock; without re-entry, whether it is held through this object.

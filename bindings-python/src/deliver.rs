@@ -1,5 +1,5 @@
-//! The delivery thread: it tells event loops and callbacks what has happened, so that the core's thread never waits for
-//! the interpreter.
+//! The delivery thread: it tells event loops what has happened, so that the core's thread never waits for the
+//! interpreter. It runs none of the program's code: a callback that blocks would hold up every outcome and every loss.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -62,16 +62,22 @@ pub(crate) fn stop(limit: Duration) {
 }
 
 thread_local! {
-    static DELIVERS: Cell<bool> = const { Cell::new(false) };
+    static OURS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this is the delivery thread, which must not wait for what it delivers itself.
-pub(crate) fn is_this_thread() -> bool {
-    DELIVERS.get()
+/// Whether this thread is one of the binding's own: the delivery thread, which must not wait for what it delivers itself,
+/// or the one that runs callbacks.
+pub(crate) fn is_thread_of_ours() -> bool {
+    OURS.get()
+}
+
+/// Says that the calling thread is one of the binding's own.
+pub(crate) fn mark_this_thread() {
+    OURS.set(true);
 }
 
 fn deliver(messages: Receiver<Message>) {
-    DELIVERS.set(true);
+    mark_this_thread();
     // They are for Python's main thread, whose system calls they must interrupt.
     block_signals();
     // Attached once for all deliveries, and detached in between: CPython makes and deletes what it knows of a thread

@@ -5,16 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use zklock::binding::Shown;
+use zklock::binding::{Exit, Levels, Shown};
 
 use crate::acquirable::raised;
 use crate::arguments::{Patience, patience};
 use crate::errors::Result;
+use crate::greenlets::caller;
 use crate::lease::Lease;
 use crate::level::Level;
 use crate::notice::Notice;
 use crate::pending::{IntoPython, Pending};
 use crate::recipe::Recipe;
+use crate::scope::{self, Scope};
 use crate::source::Source;
 use crate::text::{Id, Path, Text};
 use crate::wait::{block_on, block_to_own};
@@ -109,7 +111,7 @@ impl Election {
     /// leadership was lost meanwhile.
     #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
     fn lead(slf: Py<Self>, timeout: Option<f64>) -> Result<Lead> {
-        Ok(Lead { election: slf, patience: patience(true, timeout)?, entered: Mutex::default() })
+        Ok(Lead { election: slf, patience: patience(true, timeout)?, entered: Levels::new(true) })
     }
 
     /// Who leads, or is about to; None if there is no candidate.
@@ -165,25 +167,28 @@ impl Election {
 pub(crate) struct Lead {
     election: Py<Election>,
     patience: zklock::Patience,
-    /// The newest is left first.
-    entered: Mutex<Vec<Py<Leadership>>>,
+    entered: Levels<(), Scope>,
 }
 
 #[pymethods]
 impl Lead {
     fn __enter__(&self, py: Python<'_>) -> Result<Py<Leadership>> {
+        let site = scope::site(py, 0)?;
         let leadership = self.election.get().begin(py, self.patience)?;
-        let kept = leadership.clone_ref(py);
-        self.entered.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
+        let level = leadership.bind(py).as_super().as_super().clone();
+        let kept = Scope::of_caller(py, leadership.clone_ref(py).into_any())?;
+        self.entered.push(caller(py)?, level.get().0.clone(), (), Some((site, kept)));
         Ok(leadership)
     }
 
     #[pyo3(signature = (*exception), text_signature = "($self, kind, value, trace, /)")]
-    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let left = self.entered.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> Result<()> {
+        let (raised, site) = (raised(exception), scope::site(py, 0)?);
+        let exit = Exit { owner: caller(py)?, site, only: false };
+        let left = scope::leave(py, &self.entered, &exit, raised.is_some(), "thread", "this election")?;
         let Some(leadership) = left else { return Ok(()) };
-        let level: &Bound<'_, Level> = leadership.bind(py).cast()?;
-        level.get().leave_scope(py, raised(exception).as_ref())
+        let level = leadership.bind(py).cast::<Level>().map_err(PyErr::from)?;
+        Ok(level.get().leave_scope(py, raised.as_ref())?)
     }
 }
 

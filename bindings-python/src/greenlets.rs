@@ -25,6 +25,7 @@ use crate::{exit, log};
 struct Gevent {
     hub: Py<PyAny>,
     owner: Py<PyAny>,
+    reference: Py<PyAny>,
     parker: Py<PyAny>,
     in_greenlet: Py<PyAny>,
 }
@@ -43,6 +44,7 @@ fn gevent(py: Python<'_>) -> PyResult<Option<&Gevent>> {
     let gevent = Gevent {
         hub: found("get_hub_if_exists")?,
         owner: found("owner")?,
+        reference: found("reference")?,
         parker: found("Parker")?,
         in_greenlet: found("in_greenlet")?,
     };
@@ -63,6 +65,13 @@ pub(crate) fn caller(py: Python<'_>) -> PyResult<zklock::Owner> {
     Ok(this_thread())
 }
 
+/// A weak reference to the calling greenlet; None if the owner is the thread.
+pub(crate) fn reference(py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+    let Some(gevent) = gevent(py)? else { return Ok(None) };
+    let reference = gevent.reference.call0(py)?;
+    Ok((!reference.is_none(py)).then_some(reference))
+}
+
 /// The owner that represents the calling thread. The system reuses thread identifiers; these are never reused.
 fn this_thread() -> zklock::Owner {
     thread_local! {
@@ -72,15 +81,11 @@ fn this_thread() -> zklock::Owner {
 }
 
 /// Has a callback called in a greenlet of its own, if the calling thread has greenlets: what they may call, such as a
-/// patched `Event.set` or our own waits, belongs there.
-pub(crate) fn callback(py: Python<'_>, callable: Py<PyAny>) -> PyResult<Py<PyAny>> {
-    match gevent(py)? {
-        Some(gevent) if !deliver::is_this_thread() => {
-            let main_thread = exit::is_main_thread(py)?;
-            gevent.in_greenlet.call1(py, (callable, main_thread))
-        }
-        _ => Ok(callable),
-    }
+/// patched `Event.set` or our own waits, belongs there. Otherwise None.
+pub(crate) fn callback(py: Python<'_>, callable: &Py<PyAny>) -> PyResult<Option<Py<PyAny>>> {
+    let Some(gevent) = gevent(py)?.filter(|_| !deliver::is_thread_of_ours()) else { return Ok(None) };
+    let called = gevent.in_greenlet.call1(py, (callable, exit::is_main_thread(py)?))?;
+    Ok((!called.is(callable)).then_some(called))
 }
 
 /// Where greenlets wait, and others run meanwhile.
@@ -90,11 +95,11 @@ pub(crate) struct Hub<'py> {
 }
 
 impl<'py> Hub<'py> {
-    /// The calling thread's hub. Without one it has no other greenlets, such as a thread of gevent's pool. The delivery
-    /// thread never waits in a hub, even if a callback made one: it would have to wake itself.
+    /// The calling thread's hub. Without one it has no other greenlets, such as a thread of gevent's pool. Our own
+    /// threads never wait in a hub, even if a callback made one: the delivery thread would have to wake itself.
     pub(crate) fn of_this_thread(py: Python<'py>) -> PyResult<Option<Self>> {
         refuse_eventlet(py)?;
-        let Some(gevent) = gevent(py)?.filter(|_| !deliver::is_this_thread()) else { return Ok(None) };
+        let Some(gevent) = gevent(py)?.filter(|_| !deliver::is_thread_of_ours()) else { return Ok(None) };
         let hub = gevent.hub.bind(py).call0()?;
         Ok((!hub.is_none()).then_some(Self { hub, gevent }))
     }

@@ -117,10 +117,10 @@ impl Lease {
     /// >>> with lock as lease:
     /// ...     notice = lease.on_lost(lambda lease: lost.set())
     ///
-    /// It is called on the thread `zklock-deliver`, where all callbacks wait for one another: let it set an
-    /// event or the like, and return. What it raises goes to `sys.unraisablehook`. Where gevent runs, it is
-    /// called in a greenlet of its own. Nothing is called once the lease is released. A callback that refers
-    /// to the lease itself, and not to its argument, keeps the lease held.
+    /// It is called on the thread `zklock-callback`, where all callbacks wait for one another, and nothing
+    /// else waits for them. What it raises goes to `sys.unraisablehook`. Where gevent runs, it is called in a
+    /// greenlet of its own. Nothing is called once the lease is released. A callback that refers to the lease
+    /// itself, and not to its argument, keeps the lease held.
     fn on_lost(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> Result<Notice> {
         let ended = slf.get().0.ended();
         Notice::of_lease(slf.as_any(), async move { ended.await.is_some() }, callback)

@@ -11,6 +11,7 @@
 
 mod acquirable;
 mod arguments;
+mod callbacks;
 mod client;
 mod contender;
 mod deliver;
@@ -34,6 +35,7 @@ mod notice;
 mod pending;
 mod recipe;
 mod rwlock;
+mod scope;
 mod semaphore;
 mod server_report;
 mod shutdown;
@@ -70,6 +72,7 @@ mod _zklock {
             Acquirable, Hold, SavedLevels, leave, newest, owned_by, push, reenter, start_acquire, take_newest,
         },
         arguments::{Owner, Patience, ReleasePatience},
+        callbacks::{next_callback, report_unraisable},
         client::{
             Client, lazy_client, start_break_lock, start_close, start_connect, start_get, start_revoke,
             start_set_shared_count,
@@ -89,9 +92,10 @@ mod _zklock {
         multi::MultiLock,
         mutex::Mutex,
         node_data::NodeData,
-        notice::Notice,
+        notice::{Notice, TellEventLoop},
         pending::Pending,
         rwlock::ReadWriteLock,
+        scope::{Scopes, Site},
         semaphore::{Semaphore, start_acquire_many},
         server_report::ServerReport,
         shutdown::shutdown,

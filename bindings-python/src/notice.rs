@@ -1,19 +1,22 @@
 //! Callbacks for what happens to a lease or a client.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyWeakrefReference};
 use zklock::binding::Origin;
 use zklock::{ErrorKind, Leaders, States};
 
+use crate::callbacks::Caller;
 use crate::deliver::{self, Deliver};
 use crate::errors::{Failure, Result};
 use crate::pending::IntoPython;
-use crate::{exit, greenlets, log};
+use crate::{callbacks, exit, greenlets, log};
 
 /// A callback registered with a method such as `Lease.on_lost` or `Client.on_state`.
 ///
@@ -27,48 +30,83 @@ pub(crate) struct Notice {
 
 /// What the core wakes when there is something to report.
 struct Shared {
-    /// Waits, and calls back. Carried on by the delivery thread; none once it has ended. Its output is false if there is
-    /// no interpreter any more.
-    course: Mutex<Option<Pin<Box<dyn Future<Output = bool> + Send>>>>,
-    cancelled: Arc<AtomicBool>,
+    /// Waits, and says what to call. Carried on by the thread that calls; none once it has ended.
+    course: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+    callback: Callback,
+    by: By,
+}
+
+/// The thread that calls.
+#[derive(Clone, Copy)]
+enum By {
+    /// That of the program's callbacks, which may be slow.
+    Callbacks,
+    /// The delivery thread: it only tells an event loop or a hub.
+    Delivery,
 }
 
 /// What is called, unless it is cancelled.
-struct Callback {
+#[derive(Clone)]
+struct Callback(Arc<Callable>);
+
+struct Callable {
     callable: Py<PyAny>,
-    cancelled: Arc<AtomicBool>,
+    cancelled: AtomicBool,
+    /// What is to be done before the course is carried on.
+    due: Mutex<Option<Due>>,
 }
+
+enum Due {
+    /// To call it, if there is an argument.
+    Call(Argument),
+    /// To show an error after which it is not called again, as an error of its own would be.
+    Fail(zklock::Error),
+}
+
+type Argument = Box<dyn for<'py> FnOnce(Python<'py>) -> Option<Bound<'py, PyAny>> + Send>;
 
 impl Callback {
-    /// Calls it on the delivery thread, if there is an argument. False if there is no interpreter any more.
-    fn call(&self, argument: impl FnOnce(Python<'_>) -> Option<Bound<'_, PyAny>>) -> bool {
-        let call = |py: Python<'_>| {
-            if !self.cancelled.load(Ordering::Acquire)
-                && let Some(argument) = argument(py)
-            {
-                name_this_thread(py);
-                if let Err(error) = self.callable.call1(py, (argument,)) {
-                    error.write_unraisable(py, Some(self.callable.bind(py)));
-                }
-            }
-        };
-        Python::try_attach(call).is_some()
+    fn is_cancelled(&self) -> bool {
+        self.0.cancelled.load(Ordering::Acquire)
     }
 
-    /// Shows an error after which it will not be called again, as an error of its own would be.
-    fn fail(&self, error: zklock::Error) -> bool {
-        let show = |py: Python<'_>| {
-            PyErr::from(Failure::from(error)).write_unraisable(py, Some(self.callable.bind(py)));
-        };
-        Python::try_attach(show).is_some()
+    fn due(&self) -> MutexGuard<'_, Option<Due>> {
+        self.0.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends when the thread that calls has taken this over, and carries the course on.
+    async fn have(&self, due: Due) {
+        *self.due() = Some(due);
+        let mut first = true;
+        poll_fn(|_| if std::mem::take(&mut first) { Poll::Pending } else { Poll::Ready(()) }).await;
+    }
+
+    async fn call(
+        &self,
+        argument: impl for<'py> FnOnce(Python<'py>) -> Option<Bound<'py, PyAny>> + Send + 'static,
+    ) {
+        self.have(Due::Call(Box::new(argument))).await;
     }
 }
 
-/// Gives the thread in Python the name that it has in the system. Each time: from Python 3.13 on a thread that the
-/// interpreter did not start is forgotten between its calls.
-fn name_this_thread(py: Python<'_>) {
-    let thread = py.import("threading").and_then(|threading| threading.call_method0("current_thread"));
-    thread.and_then(|thread| thread.setattr("name", deliver::NAME)).ok();
+/// A callback of `zklock.aio`: it only tells an event loop, and so the delivery thread calls it itself.
+#[pyclass(frozen, module = "zklock._zklock")]
+pub(crate) struct TellEventLoop(Py<PyAny>);
+
+#[pymethods]
+impl TellEventLoop {
+    #[new]
+    fn new(callable: Py<PyAny>) -> Self {
+        Self(callable)
+    }
+
+    fn __call__(&self, py: Python<'_>, argument: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.0.call1(py, (argument,))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.0)
+    }
 }
 
 impl Notice {
@@ -81,7 +119,9 @@ impl Notice {
         // A lease without other references is released, and not reported.
         let weak = PyWeakrefReference::new(lease)?.unbind();
         Self::start(lease.py(), callable, |callback| async move {
-            !event.await || callback.call(|py| weak.bind(py).upgrade())
+            if event.await {
+                callback.call(move |py| weak.bind(py).upgrade()).await;
+            }
         })
     }
 
@@ -89,11 +129,8 @@ impl Notice {
     pub(crate) fn of_client(py: Python<'_>, mut states: States, callable: Py<PyAny>) -> Result<Self> {
         Self::start(py, callable, |callback| async move {
             while let Some(state) = states.next().await {
-                if !callback.call(|py| Some(PyString::intern(py, state.as_str()).into_any())) {
-                    return false;
-                }
+                callback.call(move |py| Some(PyString::intern(py, state.as_str()).into_any())).await;
             }
-            true
         })
     }
 
@@ -104,29 +141,35 @@ impl Notice {
                 let leader = match leaders.next().await {
                     Ok(leader) => leader,
                     // Closing the client is how it ends; anything else is for someone to see.
-                    Err(error) if error.kind() == ErrorKind::ClientClosed => return true,
-                    Err(error) => return callback.fail(error),
+                    Err(error) if error.kind() == ErrorKind::ClientClosed => return,
+                    Err(error) => return callback.have(Due::Fail(error)).await,
                 };
-                if !callback.call(|py| Some(leader.into_python(py).ok()?.into_bound(py))) {
-                    return false;
-                }
+                callback.call(move |py| Some(leader.into_python(py).ok()?.into_bound(py))).await;
             }
         })
     }
 
     fn start<F>(py: Python<'_>, callable: Py<PyAny>, course: impl FnOnce(Callback) -> F) -> Result<Self>
     where
-        F: Future<Output = bool> + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
     {
         py.import("zklock._functions")?.call_method1("check_callback", (&callable,))?;
         exit::pause(py)?;
         log::refresh(py);
-        deliver::start()?;
-        let callable = greenlets::callback(py, callable)?;
-        let cancelled = Arc::<AtomicBool>::default();
-        let course = course(Callback { callable, cancelled: Arc::clone(&cancelled) });
-        let shared = Arc::new(Shared { course: Mutex::new(Some(Box::pin(course))), cancelled });
-        deliver::send(shared.clone());
+        let (callable, by) = match greenlets::callback(py, &callable)? {
+            Some(in_greenlet) => (in_greenlet, By::Delivery),
+            None if callable.bind(py).is_instance_of::<TellEventLoop>() => (callable, By::Delivery),
+            None => (callable, By::Callbacks),
+        };
+        match by {
+            By::Delivery => deliver::start()?,
+            By::Callbacks => callbacks::start(py)?,
+        }
+        let callable = Callable { callable, cancelled: AtomicBool::new(false), due: Mutex::default() };
+        let callback = Callback(Arc::new(callable));
+        let course = Mutex::new(Some(Box::pin(course(callback.clone())) as Pin<Box<_>>));
+        let shared = Arc::new(Shared { course, callback, by });
+        Arc::clone(&shared).wake();
         Ok(Self { shared, origin: Origin::new() })
     }
 }
@@ -142,8 +185,8 @@ impl Notice {
         if !self.origin.is_here() {
             return;
         }
-        self.shared.cancelled.store(true, Ordering::Release);
-        // While it is carried on, perhaps by the call that we are in, its end is left to the delivery thread.
+        self.shared.callback.0.cancelled.store(true, Ordering::Release);
+        // While it is carried on, its end is left to the thread that does that.
         if let Ok(mut course) = self.shared.course.try_lock() {
             let course = course.take();
             drop(course);
@@ -151,22 +194,63 @@ impl Notice {
     }
 }
 
+impl Shared {
+    /// What to do next; None if that is nothing now.
+    fn due(self: &Arc<Self>) -> Option<Due> {
+        let waker = Waker::from(Arc::clone(self));
+        let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = course.as_mut()?.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+        if ended || self.callback.is_cancelled() {
+            *course = None;
+        }
+        drop(course);
+        self.callback.due().take()
+    }
+
+    /// The callback that is due, and its argument; None if there is none now.
+    fn next(self: &Arc<Self>, py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
+        loop {
+            let callable = &self.callback.0.callable;
+            match self.due()? {
+                Due::Fail(error) => {
+                    PyErr::from(Failure::from(error)).write_unraisable(py, Some(callable.bind(py)));
+                }
+                Due::Call(_) if self.callback.is_cancelled() => return None,
+                Due::Call(argument) => {
+                    if let Some(argument) = argument(py) {
+                        return Some((callable.clone_ref(py), argument.unbind()));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Caller for Shared {
+    fn next_due(self: Arc<Self>, py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
+        self.next(py)
+    }
+}
+
 impl Wake for Shared {
     /// Called on the core's thread, which has no time for more than this.
     fn wake(self: Arc<Self>) {
-        deliver::send(self);
+        match self.by {
+            By::Callbacks => callbacks::send(self),
+            By::Delivery => deliver::send(self),
+        }
     }
 }
 
 impl Deliver for Shared {
     fn deliver(self: Arc<Self>) -> bool {
-        let waker = Waker::from(Arc::clone(&self));
-        let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(running) = &mut *course else { return true };
-        let progress = running.as_mut().poll(&mut Context::from_waker(&waker));
-        if progress.is_ready() || self.cancelled.load(Ordering::Acquire) {
-            *course = None;
-        }
-        progress != Poll::Ready(false)
+        let call = |py: Python<'_>| {
+            while let Some((callable, argument)) = self.next(py) {
+                if let Err(error) = callable.call1(py, (argument,)) {
+                    error.write_unraisable(py, Some(callable.bind(py)));
+                }
+            }
+        };
+        Python::try_attach(call).is_some()
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-use crate::{deliver, exit, log};
+use crate::{callbacks, deliver, exit, log};
 
 /// How long the end of the process may wait for servers to acknowledge that its clients are closed.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -19,6 +19,8 @@ const GRACE: Duration = Duration::from_millis(100);
 pub(crate) fn shutdown(py: Python<'_>) {
     exit::begin();
     py.detach(|| zklock::shutdown(LIMIT));
+    // They may still wait for outcomes, and log.
+    callbacks::end(py, LIMIT);
     log::end(py, LIMIT);
     let daemons = has_other_threads(py).unwrap_or(true);
     py.detach(|| {

@@ -342,6 +342,63 @@ def test_the_hub_itself_does_not_wait(hosts: str, path: str) -> None:
     assert state == "released"
 
 
+def test_a_generator_ends_its_own_scope_in_any_greenlet(hosts: str, path: str) -> None:
+    code = """
+    import gevent.event
+    slots = zklock.Semaphore(hosts, path, 5)
+    def rows():
+        with slots as lease:
+            yield lease
+    def work():
+        with slots as lease:
+            leave.wait()
+            lease.check()
+            return lease.state
+    leave = gevent.event.Event()
+    generator = rows()
+    first = gevent.spawn(next, generator).get()
+    working = gevent.spawn(work)
+    gevent.sleep(0.1)
+    gevent.spawn(generator.close).join()
+    print(first.state)
+    leave.set()
+    print(working.get())
+    # A greenlet that is dead leaves a scope to others.
+    import contextlib
+    stack = contextlib.ExitStack()
+    dead = gevent.spawn(stack.enter_context, slots)
+    lease = dead.get()
+    with slots as own:
+        stack.close()
+        print(lease.state, own.state)
+    """
+    assert told(code, hosts, path) == ["released", "held", "released held"]
+
+
+def test_a_callback_that_blocks_stops_no_greenlet(hosts: str, path: str) -> None:
+    """It was registered by a thread without a hub, and so runs on a thread of the system."""
+    code = """
+    native = monkey.get_original("_thread", "allocate_lock")
+    begun, blocked = native(), native()
+    begun.acquire(), blocked.acquire()
+    client = zklock.Client(hosts)
+    def register():
+        client.on_state(lambda state: [begun.release(), blocked.acquire()])
+    gevent.get_hub().threadpool.spawn(register).get()
+    client.close()
+    while not begun.acquire(False):
+        gevent.sleep(0.01)
+    lock, other = zklock.Mutex(hosts, path), zklock.Mutex(hosts, path)
+    lock.acquire()
+    waiting = gevent.spawn(other.acquire)
+    gevent.sleep(0.1)
+    lock.release()
+    print(waiting.get(timeout=10))
+    blocked.release()
+    """
+    assert told(code, hosts, path) == ["True"]
+
+
 def test_a_fork(hosts: str, path: str, observer: Observer) -> None:
     """Greenlets survive it. One that waits learns that its wait is the parent's, and may begin another."""
     code = """

@@ -9,7 +9,6 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from pathlib import Path
 
 import pytest
 from harness.observer import Observer
@@ -84,24 +83,25 @@ def held(lock: zklock.Mutex) -> zklock.Lease:
     return lease
 
 
-def test_loss_is_told_on_the_delivery_thread(client: zklock.Client, observer: Observer, path: str) -> None:
+def test_loss_is_told_on_the_thread_for_callbacks(
+    client: zklock.Client, observer: Observer, path: str
+) -> None:
     lease = held(zklock.Mutex(client, path))
     told: queue.SimpleQueue[tuple[zklock.Lease, str]] = queue.SimpleQueue()
 
     def tell(lost: zklock.Lease) -> None:
-        # Not threading.current_thread(), which knows only threads that Python started.
-        told.put((lost, Path(f"/proc/self/task/{threading.get_native_id()}/comm").read_text().strip()))
+        told.put((lost, threading.current_thread().name))
 
     lease.on_lost(tell)
     lease.on_lost(lambda _: told.put((lease, "cancelled"))).cancel()
     assert not lease.wait_lost(timeout=0)
     observer.delete(lease.node)
     assert lease.wait_lost(timeout=10)
-    assert told.get(timeout=10) == (lease, "zklock-deliver")
+    assert told.get(timeout=10) == (lease, "zklock-callback")
     assert lease.loss_reason == "node deleted"
     # Too late to be called as it happens.
     lease.on_lost(tell)
-    assert told.get(timeout=10) == (lease, "zklock-deliver")
+    assert told.get(timeout=10) == (lease, "zklock-callback")
     assert told.empty()
 
 

@@ -80,6 +80,7 @@ def test_the_idioms(server: Standalone) -> None:
         "/locks/report",
         "two of five",
         "released",
+        "released held",
         "held",
     ]
 

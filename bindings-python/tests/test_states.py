@@ -15,12 +15,12 @@ import zklock
 from zklock import aio
 
 
-def test_the_end_is_told_on_the_delivery_thread(client: zklock.Client) -> None:
+def test_the_end_is_told_on_the_thread_for_callbacks(client: zklock.Client) -> None:
     told: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     client.on_state(lambda state: told.put((state, threading.current_thread().name)))
     client.close()
     state, thread = told.get(timeout=10)
-    assert (state, thread) == ("closed", "zklock-deliver")
+    assert (state, thread) == ("closed", "zklock-callback")
 
 
 class Listener:

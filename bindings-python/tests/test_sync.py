@@ -256,13 +256,6 @@ def test_a_hold_may_be_entered_again(client: zklock.Client, path: str) -> None:
         assert again.node != outer.node
 
 
-def test_a_scope_may_end_in_another_thread(client: zklock.Client, path: str) -> None:
-    lock = zklock.Mutex(client, path)
-    lock.__enter__()
-    in_a_thread(lambda: lock.__exit__(None, None, None))
-    assert not lock.owned()
-
-
 def test_a_lock_that_is_collected_releases(
     client: zklock.Client, other: zklock.Client, observer: Observer, path: str
 ) -> None:

@@ -47,6 +47,25 @@ def test_s270_a_scope_is_left_while_the_server_is_silent(
     worker.release("again")
 
 
+def test_s640_a_scope_ends_only_itself(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    worker = start(surface)
+    worker.connect(server.hosts)
+    worker.lock(path, lock="slots", kind="semaphore", permits=5)
+    leases = f"{path}/leases"
+    nodes = {}
+    for scope, owner in (("x", "a"), ("y", "b"), ("z", "b"), ("w", "c")):
+        nodes[scope] = worker.enter(scope, lock="slots", owner=owner)["node"].rsplit("/", 1)[-1]
+    # Owner d has entered none.
+    for scope, owner in (("x", "d"), ("y", "b"), ("w", "d"), ("z", "a")):
+        worker.leave(scope, owner=owner).expect("left")
+        node = nodes.pop(scope)
+        observer.wait_queue(leases, len(nodes))
+        assert node not in observer.queue(leases)
+        assert sorted(observer.queue(leases)) == sorted(nodes.values())
+
+
 def test_s271_a_multilock_s_scope_is_left_while_the_server_is_silent(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:

@@ -13,6 +13,7 @@ import atexit as _atexit
 import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from zklock import _callbacks as _callbacks
 from zklock import _log as _log
 from zklock import _zklock
 from zklock._errors import (

@@ -54,7 +54,7 @@ def check_function(function: Any, decorator: str) -> None:
 
 
 def check_callback(callback: Any) -> None:
-    """Refuse what cannot be called on the delivery thread."""
+    """Refuse what cannot be called on the thread for callbacks."""
     if not callable(callback):
         raise TypeError(f"a callback must be callable, and {_name(callback)} is not")
     if _is_async(callback):

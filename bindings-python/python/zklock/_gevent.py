@@ -32,6 +32,12 @@ def owner() -> _zklock.Owner | None:
         return made
 
 
+def reference() -> weakref.ref[object] | None:
+    """Return a weak reference to the calling greenlet; None for the first of a thread."""
+    current = getcurrent()
+    return None if current.parent is None else weakref.ref(current)
+
+
 class Parker:
     """Suspends the greenlet that made it, until another thread wakes it.
 
@@ -155,7 +161,7 @@ os.register_at_fork(after_in_child=_unpark_all)
 def in_greenlet(callback: Callable[[object], object], is_main_thread: bool) -> Callable[[object], object]:
     """Return what the delivery thread is to call: has `callback` called in a new greenlet of this thread.
 
-    A thread without greenlets has no hub; then it is called on the delivery thread itself.
+    A thread without greenlets has no hub; then it is `callback` itself, which the thread for callbacks calls.
     """
     hub = get_hub_if_exists()
     if hub is None and is_main_thread and monkey.is_module_patched("threading"):

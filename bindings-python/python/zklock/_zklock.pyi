@@ -54,10 +54,13 @@ __all__ = [
     "ReadWriteLock",
     "ReleasePatience",
     "SavedLevels",
+    "Scopes",
     "Semaphore",
     "Server",
     "ServerReport",
+    "Site",
     "Stats",
+    "TellEventLoop",
     "Tls",
     "Transaction",
     "WaitReport",
@@ -67,11 +70,13 @@ __all__ = [
     "lazy_client",
     "leave",
     "newest",
+    "next_callback",
     "next_events",
     "observe",
     "owned_by",
     "push",
     "reenter",
+    "report_unraisable",
     "shutdown",
     "start_acquire",
     "start_acquire_many",
@@ -402,10 +407,10 @@ class Lease(Level):
         >>> with lock as lease:
         ...     notice = lease.on_lost(lambda lease: lost.set())
 
-        It is called on the thread `zklock-deliver`, where all callbacks wait for one another: let it set an
-        event or the like, and return. What it raises goes to `sys.unraisablehook`. Where gevent runs, it is
-        called in a greenlet of its own. Nothing is called once the lease is released. A callback that refers
-        to the lease itself, and not to its argument, keeps the lease held.
+        It is called on the thread `zklock-callback`, where all callbacks wait for one another, and nothing
+        else waits for them. What it raises goes to `sys.unraisablehook`. Where gevent runs, it is called in a
+        greenlet of its own. Nothing is called once the lease is released. A callback that refers to the lease
+        itself, and not to its argument, keeps the lease held.
         """
 
     def on_revoke(self, callback: Callable[[Lease], object]) -> Notice:
@@ -1445,6 +1450,29 @@ class Hold(Generic[_T]):
     ) -> None: ...
 
 @final
+class Scopes:
+    """The scopes of an object of `zklock.aio` that is no lock."""
+
+    def push(self, owner: Owner, level: Level, scope: object, site: Site) -> None:
+        """Keep a scope that a task has entered."""
+
+    def leave(self, owner: Owner | None, site: Site, raised: bool) -> Any:
+        """The scope that an exit there ends."""
+
+@final
+class Site:
+    """Where a scope is entered, or left: the frame, and the number of the hold, or 0 for the lock itself."""
+
+    def __new__(cls, frame: object, through: int = 0) -> Self: ...
+
+@final
+class TellEventLoop:
+    """A callback of `zklock.aio`: it only tells an event loop, and so the delivery thread calls it itself."""
+
+    def __new__(cls, callable: Callable[..., object]) -> Self: ...  # noqa: A002
+    def __call__(self, argument: object) -> object: ...
+
+@final
 class SavedLevels:
     """What a condition variable keeps of a lock while it waits."""
 
@@ -1647,12 +1675,16 @@ def start_release(level: Level, patience: ReleasePatience) -> Pending[None] | No
 def start_commit(transaction: Transaction) -> Pending[None]: ...
 def start_wait_lost(lease: Lease) -> Pending[bool]: ...
 def reenter(lock: Acquirable[_T], owner: Owner) -> _T | None: ...
-def push(lock: Acquirable[Any], owner: Owner, level: Level, handle: object, scope: object | None) -> None: ...
+def push(
+    lock: Acquirable[Any], owner: Owner, level: Level, handle: object, scope: tuple[Site, object] | None
+) -> None: ...
 def newest(lock: Acquirable[Any], owner: Owner) -> Any: ...
 def take_newest(lock: Acquirable[Any], owner: Owner) -> Any: ...
-def leave(lock: Acquirable[Any], owner: Owner) -> Any: ...
+def leave(lock: Acquirable[Any], owner: Owner | None, site: Site, only: bool, raised: bool) -> Any: ...
 def owned_by(lock: Acquirable[Any], owner: Owner) -> bool: ...
 def next_events(
     verbosity: int,
 ) -> tuple[list[tuple[str, str, str, int, float, str, list[tuple[str, str]]]], int] | None: ...
+def next_callback() -> tuple[Callable[[object], object], object] | None: ...
+def report_unraisable(error: BaseException, callback: object) -> None: ...
 def shutdown() -> None: ...

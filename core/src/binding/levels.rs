@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::acquired::Acquired;
+use super::scope_match::{Entered, Exit, Frame, Site};
 use crate::error::{Error, Result};
 use crate::owner::Owner;
 
@@ -27,8 +28,19 @@ struct Level<H, S> {
     /// False once a release has undone the level, so that only its scope is left.
     releasable: bool,
     handle: H,
-    /// The scope that acquired it, if one did.
-    scope: Option<S>,
+    /// The scope that acquired it, if one did, and where it did.
+    scope: Option<(Site, S)>,
+}
+
+/// What an exit ends.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Exited<H, S> {
+    /// This scope.
+    Scope(H, S),
+    /// Nothing: there is no scope that it could mean.
+    Nothing,
+    /// Nothing: there are scopes, but this exit is not theirs.
+    Others,
 }
 
 /// A level of an owner that lets go of the lock for a while, as a condition variable does.
@@ -50,8 +62,14 @@ impl<H, S> Saved<H, S> {
     /// The same level, of what was acquired in its place.
     #[must_use]
     pub fn renewed(self, acquired: Arc<dyn Acquired>, handle: H, scope: impl FnOnce(&H) -> S) -> Self {
-        let scope = self.0.scope.is_some().then(|| scope(&handle));
+        let scope = self.0.scope.map(|(site, _)| (site, scope(&handle)));
         Self(Level { acquired, handle, scope, releasable: true, owner: self.0.owner })
+    }
+
+    /// The same level if it is not acquired again: only the end of its scope is left.
+    #[must_use]
+    pub fn over(self) -> Self {
+        Self(Level { releasable: false, ..self.0 })
     }
 }
 
@@ -73,8 +91,8 @@ impl<H, S> Levels<H, S> {
         self.levels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a level; with `scope`, one that the end of that scope is to undo.
-    pub fn push(&self, owner: Owner, acquired: Arc<dyn Acquired>, handle: H, scope: Option<S>) {
+    /// Adds a level; with `scope`, one that the end of that scope is to undo, entered there.
+    pub fn push(&self, owner: Owner, acquired: Arc<dyn Acquired>, handle: H, scope: Option<(Site, S)>) {
         self.lock().push(Level { owner, acquired, releasable: true, handle, scope });
     }
 
@@ -116,10 +134,7 @@ impl<H, S> Levels<H, S> {
     /// Gives the handle of what was acquired to `change`, if there still is a level of it. `change` drops no handle.
     pub fn change<R>(&self, acquired: &Arc<dyn Acquired>, change: impl FnOnce(&mut H) -> R) -> Option<R> {
         let mut levels = self.lock();
-        // Not `Arc::ptr_eq`: the same object may have more than one table of methods.
-        let is =
-            |level: &&mut Level<H, S>| std::ptr::addr_eq(Arc::as_ptr(&level.acquired), Arc::as_ptr(acquired));
-        let level = levels.iter_mut().find(is)?;
+        let level = levels.iter_mut().find(|level| is(&level.acquired, acquired))?;
         Some(change(&mut level.handle))
     }
 
@@ -152,16 +167,51 @@ impl<H, S> Levels<H, S> {
         self.lock().iter().any(|level| level.releasable && level.acquired.is_held())
     }
 
-    /// Ends the newest scope of `owner`, and forgets its level, released or not. If the owner has none, the newest of
-    /// all: a generator may leave a scope in a different thread, and a test fixture in a different task, from the one
-    /// that entered it.
-    pub fn leave(&self, owner: Owner) -> Option<(H, S)> {
+    /// Ends the scope that this exit means, and forgets its level, released or not: that of the frame that entered it.
+    /// An exit of a different frame ends a scope of its owner; of another owner only if that has ended, or if no other
+    /// scope can be meant.
+    ///
+    /// `beginner`: what `ended` needs to know of a scope. `runs`: whether a frame is on the caller's call stack. `ended`:
+    /// whether the owner of a scope has ended. They may run the program's code: only `beginner` is called while the list
+    /// is locked.
+    pub fn leave<B>(
+        &self,
+        exit: &Exit,
+        beginner: impl Fn(&S) -> B,
+        runs: impl Fn(Frame) -> bool,
+        ended: impl Fn(&B) -> bool,
+    ) -> Exited<H, S> {
+        let is_of =
+            |level: &Level<H, S>| level.scope.as_ref().is_some_and(|(site, _)| exit.is_of(level.owner, site));
+        if let Some(left) = self.end(|levels| levels.iter().rposition(is_of)) {
+            return left;
+        }
+        let entered = self.entered(beginner);
+        let through = |one: &Entered<B>| one.site.through == exit.site.through;
+        if !entered.iter().any(through) {
+            return Exited::Nothing;
+        }
+        let Some(chosen) = exit.choose(&entered, runs, ended) else { return Exited::Others };
+        let same = |level: &Level<H, S>| level.scope.is_some() && is(&level.acquired, &chosen.acquired);
+        // Another thread may have ended it meanwhile.
+        self.end(|levels| levels.iter().position(same)).unwrap_or(Exited::Nothing)
+    }
+
+    fn end(&self, find: impl FnOnce(&[Level<H, S>]) -> Option<usize>) -> Option<Exited<H, S>> {
         let mut levels = self.lock();
-        let own = levels.iter().rposition(|level| level.scope.is_some() && level.owner == owner);
-        let at = own.or_else(|| levels.iter().rposition(|level| level.scope.is_some()))?;
-        let level = levels.remove(at);
+        let level = find(&levels).map(|at| levels.remove(at));
         drop(levels);
-        level.scope.map(|scope| (level.handle, scope))
+        let Level { handle, scope, .. } = level?;
+        scope.map(|(_, scope)| Exited::Scope(handle, scope))
+    }
+
+    fn entered<B>(&self, beginner: impl Fn(&S) -> B) -> Vec<Entered<B>> {
+        let entered = |level: &Level<H, S>| {
+            let (site, scope) = level.scope.as_ref()?;
+            let (acquired, beginner) = (Arc::clone(&level.acquired), beginner(scope));
+            Some(Entered { acquired, owner: level.owner, site: *site, beginner })
+        };
+        self.lock().iter().filter_map(entered).collect()
     }
 
     /// Whether the caller owns the lock. With re-entry: whether the caller holds it through any object, as `owned_by`
@@ -190,7 +240,7 @@ impl<H, S> Levels<H, S> {
     /// As `visit`.
     pub fn visit<E>(&self, mut visit: impl FnMut(&H, Option<&S>) -> Result<(), E>) -> Result<(), E> {
         let Ok(levels) = self.levels.try_lock() else { return Ok(()) };
-        levels.iter().try_for_each(|level| visit(&level.handle, level.scope.as_ref()))
+        levels.iter().try_for_each(|level| visit(&level.handle, level.scope.as_ref().map(|(_, scope)| scope)))
     }
 
     /// Drops all levels.
@@ -202,6 +252,11 @@ impl<H, S> Levels<H, S> {
     fn find(&self, levels: &[Level<H, S>], owner: Owner) -> Option<usize> {
         levels.iter().rposition(|level| level.releasable && (!self.reentrant || level.owner == owner))
     }
+}
+
+/// Whether they are the same. Not `Arc::ptr_eq`: the same object may have more than one table of methods.
+fn is(one: &Arc<dyn Acquired>, other: &Arc<dyn Acquired>) -> bool {
+    std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }
 
 /// Removes what is released. The scope's own part stays until the scope ends.

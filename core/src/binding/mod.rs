@@ -21,6 +21,7 @@ mod looks;
 mod naming;
 mod permits;
 mod scope;
+mod scope_match;
 mod versions;
 
 pub use acquired::{Acquired, Released};
@@ -32,11 +33,12 @@ pub use entering::{owners, reenter, remains};
 pub use errors::{bad_argument, error};
 pub use identity::{Identity, TlsParts};
 pub use language::{Language, Spelling, limit, unless_minus_one};
-pub use levels::{Levels, Saved};
+pub use levels::{Exited, Levels, Saved};
 pub use looks::{about, list, look};
 pub use naming::parse_naming;
 pub use permits::{Count, parse_count, parse_permits};
 pub use scope::{Left, Raised, leave, loss_to_raise};
+pub use scope_match::{Exit, Frame, Site};
 pub use versions::parse_version;
 
 pub use crate::begun::{Operation, begin};

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from collections.abc import Callable, Coroutine
 from types import CoroutineType, TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, final
@@ -11,8 +13,8 @@ from zklock._errors import LockTimeout
 from zklock._functions import guarded_async
 from zklock.aio._calls import Answer
 from zklock.aio._lease import Lease, Leases
-from zklock.aio._scope import Scope
-from zklock.aio._tasks import outcome, represent, this_task, this_task_or_callback
+from zklock.aio._scope import Scope, left
+from zklock.aio._tasks import outcome, represent, this_task, this_task_if_any, this_task_or_callback
 
 # The result of one acquire.
 _L = TypeVar("_L", Lease, Leases)
@@ -27,6 +29,9 @@ _ANYBODY = _zklock.Owner()
 # What no argument stands for, checked once.
 _FOREVER = _zklock.Patience(True, None)
 _ACKNOWLEDGED = _zklock.ReleasePatience(True, None)
+
+# Tell the scopes of a hold from those of its lock and of other holds.
+_numbers = itertools.count(1)
 
 
 class Acquirable(Generic[_L]):
@@ -92,12 +97,12 @@ class Acquirable(Generic[_L]):
         return decorated
 
     def __aenter__(self) -> CoroutineType[Any, Any, _L]:
-        return self._enter(_FOREVER)
+        return self._enter(_FOREVER, _zklock.Site(sys._getframe(1)))
 
-    async def __aexit__(
+    def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._exit(value)
+    ) -> Coroutine[Any, Any, None]:
+        return self._exit(value, _zklock.Site(sys._getframe(1)), False)
 
     def __repr__(self) -> str:
         return represent(self._inner)
@@ -110,12 +115,14 @@ class Acquirable(Generic[_L]):
         newest: _L | None = _zklock.newest(self._inner, self._caller())
         return newest
 
-    async def _take(self, owner: _zklock.Owner, patience: _zklock.Patience, scoped: bool) -> _L:
+    async def _take(self, owner: _zklock.Owner, patience: _zklock.Patience, site: _zklock.Site | None) -> _L:
+        """Acquire, perhaps as a scope that is entered there."""
         inner: Any = _zklock.reenter(self._inner, owner)
         if inner is None:
             inner = await outcome(_zklock.start_acquire(self._inner, owner, patience))
         lease = self._wrap(inner)
-        _zklock.push(self._inner, owner, inner, lease, Scope(lease) if scoped else None)
+        scope = None if site is None else (site, Scope(lease))
+        _zklock.push(self._inner, owner, inner, lease, scope)
         return lease
 
     async def _acquire(self, owner: _zklock.Owner, patience: _zklock.Patience) -> bool:
@@ -125,19 +132,20 @@ class Acquirable(Generic[_L]):
             _zklock.push(self._inner, owner, inner, self._wrap(inner), None)
             return True
         try:
-            await self._take(owner, patience, False)
+            await self._take(owner, patience, None)
         except LockTimeout:
             return False
         return True
 
-    def _enter(self, patience: _zklock.Patience) -> CoroutineType[Any, Any, _L]:
+    def _enter(self, patience: _zklock.Patience, site: _zklock.Site) -> CoroutineType[Any, Any, _L]:
         # The type of what an async function returns, which some checkers tell from that of other coroutines.
-        return cast("CoroutineType[Any, Any, _L]", self._take(this_task(), patience, True))
+        return cast("CoroutineType[Any, Any, _L]", self._take(this_task(), patience, site))
 
-    async def _exit(self, raised: BaseException | None) -> None:
-        scope: Scope | None = _zklock.leave(self._inner, this_task())
-        if scope is not None:
-            await scope.leave(raised)
+    def _exit(
+        self, raised: BaseException | None, site: _zklock.Site, only: bool
+    ) -> Coroutine[Any, Any, None]:
+        # Now: the frame that calls this says which scope it means.
+        return left(_zklock.leave(self._inner, this_task_if_any(), site, only, raised is not None), raised)
 
 
 @final
@@ -157,11 +165,13 @@ class Hold(Generic[_L]):
     Can be entered, and called, more than once.
     """
 
-    __slots__ = ("_lock", "_patience")
+    __slots__ = ("_entered", "_lock", "_number", "_patience")
 
     def __init__(self, lock: Acquirable[_L], patience: _zklock.Patience) -> None:
         self._lock: Acquirable[_L] = lock
         self._patience = patience
+        self._number = next(_numbers)
+        self._entered = 0
 
     def __call__(
         self, function: Callable[_P, Coroutine[Any, Any, _R]], /
@@ -174,9 +184,11 @@ class Hold(Generic[_L]):
         return f"<zklock.aio.Hold of {self._lock!r}>"
 
     def __aenter__(self) -> CoroutineType[Any, Any, _L]:
-        return self._lock._enter(self._patience)
+        self._entered += 1
+        return self._lock._enter(self._patience, _zklock.Site(sys._getframe(1), self._number))
 
-    async def __aexit__(
+    def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._lock._exit(value)
+    ) -> Coroutine[Any, Any, None]:
+        site = _zklock.Site(sys._getframe(1), self._number)
+        return self._lock._exit(value, site, self._entered == 1)

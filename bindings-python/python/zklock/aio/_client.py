@@ -96,7 +96,9 @@ class Client:
         An async function is run as a task. See `zklock.Client.on_state`.
         """
         event_loop = asyncio.get_running_loop()
-        return self._client.on_state(lambda state: call_soon(event_loop, callback, state))
+        return self._client.on_state(
+            _zklock.TellEventLoop(lambda state: call_soon(event_loop, callback, state))
+        )
 
     def stats(self) -> _zklock.Stats:
         """What the client has done since it was created. Sends nothing. See `zklock.Stats`.

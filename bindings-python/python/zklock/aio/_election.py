@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from asyncio import get_running_loop
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from types import TracebackType
@@ -11,8 +12,8 @@ from zklock import _zklock
 from zklock._zklock import Candidate, Notice
 from zklock.aio._client import Client, source
 from zklock.aio._lease import Lease
-from zklock.aio._scope import Scope
-from zklock.aio._tasks import call_soon, outcome, represent
+from zklock.aio._scope import Scope, left
+from zklock.aio._tasks import call_soon, outcome, represent, this_task, this_task_if_any
 
 
 @final
@@ -131,7 +132,9 @@ class Election:
         See `zklock.Election.on_leader`.
         """
         event_loop = get_running_loop()
-        return self._inner.on_leader(lambda leader: call_soon(event_loop, callback, leader))
+        return self._inner.on_leader(
+            _zklock.TellEventLoop(lambda leader: call_soon(event_loop, callback, leader))
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         function, (_, *how) = self._inner.__reduce__()
@@ -154,14 +157,18 @@ class Lead:
     def __init__(self, election: Election, patience: _zklock.Patience) -> None:
         self._election = election
         self._patience = patience
-        self._scopes: list[Scope] = []
+        self._scopes = _zklock.Scopes()
 
-    async def __aenter__(self) -> Leadership:
-        leadership = await self._election._campaign(self._patience)
-        self._scopes.append(Scope(leadership))
-        return leadership
+    def __aenter__(self) -> Coroutine[Any, Any, Leadership]:
+        return self._enter(this_task(), _zklock.Site(sys._getframe(1)))
 
-    async def __aexit__(
+    def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._scopes.pop().leave(value)
+    ) -> Coroutine[Any, Any, None]:
+        site = _zklock.Site(sys._getframe(1))
+        return left(self._scopes.leave(this_task_if_any(), site, value is not None), value)
+
+    async def _enter(self, owner: _zklock.Owner, site: _zklock.Site) -> Leadership:
+        leadership = await self._election._campaign(self._patience)
+        self._scopes.push(owner, leadership._inner, Scope(leadership), site)
+        return leadership

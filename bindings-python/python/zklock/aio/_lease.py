@@ -165,7 +165,7 @@ class Lease(Level[_zklock.Lease]):
 
     def _notify(
         self,
-        register: Callable[[Callable[[_zklock.Lease], None]], Notice],
+        register: Callable[[Callable[[_zklock.Lease], object]], Notice],
         callback: Callable[[Lease], object],
     ) -> Notice:
         event_loop = asyncio.get_running_loop()
@@ -177,7 +177,7 @@ class Lease(Level[_zklock.Lease]):
             if lease is not None:
                 call(callback, lease)
 
-        return register(lambda _: call_soon(event_loop, tell))
+        return register(_zklock.TellEventLoop(lambda _: call_soon(event_loop, tell)))
 
 
 @final

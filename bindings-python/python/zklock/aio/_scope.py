@@ -37,6 +37,10 @@ class Scope:
             self._cancelled = True
             self._task.cancel()
 
+    def has_ended(self) -> bool:
+        """Whether the task that entered it has ended, and so will not leave it."""
+        return self._task is None or self._task.done()
+
     async def leave(self, raised: BaseException | None) -> None:
         """Release the lease. If it was lost, raise that, unless something else matters more."""
         self._open = False
@@ -51,3 +55,9 @@ class Scope:
         if self._cancelled and self._task is not None:
             ours = self._task.uncancel() <= self._cancelling and isinstance(raised, asyncio.CancelledError)
         leaving.end(raised, ours)
+
+
+async def left(scope: Scope | None, raised: BaseException | None) -> None:
+    """Leave a scope, if there is one."""
+    if scope is not None:
+        await scope.leave(raised)

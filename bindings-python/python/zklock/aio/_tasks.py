@@ -43,8 +43,19 @@ def this_task() -> _zklock.Owner:
     return owner
 
 
+def this_task_if_any() -> _zklock.Owner | None:
+    """The owner that represents the calling task; None outside tasks.
+
+    A coroutine that nobody awaits any more may be closed there.
+    """
+    try:
+        return this_task()
+    except RuntimeError:
+        return None
+
+
 def this_task_or_callback() -> _zklock.Owner:
-    """The same; in a callback, the owner that represents the task that scheduled it.
+    """The owner that represents the calling task; in a callback, the task that scheduled it.
 
     If that task has not used a lock, the next one that has, among those that created it.
     """

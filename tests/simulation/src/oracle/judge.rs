@@ -14,6 +14,7 @@ use super::attempts::Attempts;
 use super::calm::Calm;
 use super::prompt::Prompt;
 use super::requests::Requests;
+use super::scopes::Scopes;
 use crate::clock;
 use crate::gate::Stopped;
 use crate::history::History;
@@ -104,6 +105,7 @@ pub struct Oracle {
     pub requests: Requests,
     pub calm: Calm,
     pub prompt: Prompt,
+    pub scopes: Scopes,
     /// How many clients there are, and which are stopped.
     pub(super) clients: usize,
     pub(super) stopped: Stopped,
@@ -145,6 +147,7 @@ impl Oracle {
             requests: Requests::default(),
             calm: Calm::new(setting),
             prompt: Prompt::new(setting),
+            scopes: Scopes::default(),
             clients: setting.clients,
             stopped,
             number_known: false,

@@ -7,7 +7,9 @@ mod calm;
 mod judge;
 mod prompt;
 mod requests;
+mod scopes;
 mod turns;
 
 pub use self::attempts::Attempt as Asked;
 pub use self::judge::{Granted, Mode, Oracle};
+pub use self::scopes::Scope;

@@ -7,6 +7,7 @@ mod hold;
 mod listen;
 mod operator;
 mod release;
+mod scopes;
 mod session;
 mod visitor;
 mod want;
@@ -41,6 +42,8 @@ pub struct Contender {
     chance: Chance,
     /// How it goes down from writing to reading, drawn from a sequence of its own.
     downgrades: Chance,
+    /// For its scopes: what it draws there changes nothing of what it asks servers for.
+    scopes: Chance,
     setting: Setting,
     oracle: Rc<RefCell<Oracle>>,
     stopped: Stopped,
@@ -94,7 +97,22 @@ impl Contender {
         let (of, other) = (number % clients.count(), (number + 1) % clients.count());
         let chance = Chance::of(seed, "contender", number);
         let downgrades = Chance::of(seed, "downgrade", number);
-        Self { number, clients, of, other, chance, downgrades, setting, oracle, stopped, doing, attempts: 0 }
+        let scopes = Chance::of(seed, "scopes", number);
+        let attempts = 0;
+        Self {
+            number,
+            clients,
+            of,
+            other,
+            chance,
+            downgrades,
+            scopes,
+            setting,
+            oracle,
+            stopped,
+            doing,
+            attempts,
+        }
     }
 
     /// Its client's number.
@@ -155,7 +173,9 @@ impl Contender {
         }
         if let Some(granted) = self.acquire(&attempt).await {
             self.now_does(&format!("holds {:?}", attempt.want));
+            let scopes = self.enter_scopes(attempt.owner);
             self.hold(granted, &attempt).await;
+            self.leave_scopes(scopes);
         }
         let mut oracle = self.oracle.borrow_mut();
         oracle.is_through(&attempt.label);

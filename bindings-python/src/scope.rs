@@ -1,0 +1,217 @@
+//! Which code enters a scope and leaves it, and whether the owner that entered has ended.
+
+use std::sync::{Arc, Weak};
+
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use zklock::ErrorKind;
+use zklock::binding::{self, Exit, Exited, Frame, Levels, error};
+
+use crate::arguments::Owner;
+use crate::errors::Result;
+use crate::greenlets;
+use crate::level::Level;
+use crate::modules::interned;
+
+/// Of a code object: it makes generators, or asynchronous ones, which any owner may run.
+const GENERATOR: u32 = 0x20 | 0x200;
+
+/// Where a scope is entered, or left: the frame, and the number of the hold, or 0 for the lock itself.
+#[pyclass(frozen, module = "zklock._zklock")]
+pub(crate) struct Site(pub(crate) binding::Site);
+
+#[pymethods]
+impl Site {
+    #[new]
+    #[pyo3(signature = (frame, through=0))]
+    fn new(frame: &Bound<'_, PyAny>, through: u64) -> PyResult<Self> {
+        site_of(frame, through).map(Self)
+    }
+}
+
+/// Where Python code calls the function that we are in.
+pub(crate) fn site(py: Python<'_>, through: u64) -> PyResult<binding::Site> {
+    let nowhere = binding::Site { frame: Frame { address: 0, code: 0 }, moves: false, through };
+    calling_frame(py).map_or(Ok(nowhere), |frame| site_of(&frame, through))
+}
+
+fn calling_frame(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
+    // SAFETY: attached; the frame, if there is one, is borrowed from the running thread.
+    unsafe { Bound::from_borrowed_ptr_or_opt(py, pyo3::ffi::PyEval_GetFrame().cast()) }
+}
+
+fn frame_of(frame: &Bound<'_, PyAny>) -> PyResult<(Frame, u32)> {
+    let py = frame.py();
+    let code = frame.getattr(interned!(py, "f_code")?)?;
+    let flags = code.getattr(interned!(py, "co_flags")?)?.extract()?;
+    Ok((Frame { address: frame.as_ptr() as usize, code: code.as_ptr() as usize }, flags))
+}
+
+fn site_of(frame: &Bound<'_, PyAny>, through: u64) -> PyResult<binding::Site> {
+    let (frame, flags) = frame_of(frame)?;
+    Ok(binding::Site { frame, moves: flags & GENERATOR != 0, through })
+}
+
+/// Whether the frame is on the call stack of this thread, or greenlet.
+fn runs(py: Python<'_>, frame: Frame) -> bool {
+    let mut next = calling_frame(py);
+    while let Some(running) = next {
+        if frame_of(&running).is_ok_and(|(running, _)| running == frame) {
+            return true;
+        }
+        next = running.getattr("f_back").ok().filter(|back| !back.is_none());
+    }
+    false
+}
+
+/// What tells whether an owner has ended.
+pub(crate) enum Beginner {
+    /// A thread: the mark that goes with it.
+    Thread(Weak<()>),
+    /// A greenlet: a weak reference to it.
+    Greenlet(Py<PyAny>),
+    /// A task: the scope that `zklock.aio` keeps.
+    Task(Py<PyAny>),
+}
+
+/// Goes with a thread: it is in the dictionary that Python clears before anybody who joins the thread goes on.
+#[pyclass(frozen, module = "zklock._zklock")]
+struct Mark(Arc<()>);
+
+impl Beginner {
+    /// The calling thread or greenlet.
+    pub(crate) fn caller(py: Python<'_>) -> PyResult<Self> {
+        if let Some(greenlet) = greenlets::reference(py)? {
+            return Ok(Self::Greenlet(greenlet));
+        }
+        // SAFETY: attached; the dictionary is borrowed from the running thread.
+        let state = unsafe { Bound::from_borrowed_ptr_or_opt(py, pyo3::ffi::PyThreadState_GetDict()) };
+        let Some(state) = state else { return Ok(Self::Thread(Arc::downgrade(&Arc::new(())))) };
+        let (state, key) = (state.cast_into::<PyDict>()?, interned!(py, "zklock")?);
+        if let Some(mark) = state.get_item(key)? {
+            return Ok(Self::Thread(Arc::downgrade(&mark.cast::<Mark>()?.get().0)));
+        }
+        let mark = Arc::new(());
+        let weak = Arc::downgrade(&mark);
+        state.set_item(key, Mark(mark).into_pyobject(py)?)?;
+        Ok(Self::Thread(weak))
+    }
+
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Self::Thread(mark) => Self::Thread(Weak::clone(mark)),
+            Self::Greenlet(reference) => Self::Greenlet(reference.clone_ref(py)),
+            Self::Task(scope) => Self::Task(scope.clone_ref(py)),
+        }
+    }
+
+    /// Of an owner of which it cannot be told, no.
+    fn has_ended(&self, py: Python<'_>) -> bool {
+        let ended = match self {
+            Self::Thread(mark) => return mark.strong_count() == 0,
+            Self::Greenlet(reference) => reference
+                .bind(py)
+                .call0()
+                .and_then(|greenlet| Ok(greenlet.is_none() || greenlet.getattr("dead")?.is_truthy()?)),
+            Self::Task(scope) => scope.bind(py).call_method0("has_ended").and_then(|ended| ended.is_truthy()),
+        };
+        ended.unwrap_or(false)
+    }
+}
+
+/// A scope that has not ended.
+pub(crate) struct Scope {
+    /// What the binding keeps of it: its lease, or the scope of `zklock.aio`.
+    object: Py<PyAny>,
+    beginner: Beginner,
+}
+
+impl Scope {
+    pub(crate) fn new(object: Py<PyAny>, beginner: Beginner) -> Self {
+        Self { object, beginner }
+    }
+
+    /// The same of a new lease, for the same owner.
+    pub(crate) fn of_caller(py: Python<'_>, object: Py<PyAny>) -> PyResult<Self> {
+        Ok(Self { object, beginner: Beginner::caller(py)? })
+    }
+
+    pub(crate) fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.object)?;
+        match &self.beginner {
+            Beginner::Thread(_) => Ok(()),
+            Beginner::Greenlet(object) | Beginner::Task(object) => visit.call(object),
+        }
+    }
+}
+
+/// The scope that an exit ends: None if there is none, or if something is `raised` that must not be replaced by an error
+/// which says that it ends no scope.
+pub(crate) fn leave<H>(
+    py: Python<'_>,
+    levels: &Levels<H, Scope>,
+    exit: &Exit,
+    raised: bool,
+    caller: &str,
+    name: &str,
+) -> Result<Option<Py<PyAny>>> {
+    let beginner = |scope: &Scope| scope.beginner.clone_ref(py);
+    let left = levels.leave(exit, beginner, |frame| runs(py, frame), |beginner| beginner.has_ended(py));
+    match left {
+        Exited::Scope(_, scope) => Ok(Some(scope.object)),
+        Exited::Others if !raised => Err(error(
+            ErrorKind::NotHeld,
+            format!(
+                "this {caller} began no scope of {name} that this exit could end; the scopes of others go on. \
+                 Leave a scope where it was entered, or enter a hold() of its own"
+            ),
+        )
+        .into()),
+        Exited::Others | Exited::Nothing => Ok(None),
+    }
+}
+
+/// The scopes of an object of `zklock.aio` that is no lock.
+#[pyclass(frozen, module = "zklock._zklock")]
+pub(crate) struct Scopes(Levels<(), Scope>);
+
+#[pymethods]
+impl Scopes {
+    #[new]
+    fn new() -> Self {
+        Self(Levels::new(true))
+    }
+
+    /// Keep a scope that a task has entered.
+    fn push(&self, owner: &Owner, level: &Level, scope: Py<PyAny>, site: &Site, py: Python<'_>) {
+        let kept = Scope::new(scope.clone_ref(py), Beginner::Task(scope));
+        self.0.push(owner.0, level.0.clone(), (), Some((site.0, kept)));
+    }
+
+    /// The scope that an exit there ends.
+    #[pyo3(signature = (owner, site, raised))]
+    fn leave(
+        &self,
+        py: Python<'_>,
+        owner: Option<&Owner>,
+        site: &Site,
+        raised: bool,
+    ) -> Result<Option<Py<PyAny>>> {
+        let exit = Exit { owner: of_task(owner), site: site.0, only: false };
+        leave(py, &self.0, &exit, raised, "task", "this election")
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.0.visit(|(), scope| scope.map_or(Ok(()), |scope| scope.visit(&visit)))
+    }
+
+    fn __clear__(&self) {
+        self.0.clear();
+    }
+}
+
+/// Outside tasks nobody is the owner of anything.
+pub(crate) fn of_task(owner: Option<&Owner>) -> zklock::Owner {
+    owner.map_or_else(zklock::Owner::new, |owner| owner.0)
+}

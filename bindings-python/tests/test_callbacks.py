@@ -1,0 +1,233 @@
+"""Callbacks run on a thread of their own: one that blocks delays other callbacks, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+import scripts
+from conftest import Run
+from harness.observer import Observer
+
+import zklock
+from zklock import aio
+
+
+class Blocked:
+    """A callback that blocks until it may end."""
+
+    def __init__(self) -> None:
+        self._begun, self._end = threading.Event(), threading.Event()
+
+    def __call__(self, _: object) -> None:
+        self._begun.set()
+        assert self._end.wait(60)
+
+    def begin(self, hosts: str) -> None:
+        """Have it called, and wait until it blocks."""
+        client = zklock.Client(hosts)
+        client.on_state(self)
+        client.close()
+        assert self._begun.wait(20)
+
+    def end(self) -> None:
+        """Let it return."""
+        self._end.set()
+
+
+@pytest.fixture
+def blocked(hosts: str) -> Iterator[Blocked]:
+    """A callback that blocks while the test runs."""
+    callback = Blocked()
+    callback.begin(hosts)
+    yield callback
+    callback.end()
+
+
+def held(client: zklock.Client, path: str) -> zklock.Lease:
+    """The lease of a lock that was just acquired."""
+    lock = zklock.Mutex(client, path)
+    assert lock.acquire()
+    lease = lock.lease
+    assert lease is not None
+    return lease
+
+
+def put(told: queue.SimpleQueue[object], value: object, _: zklock.Lease) -> None:
+    """Tell that a callback was called."""
+    told.put(value)
+
+
+async def lose(lock: aio.Mutex, observer: Observer) -> None:
+    """Wait in the body of a lock whose node an operator deletes."""
+    async with lock as lease:
+        observer.delete(lease.node)
+        await asyncio.Event().wait()
+
+
+@pytest.mark.usefixtures("blocked")
+def test_a_loss_is_told_to_a_body_of_asyncio(run: Run, observer: Observer, path: str) -> None:
+    async def body(client: aio.Client) -> None:
+        with pytest.raises(zklock.LockLost):
+            await lose(aio.Mutex(client, path), observer)
+
+    run(body)
+
+
+@pytest.mark.usefixtures("blocked")
+def test_callbacks_of_asyncio_are_called(run: Run, observer: Observer, path: str) -> None:
+    async def body(client: aio.Client) -> None:
+        lock = aio.Mutex(client, path)
+        assert await lock.acquire()
+        lease = lock.lease
+        assert lease is not None
+        told: asyncio.Queue[object] = asyncio.Queue()
+        lease.on_lost(told.put_nowait)
+        client.on_state(told.put_nowait)
+        observer.delete(lease.node)
+        assert await told.get() is lease
+        await client.close()
+        assert await told.get() == "closed"
+
+    run(body)
+
+
+@pytest.mark.usefixtures("blocked")
+def test_outcomes_come(run: Run, path: str) -> None:
+    async def body(client: aio.Client) -> None:
+        lock, other = aio.Mutex(client, path), aio.Mutex(client, path)
+        await lock.acquire()
+        waiting = asyncio.create_task(other.acquire())
+        await asyncio.sleep(0)
+        await lock.release()
+        assert await waiting
+
+    run(body)
+
+
+@pytest.mark.usefixtures("blocked")
+def test_a_thread_hears_of_its_loss(client: zklock.Client, observer: Observer, path: str) -> None:
+    lease = held(client, path)
+    observer.delete(lease.node)
+    assert lease.wait_lost(timeout=20)
+
+
+def test_callbacks_keep_their_order(
+    client: zklock.Client, blocked: Blocked, observer: Observer, path: str
+) -> None:
+    """Those that waited for one that blocks are called in the order of what they tell."""
+    told: queue.SimpleQueue[object] = queue.SimpleQueue()
+    lease = held(client, path)
+    for number in range(3):
+        lease.on_lost(partial(put, told, number))
+    client.on_state(told.put)
+    observer.delete(lease.node)
+    assert lease.wait_lost(timeout=20)
+    client.close()
+    assert told.empty()
+    blocked.end()
+    assert [told.get(timeout=20) for _ in range(4)] == [0, 1, 2, "closed"]
+
+
+def test_a_callback_that_is_cancelled_while_it_waits_is_not_called(
+    client: zklock.Client, blocked: Blocked, observer: Observer, path: str
+) -> None:
+    told: queue.SimpleQueue[object] = queue.SimpleQueue()
+    lease = held(client, path)
+    notice = lease.on_lost(partial(put, told, "cancelled"))
+    lease.on_lost(partial(put, told, "told"))
+    observer.delete(lease.node)
+    assert lease.wait_lost(timeout=20)
+    notice.cancel()
+    blocked.end()
+    assert told.get(timeout=20) == "told"
+    assert told.empty()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
+def test_what_a_callback_raises_stops_no_other(hosts: str, error: type[BaseException]) -> None:
+    told: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def fail(_: str) -> None:
+        raise error
+
+    with zklock.Client(hosts) as client:
+        client.on_state(fail)
+        client.on_state(told.put)
+    assert told.get(timeout=20) == "closed"
+
+
+def test_a_callback_may_use_locks(client: zklock.Client, other: zklock.Client, path: str) -> None:
+    """It waits as any other thread does, and so may wait for what other threads do."""
+    told: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def work(_: str) -> None:
+        with zklock.Mutex(other, path) as lease:
+            told.put(lease.state)
+
+    client.on_state(work)
+    with zklock.Mutex(other, path):
+        client.close()
+    assert told.get(timeout=20) == "held"
+
+
+def test_callbacks_that_are_due_are_called_before_the_process_ends(hosts: str, path: str) -> None:
+    done = scripts.run(
+        """
+        client = zklock.Client(hosts)
+        client.on_state(lambda state: print(state, threading.current_thread().name))
+        """,
+        hosts,
+        path,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("closed zklock-callback\n", "", 0), done
+
+
+def test_a_callback_that_blocks_does_not_stop_the_process_from_ending(hosts: str, path: str) -> None:
+    """Neither at its exit, nor by an abort when the interpreter has gone."""
+    done = scripts.run(
+        """
+        client, begun = zklock.Client(hosts), threading.Event()
+        def block(state):
+            begun.set()
+            # Beyond the time for which the end of the process waits.
+            time.sleep(1.5)
+            while True:
+                time.sleep(0.001)
+        client.on_state(block)
+        zklock.Mutex(client, path).acquire()
+        client.close()
+        begun.wait()
+        """,
+        hosts,
+        path,
+        timeout=20,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0), done
+
+
+def test_a_forked_child_calls_its_own_callbacks(hosts: str, path: str) -> None:
+    done = scripts.run(
+        """
+        told = threading.Event()
+        client = zklock.Client(hosts)
+        client.on_state(lambda state: print("parent", state))
+        if os.fork() == 0:
+            own = zklock.Client(hosts)
+            own.on_state(lambda state: [print("child", state), told.set()])
+            own.close()
+            print(told.wait(20))
+            sys.stdout.flush()
+            os._exit(0)
+        os.wait()
+        """,
+        hosts,
+        path,
+    )
+    assert done.stdout.splitlines() == ["child closed", "True", "parent closed"], done
+    assert done.returncode == 0, done

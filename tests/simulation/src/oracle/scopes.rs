@@ -1,0 +1,164 @@
+//! Scopes of one lock object that all contenders share, as the tasks of one program do: each ends only itself.
+//!
+//! Contenders hold in scopes that are entered and left in the ways that a language has, through the levels on which the
+//! bindings are built. Frames have addresses that are used again, as those of an interpreter are.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use zklock::binding::{Acquired, Exit, Exited, Frame, Levels, Released, Site};
+use zklock::{Owner, Patience};
+
+use crate::chance::Chance;
+
+/// Code that enters a scope and leaves it; and code that does one of the two, as a stack of scopes has it.
+const STATEMENT: usize = 1;
+const ENTER: usize = 2;
+const EXIT: usize = 3;
+
+/// How a scope is entered and left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// By a statement in a function.
+    Statement,
+    /// By a statement in a generator, which anybody may run when it is left.
+    Generator,
+    /// By calls that are written out.
+    Calls,
+    /// By such calls, of different owners: the first one ends before the second one leaves.
+    Abandoned,
+    /// By such calls, of different owners, through an object that is used for nothing else.
+    Once,
+}
+
+/// A scope that a contender is in.
+#[derive(Debug)]
+pub struct Scope {
+    number: u64,
+    owner: Owner,
+    way: Way,
+    site: Site,
+}
+
+impl Scope {
+    /// Whether its owner leaves it by a call that is written out, which can mean any such scope of that owner.
+    pub fn is_of_calls(&self) -> bool {
+        self.way == Way::Calls
+    }
+}
+
+/// What a scope holds. The contender releases its lease itself.
+struct Body;
+
+impl Acquired for Body {
+    fn check(&self) -> zklock::Result<()> {
+        Ok(())
+    }
+
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    fn loss(&self) -> Option<zklock::Error> {
+        None
+    }
+
+    fn release(&self, _: Patience) -> Released {
+        unreachable!("levels release nothing")
+    }
+}
+
+/// The shared object.
+#[derive(Debug)]
+pub struct Scopes {
+    levels: Levels<(), u64>,
+    entered: u64,
+    /// The addresses at which frames are.
+    frames: BTreeSet<usize>,
+    /// The frames of functions that have not returned, and whose they are.
+    running: Vec<(Owner, Frame)>,
+    /// The scopes of owners that have ended.
+    abandoned: BTreeSet<u64>,
+}
+
+impl Default for Scopes {
+    fn default() -> Self {
+        let levels = Levels::new(true);
+        Self { levels, entered: 0, frames: BTreeSet::new(), running: Vec::new(), abandoned: BTreeSet::new() }
+    }
+}
+
+impl Scopes {
+    /// An owner enters a scope in one of the ways.
+    pub fn enter(&mut self, owner: Owner, chance: &mut Chance) -> Scope {
+        let way = chance.pick(&[Way::Statement, Way::Generator, Way::Calls, Way::Abandoned, Way::Once]);
+        self.entered += 1;
+        let number = self.entered;
+        let owner = if way == Way::Abandoned { Owner::new() } else { owner };
+        let code = if matches!(way, Way::Statement | Way::Generator) { STATEMENT } else { ENTER };
+        let site = Site {
+            frame: Frame { address: self.free(), code },
+            moves: way == Way::Generator,
+            through: if way == Way::Once { number } else { 0 },
+        };
+        if code == STATEMENT {
+            self.frames.insert(site.frame.address);
+        }
+        if way == Way::Statement {
+            self.running.push((owner, site.frame));
+        }
+        if way == Way::Abandoned {
+            self.abandoned.insert(number);
+        }
+        self.levels.push(owner, Arc::new(Body), (), Some((site, number)));
+        Scope { number, owner, way, site }
+    }
+
+    /// It leaves the scope; what ended instead, if anything did.
+    pub fn leave(&mut self, scope: &Scope, chance: &mut Chance) -> Option<String> {
+        let Scope { number, owner, way, site } = *scope;
+        let called = Site { frame: Frame { address: self.free(), code: EXIT }, ..site };
+        let other = Owner::new();
+        let exit = match way {
+            Way::Statement => Exit { owner, site, only: false },
+            Way::Generator => Exit { owner: chance.pick(&[owner, other]), site, only: false },
+            Way::Calls => Exit { owner, site: called, only: false },
+            Way::Abandoned => Exit { owner: other, site: called, only: false },
+            Way::Once => Exit { owner: other, site: called, only: true },
+        };
+        let alone = self.abandoned.len() == 1;
+        let mut left = self.exit(&exit);
+        if way == Way::Abandoned && !alone && left == Exited::Others {
+            // Nobody knows which one is meant.
+            left = self.exit(&Exit { owner, ..exit });
+        }
+        if site.frame.code == STATEMENT {
+            self.frames.remove(&site.frame.address);
+        }
+        self.running.retain(|(_, frame)| *frame != site.frame);
+        self.abandoned.remove(&number);
+        (left != Exited::Scope((), number)).then(|| format!("scope {number} ({way:?}) is left: {left:?}"))
+    }
+
+    /// An owner that has entered nothing calls an exit; what that ended, if anything.
+    pub fn stray(&mut self, chance: &mut Chance) -> Option<String> {
+        // The only scope of an owner that has ended could be meant.
+        if self.abandoned.len() == 1 {
+            return None;
+        }
+        let frame = Frame { address: self.free(), code: EXIT };
+        let site = Site { frame, moves: chance.percent(50), through: 0 };
+        let left = self.exit(&Exit { owner: Owner::new(), site, only: false });
+        matches!(left, Exited::Scope(..)).then(|| format!("an owner without a scope leaves: {left:?}"))
+    }
+
+    fn exit(&self, exit: &Exit) -> Exited<(), u64> {
+        let runs = |frame: Frame| self.running.contains(&(exit.owner, frame));
+        self.levels.leave(exit, |number| *number, runs, |number| self.abandoned.contains(number))
+    }
+
+    /// The first address at which no frame is.
+    fn free(&self) -> usize {
+        (1..).find(|address| !self.frames.contains(address)).unwrap_or_default()
+    }
+}
