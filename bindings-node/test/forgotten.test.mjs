@@ -63,7 +63,7 @@ scenario('S661 nothing is said of a lease that was released, lost, or not the la
 });
 
 scenario('S662 a lease whose signal was read is held until it is released or lost', async (t) => {
-  const [client, told, path] = [await connected(t), warnings(t), freshPath()];
+  const [client, told, path] = [(await connected(t)).ref(), warnings(t), freshPath()];
   const mutex = new Mutex(client, path);
   const { signal, fencingToken } = await mutex.acquire();
   await collect(t);
@@ -89,7 +89,7 @@ scenario('S662 a lease whose signal was read is held until it is released or los
 });
 
 scenario('S662 the signal of several leases pins them all', async (t) => {
-  const client = await connected(t);
+  const client = (await connected(t)).ref();
   const semaphore = new Semaphore(client, freshPath(), 2);
   const signal = await forget(() => semaphore.acquireMany(2), (leases) => leases.signal);
   await collect(t);
@@ -129,7 +129,7 @@ scenario('S663 listeners, transactions and what was read besides the signal pin 
 });
 
 scenario('S660 an election that is kept leads on, and tells of the loss', async (t) => {
-  const [client, other, told] = [await connected(t), await connected(t), warnings(t)];
+  const [client, other, told] = [(await connected(t)).ref(), await connected(t), warnings(t)];
   const election = new Election(client, freshPath());
   const lost = new Promise((resolve) => client.on('lost', resolve));
   const token = await forget(() => election.campaign(), (leadership) => leadership.fencingToken);

@@ -6,14 +6,16 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::ErrorKind;
-use zklock::binding::{Levels, Saved};
+use zklock::binding::{Levels, Saved, collectable};
 
-use crate::arguments::{Blocking, Owner, Patience, patience, release_patience};
+use crate::arguments::{Blocking, Patience, patience, release_patience};
 use crate::errors::{Failure, Result};
 use crate::exit;
-use crate::greenlets::caller;
+use crate::greenlets::{Caller, caller};
 use crate::lease::Lease;
 use crate::level::{self, Level};
+use crate::modules::is_only_reference;
+use crate::owner::{Left, Owner};
 use crate::pending::{IntoPython, Operation, Pending};
 use crate::tasks;
 use crate::wait::{self, block_to_own};
@@ -49,7 +51,22 @@ pub(crate) struct Acquirable {
     target: Box<dyn Target>,
     /// Each with what the acquire returned, and with the scope that it began: here the two are the same object.
     /// `zklock.aio` keeps its own objects.
-    levels: Levels<Handle, Py<PyAny>>,
+    levels: Arc<LockLevels>,
+}
+
+type LockLevels = Levels<Handle, Py<PyAny>>;
+
+impl Left for LockLevels {
+    fn owner_ended(&self, py: Python<'_>, owner: zklock::Owner, kind: &'static str) {
+        // Whoever has the lease may still release it, and is warned when it goes.
+        let left = self.left_by(owner, |handle| match handle {
+            Handle::Made(lease) => is_only_reference(py, lease),
+            Handle::Bare(_) => true,
+        });
+        for acquired in left {
+            acquired.owner_ended(kind);
+        }
+    }
 }
 
 /// What represents a level in Python.
@@ -72,7 +89,7 @@ impl Handle {
 
 impl Acquirable {
     pub(crate) fn new(target: impl Target + 'static, reentrant: bool) -> Self {
-        Self { target: Box::new(target), levels: Levels::new(reentrant) }
+        Self { target: Box::new(target), levels: Arc::new(Levels::new(reentrant)) }
     }
 
     /// Acquires a level for the calling thread, without the object that represents it if nobody needs it.
@@ -80,14 +97,17 @@ impl Acquirable {
         if tasks::in_event_loop(py)? {
             return self.take(py, patience, false).map(drop);
         }
-        let owner = caller(py)?;
+        let caller = Caller::find(py)?;
+        let owner = caller.owner();
         wait::admit(py)?;
         if let Some(lease) = self.target.reenter(owner)? {
-            let lease = Arc::new(lease);
+            let lease = Arc::new(collectable(lease));
             self.levels.push(owner, lease.clone(), Handle::Bare(lease), None);
+            caller.uses(&self.levels);
             return Ok(());
         }
         let lease = self.wait_for(py, owner, patience)?;
+        caller.uses(&self.levels);
         let held = level(lease.bind(py))?.0.clone();
         self.levels.push(owner, held, Handle::Made(lease), None);
         Ok(())
@@ -95,7 +115,8 @@ impl Acquirable {
 
     /// Acquires a level for the calling thread, perhaps as a scope.
     fn take(&self, py: Python<'_>, patience: zklock::Patience, scope: bool) -> Result<Py<PyAny>> {
-        let owner = caller(py)?;
+        let caller = Caller::find(py)?;
+        let owner = caller.owner();
         let in_event_loop = tasks::in_event_loop(py)?;
         if in_event_loop
             && self.target.owned_by(owner)?
@@ -108,6 +129,9 @@ impl Acquirable {
             tasks::remember(py, &lease)?;
         }
         let scope = scope.then(|| lease.clone_ref(py));
+        if scope.is_none() {
+            caller.uses(&self.levels);
+        }
         let held = level(lease.bind(py))?.0.clone();
         self.levels.push(owner, held, Handle::Made(lease.clone_ref(py)), scope);
         Ok(lease)
@@ -394,14 +418,14 @@ pub(crate) fn start_acquire(
     owner: &Owner,
     patience: &Patience,
 ) -> Result<Pending> {
-    Pending::start_operation(py, lock.target.acquire(owner.0, patience.0))
+    Pending::start_operation(py, lock.target.acquire(owner.owner, patience.0))
 }
 
 /// What `owner` acquires if it holds the lock, at once; None if it has to begin to acquire it.
 #[pyfunction]
 pub(crate) fn reenter(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Option<Py<PyAny>>> {
     exit::pause(py)?;
-    lock.reenter(py, owner.0)
+    lock.reenter(py, owner.owner)
 }
 
 /// Keep what `owner` acquired, and the scope that it began, if any.
@@ -414,30 +438,33 @@ pub(crate) fn push(
     handle: Py<PyAny>,
     scope: Option<Py<PyAny>>,
 ) {
-    lock.levels.push(owner.0, level.0.clone(), Handle::Made(handle), scope);
+    if scope.is_none() {
+        owner.uses(&lock.levels);
+    }
+    lock.levels.push(owner.owner, level.0.clone(), Handle::Made(handle), scope);
 }
 
 /// What `owner` acquired last and has not released; without re-entry, what any owner has.
 #[pyfunction]
 pub(crate) fn newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Option<Py<PyAny>>> {
-    lock.newest(py, owner.0)
+    lock.newest(py, owner.owner)
 }
 
 /// The same, to be released; raises `NotHeld` if there is nothing.
 #[pyfunction]
 pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Py<PyAny>> {
-    let taken = lock.levels.take(owner.0, |handle| handle.clone_ref(py));
-    lock.made(py, taken.ok_or_else(|| lock.not_held(owner.0, "task"))?)
+    let taken = lock.levels.take(owner.owner, |handle| handle.clone_ref(py));
+    lock.made(py, taken.ok_or_else(|| lock.not_held(owner.owner, "task"))?)
 }
 
 /// The scope that `owner` began last, which ends.
 #[pyfunction]
 pub(crate) fn leave(lock: &Acquirable, owner: &Owner) -> Option<Py<PyAny>> {
-    lock.levels.leave(owner.0).map(|(_, scope)| scope)
+    lock.levels.leave(owner.owner).map(|(_, scope)| scope)
 }
 
 /// Whether `owner` holds the lock; without re-entry, whether it is held through this object.
 #[pyfunction]
 pub(crate) fn owned_by(lock: &Acquirable, owner: &Owner) -> Result<bool> {
-    lock.owned_by(owner.0)
+    lock.owned_by(owner.owner)
 }

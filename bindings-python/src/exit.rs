@@ -20,6 +20,11 @@ pub(crate) fn begin() {
     ENDING.store(true, Ordering::Release);
 }
 
+/// Whether the process ends.
+pub(crate) fn is_ending() -> bool {
+    ENDING.load(Ordering::Acquire)
+}
+
 /// Ensures that clients are closed in processes that end without the handlers of `atexit`. Call it before sending
 /// anything to a server: the answer may then arrive while this thread is still busy here. Returns whether this is the
 /// first such call in this process.
@@ -35,7 +40,7 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<bool> {
 /// Holds daemon threads up while the process ends. Otherwise they would report that their client is closed, which
 /// is no one's mistake, or create new clients that nothing closes.
 pub(crate) fn pause(py: Python<'_>) -> PyResult<()> {
-    if ENDING.load(Ordering::Acquire) && !is_main_thread(py)? {
+    if is_ending() && !is_main_thread(py)? {
         py.detach(|| {
             std::thread::sleep(PAUSE);
             stay_out_of_a_dying_interpreter();

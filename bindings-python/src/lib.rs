@@ -17,6 +17,7 @@ mod deliver;
 mod election;
 mod errors;
 mod exit;
+mod forgotten;
 mod greenlets;
 mod health;
 mod identity;
@@ -31,6 +32,7 @@ mod multi;
 mod mutex;
 mod node_data;
 mod notice;
+mod owner;
 mod pending;
 mod recipe;
 mod rwlock;
@@ -57,6 +59,7 @@ mod _zklock {
         // SAFETY: attached, so there is a current interpreter. Its number cannot have run out: it is running.
         let interpreter = unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
         if interpreter == 0 {
+            zklock::binding::on_forgotten(super::forgotten::warn);
             return Ok(());
         }
         Err(PyImportError::new_err(
@@ -69,19 +72,19 @@ mod _zklock {
         acquirable::{
             Acquirable, Hold, SavedLevels, leave, newest, owned_by, push, reenter, start_acquire, take_newest,
         },
-        arguments::{Owner, Patience, ReleasePatience},
+        arguments::{Patience, ReleasePatience},
         client::{
             Client, lazy_client, start_break_lock, start_close, start_connect, start_get, start_revoke,
             start_set_shared_count,
         },
         contender::Contender,
         election::{
-            Candidate, Election, Lead, Leaders, Leadership, observe, start_campaign, start_candidates,
+            Candidate, Election, Lead, Leaders, Leadership, keep, observe, start_campaign, start_candidates,
             start_leader, start_next_leader,
         },
         health::{Health, HoldReport, WaitReport, dump, dump_on},
         identity::Tls,
-        lease::{Lease, start_wait_lost},
+        lease::{Lease, pin, start_wait_lost},
         leases::Leases,
         level::{Leaving, Level, start_release},
         lock::{Lock, start_contenders, start_locked},
@@ -90,6 +93,7 @@ mod _zklock {
         mutex::Mutex,
         node_data::NodeData,
         notice::Notice,
+        owner::Owner,
         pending::Pending,
         rwlock::ReadWriteLock,
         semaphore::{Semaphore, start_acquire_many},

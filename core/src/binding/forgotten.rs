@@ -2,6 +2,7 @@
 //! that are kept for it.
 
 use crate::lease::Lease;
+use crate::leases::Leases;
 
 pub use crate::lease::{Forgotten, on_forgotten};
 
@@ -9,6 +10,11 @@ pub use crate::lease::{Forgotten, on_forgotten};
 /// lock.
 pub fn collectable(lease: Lease) -> Lease {
     lease.collectable()
+}
+
+/// The same for all of these.
+pub fn collectable_all(leases: Leases) -> Leases {
+    leases.into_iter().map(collectable).collect()
 }
 
 /// Notes in the report of its hold that a lease is kept until it is released or lost, though the program may have
@@ -24,7 +30,6 @@ mod tests {
     use super::super::acquired::Acquired;
     use super::super::held::{client, held, lose, mutex, report};
     use super::*;
-    use crate::leases::Leases;
     use crate::owner::Owner;
 
     static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -85,7 +90,10 @@ mod tests {
         Acquired::owner_ended(&leases, "thread");
         Acquired::owner_ended(&*leases[1], "thread");
         let [warning] = &warnings(path)[..] else { panic!("{:?}", warnings(path)) };
-        assert!(warning.starts_with("a thread ended after 0.") && warning.contains("the lock /ended, which stays held"));
+        assert!(
+            warning.starts_with("a thread ended after 0.")
+                && warning.contains("the lock /ended, which stays held")
+        );
         assert!(lock.owned_by(owner).unwrap());
         // The collector adds nothing to that.
         leases[0].release_in_background().unwrap();

@@ -31,7 +31,7 @@ pub use connection::{Connection, shown_hosts};
 pub use draft::Draft;
 pub use entering::{owners, reenter, remains};
 pub use errors::{bad_argument, error};
-pub use forgotten::{Forgotten, collectable, on_forgotten, pin};
+pub use forgotten::{Forgotten, collectable, collectable_all, on_forgotten, pin};
 pub use identity::{Identity, TlsParts};
 pub use language::{Language, Spelling, limit, unless_minus_one};
 pub use levels::{Levels, Saved};

@@ -88,7 +88,9 @@ impl Lease {
         let lasted = self.hold.lasted();
         let (path, node) = (Shown(self.path()), Shown(self.hold.grant.node.as_str()));
         match owner {
-            None => tracing::warn!(%path, %node, ?lasted, "lock released: nothing refers to its lease any more"),
+            None => {
+                tracing::warn!(%path, %node, ?lasted, "lock released: nothing refers to its lease any more")
+            }
             Some(owner) => {
                 tracing::warn!(%path, %node, ?lasted, owner, "lock stays held: its owner ended without releasing it");
             }
