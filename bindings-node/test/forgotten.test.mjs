@@ -32,7 +32,7 @@ async function collect(context) {
   });
 }
 
-scenario('S661 a lease that is collected is released, and the log says so with its path and age', async (t) => {
+scenario('a lease that is collected is released, and the log says so with its path and age', async (t) => {
   const [client, other, told] = [await connected(t), await connected(t), warnings(t)];
   const mutex = new Mutex(client, freshPath());
   const node = await forget(() => mutex.acquire(), (lease) => lease.node);
@@ -45,7 +45,7 @@ scenario('S661 a lease that is collected is released, and the log says so with i
   assert.ok(fields.lasted > 0, String(fields.lasted));
 });
 
-scenario('S661 nothing is said of a lease that was released, lost, or not the last of its owner', async (t) => {
+scenario('nothing is said of a lease that was released, lost, or not the last of its owner', async (t) => {
   const [client, told] = [await connected(t), warnings(t)];
   const [released, lost, inner] = [1, 2, 3].map(() => new Mutex(client, freshPath()));
   await forget(async () => (await released.acquire()).release());
@@ -62,7 +62,7 @@ scenario('S661 nothing is said of a lease that was released, lost, or not the la
   assert.deepEqual([...told(released.path), ...told(inner.path)], []);
 });
 
-scenario('S662 a lease whose signal was read is held until it is released or lost', async (t) => {
+scenario('a lease whose signal was read is held until it is released or lost', async (t) => {
   const [client, told, path] = [(await connected(t)).ref(), warnings(t), freshPath()];
   const mutex = new Mutex(client, path);
   const { signal, fencingToken } = await mutex.acquire();
@@ -88,7 +88,7 @@ scenario('S662 a lease whose signal was read is held until it is released or los
   assert.deepEqual(await contenders(path), []);
 });
 
-scenario('S662 the signal of several leases pins them all', async (t) => {
+scenario('the signal of several leases pins them all', async (t) => {
   const client = (await connected(t)).ref();
   const semaphore = new Semaphore(client, freshPath(), 2);
   const signal = await forget(() => semaphore.acquireMany(2), (leases) => leases.signal);
@@ -99,7 +99,7 @@ scenario('S662 the signal of several leases pins them all', async (t) => {
   await aborted;
 });
 
-scenario('S662 pinned leases are not kept after their end', async (t) => {
+scenario('pinned leases are not kept after their end', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   const ended = [];
   const registry = new FinalizationRegistry(() => ended.push(1));
@@ -113,7 +113,7 @@ scenario('S662 pinned leases are not kept after their end', async (t) => {
   await until('the leases are collected', () => (globalThis.gc(), ended.length >= 95));
 });
 
-scenario('S663 listeners, transactions and what was read besides the signal pin nothing', async (t) => {
+scenario('listeners, transactions and what was read besides the signal pin nothing', async (t) => {
   const [client, told] = [await connected(t), warnings(t)];
   client.on('lost', () => undefined);
   const mutex = new Mutex(client, freshPath());
@@ -128,7 +128,7 @@ scenario('S663 listeners, transactions and what was read besides the signal pin 
   await assert.rejects(rest[1].create(`${mutex.path}-2`).commit());
 });
 
-scenario('S660 an election that is kept leads on, and tells of the loss', async (t) => {
+scenario('an election that is kept leads on, and tells of the loss', async (t) => {
   const [client, other, told] = [(await connected(t)).ref(), await connected(t), warnings(t)];
   const election = new Election(client, freshPath());
   const lost = new Promise((resolve) => client.on('lost', resolve));
@@ -147,7 +147,7 @@ scenario('S660 an election that is kept leads on, and tells of the loss', async 
   assert.deepEqual(told(election.path).map(({ message }) => message), ['lock lost']);
 });
 
-scenario('S660 an election leads on with a campaign that is left when the first is resigned', async (t) => {
+scenario('an election leads on with a campaign that is left when the first is resigned', async (t) => {
   const [client, told] = [await connected(t), warnings(t)];
   const election = new Election(client, freshPath());
   const first = await election.campaign();
@@ -161,7 +161,7 @@ scenario('S660 an election leads on with a campaign that is left when the first 
   assert.deepEqual([client.health().holds[0].pinned, told(election.path)], [true, []]);
 });
 
-scenario('S660 an election that is dropped with its leadership resigns, with a warning', async (t) => {
+scenario('an election that is dropped with its leadership resigns, with a warning', async (t) => {
   const [client, told, path] = [await connected(t), warnings(t), freshPath()];
   await forget(() => new Election(client, path).campaign());
   await until('it is collected', () => (globalThis.gc(), client.health().holds.length === 0));
@@ -169,7 +169,7 @@ scenario('S660 an election that is dropped with its leadership resigns, with a w
   assert.deepEqual(told(path).map(({ message }) => message), [RELEASED]);
 });
 
-scenario('S661 the end of a worker thread and of the process says nothing', async () => {
+scenario('the end of a worker thread and of the process says nothing', async () => {
   const { code, stdout, stderr } = await run(
     `import { once } from 'node:events';
     import { Worker } from 'node:worker_threads';
@@ -192,7 +192,7 @@ scenario('S661 the end of a worker thread and of the process says nothing', asyn
   assert.deepEqual([code, stdout, stderr], [0, 'held\n', '']);
 });
 
-scenario('S661 a client that is collected with its leases warns of each', async (t) => {
+scenario('a client that is collected with its leases warns of each', async (t) => {
   const [told, path] = [warnings(t), freshPath()];
   await forget(async () => {
     const client = await Client.connect(hosts);

@@ -145,8 +145,9 @@ class Election:
         return Leadership(inner)
 
     async def _lead_on(self, patience: _zklock.Patience) -> Leadership:
-        leadership = await self._campaign(patience)
-        _zklock.keep(self._inner, leadership._inner, leadership)
+        inner = await outcome(_zklock.start_campaign(self._inner, patience))
+        leadership = Leadership(inner)
+        _zklock.keep(self._inner, inner, leadership)
         return leadership
 
 
