@@ -14,8 +14,8 @@ use crate::exit;
 use crate::greenlets::{Caller, caller};
 use crate::lease::Lease;
 use crate::level::{self, Level};
-use crate::modules::is_only_reference;
-use crate::owner::{Left, Owner};
+use crate::lock_levels::{Handle, LockLevels};
+use crate::owner::Owner;
 use crate::pending::{IntoPython, Operation, Pending};
 use crate::tasks;
 use crate::wait::{self, block_to_own};
@@ -52,39 +52,6 @@ pub(crate) struct Acquirable {
     /// Each with what the acquire returned, and with the scope that it began: here the two are the same object.
     /// `zklock.aio` keeps its own objects.
     levels: Arc<LockLevels>,
-}
-
-type LockLevels = Levels<Handle, Py<PyAny>>;
-
-impl Left for LockLevels {
-    fn owner_ended(&self, py: Python<'_>, owner: zklock::Owner, kind: &'static str) {
-        // Whoever has the lease may still release it, and is warned when it goes.
-        let left = self.left_by(owner, |handle| match handle {
-            Handle::Made(lease) => is_only_reference(py, lease),
-            Handle::Bare(_) => true,
-        });
-        for acquired in left {
-            acquired.owner_ended(kind);
-        }
-    }
-}
-
-/// What represents a level in Python.
-enum Handle {
-    /// Its lease, or leases.
-    Made(Py<PyAny>),
-    /// Its lease, for which there is no object until somebody asks for one. `acquire()` returns none, so most that are
-    /// entered again never have one.
-    Bare(Arc<zklock::Lease>),
-}
-
-impl Handle {
-    fn clone_ref(&self, py: Python<'_>) -> Self {
-        match self {
-            Self::Made(lease) => Self::Made(lease.clone_ref(py)),
-            Self::Bare(lease) => Self::Bare(Arc::clone(lease)),
-        }
-    }
 }
 
 impl Acquirable {
@@ -418,14 +385,14 @@ pub(crate) fn start_acquire(
     owner: &Owner,
     patience: &Patience,
 ) -> Result<Pending> {
-    Pending::start_operation(py, lock.target.acquire(owner.owner, patience.0))
+    Pending::start_operation(py, lock.target.acquire(owner.id, patience.0))
 }
 
 /// What `owner` acquires if it holds the lock, at once; None if it has to begin to acquire it.
 #[pyfunction]
 pub(crate) fn reenter(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Option<Py<PyAny>>> {
     exit::pause(py)?;
-    lock.reenter(py, owner.owner)
+    lock.reenter(py, owner.id)
 }
 
 /// Keep what `owner` acquired, and the scope that it began, if any.
@@ -441,30 +408,30 @@ pub(crate) fn push(
     if scope.is_none() {
         owner.uses(&lock.levels);
     }
-    lock.levels.push(owner.owner, level.0.clone(), Handle::Made(handle), scope);
+    lock.levels.push(owner.id, level.0.clone(), Handle::Made(handle), scope);
 }
 
 /// What `owner` acquired last and has not released; without re-entry, what any owner has.
 #[pyfunction]
 pub(crate) fn newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Option<Py<PyAny>>> {
-    lock.newest(py, owner.owner)
+    lock.newest(py, owner.id)
 }
 
 /// The same, to be released; raises `NotHeld` if there is nothing.
 #[pyfunction]
 pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Py<PyAny>> {
-    let taken = lock.levels.take(owner.owner, |handle| handle.clone_ref(py));
-    lock.made(py, taken.ok_or_else(|| lock.not_held(owner.owner, "task"))?)
+    let taken = lock.levels.take(owner.id, |handle| handle.clone_ref(py));
+    lock.made(py, taken.ok_or_else(|| lock.not_held(owner.id, "task"))?)
 }
 
 /// The scope that `owner` began last, which ends.
 #[pyfunction]
 pub(crate) fn leave(lock: &Acquirable, owner: &Owner) -> Option<Py<PyAny>> {
-    lock.levels.leave(owner.owner).map(|(_, scope)| scope)
+    lock.levels.leave(owner.id).map(|(_, scope)| scope)
 }
 
 /// Whether `owner` holds the lock; without re-entry, whether it is held through this object.
 #[pyfunction]
 pub(crate) fn owned_by(lock: &Acquirable, owner: &Owner) -> Result<bool> {
-    lock.owned_by(owner.owner)
+    lock.owned_by(owner.id)
 }

@@ -43,9 +43,12 @@ use crate::wait::{block_on, block_to_own};
 pub(crate) struct Election {
     inner: zklock::Election,
     recipe: Recipe,
-    /// The leaderships that have not ended yet, with what represents them in Python.
-    kept: Mutex<Vec<(Arc<dyn Acquired>, Py<PyAny>)>>,
+    /// The leaderships that have not ended yet.
+    kept: Mutex<Vec<Kept>>,
 }
+
+/// A leadership, and what represents it in Python.
+type Kept = (Arc<dyn Acquired>, Py<PyAny>);
 
 #[pymethods]
 impl Election {
@@ -296,7 +299,7 @@ pub(crate) fn keep(election: &Election, leadership: &Bound<'_, Leadership>, hand
     let mut kept = election.kept.lock().unwrap_or_else(PoisonError::into_inner);
     // Of those that only the election has one is enough; or a program that campaigns again and again would add up.
     let mut spare = false;
-    let is_needed = |(level, handle): &(Arc<dyn Acquired>, Py<PyAny>)| {
+    let is_needed = |(level, handle): &Kept| {
         level.is_held() && !(is_only_reference(py, handle) && std::mem::replace(&mut spare, true))
     };
     let (left, gone) = std::mem::take(&mut *kept).into_iter().partition::<Vec<_>, _>(is_needed);

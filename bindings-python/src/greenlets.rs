@@ -72,7 +72,7 @@ impl<'py> Caller<'py> {
     pub(crate) fn owner(&self) -> zklock::Owner {
         match self {
             Self::Thread => owner::this_thread(),
-            Self::Greenlet(owner) => owner.get().owner,
+            Self::Greenlet(owner) => owner.get().id,
         }
     }
 

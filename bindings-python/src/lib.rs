@@ -26,6 +26,7 @@ mod lease;
 mod leases;
 mod level;
 mod lock;
+mod lock_levels;
 mod log;
 mod modules;
 mod multi;

@@ -56,7 +56,7 @@ impl Used {
 /// the callbacks that the task scheduled, which may release what it acquired.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Owner {
-    pub(crate) owner: zklock::Owner,
+    pub(crate) id: zklock::Owner,
     kind: &'static str,
     used: Mutex<Used>,
 }
@@ -74,7 +74,7 @@ impl Owner {
     #[pyo3(signature = (greenlet=false))]
     fn new(greenlet: bool) -> Self {
         let kind = if greenlet { "greenlet" } else { "task" };
-        Self { owner: zklock::Owner::new(), kind, used: Mutex::default() }
+        Self { id: zklock::Owner::new(), kind, used: Mutex::default() }
     }
 }
 
@@ -82,7 +82,7 @@ impl Drop for Owner {
     fn drop(&mut self) {
         let used = std::mem::take(self.used.get_mut().unwrap_or_else(PoisonError::into_inner));
         if !used.locks.is_empty() {
-            Python::try_attach(|py| used.owner_ended(py, self.owner, self.kind));
+            Python::try_attach(|py| used.owner_ended(py, self.id, self.kind));
         }
     }
 }

@@ -50,7 +50,6 @@ pub fn on_forgotten(listener: fn(&Forgotten)) {
 
 impl Lease {
     /// The same lease, which warns if it is dropped while it holds the lock.
-    #[must_use]
     pub(crate) fn collectable(mut self) -> Self {
         self.collectable = true;
         self
@@ -89,7 +88,7 @@ impl Lease {
         let (path, node) = (Shown(self.path()), Shown(self.hold.grant.node.as_str()));
         match owner {
             None => {
-                tracing::warn!(%path, %node, ?lasted, "lock released: nothing refers to its lease any more")
+                tracing::warn!(%path, %node, ?lasted, "lock released: nothing refers to its lease any more");
             }
             Some(owner) => {
                 tracing::warn!(%path, %node, ?lasted, owner, "lock stays held: its owner ended without releasing it");
