@@ -17,6 +17,8 @@ _PYTHON = """
     from zklock import aio
     hosts, path = os.environ["ZKLOCK_HOSTS"], os.environ["LOCK_PATH"]
     logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout, level=logging.WARNING)
+    told = threading.Event()
+    logging.getLogger("zklock").addFilter(lambda record: told.set() or True)
     client = zklock.Client(hosts)
     def taken():
         return len(zklock.Mutex(client, path).contenders()) > 0
@@ -168,6 +170,8 @@ ENDED = {
         thread = threading.Thread(target=lambda: print(lock.acquire() and lock.acquire()))
         thread.start()
         thread.join()
+        # Another thread looks at what it left.
+        told.wait(30)
         print(taken())
         """,
     "aio": """
