@@ -18,7 +18,11 @@ _PYTHON = """
     hosts, path = os.environ["ZKLOCK_HOSTS"], os.environ["LOCK_PATH"]
     logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout, level=logging.WARNING)
     told = threading.Event()
-    logging.getLogger("zklock").addFilter(lambda record: told.set() or True)
+    class Told(logging.Handler):
+        def emit(self, record):
+            told.set()
+    # After the one that prints, so that no other line is mixed with what it prints.
+    logging.getLogger().addHandler(Told())
     client = zklock.Client(hosts)
     def taken():
         return len(zklock.Mutex(client, path).contenders()) > 0
