@@ -11,7 +11,7 @@ from harness.observer import Observer
 from harness.paths import NODE, NODE_PACKAGE, PYTHON
 from harness.server import Standalone
 
-_PYTHON = """
+_PYTHON = r"""
     import asyncio, gc, logging, os, sys, threading, time
     import zklock
     from zklock import aio
@@ -24,6 +24,9 @@ _PYTHON = """
     # After the one that prints, so that no other line is mixed with what it prints.
     logging.getLogger().addHandler(Told())
     client = zklock.Client(hosts)
+    def print(*values):
+        # At once, because the log prints on a thread of its own.
+        sys.stdout.write(" ".join(map(str, values)) + "\n")
     def taken():
         return len(zklock.Mutex(client, path).contenders()) > 0
     def wait(condition):
