@@ -89,3 +89,8 @@ export function giveUp(id: number): void {
   watching.delete(id);
   bridge.cancel(id);
 }
+
+/** Gives an operation up when it is called. Refers to nothing else, unlike a closure of whoever started it. */
+export function giveUpLater(id: number): () => void {
+  return () => giveUp(id);
+}

@@ -7,7 +7,8 @@ import { checkOptions, checkSignal, checkString, ours } from './check';
 import { type Client, clientInternals } from './client';
 import { native } from './errors';
 import { trackLease } from './events';
-import { Lease, type ReleaseOptions } from './lease';
+import { isOpenLease, type Keeper, Lease, leaseInternals, type ReleaseOptions } from './lease';
+import { Leased } from './leased';
 import { clientFor, waitChecks, type WaitOptions } from './lock';
 import { showAs } from './show';
 import { tracingOf, untraced } from './tracing';
@@ -45,8 +46,8 @@ export interface Candidate {
 let create: (native: NativeLease, client: object) => Leadership;
 
 /**
- * Proof of leading: a {@link Lease} of the election's lock, whose `signal` aborts when the leadership is lost. One that
- * is garbage collected is resigned.
+ * Proof of leading: a {@link Lease} of the election's lock, whose `signal` aborts when the leadership is lost. Its
+ * election keeps it until it is resigned or lost, whether or not anything else refers to it.
  *
  * @example
  * const leadership = await election.campaign();
@@ -71,6 +72,27 @@ export class Leadership extends Lease {
   }
 }
 
+/** What an election keeps of its leaderships: one, as long as there is one. The others are of the same hold. */
+class Leaderships implements Keeper {
+  #kept: Lease | undefined;
+  readonly #all = new Leased();
+
+  add(leadership: Leadership): void {
+    leaseInternals(leadership).keepWith(this);
+    this.#all.add(leadership);
+    if (this.#kept === undefined || !isOpenLease(this.#kept)) this.#keep(leadership);
+  }
+
+  over(lease: Lease): void {
+    if (lease === this.#kept) this.#keep(this.#all.open()[0]);
+  }
+
+  #keep(lease: Lease | undefined): void {
+    this.#kept = lease;
+    if (lease !== undefined) leaseInternals(lease).native.pin();
+  }
+}
+
 /**
  * A candidate for the leadership at a path, or one who only wants to know who leads.
  *
@@ -78,7 +100,8 @@ export class Leadership extends Lease {
  * promises of one; services on Curator's `LeaderLatch` take part in the same election.
  *
  * An election object is one candidate: campaigns that overlap share a node and a leadership, which ends when the last of
- * them is resigned. Creating one sends nothing.
+ * them is resigned. Of those that the program drops without resigning them, it keeps one, so that it leads on. An election
+ * that is itself garbage collected while it leads resigns, with a warning in the log. Creating one sends nothing.
  *
  * @example
  * const election = new Election(client, '/elections/scheduler', { id: 'scheduler-1' });
@@ -90,6 +113,7 @@ export class Election {
   readonly #native: NativeElection;
   readonly #client: Client;
   readonly #path: string;
+  readonly #leaderships = new Leaderships();
 
   /**
    * @param client its client.
@@ -150,6 +174,7 @@ export class Election {
     );
     const leadership = create(granted, this.#client);
     trackLease(this.#client, leadership);
+    this.#leaderships.add(leadership);
     return leadership;
   }
 

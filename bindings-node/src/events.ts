@@ -6,7 +6,8 @@ import type { NativeStates } from '../native';
 
 import { watch } from './bridge';
 import { BadArgumentError } from './errors';
-import { type Brief, isOpenLease, type Lease, leaseInternals } from './lease';
+import { type Brief, type Lease, leaseInternals } from './lease';
+import { Leased } from './leased';
 import { call } from './listeners';
 import type { ClientState } from './state';
 
@@ -141,44 +142,6 @@ export abstract class ClientEvents extends EventEmitter {
         tell(events, 'state', state);
       },
     );
-  }
-}
-
-/** The leases of a client, which it does not keep. */
-class Leased implements Brief {
-  #all: WeakRef<Lease>[] = [];
-  #pruneAt = 64;
-  /** Those of bodies that run, or are about to: a reference that is strong costs less, and nothing lasts. */
-  readonly #brief = new Set<Lease>();
-
-  begins(lease: Lease): void {
-    this.#brief.add(lease);
-  }
-
-  over(lease: Lease): void {
-    this.#brief.delete(lease);
-  }
-
-  lasts(lease: Lease): void {
-    this.#brief.delete(lease);
-    this.add(lease);
-  }
-
-  add(lease: Lease): void {
-    // Those that have ended are removed when there are twice as many, so that this costs nothing on average.
-    if (this.#all.length >= this.#pruneAt) {
-      this.#all = this.#all.filter((weak) => {
-        const known = weak.deref();
-        return known !== undefined && isOpenLease(known);
-      });
-      this.#pruneAt = 2 * this.#all.length + 64;
-    }
-    this.#all.push(new WeakRef(lease));
-  }
-
-  open(): Lease[] {
-    const leases = this.#all.flatMap((weak) => weak.deref() ?? []);
-    return [...leases, ...this.#brief].filter(isOpenLease);
   }
 }
 

@@ -42,6 +42,7 @@ pub struct NativeHoldReport {
     pub node: String,
     pub fencing_token: BigInt,
     pub levels: i64,
+    pub pinned: bool,
     pub state: &'static str,
     pub remaining: f64,
 }
@@ -86,6 +87,7 @@ impl From<zklock::HoldReport> for NativeHoldReport {
             node: hold.node,
             fencing_token: BigInt::from(hold.fencing_token),
             levels: number(hold.levels),
+            pinned: hold.pinned,
             state: hold.state.as_str(),
             remaining: milliseconds(hold.remaining),
         }

@@ -47,6 +47,11 @@ export interface HoldReport {
   readonly fencingToken: bigint;
   /** Its leases that have not been released: one for each acquire by its owner. */
   readonly levels: number;
+  /**
+   * Whether something keeps one of them until it is released or lost, though the program may have dropped it: an
+   * election, or that its `signal` was read.
+   */
+  readonly pinned: boolean;
   /** The state of its leases. */
   readonly state: LeaseState;
   /** For how many ms no one else can get the lock, unless it is broken. */

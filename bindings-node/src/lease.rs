@@ -5,9 +5,10 @@ use std::future::ready;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use napi::bindgen_prelude::{BigInt, ClassInstance};
+use napi::Env;
+use napi::bindgen_prelude::{BigInt, ClassInstance, ObjectFinalize};
 use napi_derive::napi;
-use zklock::binding::{Acquired, Left, Raised, leave, loss_to_raise, remains};
+use zklock::binding::{Acquired, Left, Raised, collectable, leave, loss_to_raise, pin, remains};
 use zklock::{Lease, Leases, LossReason};
 
 use crate::bridge::Bridge;
@@ -15,12 +16,24 @@ use crate::error::{NODE, Result};
 use crate::transaction::NativeTransaction;
 
 /// A lease. When JavaScript drops it, it is released in the background.
-#[napi]
+#[napi(custom_finalize)]
 pub struct NativeLease {
     pub(crate) lease: Lease,
     /// Further leases of its owner, for which there are no objects: making one, and having it collected, takes longer
     /// than all else that entering a lock again takes.
     inner: RefCell<Vec<Option<Lease>>>,
+}
+
+impl ObjectFinalize for NativeLease {
+    /// The garbage collector drops it. What JavaScript never received, as after an abort, is dropped without this.
+    fn finalize(self, _: Env) -> napi::Result<()> {
+        let Self { lease, inner } = self;
+        for inner in inner.into_inner().into_iter().flatten() {
+            drop(collectable(inner));
+        }
+        drop(collectable(lease));
+        Ok(())
+    }
 }
 
 impl From<Lease> for NativeLease {
@@ -145,6 +158,12 @@ impl NativeLease {
     #[napi]
     pub fn check(&self) -> Result<()> {
         Ok(self.lease.check()?)
+    }
+
+    /// Notes that JavaScript keeps it until it is released or lost.
+    #[napi]
+    pub fn pin(&self) {
+        pin(&self.lease);
     }
 
     /// Starts to wait for the loss; ends, with nothing, when it happens.

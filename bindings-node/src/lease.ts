@@ -1,6 +1,6 @@
 import type { Bridge, NativeLease } from '../native';
 
-import { giveUp, run, type Start, untilDone, watch, withBridge } from './bridge';
+import { giveUp, giveUpLater, run, type Start, untilDone, watch, withBridge } from './bridge';
 import {
   checkBoolean,
   checkFunction,
@@ -52,6 +52,16 @@ export interface LeaseInternals {
   readonly client: object;
   /** Calls `then` with the lease if it is lost before it is released. Only the first call counts. */
   readonly tellLoss: (then: (lease: Lease) => void) => void;
+  /** The same; each call counts. */
+  readonly onLoss: (then: (lease: Lease) => void) => void;
+  /** Has it told of the release. */
+  readonly keepWith: (keeper: Keeper) => void;
+}
+
+/** What keeps a lease until it ends. */
+export interface Keeper {
+  /** It is released. */
+  over(lease: Lease): void;
 }
 
 /** Who remembers a lease from the moment on in which it is entered again. */
@@ -85,8 +95,11 @@ let keep: (lease: Lease) => void;
 let traceOf: (lease: Lease) => TracedHold | undefined;
 let trace: (lease: Lease, hold: TracedHold) => void;
 
-// The native half releases a lease that is collected without a release; what watches it has to go as well.
+// The native half releases a lease that is collected without a release, and warns; what watches it has to go as well.
 const collected = new FinalizationRegistry(giveUp);
+
+/** Those whose signal was read, until they end: what shows a loss would not show that the collector ended the lease. */
+const pinned = new Set<Lease>();
 
 /** Calls `then` with a lease that may be collected, and thereby released, while it is watched. */
 function callWeakly(weak: WeakRef<Lease>, then: (lease: Lease) => void): () => void {
@@ -100,8 +113,8 @@ function callWeakly(weak: WeakRef<Lease>, then: (lease: Lease) => void): () => v
  * Proof of holding a lock, and the handle that releases it.
  *
  * Every successful acquire returns a lease of its own. The leases of one owner on one path share node, token and state,
- * and the last one to be released frees the lock. A lease that is garbage collected is released, whenever the engine
- * does that.
+ * and the last one to be released frees the lock. Keep it until you release it: one that is garbage collected is
+ * released, whenever the engine does that, with a warning in the log. Reading `signal` pins it.
  *
  * @example
  * const lease = await mutex.acquire();
@@ -117,6 +130,7 @@ export class Lease {
   #signal: AbortSignal | undefined;
   /** Who is told of its end, if anybody is. */
   #traced: TracedHold | undefined;
+  #keeper: Keeper | undefined;
   /** The operations that wait for its loss or its revocation. */
   readonly #watches: number[] = [];
 
@@ -125,6 +139,8 @@ export class Lease {
       native: lease.#native,
       client: lease.#client,
       tellLoss: (then) => lease.#tellLoss(then),
+      onLoss: (then) => void lease.#watch((bridge) => lease.#native.lost(bridge), then),
+      keepWith: (keeper) => void (lease.#keeper = keeper),
     });
     nativeOf = (lease) => lease.#native;
     clientOf = (lease) => lease.#client;
@@ -241,12 +257,13 @@ export class Lease {
   onRevoke(listener: (lease: Lease) => void): () => void {
     checkFunction('listener', listener);
     const id = this.#watch((bridge) => this.#native.revoked(bridge), listener);
-    return () => giveUp(id);
+    return giveUpLater(id);
   }
 
   /**
    * Aborts when the lease is lost, with a `LockLostError` as its reason; never after a release. Pass it to whatever has
-   * to stop then. It keeps neither the process alive nor the lease held: keep the lease.
+   * to stop then. Reading it pins the lease: it is held until it is released or lost, whether or not anything refers to
+   * it, and `client.health()` lists it as pinned. It does not keep the process alive.
    */
   get signal(): AbortSignal {
     this.#signal ??= this.#startWatching();
@@ -260,6 +277,8 @@ export class Lease {
       controller.abort(loss);
     } else if (this.state !== 'released') {
       this.#watch((bridge) => this.#native.lost(bridge), Lease.#abortOf(controller));
+      this.#native.pin();
+      pinned.add(this);
     }
     return controller.signal;
   }
@@ -267,6 +286,7 @@ export class Lease {
   /** What to do on a loss. Static: closures share what they capture, and this one must not refer to the lease. */
   static #abortOf(controller: AbortController): (lease: Lease) => void {
     return (lease) => {
+      pinned.delete(lease);
       const loss = lease.#loss();
       if (loss !== undefined) controller.abort(loss);
     };
@@ -275,7 +295,7 @@ export class Lease {
   #tellLoss(then: (lease: Lease) => void): void {
     if (this.#tellsLoss) return;
     this.#tellsLoss = true;
-    this.#watch((bridge) => this.#native.lost(bridge), then);
+    internals(this).onLoss(then);
   }
 
   #watch(start: Start, then: (lease: Lease) => void): number {
@@ -288,8 +308,10 @@ export class Lease {
   #end(): void {
     this.#released = true;
     this.#again?.brief.over(this);
-    // Most leases are never watched.
+    this.#keeper?.over(this);
+    // Most leases are never watched. Those that are pinned are.
     if (this.#watches.length === 0) return;
+    pinned.delete(this);
     collected.unregister(this);
     this.#watches.splice(0).forEach(giveUp);
   }

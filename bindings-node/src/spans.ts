@@ -3,7 +3,7 @@
 import { type Attributes, context, type Context, type Span, SpanStatusCode, trace, type Tracer, type TracerProvider } from '@opentelemetry/api';
 
 import { LockTimeoutError, ZkLockError } from './errors';
-import { type Lease, traceLease } from './lease';
+import { type Lease, leaseInternals, traceLease } from './lease';
 import type { Leases } from './leases';
 import type { TracedHold } from './traced-hold';
 import type { Tracing } from './tracing';
@@ -106,7 +106,7 @@ export class Spans implements Tracing {
     const hold = new HoldSpan(span);
     traceLease(lease, hold);
     collected.register(lease, hold);
-    followLoss(lease.signal, hold);
+    followLoss(lease, hold);
   }
 
   #start(name: string, attributes: Attributes, parent: Context): Span {
@@ -114,9 +114,7 @@ export class Spans implements Tracing {
   }
 }
 
-/** Of its own: a closure must not refer to the lease, which may be collected. */
-function followLoss(signal: AbortSignal, hold: HoldSpan): void {
-  const lost = (): void => hold.ended((signal.reason as { reason?: string }).reason);
-  if (signal.aborted) lost();
-  else signal.addEventListener('abort', lost, { once: true });
+/** Not with the signal, which would pin the lease. Of its own: a closure must not refer to it. */
+function followLoss(lease: Lease, hold: HoldSpan): void {
+  leaseInternals(lease).onLoss((lost) => hold.ended(lost.lossReason));
 }

@@ -132,20 +132,6 @@ scenario('the signal of a released lease never aborts', async () => {
   assert.equal(lease.signal, signal);
 });
 
-scenario('a lease that is garbage collected is released, though its signal is awaited', async (t) => {
-  const mutex = new Mutex(await connected(t), freshPath());
-  let signal;
-  await (async () => {
-    const lease = await mutex.acquire();
-    signal = lease.signal;
-  })();
-  await until('the lease is collected and released', async () => {
-    globalThis.gc();
-    return (await contenders(mutex.path)).length === 0;
-  });
-  assert.equal(signal.aborted, false);
-});
-
 scenario('a scope that is forgotten is collected and released, though another client began to work in it', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   const inner = new Mutex(await connected(t), freshPath());

@@ -102,19 +102,13 @@ scenario('the signal of several leases aborts when the first is lost', async (t)
   assert.deepEqual(await contenders(semaphore.path), []);
 });
 
-scenario('leases that are garbage collected are released, though their signal is awaited', async (t) => {
+scenario('leases that are garbage collected are released', async (t) => {
   const semaphore = new Semaphore(await connected(t), freshPath(), 2);
-  let signal;
-  await (async () => {
-    const leases = await semaphore.acquireMany(2);
-    signal = leases.signal;
-    signal.addEventListener('abort', () => undefined);
-  })();
+  await (async () => void (await semaphore.acquireMany(2)).check())();
   await until('the leases are collected and released', async () => {
     globalThis.gc();
     return (await contenders(semaphore.path)).length === 0;
   });
-  assert.equal(signal.aborted, false);
 });
 
 scenario('wrong types are TypeErrors, wrong numbers BadArgumentErrors, before anything is sent', async (t) => {

@@ -7,14 +7,16 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::ErrorKind;
-use zklock::binding::{self, Acquired, Exit, Levels, Saved};
+use zklock::binding::{self, Acquired, Exit, Levels, Saved, collectable};
 
-use crate::arguments::{Blocking, Owner, Patience, patience, release_patience};
+use crate::arguments::{Blocking, Patience, patience, release_patience};
 use crate::errors::{Failure, Result};
 use crate::exit;
-use crate::greenlets::caller;
+use crate::greenlets::{Caller, caller};
 use crate::lease::Lease;
 use crate::level::{self, Level};
+use crate::lock_levels::{Handle, LockLevels};
+use crate::owner::Owner;
 use crate::pending::{IntoPython, Operation, Pending};
 use crate::scope::{self, Beginner, Scope, Site};
 use crate::tasks;
@@ -51,32 +53,14 @@ pub(crate) struct Acquirable {
     target: Box<dyn Target>,
     /// Each with what the acquire returned, and with the scope that it began: here the two are the same object.
     /// `zklock.aio` keeps its own objects.
-    levels: Levels<Handle, Scope>,
+    levels: Arc<LockLevels>,
     /// The number of the newest hold.
     holds: AtomicU64,
 }
 
-/// What represents a level in Python.
-enum Handle {
-    /// Its lease, or leases.
-    Made(Py<PyAny>),
-    /// Its lease, for which there is no object until somebody asks for one. `acquire()` returns none, so most that are
-    /// entered again never have one.
-    Bare(Arc<zklock::Lease>),
-}
-
-impl Handle {
-    fn clone_ref(&self, py: Python<'_>) -> Self {
-        match self {
-            Self::Made(lease) => Self::Made(lease.clone_ref(py)),
-            Self::Bare(lease) => Self::Bare(Arc::clone(lease)),
-        }
-    }
-}
-
 impl Acquirable {
     pub(crate) fn new(target: impl Target + 'static, reentrant: bool) -> Self {
-        Self { target: Box::new(target), levels: Levels::new(reentrant), holds: AtomicU64::new(0) }
+        Self { target: Box::new(target), levels: Arc::new(Levels::new(reentrant)), holds: AtomicU64::new(0) }
     }
 
     /// Acquires a level for the calling thread, without the object that represents it if nobody needs it.
@@ -84,14 +68,17 @@ impl Acquirable {
         if tasks::in_event_loop(py)? {
             return self.take(py, patience, None).map(drop);
         }
-        let owner = caller(py)?;
+        let caller = Caller::find(py)?;
+        let owner = caller.owner();
         wait::admit(py)?;
         if let Some(lease) = self.target.reenter(owner)? {
-            let lease = Arc::new(lease);
+            let lease = Arc::new(collectable(lease));
             self.levels.push(owner, lease.clone(), Handle::Bare(lease), None);
+            caller.uses(&self.levels);
             return Ok(());
         }
         let lease = self.wait_for(py, owner, patience)?;
+        caller.uses(&self.levels);
         let held = level(lease.bind(py))?.0.clone();
         self.levels.push(owner, held, Handle::Made(lease), None);
         Ok(())
@@ -104,7 +91,8 @@ impl Acquirable {
         patience: zklock::Patience,
         scope: Option<binding::Site>,
     ) -> Result<Py<PyAny>> {
-        let owner = caller(py)?;
+        let caller = Caller::find(py)?;
+        let owner = caller.owner();
         let in_event_loop = tasks::in_event_loop(py)?;
         if in_event_loop
             && self.target.owned_by(owner)?
@@ -120,6 +108,9 @@ impl Acquirable {
             Some(site) => Some((site, Scope::of_caller(py, lease.clone_ref(py))?)),
             None => None,
         };
+        if scope.is_none() {
+            caller.uses(&self.levels);
+        }
         let held = level(lease.bind(py))?.0.clone();
         self.levels.push(owner, held, Handle::Made(lease.clone_ref(py)), scope);
         Ok(lease)
@@ -436,14 +427,14 @@ pub(crate) fn start_acquire(
     owner: &Owner,
     patience: &Patience,
 ) -> Result<Pending> {
-    Pending::start_operation(py, lock.target.acquire(owner.0, patience.0))
+    Pending::start_operation(py, lock.target.acquire(owner.id, patience.0))
 }
 
 /// What `owner` acquires if it holds the lock, at once; None if it has to begin to acquire it.
 #[pyfunction]
 pub(crate) fn reenter(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Option<Py<PyAny>>> {
     exit::pause(py)?;
-    lock.reenter(py, owner.0)
+    lock.reenter(py, owner.id)
 }
 
 /// Keep what `owner` acquired, and the scope that it began there, if any.
@@ -458,20 +449,23 @@ pub(crate) fn push(
     scope: Option<(PyRef<'_, Site>, Py<PyAny>)>,
 ) {
     let scope = scope.map(|(site, scope)| (site.0, Scope::new(scope.clone_ref(py), Beginner::Task(scope))));
-    lock.levels.push(owner.0, level.0.clone(), Handle::Made(handle), scope);
+    if scope.is_none() {
+        owner.uses(&lock.levels);
+    }
+    lock.levels.push(owner.id, level.0.clone(), Handle::Made(handle), scope);
 }
 
 /// What `owner` acquired last and has not released; without re-entry, what any owner has.
 #[pyfunction]
 pub(crate) fn newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Option<Py<PyAny>>> {
-    lock.newest(py, owner.0)
+    lock.newest(py, owner.id)
 }
 
 /// The same, to be released; raises `NotHeld` if there is nothing.
 #[pyfunction]
 pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Py<PyAny>> {
-    let taken = lock.levels.take(owner.0, |handle| handle.clone_ref(py));
-    lock.made(py, taken.ok_or_else(|| lock.not_held(owner.0, "task"))?)
+    let taken = lock.levels.take(owner.id, |handle| handle.clone_ref(py));
+    lock.made(py, taken.ok_or_else(|| lock.not_held(owner.id, "task"))?)
 }
 
 /// The scope that an exit there ends; None if there is none. `only`: what is left was entered only once.
@@ -492,5 +486,5 @@ pub(crate) fn leave(
 /// Whether `owner` holds the lock; without re-entry, whether it is held through this object.
 #[pyfunction]
 pub(crate) fn owned_by(lock: &Acquirable, owner: &Owner) -> Result<bool> {
-    lock.owned_by(owner.0)
+    lock.owned_by(owner.id)
 }

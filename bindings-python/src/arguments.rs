@@ -12,18 +12,6 @@ use crate::errors::Result;
 pub(crate) const PYTHON: Language =
     Language { name: "python", unit: Duration::from_secs(1), spelling: Spelling::Snake };
 
-/// Who may re-enter a lock; `zklock.aio` keeps one for each task.
-#[pyclass(frozen, module = "zklock._zklock")]
-pub(crate) struct Owner(pub(crate) zklock::Owner);
-
-#[pymethods]
-impl Owner {
-    #[new]
-    fn new() -> Self {
-        Self(zklock::Owner::new())
-    }
-}
-
 /// `blocking`: a bool, or 1 or 0, as `threading.Lock.acquire` takes them. That takes every other number too, but who
 /// writes `acquire(5)` wants a time-out.
 #[derive(Clone, Copy)]

@@ -61,7 +61,7 @@ pub(crate) fn start(py: Python<'_>) -> PyResult<()> {
     if begun.is_err() {
         queue.state().begun = false;
         // No thread starts at the end of the process, and nothing is called any more.
-        return if exit::is_near() { Ok(()) } else { begun.map(drop) };
+        return if exit::is_ending() { Ok(()) } else { begun.map(drop) };
     }
     Ok(())
 }

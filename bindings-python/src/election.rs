@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use zklock::binding::{Exit, Levels, Shown};
+use zklock::binding::{Acquired, Exit, Levels, Shown, collectable};
 
 use crate::acquirable::raised;
 use crate::arguments::{Patience, patience};
 use crate::errors::Result;
 use crate::greenlets::caller;
-use crate::lease::Lease;
+use crate::lease::{Lease, pin};
 use crate::level::Level;
+use crate::modules::is_only_reference;
 use crate::notice::Notice;
 use crate::pending::{IntoPython, Pending};
 use crate::recipe::Recipe;
@@ -35,14 +36,21 @@ use crate::wait::{block_on, block_to_own};
 /// The default is `host:pid`.
 ///
 /// An election object is one candidate, whichever thread campaigns: campaigns that overlap share a node
-/// and a leadership, which ends when the last of them is resigned. Creating one sends nothing.
+/// and a leadership, which ends when the last of them is resigned. Of those that the program drops without
+/// resigning them it keeps one, so that it leads on. An election that goes while it leads resigns, with a
+/// `ResourceWarning`. Creating one sends nothing.
 ///
 /// Raises `BadArgument` for a malformed argument.
 #[pyclass(frozen, weakref, module = "zklock")]
 pub(crate) struct Election {
     inner: zklock::Election,
     recipe: Recipe,
+    /// The leaderships that have not ended yet.
+    kept: Mutex<Vec<Kept>>,
 }
+
+/// A leadership, and what represents it in Python.
+type Kept = (Arc<dyn Acquired>, Py<PyAny>);
 
 #[pymethods]
 impl Election {
@@ -57,7 +65,7 @@ impl Election {
             Some(id) => zklock::Election::with_id(client.inner, &path, id)?,
             None => zklock::Election::new(client.inner, &path)?,
         };
-        Ok(Self { inner, recipe })
+        Ok(Self { inner, recipe, kept: Mutex::default() })
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
@@ -98,7 +106,9 @@ impl Election {
     /// withdraws the candidate.
     #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
     fn campaign(&self, py: Python<'_>, timeout: Option<f64>) -> Result<Py<Leadership>> {
-        self.begin(py, patience(true, timeout)?)
+        let leadership = self.begin(py, patience(true, timeout)?)?;
+        keep(self, leadership.bind(py), leadership.clone_ref(py).into_any());
+        Ok(leadership)
     }
 
     /// A context manager that campaigns, and resigns at the end of its block.
@@ -197,13 +207,13 @@ impl Lead {
 /// >>> with election.lead() as leadership:
 /// ...     leadership.check()
 ///
-/// A leadership without references is resigned.
+/// Its election keeps it until it is resigned or lost.
 #[pyclass(frozen, extends = Lease, module = "zklock")]
 pub(crate) struct Leadership;
 
 impl Leadership {
     fn new(py: Python<'_>, leadership: zklock::Leadership) -> PyResult<Py<Self>> {
-        let lease = Arc::new(zklock::Lease::from(leadership));
+        let lease = Arc::new(collectable(leadership.into()));
         Py::new(py, Lease::initializer(lease).add_subclass(Self))
     }
 }
@@ -281,6 +291,27 @@ impl Candidate {
 pub(crate) fn start_campaign(py: Python<'_>, election: &Election, patience: &Patience) -> Result<Pending> {
     let (election, patience) = (election.inner.clone(), patience.0);
     Pending::start(py, async move { election.campaign_with(patience).await })
+}
+
+/// Keep a leadership, with what represents it, until it is resigned or lost: the election leads on without the program's
+/// references to it.
+#[pyfunction]
+pub(crate) fn keep(election: &Election, leadership: &Bound<'_, Leadership>, handle: Py<PyAny>) {
+    let py = leadership.py();
+    let lease: &Bound<'_, Lease> = leadership.as_super();
+    pin(lease.get());
+    let level = Arc::clone(&lease.as_super().get().0);
+    let mut kept = election.kept.lock().unwrap_or_else(PoisonError::into_inner);
+    // Of those that only the election has one is enough; or a program that campaigns again and again would add up.
+    let mut spare = false;
+    let is_needed = |(level, handle): &Kept| {
+        level.is_held() && !(is_only_reference(py, handle) && std::mem::replace(&mut spare, true))
+    };
+    let (left, gone) = std::mem::take(&mut *kept).into_iter().partition::<Vec<_>, _>(is_needed);
+    *kept = left;
+    kept.push((level, handle));
+    drop(kept);
+    drop(gone);
 }
 
 /// Begin to ask who leads.

@@ -21,7 +21,7 @@ pub(crate) fn begin() {
 }
 
 /// Whether the process ends.
-pub(crate) fn is_near() -> bool {
+pub(crate) fn is_ending() -> bool {
     ENDING.load(Ordering::Acquire)
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<bool> {
 /// Holds daemon threads up while the process ends. Otherwise they would report that their client is closed, which
 /// is no one's mistake, or create new clients that nothing closes.
 pub(crate) fn pause(py: Python<'_>) -> PyResult<()> {
-    if is_near() && !is_main_thread(py)? {
+    if is_ending() && !is_main_thread(py)? {
         py.detach(|| {
             std::thread::sleep(PAUSE);
             stay_out_of_a_dying_interpreter();

@@ -14,11 +14,11 @@ use pyo3::sync::PyOnceLock;
 use zklock::ErrorKind;
 use zklock::binding::{Origin, error};
 
-use crate::arguments::Owner;
 use crate::deliver::{self, Deliver};
 use crate::errors::Failure;
 use crate::inbox::Ended;
 use crate::modules::{imported, interned, once};
+use crate::owner::{self, Left, Owner};
 use crate::{exit, log};
 
 /// What is needed of `zklock/_gevent.py`.
@@ -55,14 +55,9 @@ fn gevent(py: Python<'_>) -> PyResult<Option<&Gevent>> {
 ///
 /// That does not depend on what is patched, nor on whether this thread has a hub yet: it must be the same owner that
 /// acquires and releases.
-pub(crate) fn caller(py: Python<'_>) -> PyResult<zklock::Owner> {
-    if let Some(gevent) = gevent(py)? {
-        let owner = gevent.owner.bind(py).call0()?;
-        if !owner.is_none() {
-            return Ok(owner.cast::<Owner>()?.get().0);
-        }
-    }
-    Ok(this_thread())
+pub(crate) enum Caller<'py> {
+    Thread,
+    Greenlet(Bound<'py, Owner>),
 }
 
 /// A weak reference to the calling greenlet; None if the owner is the thread.
@@ -72,12 +67,36 @@ pub(crate) fn reference(py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
     Ok((!reference.is_none(py)).then_some(reference))
 }
 
-/// The owner that represents the calling thread. The system reuses thread identifiers; these are never reused.
-fn this_thread() -> zklock::Owner {
-    thread_local! {
-        static OWNER: zklock::Owner = zklock::Owner::new();
+impl<'py> Caller<'py> {
+    pub(crate) fn find(py: Python<'py>) -> PyResult<Self> {
+        if let Some(gevent) = gevent(py)? {
+            let owner = gevent.owner.bind(py).call0()?;
+            if !owner.is_none() {
+                return Ok(Self::Greenlet(owner.cast_into()?));
+            }
+        }
+        Ok(Self::Thread)
     }
-    OWNER.with(|owner| *owner)
+
+    pub(crate) fn owner(&self) -> zklock::Owner {
+        match self {
+            Self::Thread => owner::this_thread(),
+            Self::Greenlet(owner) => owner.get().id,
+        }
+    }
+
+    /// Notes that it acquired something through this lock object, which it is to release itself.
+    pub(crate) fn uses<L: Left + 'static>(&self, lock: &Arc<L>) {
+        match self {
+            Self::Thread => owner::this_thread_uses(lock),
+            Self::Greenlet(owner) => owner.get().uses(lock),
+        }
+    }
+}
+
+/// The owner that is calling.
+pub(crate) fn caller(py: Python<'_>) -> PyResult<zklock::Owner> {
+    Ok(Caller::find(py)?.owner())
 }
 
 /// Has a callback called in a greenlet of its own, if the calling thread has greenlets: what they may call, such as a

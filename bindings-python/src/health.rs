@@ -135,6 +135,8 @@ pub(crate) struct HoldReport {
     fencing_token: i64,
     /// Its leases that have not been released: one for each acquire by its owner.
     levels: usize,
+    /// Whether something keeps one of them until it ends: an election, or a lock of kazoo's.
+    pinned: bool,
     /// The state of its leases: `held`, `suspended` or `lost`.
     state: &'static str,
     /// For how many seconds no one else can get the lock, unless it is broken.
@@ -151,6 +153,7 @@ impl From<zklock::HoldReport> for HoldReport {
             node: hold.node,
             fencing_token: hold.fencing_token,
             levels: hold.levels,
+            pinned: hold.pinned,
             state: hold.state.as_str(),
             remaining: hold.remaining.as_secs_f64(),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use zklock::ErrorKind;
-use zklock::binding::Shown;
+use zklock::binding::{self, Shown, collectable};
 
 use crate::arguments::wait_limit;
 use crate::errors::Result;
@@ -21,7 +21,8 @@ use crate::wait::block_on_for;
 /// ...     write_report(lease.fencing_token)
 ///
 /// Every acquire returns its own lease. Those of one owner on one path share node, token and state; the
-/// last one released frees the lock. A lease without references is released.
+/// last one released frees the lock. Keep it, or its lock object, until it is released: a lease without
+/// references is released, with a `ResourceWarning` and a warning in the log.
 #[pyclass(frozen, subclass, weakref, extends = Level, module = "zklock")]
 pub(crate) struct Lease(Arc<zklock::Lease>);
 
@@ -37,7 +38,7 @@ impl Lease {
 
 impl IntoPython for zklock::Lease {
     fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Lease::new(py, Arc::new(self))?.into_py_any(py)
+        Lease::new(py, Arc::new(collectable(self)))?.into_py_any(py)
     }
 }
 
@@ -183,6 +184,12 @@ impl Lease {
         };
         format!("<zklock.{class} {} {state}, token {}>", Shown(&self.0.node()), self.0.fencing_token())
     }
+}
+
+/// Note in `Client.health()` that something keeps a lease until it is released or lost.
+#[pyfunction]
+pub(crate) fn pin(lease: &Lease) {
+    binding::pin(&lease.0);
 }
 
 /// Begin to wait for the end of the hold: whether it is lost.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
-use zklock::binding::Shown;
+use zklock::binding::{Shown, collectable_all};
 
 use crate::acquirable::raised;
 use crate::lease::Lease;
@@ -21,7 +21,7 @@ type Shared = zklock::Leases<Arc<zklock::Lease>>;
 /// 3
 ///
 /// Each may be released separately. The end of a `with` block releases those that were not, and raises
-/// `LockLost` if one was lost. Leases without references are released.
+/// `LockLost` if one was lost. Leases without references are released, with a `ResourceWarning`.
 #[pyclass(frozen, sequence, weakref, extends = Level, module = "zklock")]
 pub(crate) struct Leases {
     inner: Arc<Shared>,
@@ -30,7 +30,7 @@ pub(crate) struct Leases {
 
 impl IntoPython for zklock::Leases {
     fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let inner = Arc::new(self.into_arcs());
+        let inner = Arc::new(collectable_all(self).into_arcs());
         let leases = inner.iter().map(|lease| Lease::new(py, Arc::clone(lease)));
         let leases = PyTuple::new(py, leases.collect::<PyResult<Vec<_>>>()?)?.unbind();
         let level = PyClassInitializer::from(Level(Arc::clone(&inner) as _));

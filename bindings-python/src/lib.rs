@@ -18,6 +18,7 @@ mod deliver;
 mod election;
 mod errors;
 mod exit;
+mod forgotten;
 mod greenlets;
 mod health;
 mod identity;
@@ -26,12 +27,14 @@ mod lease;
 mod leases;
 mod level;
 mod lock;
+mod lock_levels;
 mod log;
 mod modules;
 mod multi;
 mod mutex;
 mod node_data;
 mod notice;
+mod owner;
 mod pending;
 mod recipe;
 mod rwlock;
@@ -59,6 +62,7 @@ mod _zklock {
         // SAFETY: attached, so there is a current interpreter. Its number cannot have run out: it is running.
         let interpreter = unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
         if interpreter == 0 {
+            zklock::binding::on_forgotten(super::forgotten::warn);
             return Ok(());
         }
         Err(PyImportError::new_err(
@@ -71,7 +75,7 @@ mod _zklock {
         acquirable::{
             Acquirable, Hold, SavedLevels, leave, newest, owned_by, push, reenter, start_acquire, take_newest,
         },
-        arguments::{Owner, Patience, ReleasePatience},
+        arguments::{Patience, ReleasePatience},
         callbacks::{next_callback, report_unraisable},
         client::{
             Client, lazy_client, start_break_lock, start_close, start_connect, start_get, start_revoke,
@@ -79,12 +83,12 @@ mod _zklock {
         },
         contender::Contender,
         election::{
-            Candidate, Election, Lead, Leaders, Leadership, observe, start_campaign, start_candidates,
+            Candidate, Election, Lead, Leaders, Leadership, keep, observe, start_campaign, start_candidates,
             start_leader, start_next_leader,
         },
         health::{Health, HoldReport, WaitReport, dump, dump_on},
         identity::Tls,
-        lease::{Lease, start_wait_lost},
+        lease::{Lease, pin, start_wait_lost},
         leases::Leases,
         level::{Leaving, Level, start_release},
         lock::{Lock, start_contenders, start_locked},
@@ -93,6 +97,7 @@ mod _zklock {
         mutex::Mutex,
         node_data::NodeData,
         notice::{Notice, TellEventLoop},
+        owner::Owner,
         pending::Pending,
         rwlock::ReadWriteLock,
         scope::{Scopes, Site},

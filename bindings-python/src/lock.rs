@@ -39,7 +39,8 @@ impl Target for AnyLock {
 ///
 /// The *owner* of a lock, which may acquire it again, is the thread, or the greenlet where gevent runs. An
 /// owner that acquired a lock n times releases it n times. Owners may share the lock object. When the
-/// object goes, levels that were never released are released.
+/// object goes, levels that were never released are released, with a `ResourceWarning`. An owner that ends
+/// without releasing what it acquired with `acquire()` leaves the lock held, with the same warning.
 ///
 /// A lock is a decorator, too: each call of the function is in a scope of its own. `@lock.hold(timeout=5)`
 /// limits the wait.

@@ -19,6 +19,12 @@ pub(crate) fn imported<'py>(name: &Bound<'py, PyString>) -> PyResult<Option<Boun
     }
 }
 
+/// Whether whoever asks has the only reference to an object.
+pub(crate) fn is_only_reference(_: Python<'_>, object: &Py<PyAny>) -> bool {
+    // SAFETY: attached, and the object is alive.
+    unsafe { ffi::Py_REFCNT(object.as_ptr()) == 1 }
+}
+
 /// What is found once, and kept.
 ///
 /// `PyOnceLock::get_or_init` lets other threads run while its cell is half full, `intern!` with it. If one of them forks

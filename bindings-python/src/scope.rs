@@ -8,11 +8,11 @@ use pyo3::types::PyDict;
 use zklock::ErrorKind;
 use zklock::binding::{self, Exit, Exited, Frame, Levels, error};
 
-use crate::arguments::Owner;
 use crate::errors::Result;
 use crate::greenlets;
 use crate::level::Level;
 use crate::modules::interned;
+use crate::owner::Owner;
 
 /// Of a code object: it makes generators, or asynchronous ones, which any owner may run.
 const GENERATOR: u32 = 0x20 | 0x200;
@@ -186,7 +186,7 @@ impl Scopes {
     /// Keep a scope that a task has entered.
     fn push(&self, owner: &Owner, level: &Level, scope: Py<PyAny>, site: &Site, py: Python<'_>) {
         let kept = Scope::new(scope.clone_ref(py), Beginner::Task(scope));
-        self.0.push(owner.0, level.0.clone(), (), Some((site.0, kept)));
+        self.0.push(owner.id, level.0.clone(), (), Some((site.0, kept)));
     }
 
     /// The scope that an exit there ends.
@@ -213,5 +213,5 @@ impl Scopes {
 
 /// Outside tasks nobody is the owner of anything.
 pub(crate) fn of_task(owner: Option<&Owner>) -> zklock::Owner {
-    owner.map_or_else(zklock::Owner::new, |owner| owner.0)
+    owner.map_or_else(zklock::Owner::new, |owner| owner.id)
 }

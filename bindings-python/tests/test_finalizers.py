@@ -125,13 +125,16 @@ AT_THE_END = {
         async def acquire():
             other = aio.Mutex(hosts, path + "-other")
             await other.acquire()
-            return other
+            return other, other.lease
         kept = asyncio.run(acquire())
         """,
     "asyncio: a task exits": """
+        other = aio.Mutex(hosts, path + "-other")
         async def main():
-            await aio.Mutex(hosts, path + "-other").acquire()
+            await other.acquire()
+            leases.append(other.lease)
             sys.exit()
+        leases = []
         asyncio.run(main())
         """,
     "asyncio: a task stands in the scope": """

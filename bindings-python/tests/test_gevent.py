@@ -14,9 +14,11 @@ import zklock
 HEAD = """
 from gevent import monkey
 monkey.patch_all()
-import asyncio, os, signal, sys, threading, time
+import asyncio, os, signal, sys, threading, time, warnings
 import gevent, zklock
 hosts, path = os.environ["ZKLOCK_HOSTS"], os.environ["LOCK_PATH"]
+# Programs here forget locks, or leave them to the end of the process.
+warnings.filterwarnings("ignore", "a greenlet ended|the lock ", ResourceWarning)
 
 class Ticks:
     '''Counts how often the hub runs a greenlet meanwhile.'''
@@ -37,6 +39,22 @@ def told(code: str, hosts: str, path: str, timeout: float = 30) -> list[str]:
     done = scripts.run(code, hosts, path, timeout, head=HEAD)
     assert (done.returncode, done.stderr) == (0, ""), done
     return done.stdout.splitlines()
+
+
+def test_a_greenlet_that_ends_while_it_holds_warns(hosts: str, path: str) -> None:
+    code = """
+    import gc
+    lock = zklock.Mutex(hosts, path)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        gevent.spawn(lock.acquire).join()
+        gevent.spawn(lambda: lock.acquire(timeout=0)).join()
+        while not caught:
+            gc.collect()
+            gevent.sleep(0.01)
+    print(*[str(warning.message).partition(" after ")[0] for warning in caught])
+    """
+    assert told(code, hosts, path) == ["a greenlet ended"]
 
 
 def test_greenlets_exclude_each_other(hosts: str, path: str) -> None:

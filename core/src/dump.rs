@@ -74,11 +74,14 @@ fn write_wait(text: &mut String, wait: &WaitReport) -> fmt::Result {
 }
 
 fn write_hold(text: &mut String, hold: &HoldReport) -> fmt::Result {
-    let HoldReport { path, mode, label, age, node, fencing_token, levels, state, remaining } = hold;
+    let HoldReport { path, mode, label, age, node, fencing_token, levels, pinned, state, remaining } = hold;
     write!(text, "  holds {} ({mode}{}) for {}", Shown(path), Label(label.as_deref()), Seconds(*age))?;
     write!(text, ", as {}, token {fencing_token}, {state}, {} left", Shown(node), Seconds(*remaining))?;
     if *levels > 1 {
         write!(text, ", {levels} leases")?;
+    }
+    if *pinned {
+        text.push_str(", pinned");
     }
     writeln!(text)
 }

@@ -151,6 +151,10 @@ pub(crate) struct Hold {
     pub(crate) fate: Arc<Fate>,
     /// The leases that have not been released yet. Used only while [`Held`] is borrowed, which orders its changes.
     levels: AtomicUsize,
+    /// Those of them that something keeps for the program; see [`levels`](Self::levels).
+    pins: AtomicUsize,
+    /// Whether the program was warned that it forgot this hold.
+    forgotten: AtomicBool,
 }
 
 impl std::fmt::Debug for Holds {
@@ -212,6 +216,7 @@ impl Holds {
             fencing_token: hold.grant.fencing_token,
             age: hold.began?.elapsed(),
             levels: hold.levels.load(Ordering::Relaxed),
+            pinned: hold.pins.load(Ordering::Relaxed) > 0,
             state,
             remaining: if state.holds() { hold.remaining() } else { Duration::ZERO },
         })
@@ -279,6 +284,8 @@ impl Hold {
             until: claim.max_hold.map(|time| Moment::now().after(time)),
             fate: Arc::default(),
             levels: AtomicUsize::new(1),
+            pins: AtomicUsize::new(0),
+            forgotten: AtomicBool::new(false),
         }
     }
 
@@ -292,6 +299,26 @@ impl Hold {
         let left = self.levels.load(Ordering::Relaxed) - 1;
         self.levels.store(left, Ordering::Relaxed);
         left
+    }
+
+    /// Something keeps one lease more.
+    pub(crate) fn pin(&self, _: &Held) {
+        self.pins.store(self.pins.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Something keeps one lease less.
+    pub(crate) fn unpin(&self, _: &Held) {
+        self.pins.store(self.pins.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+    }
+
+    /// Notes that the program is warned of this hold. Returns false if it was warned before.
+    pub(crate) fn forget(&self) -> bool {
+        !self.forgotten.swap(true, Ordering::Relaxed)
+    }
+
+    /// How long it has lasted. Zero for one that does not count.
+    pub(crate) fn lasted(&self) -> Duration {
+        self.began.map(|began| began.elapsed()).unwrap_or_default()
     }
 
     fn is_of(&self, kind: Kind) -> bool {

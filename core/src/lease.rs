@@ -6,6 +6,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -24,7 +25,10 @@ use crate::transaction::Transaction;
 
 use self::level::OwnLevel;
 
+mod forgotten;
 mod level;
+
+pub use forgotten::{Forgotten, on_forgotten};
 
 /// A wait that is long enough to be logged.
 const LONG_WAIT: Duration = Duration::from_secs(10);
@@ -103,6 +107,10 @@ impl Holds {
 pub struct Lease {
     hold: Arc<Hold>,
     level: OwnLevel,
+    /// Whether a garbage collector drops it: then that is a mistake while the lock is held.
+    collectable: bool,
+    /// Whether it counts as a pin of its hold.
+    pinned: AtomicBool,
 }
 
 impl fmt::Debug for Lease {
@@ -118,12 +126,16 @@ impl fmt::Debug for Lease {
 
 impl Lease {
     fn new(hold: Arc<Hold>) -> Self {
-        Self { hold, level: OwnLevel::default() }
+        Self::with_level(hold, OwnLevel::default())
     }
 
     /// What is left of a level of the same hold that was released and dropped.
     pub(crate) fn remains(&self) -> Self {
-        Self { hold: Arc::clone(&self.hold), level: OwnLevel::over() }
+        Self::with_level(Arc::clone(&self.hold), OwnLevel::over())
+    }
+
+    fn with_level(hold: Arc<Hold>, level: OwnLevel) -> Self {
+        Self { hold, level, collectable: false, pinned: AtomicBool::new(false) }
     }
 
     /// The lock path, as given when the lock was created.
@@ -367,11 +379,12 @@ impl Lease {
     /// # Errors
     /// [`NotHeld`](ErrorKind::NotHeld) the second time, [`Forked`](ErrorKind::Forked).
     pub fn release_in_background(&self) -> Result<()> {
-        self.release_level(|| None)
+        self.release_level(|| None).map(drop)
     }
 
-    /// `waiter`: who waits, if this frees the lock. Otherwise nobody does, and the clock is not read.
-    fn release_level(&self, waiter: impl FnOnce() -> Option<Releaser>) -> Result<()> {
+    /// Returns whether this frees the lock. `waiter`: who waits, if it does. Otherwise nobody does, and the clock is not
+    /// read.
+    fn release_level(&self, waiter: impl FnOnce() -> Option<Releaser>) -> Result<bool> {
         let Hold { holds, claim, grant, .. } = &*self.hold;
         holds.origin.check()?;
         let mut all = holds.all();
@@ -379,14 +392,18 @@ impl Lease {
         if matches!(self.hold.fate.state(), LeaseState::Lost(_)) {
             self.level.end_lost(&all);
         }
+        if self.pinned.load(Ordering::Relaxed) {
+            self.hold.unpin(&all);
+        }
         if self.hold.end_level(&all) > 0 {
             if watched {
                 self.hold.fate.look_again();
             }
-            return Ok(());
+            return Ok(false);
         }
         // Sent while the holds are borrowed: a join that results from this is behind this release.
-        if let Some(hold) = all.take(&grant.node) {
+        let freed = all.take(&grant.node);
+        if let Some(hold) = &freed {
             let waiter = waiter();
             hold.fate.change(|state| state.holds().then_some(LeaseState::Released));
             let judge = claim.since.map(|_| Judge {
@@ -397,7 +414,7 @@ impl Lease {
             });
             hold.report(|node| Notice::Released { node, release: Release { waiter, judge } }).ok();
         }
-        Ok(())
+        Ok(freed.is_some())
     }
 }
 
@@ -409,7 +426,9 @@ impl Drop for Lease {
             std::mem::forget(Arc::clone(&self.hold));
             return;
         }
-        if self.level.is_open() {
+        if self.level.is_open() && self.collectable {
+            self.drop_forgotten();
+        } else if self.level.is_open() {
             // An error says that it was released in between: nothing to do.
             self.release_level(|| None).ok();
         }

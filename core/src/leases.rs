@@ -56,6 +56,12 @@ impl Leases {
     }
 }
 
+impl FromIterator<Lease> for Leases {
+    fn from_iter<I: IntoIterator<Item = Lease>>(leases: I) -> Self {
+        Self(leases.into_iter().collect())
+    }
+}
+
 impl<L: Borrow<Lease>> Leases<L> {
     fn leases(&self) -> impl DoubleEndedIterator<Item = &Lease> {
         self.0.iter().map(Borrow::borrow)

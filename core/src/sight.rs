@@ -62,6 +62,9 @@ pub struct HoldReport {
     pub fencing_token: i64,
     /// Its leases that have not been released: one for each acquire by its owner.
     pub levels: usize,
+    /// Whether something keeps one of them until it is released or lost, though the program may have dropped it: in
+    /// Python and Node an election, in Node a `signal` that was read. Always false for a lease of Rust.
+    pub pinned: bool,
     /// The state of its leases.
     pub state: LeaseState,
     /// For how long no one else can get the lock, unless it is broken.

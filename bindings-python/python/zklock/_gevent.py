@@ -28,7 +28,7 @@ def owner() -> _zklock.Owner | None:
         known: _zklock.Owner = current._zklock_owner
         return known
     except AttributeError:
-        made = current._zklock_owner = _zklock.Owner()
+        made = current._zklock_owner = _zklock.Owner(greenlet=True)
         return made
 
 

@@ -67,6 +67,7 @@ __all__ = [
     "__version__",
     "dump",
     "dump_on",
+    "keep",
     "lazy_client",
     "leave",
     "newest",
@@ -74,6 +75,7 @@ __all__ = [
     "next_events",
     "observe",
     "owned_by",
+    "pin",
     "push",
     "reenter",
     "report_unraisable",
@@ -342,7 +344,8 @@ class Lease(Level):
     ...     write_report(lease.fencing_token)
 
     Every acquire returns its own lease. Those of one owner on one path share node, token and state; the
-    last one released frees the lock. A lease without references is released.
+    last one released frees the lock. Keep it, or its lock object, until it is released: a lease without
+    references is released, with a `ResourceWarning` and a warning in the log.
     """
 
     @property
@@ -458,7 +461,9 @@ class Election:
     The default is `host:pid`.
 
     An election object is one candidate, whichever thread campaigns: campaigns that overlap share a node
-    and a leadership, which ends when the last of them is resigned. Creating one sends nothing.
+    and a leadership, which ends when the last of them is resigned. Of those that the program drops without
+    resigning them it keeps one, so that it leads on. An election that goes while it leads resigns, with a
+    `ResourceWarning`. Creating one sends nothing.
 
     Raises `BadArgument` for a malformed argument.
     """
@@ -552,7 +557,7 @@ class Leadership(Lease):
     >>> with election.lead() as leadership:
     ...     leadership.check()
 
-    A leadership without references is resigned.
+    Its election keeps it until it is resigned or lost.
     """
 
     def resign(self, wait: bool = True, timeout: float | None = None) -> None:
@@ -607,7 +612,7 @@ class Leases(Level):
     3
 
     Each may be released separately. The end of a `with` block releases those that were not, and raises
-    `LockLost` if one was lost. Leases without references are released.
+    `LockLost` if one was lost. Leases without references are released, with a `ResourceWarning`.
     """
 
     def __len__(self) -> int: ...
@@ -772,7 +777,8 @@ class Lock(Acquirable[Lease]):
 
     The *owner* of a lock, which may acquire it again, is the thread, or the greenlet where gevent runs. An
     owner that acquired a lock n times releases it n times. Owners may share the lock object. When the
-    object goes, levels that were never released are released.
+    object goes, levels that were never released are released, with a `ResourceWarning`. An owner that ends
+    without releasing what it acquired with `acquire()` leaves the lock held, with the same warning.
 
     A lock is a decorator, too: each call of the function is in a scope of its own. `@lock.hold(timeout=5)`
     limits the wait.
@@ -1278,6 +1284,10 @@ class HoldReport:
         """Its leases that have not been released: one for each acquire by its owner."""
 
     @property
+    def pinned(self) -> bool:
+        """Whether something keeps one of them until it ends: an election, or a lock of kazoo's."""
+
+    @property
     def state(self) -> str:
         """The state of its leases: `held`, `suspended` or `lost`."""
 
@@ -1584,9 +1594,13 @@ class Leaving:
 
 @final
 class Owner:
-    """Who may re-enter a lock; `zklock.aio` keeps one for each task."""
+    """Who may re-enter a lock; `zklock.aio` keeps one for each task.
 
-    def __new__(cls) -> Self: ...
+    Or for a greenlet. It ends when nothing can act for it any more: with the task or greenlet itself, and
+    the callbacks that the task scheduled, which may release what it acquired.
+    """
+
+    def __new__(cls, greenlet: bool = False) -> Self: ...
 
 @final
 class Patience:
@@ -1667,12 +1681,14 @@ def start_acquire_many(semaphore: Semaphore, count: int, patience: Patience) -> 
 def start_contenders(lock: Lock) -> Pending[list[Contender]]: ...
 def start_locked(lock: Lock) -> Pending[bool]: ...
 def start_campaign(election: Election, patience: Patience) -> Pending[Leadership]: ...
+def keep(election: Election, leadership: Leadership, handle: object) -> None: ...
 def start_leader(election: Election) -> Pending[Candidate | None]: ...
 def start_candidates(election: Election) -> Pending[list[Candidate]]: ...
 def observe(election: Election) -> Leaders: ...
 def start_next_leader(leaders: Leaders) -> Pending[Candidate | None]: ...
 def start_release(level: Level, patience: ReleasePatience) -> Pending[None] | None: ...
 def start_commit(transaction: Transaction) -> Pending[None]: ...
+def pin(lease: Lease) -> None: ...
 def start_wait_lost(lease: Lease) -> Pending[bool]: ...
 def reenter(lock: Acquirable[_T], owner: Owner) -> _T | None: ...
 def push(

@@ -72,6 +72,9 @@ pub trait Acquired: Send + Sync {
     /// Releases what has not been released yet, and waits for the acknowledgement: with [`Patience::Try`] not at all,
     /// otherwise no longer than [`Lease::release`] does. The release has begun when this returns.
     fn release(&self, patience: Patience) -> Released;
+
+    /// Warns that the owner, a thing of this kind, ended without releasing it.
+    fn owner_ended(&self, _owner: &'static str) {}
 }
 
 impl Acquired for Lease {
@@ -90,6 +93,10 @@ impl Acquired for Lease {
     fn release(&self, patience: Patience) -> Released {
         Released(Acknowledgement::One(self.release_with(patience)))
     }
+
+    fn owner_ended(&self, owner: &'static str) {
+        Self::owner_ended(self, owner);
+    }
 }
 
 impl Acquired for Leases<Arc<Lease>> {
@@ -107,6 +114,10 @@ impl Acquired for Leases<Arc<Lease>> {
 
     fn release(&self, patience: Patience) -> Released {
         Released(Acknowledgement::Several(Box::pin(self.release_with(patience))))
+    }
+
+    fn owner_ended(&self, owner: &'static str) {
+        self.iter().for_each(|lease| lease.owner_ended(owner));
     }
 }
 

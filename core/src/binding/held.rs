@@ -10,10 +10,12 @@ use crate::hold::{Claim, Grant, Holds};
 use crate::lease::Lease;
 use crate::lease_state::LossReason;
 use crate::lock_options::LockOptions;
+use crate::meter::Wait;
 use crate::mutex::Mutex;
 use crate::options::ClientOptions;
 use crate::owner::Owner;
 use crate::queue::{Kind, NodeName};
+use crate::sight::HoldReport;
 use crate::term::Term;
 
 pub(super) fn client() -> Client {
@@ -39,10 +41,15 @@ pub(super) fn held(mutex: &AnyLock, owner: Owner, number: u64) -> Lease {
     let term = Term::new(Duration::from_secs(60), 1);
     term.prove(Moment::now(), 1);
     let grant = Grant { node: node(number), fencing_token: 1, session_id: 1, term: Arc::new(term) };
-    holds(mutex).grant(Claim::new(owner, Kind::Exclusive, None), grant)
+    holds(mutex).grant(Claim::new(owner, Kind::Exclusive, Some(Wait::begin())), grant)
 }
 
 /// Deletes that node.
 pub(super) fn lose(mutex: &AnyLock, number: u64) {
     holds(mutex).lose(&node(number), LossReason::NodeDeleted);
+}
+
+/// The report of the hold through that node.
+pub(super) fn report(mutex: &AnyLock, number: u64) -> Option<HoldReport> {
+    holds(mutex).report(&node(number))
 }

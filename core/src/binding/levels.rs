@@ -243,6 +243,20 @@ impl<H, S> Levels<H, S> {
         levels.iter().try_for_each(|level| visit(&level.handle, level.scope.as_ref().map(|(_, scope)| scope)))
     }
 
+    /// What `owner` has not released and no scope is to release, as far as `wanted` says of the handle: only the owner can
+    /// release it through this object. Nothing without re-entry, where anybody can.
+    pub fn left_by(&self, owner: Owner, wanted: impl Fn(&H) -> bool) -> Vec<Arc<dyn Acquired>> {
+        let levels = self.lock();
+        let left = levels.iter().filter(|level| {
+            self.reentrant
+                && level.owner == owner
+                && level.releasable
+                && level.scope.is_none()
+                && wanted(&level.handle)
+        });
+        left.map(|level| Arc::clone(&level.acquired)).collect()
+    }
+
     /// Drops all levels.
     pub fn clear(&self) {
         let levels = std::mem::take(&mut *self.lock());

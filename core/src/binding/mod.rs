@@ -11,6 +11,7 @@ mod connection;
 mod draft;
 mod entering;
 mod errors;
+mod forgotten;
 #[cfg(test)]
 mod held;
 mod identity;
@@ -31,6 +32,7 @@ pub use connection::{Connection, shown_hosts};
 pub use draft::Draft;
 pub use entering::{owners, reenter, remains};
 pub use errors::{bad_argument, error};
+pub use forgotten::{Forgotten, collectable, collectable_all, on_forgotten, pin};
 pub use identity::{Identity, TlsParts};
 pub use language::{Language, Spelling, limit, unless_minus_one};
 pub use levels::{Exited, Levels, Saved};

@@ -23,7 +23,7 @@ class Leadership(Lease):
     >>> async with election.lead() as leadership:
     ...     leadership.check()
 
-    A leadership without references is resigned.
+    Its election keeps it until it is resigned or lost.
     """
 
     __slots__ = ()
@@ -76,7 +76,7 @@ class Election:
 
         Cancelling it withdraws the candidate.
         """
-        return self._campaign(_zklock.Patience(True, timeout))
+        return self._lead_on(_zklock.Patience(True, timeout))
 
     def lead(self, timeout: float | None = -1) -> Lead:
         """An asynchronous context manager that campaigns, and resigns at the end of its block.
@@ -146,6 +146,12 @@ class Election:
     async def _campaign(self, patience: _zklock.Patience) -> Leadership:
         inner = await outcome(_zklock.start_campaign(self._inner, patience))
         return Leadership(inner)
+
+    async def _lead_on(self, patience: _zklock.Patience) -> Leadership:
+        inner = await outcome(_zklock.start_campaign(self._inner, patience))
+        leadership = Leadership(inner)
+        _zklock.keep(self._inner, inner, leadership)
+        return leadership
 
 
 @final

@@ -34,7 +34,7 @@ from zklock import (
     PermitsMismatch,
     ReadWriteLock,
 )
-from zklock._zklock import Owner, Patience, Pending, start_acquire, start_wait_lost
+from zklock._zklock import Owner, Patience, Pending, pin, start_acquire, start_wait_lost
 
 __all__ = [
     "CancelledError",
@@ -198,6 +198,7 @@ class _Recipe:
         try:
             # As in kazoo, it stays held if the program drops this object: the callback refers to it.
             lease.on_lost(self._lost)
+            pin(lease)
             self._granted()
         except BaseException:
             # Ctrl-C: the caller does not learn that it was acquired.

@@ -356,3 +356,21 @@ fn no_handle_is_dropped_while_the_list_is_locked() {
     levels.take(owner, |_| ());
     assert!(levels.lock().is_empty());
 }
+
+#[test]
+fn an_owner_leaves_what_only_it_can_release() {
+    let levels = Levels::new(true);
+    let (owner, other) = (Owner::new(), Owner::new());
+    let left = push(&levels, owner, 1, None);
+    push(&levels, owner, 2, Some("its scope ends it"));
+    push(&levels, other, 3, None);
+    push(&levels, owner, 4, None);
+    let found = levels.left_by(owner, |number| *number < 4);
+    assert_eq!(found.len(), 1);
+    left.released.store(true, Ordering::Relaxed);
+    assert!(!found[0].is_open());
+    // Without re-entry anybody can release it.
+    let levels = Levels::new(false);
+    push(&levels, owner, 1, None);
+    assert!(levels.left_by(owner, |_| true).is_empty());
+}

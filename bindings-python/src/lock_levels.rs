@@ -1,0 +1,43 @@
+//! What a lock object remembers of its levels.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use zklock::binding::Levels;
+
+use crate::modules::is_only_reference;
+use crate::owner::Left;
+use crate::scope::Scope;
+
+pub(crate) type LockLevels = Levels<Handle, Scope>;
+
+impl Left for LockLevels {
+    fn owner_ended(&self, py: Python<'_>, owner: zklock::Owner, kind: &'static str) {
+        // Whoever has the lease may still release it, and is warned when it goes.
+        let left = self.left_by(owner, |handle| match handle {
+            Handle::Made(lease) => is_only_reference(py, lease),
+            Handle::Bare(_) => true,
+        });
+        for acquired in left {
+            acquired.owner_ended(kind);
+        }
+    }
+}
+
+/// What represents a level in Python.
+pub(crate) enum Handle {
+    /// Its lease, or leases.
+    Made(Py<PyAny>),
+    /// Its lease, for which there is no object until somebody asks for one. `acquire()` returns none, so most that are
+    /// entered again never have one.
+    Bare(Arc<zklock::Lease>),
+}
+
+impl Handle {
+    pub(crate) fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Self::Made(lease) => Self::Made(lease.clone_ref(py)),
+            Self::Bare(lease) => Self::Bare(Arc::clone(lease)),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Owners: who may re-enter a lock, and what is said when one ends that holds locks which nobody else can release.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use pyo3::prelude::*;
+
+use crate::deliver::{self, Deliver};
+use crate::exit;
+
+/// A lock object, as an owner that ends sees it.
+pub(crate) trait Left: Send + Sync {
+    /// Warns if the owner, a thing of this kind, leaves behind what only it can release.
+    fn owner_ended(&self, py: Python<'_>, owner: zklock::Owner, kind: &'static str);
+}
+
+/// The lock objects through which an owner acquired something that no scope is to release.
+#[derive(Default)]
+struct Used {
+    locks: Vec<Weak<dyn Left>>,
+    prune_at: usize,
+}
+
+/// The address of a lock object.
+fn address(lock: &Weak<dyn Left>) -> *const () {
+    lock.as_ptr().cast()
+}
+
+impl Used {
+    /// Costs a re-entry one comparison.
+    fn add<L: Left + 'static>(&mut self, lock: &Arc<L>) {
+        if self.locks.last().is_some_and(|last| address(last) == Arc::as_ptr(lock).cast()) {
+            return;
+        }
+        if self.locks.len() >= self.prune_at {
+            // When there are twice as many, so that this costs nothing on average.
+            self.locks.retain(|lock| lock.strong_count() > 0);
+            self.locks.sort_unstable_by_key(address);
+            self.locks.dedup_by_key(|lock| address(lock));
+            self.prune_at = 2 * self.locks.len() + 16;
+        }
+        let lock: Weak<L> = Arc::downgrade(lock);
+        self.locks.push(lock);
+    }
+
+    fn owner_ended(&self, py: Python<'_>, owner: zklock::Owner, kind: &'static str) {
+        for lock in self.locks.iter().filter_map(Weak::upgrade) {
+            lock.owner_ended(py, owner, kind);
+        }
+    }
+}
+
+/// Who may re-enter a lock; `zklock.aio` keeps one for each task.
+///
+/// Or for a greenlet. It ends when nothing can act for it any more: with the task or greenlet itself, and
+/// the callbacks that the task scheduled, which may release what it acquired.
+#[pyclass(frozen, module = "zklock._zklock")]
+pub(crate) struct Owner {
+    pub(crate) id: zklock::Owner,
+    kind: &'static str,
+    used: Mutex<Used>,
+}
+
+impl Owner {
+    /// Notes that it acquired something through this lock object, which it is to release itself.
+    pub(crate) fn uses<L: Left + 'static>(&self, lock: &Arc<L>) {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).add(lock);
+    }
+}
+
+#[pymethods]
+impl Owner {
+    #[new]
+    #[pyo3(signature = (greenlet=false))]
+    fn new(greenlet: bool) -> Self {
+        let kind = if greenlet { "greenlet" } else { "task" };
+        Self { id: zklock::Owner::new(), kind, used: Mutex::default() }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let used = std::mem::take(self.used.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if !used.locks.is_empty() {
+            Python::try_attach(|py| used.owner_ended(py, self.id, self.kind));
+        }
+    }
+}
+
+/// A thread. The system reuses thread identifiers; an owner is never reused.
+struct ThisThread {
+    owner: zklock::Owner,
+    used: RefCell<Used>,
+}
+
+thread_local! {
+    static THIS_THREAD: ThisThread = ThisThread { owner: zklock::Owner::new(), used: RefCell::default() };
+}
+
+/// The owner that represents the calling thread.
+pub(crate) fn this_thread() -> zklock::Owner {
+    // There is none while the thread ends: then nothing is its own any more.
+    THIS_THREAD.try_with(|thread| thread.owner).unwrap_or_else(|_| zklock::Owner::new())
+}
+
+/// Notes that the calling thread acquired something through this lock object, which it is to release itself.
+pub(crate) fn this_thread_uses<L: Left + 'static>(lock: &Arc<L>) {
+    THIS_THREAD.try_with(|thread| thread.used.borrow_mut().add(lock)).ok();
+}
+
+impl Drop for ThisThread {
+    fn drop(&mut self) {
+        let used = self.used.take();
+        // The interpreter has forgotten this thread already, so another one looks at what it left.
+        if !used.locks.is_empty() && !exit::is_ending() && deliver::start().is_ok() {
+            deliver::send(Arc::new(EndedThread { owner: self.owner, used }));
+        }
+    }
+}
+
+struct EndedThread {
+    owner: zklock::Owner,
+    used: Used,
+}
+
+impl Deliver for EndedThread {
+    fn deliver(self: Arc<Self>) -> bool {
+        Python::try_attach(|py| self.used.owner_ended(py, self.owner, "thread")).is_some()
+    }
+}
