@@ -8,8 +8,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
+use crate::clock::Moment;
 use crate::meter::Meter;
+use crate::servers::Servers;
 use crate::sight::{Inspect, Sight};
 use crate::term::Term;
 
@@ -168,6 +171,22 @@ impl Status {
         match self.driver.get().and_then(Weak::upgrade) {
             Some(driver) => driver.inspect(),
             None => Sight { server: None, queues: Some((Vec::new(), Vec::new())) },
+        }
+    }
+
+    /// What happened at each of these servers when it was last tried.
+    pub(crate) fn servers(&self, hosts: &str) -> Servers {
+        let driver = self.driver.get().and_then(Weak::upgrade);
+        driver.map_or_else(|| Vec::new().into(), |driver| driver.servers(hosts))
+    }
+
+    /// Whether a server has answered anything since then. On the stock transport, which does not say, a session speaks for
+    /// it.
+    pub(crate) fn heard_since(&self, since: Instant) -> bool {
+        let last = self.driver.get().and_then(Weak::upgrade).and_then(|driver| driver.last_answer());
+        match last {
+            Some(last) => last >= Moment::now().before(since.elapsed()),
+            None => matches!(self.get(), ClientState::Connected | ClientState::Suspended),
         }
     }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 use zklock_transport::Settings;
 
 use super::slot::Slot;
+use crate::clock::Moment;
 use crate::runtime;
+use crate::servers::{ServerReport, Servers};
 use crate::sight::{Inspect, Sight};
 
 /// For how long the driver is waited for. What it does at a time takes microseconds; a batch of hundreds of commands,
@@ -76,5 +78,13 @@ impl Inspect for Shelf {
             (waits, holds)
         });
         Sight { server, queues }
+    }
+
+    fn last_answer(&self) -> Option<Moment> {
+        self.settings.last_answer().map(Moment)
+    }
+
+    fn servers(&self, hosts: &str) -> Servers {
+        ServerReport::all(hosts, &self.settings.entries()).into()
     }
 }
