@@ -49,8 +49,14 @@ impl NativeElection {
     /// # Errors
     /// `BAD_ARGUMENT`.
     #[napi]
-    pub fn campaign(&self, bridge: &Bridge, timeout: Option<f64>) -> Result<i64> {
-        let (election, patience) = (self.election.clone(), NODE.patience(timeout)?);
+    pub fn campaign(
+        &self,
+        bridge: &Bridge,
+        timeout: Option<f64>,
+        connect_timeout: Option<f64>,
+    ) -> Result<i64> {
+        let (election, patience) =
+            (self.election.clone(), NODE.bounded(NODE.patience(timeout)?, connect_timeout)?);
         bridge.start(async move {
             let leadership = election.campaign_with(patience).await?;
             Ok(NativeLease::from(Lease::from(leadership)))

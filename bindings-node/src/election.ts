@@ -166,9 +166,9 @@ export class Election {
     if (tracing !== undefined) {
       return tracing.wait([this.#path], options.timeout === 0, () => untraced(() => this.campaign(options)));
     }
-    const { timeout, signal } = options;
+    const { timeout, connectTimeout, signal } = options;
     const granted = await run<NativeLease>(
-      (bridge) => this.#native.campaign(bridge, timeout),
+      (bridge) => this.#native.campaign(bridge, timeout, connectTimeout),
       clientInternals(this.#client).keepAlive,
       signal,
     );

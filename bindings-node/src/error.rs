@@ -40,7 +40,8 @@ impl From<&zklock::Error> for NativeDetails {
         Self {
             servers: error.servers().iter().map(Into::into).collect(),
             blockers: NativeContender::all(error.blockers().to_vec()),
-            reason: error.loss_reason().map(zklock::LossReason::as_str),
+            reason: (error.loss_reason().map(zklock::LossReason::as_str))
+                .or(error.timeout_reason().map(zklock::TimeoutReason::as_str)),
         }
     }
 }

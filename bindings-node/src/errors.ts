@@ -77,16 +77,27 @@ export interface ServerReport {
 }
 
 /**
+ * Why the time was not enough. `taken`: an answer of a server during this attempt showed another contender in the way, or
+ * this client itself holds the lock. `unreachable`: no server answered anything since the attempt began. `unknown`:
+ * anything else, such as a connection that was lost in between.
+ */
+export type TimeoutReason = 'taken' | 'unreachable' | 'unknown';
+
+/**
  * The lock was not acquired before the deadline. The contender has left the queue. The message says who is in the way.
+ * A service answers by `reason`: 409 if the lock is taken, and 503 otherwise.
  *
  * @example
  * const lease = await mutex.acquire();
  * await mutex.acquire({ timeout: 500 }).catch((error) => {
  *   if (!(error instanceof LockTimeoutError)) throw error;
- *   console.log(error.message, error.blockers.map((contender) => contender.about?.host));
+ *   console.log(error.reason, error.blockers.map((contender) => contender.about?.language)); // taken [ 'node' ]
  * });
  */
 export class LockTimeoutError extends withCode('LOCK_TIMEOUT') {
+  /** Why the time was not enough, to act upon. */
+  readonly reason: TimeoutReason = 'unknown';
+
   /**
    * The contenders in the way that were known when the time was up, in the order of the queue. Nobody was asked, so they
    * are few: the nearest two, and whoever of this client holds the lock or waits in front.
@@ -291,6 +302,7 @@ export function errorOf(code: string, message: string, details?: NativeDetails):
   }
   if (blockers.length > 0) Object.assign(error, { blockers: Object.freeze(blockers.map(contenderOf)) });
   if (error instanceof LockLostError) withReason(error, reason);
+  if (error instanceof LockTimeoutError && reason !== undefined) Object.assign(error, { reason });
   return error;
 }
 

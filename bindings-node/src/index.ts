@@ -35,6 +35,7 @@ export {
   ZkLockError,
   type ErrorCode,
   type ServerProblem,
+  type TimeoutReason,
   type ServerReport,
 } from './errors';
 export type { LostListener, StateListener } from './events';

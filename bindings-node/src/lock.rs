@@ -72,10 +72,11 @@ impl NativeLock {
         &self,
         bridge: &Bridge,
         timeout: Option<f64>,
+        connect_timeout: Option<f64>,
         within: Option<ClassInstance<'_, NativeLease>>,
         around: Option<ClassInstance<'_, NativeLease>>,
     ) -> Result<Either<NativeLease, i64>> {
-        let patience = NODE.patience(timeout)?;
+        let patience = NODE.bounded(NODE.patience(timeout)?, connect_timeout)?;
         let [named, around] = [&within, &around].map(|lease| lease.as_ref().map(|lease| &lease.lease));
         let owner = owners(slice::from_ref(&self.lock), named.as_slice(), around.as_slice())?[0];
         // A refusal is the operation's, like all others.

@@ -45,6 +45,11 @@ export interface WaitOptions {
    * is free, without queueing. Default: no limit.
    */
   timeout?: number | undefined;
+  /**
+   * For an attempt that does not wait: how long a server may take to answer, in ms, before it rejects with
+   * {@link ConnectionFailedError}. Default: the client's own.
+   */
+  connectTimeout?: number | undefined;
   /** Gives up the attempt when it aborts. Has no effect once the lock is acquired. */
   signal?: AbortSignal | undefined;
 }
@@ -62,9 +67,9 @@ export type TryOptions = Omit<AcquireOptions, 'timeout'>;
 export const lockChecks = { label: checkString, naming: checkString, maxHold: checkNumber };
 
 /** How the options of every wait are checked. */
-export const waitChecks = { timeout: checkNumber, signal: checkSignal };
+export const waitChecks = { timeout: checkNumber, connectTimeout: checkNumber, signal: checkSignal };
 
-const tryChecks = { signal: checkSignal, within: checkLease };
+const tryChecks = { connectTimeout: checkNumber, signal: checkSignal, within: checkLease };
 
 const acquireChecks = { ...waitChecks, within: checkLease };
 
@@ -120,7 +125,7 @@ export class Lock {
   /**
    * Acquires the lock. An attempt that times out or is aborted leaves the queue.
    *
-   * @throws {@link LockTimeoutError} if it is not acquired in time.
+   * @throws {@link LockTimeoutError} if it is not acquired in time. Its `reason` says whether it was taken.
    * @throws the signal's reason if the signal aborts.
    * @throws {@link ClientClosedError}, {@link ConnectionFailedError}, {@link AuthFailedError},
    *   {@link SequenceExhaustedError}.
@@ -140,12 +145,12 @@ export class Lock {
     if (tracing !== undefined) {
       return tracing.wait([this.path], options?.timeout === 0, () => untraced(() => this.acquire(options)));
     }
-    const { timeout, signal, within } = options ?? {};
+    const { timeout, connectTimeout, signal, within } = options ?? {};
     const { native, client } = this.#internals;
     const named = within && nativeLease(within);
     const around = this.#around();
     const lease = await run<NativeLease>(
-      (bridge) => native.acquire(bridge, timeout, named, around),
+      (bridge) => native.acquire(bridge, timeout, connectTimeout, named, around),
       clientInternals(client).keepAlive,
       signal,
     );
@@ -179,7 +184,7 @@ export class Lock {
    *
    * @example
    * await mutex.acquire();
-   * console.log(await mutex.tryAcquire()); // null
+   * console.log(await mutex.tryAcquire({ connectTimeout: 500 })); // null
    */
   async tryAcquire(options: TryOptions = {}): Promise<Lease | null> {
     checkOptions<TryOptions>(options, tryChecks);

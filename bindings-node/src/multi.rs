@@ -51,10 +51,11 @@ impl NativeMultiLock {
         &self,
         bridge: &Bridge,
         timeout: Option<f64>,
+        connect_timeout: Option<f64>,
         within: Vec<ClassInstance<'_, NativeLease>>,
         around: Vec<ClassInstance<'_, NativeLease>>,
     ) -> Result<i64> {
-        let patience = NODE.patience(timeout)?;
+        let patience = NODE.bounded(NODE.patience(timeout)?, connect_timeout)?;
         let owners = owners(self.lock.locks(), &inside(&within), &inside(&around))?;
         let lock = Arc::clone(&self.lock);
         bridge.start(async move { lock.acquire_as_each(&owners, patience).await.map(NativeLease::all) })

@@ -1,7 +1,7 @@
 import { type NativeLease, NativeMultiLock } from '../native';
 
 import { run } from './bridge';
-import { checkInstance, checkIterable, checkOptions, type Checks, checkSignal } from './check';
+import { checkInstance, checkIterable, checkNumber, checkOptions, type Checks, checkSignal } from './check';
 import { type ClientInternals, clientInternals } from './client';
 import { LockTimeoutError, native, nullIf } from './errors';
 import { checkLease, type Lease, nativeLeases } from './lease';
@@ -22,7 +22,7 @@ export interface AcquireAllOptions extends WaitOptions {
 /** As which owners to try, and until when: a try may still wait for a server. */
 export type TryAllOptions = Omit<AcquireAllOptions, 'timeout'>;
 
-const tryChecks: Checks<TryAllOptions> = { signal: checkSignal, within: checkIterable };
+const tryChecks: Checks<TryAllOptions> = { connectTimeout: checkNumber, signal: checkSignal, within: checkIterable };
 const acquireChecks: Checks<AcquireAllOptions> = { ...waitChecks, within: checkIterable };
 
 /**
@@ -92,12 +92,12 @@ export class MultiLock {
     if (tracing !== undefined) {
       return tracing.wait(this.paths, options.timeout === 0, () => untraced(() => this.acquire(options)));
     }
-    const { timeout, signal, within = [] } = options;
+    const { timeout, connectTimeout, signal, within = [] } = options;
     const named = [...within];
     for (const lease of named) checkLease('within', lease);
     const [inside, around] = [nativeLeases(named), nativeLeases(this.#locks.map(innermostLease))];
     const leases = await run<NativeLease[]>(
-      (bridge) => this.#native.acquire(bridge, timeout, inside, around),
+      (bridge) => this.#native.acquire(bridge, timeout, connectTimeout, inside, around),
       this.#pending,
       signal,
     );

@@ -50,8 +50,15 @@ impl NativeSemaphore {
     /// # Errors
     /// `BAD_ARGUMENT`.
     #[napi]
-    pub fn acquire_many(&self, bridge: &Bridge, count: f64, timeout: Option<f64>) -> Result<i64> {
-        let (count, patience) = (parse_count("count", count)?, NODE.patience(timeout)?);
+    pub fn acquire_many(
+        &self,
+        bridge: &Bridge,
+        count: f64,
+        timeout: Option<f64>,
+        connect_timeout: Option<f64>,
+    ) -> Result<i64> {
+        let (count, patience) =
+            (parse_count("count", count)?, NODE.bounded(NODE.patience(timeout)?, connect_timeout)?);
         let semaphore = Arc::clone(&self.semaphore);
         bridge.start(async move { semaphore.acquire_many(count, patience).await.map(NativeLease::all) })
     }

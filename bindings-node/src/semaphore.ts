@@ -97,7 +97,7 @@ export class Semaphore extends Lock {
     }
     const { client } = lockInternals(this);
     const leases = await run<NativeLease[]>(
-      (bridge) => this.#native.acquireMany(bridge, count, options.timeout),
+      (bridge) => this.#native.acquireMany(bridge, count, options.timeout, options.connectTimeout),
       clientInternals(client).keepAlive,
       options.signal,
     );

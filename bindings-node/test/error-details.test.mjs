@@ -8,8 +8,10 @@ import {
   BadArgumentError,
   Client,
   ConnectionFailedError,
+  Election,
   LockLostError,
   LockTimeoutError,
+  MultiLock,
   Mutex,
   Semaphore,
 } from 'zklock';
@@ -67,7 +69,31 @@ scenario('a time-out has the contenders in the way', async (t) => {
   assert.deepEqual([holder.about.pid, holder.about.label, holder.position], [process.pid, 'nightly', 0]);
   assert.equal(holder.sessionId, lease.sessionId);
   assert.deepEqual(end.reason.servers, []);
+  assert.equal(end.reason.reason, 'taken');
+  // What JSON and clones keep of an error's own properties.
+  assert.equal(JSON.parse(JSON.stringify({ ...end.reason, blockers: [] })).reason, 'taken');
+  assert.equal(structuredClone({ ...end.reason }).reason, 'taken');
   await lease.release();
+});
+
+scenario('a try has a bound of its own, and a wait has none', async (t) => {
+  const client = new Client('127.0.0.1:1');
+  t.after(() => client.close());
+  const [mutex, semaphore] = [new Mutex(client, '/a'), new Semaphore(client, '/s', 2)];
+  const options = { connectTimeout: 300 };
+  for (const attempt of [
+    () => mutex.tryAcquire(options),
+    () => mutex.tryUsing(options, () => undefined),
+    () => mutex.acquire({ timeout: 0, ...options }),
+    () => new MultiLock([mutex]).tryAcquire(options),
+    () => semaphore.acquireMany(1, { timeout: 0, ...options }),
+    () => new Election(client, '/e').campaign({ timeout: 0, ...options }),
+  ]) {
+    await assert.rejects(attempt, { name: 'ConnectionFailedError', message: /within \d+ms/ });
+  }
+  await assert.rejects(mutex.acquire({ timeout: 300 }), { name: 'LockTimeoutError', reason: 'unreachable' });
+  await assert.rejects(mutex.acquire(options), { name: 'BadArgumentError', message: /^connectTimeout: / });
+  await assert.rejects(mutex.tryAcquire({ connectTimeout: 0 }), { name: 'BadArgumentError' });
 });
 
 scenario('a loss has its reason, wherever it is told', async (t) => {

@@ -25,7 +25,7 @@ const CODES = {
 const DETAILS = {
   ConnectionFailedError: ['servers'],
   LockLostError: ['reason'],
-  LockTimeoutError: ['blockers', 'servers'],
+  LockTimeoutError: ['reason', 'blockers', 'servers'],
 };
 
 scenario('each kind is a class with a name and its stable code', () => {

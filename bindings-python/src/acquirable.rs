@@ -9,7 +9,7 @@ use pyo3::types::{PyTuple, PyType};
 use zklock::ErrorKind;
 use zklock::binding::{self, Acquired, Exit, Levels, Saved, collectable};
 
-use crate::arguments::{Blocking, Patience, patience, release_patience};
+use crate::arguments::{Blocking, Patience, bounded_patience, release_patience};
 use crate::errors::{Failure, Result};
 use crate::exit;
 use crate::greenlets::{Caller, caller};
@@ -267,18 +267,27 @@ impl Acquirable {
     /// long as it takes: connection loss only lengthens the wait. 0 is the same as `blocking=False`: it
     /// does not queue for a lock that is taken.
     ///
+    /// `connect_timeout` is for an acquire that does not wait: how many seconds a server has to answer, in
+    /// place of the client's own.
+    ///
     /// Other threads run while this one waits. Ctrl-C is answered within 0.2 s and leaves the queue.
     ///
     /// Raises `BadArgument` for any other negative time-out, for NaN, and for a time-out together with
     /// `blocking=False`; `UpgradeRefused` for a write lock whose read lock the caller holds;
     /// `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within the
-    /// client's `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
+    /// `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
     #[pyo3(
-        signature = (blocking=Blocking(true), timeout=-1.0),
-        text_signature = "($self, blocking=True, timeout=-1)"
+        signature = (blocking=Blocking(true), timeout=-1.0, *, connect_timeout=None),
+        text_signature = "($self, blocking=True, timeout=-1, *, connect_timeout=None)"
     )]
-    fn acquire(&self, py: Python<'_>, blocking: Blocking, timeout: Option<f64>) -> Result<bool> {
-        match self.acquire_level(py, patience(blocking.0, timeout)?) {
+    fn acquire(
+        &self,
+        py: Python<'_>,
+        blocking: Blocking,
+        timeout: Option<f64>,
+        connect_timeout: Option<f64>,
+    ) -> Result<bool> {
+        match self.acquire_level(py, bounded_patience(blocking.0, timeout, connect_timeout)?) {
             Err(Failure::Zklock(error)) if error.kind() == ErrorKind::LockTimeout => Ok(false),
             taken => taken.map(|()| true),
         }
@@ -307,10 +316,16 @@ impl Acquirable {
     /// ...     print("held")
     /// held
     ///
-    /// The message says whether the lock was taken or the servers were unreachable.
-    #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
-    fn hold(slf: Py<Self>, timeout: Option<f64>) -> Result<Hold> {
-        let patience = patience(true, timeout)?;
+    /// The error's `reason` says whether the lock was `taken`, the servers were `unreachable`, or neither is
+    /// certain. With a time-out of 0 it does not wait: `LockTimeout` then always says that the lock is not
+    /// free, and a server that does not answer is `ConnectionFailed`. `connect_timeout` is that of
+    /// `acquire`.
+    #[pyo3(
+        signature = (timeout=-1.0, *, connect_timeout=None),
+        text_signature = "($self, timeout=-1, *, connect_timeout=None)"
+    )]
+    fn hold(slf: Py<Self>, timeout: Option<f64>, connect_timeout: Option<f64>) -> Result<Hold> {
+        let patience = bounded_patience(true, timeout, connect_timeout)?;
         let number = slf.get().holds.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(Hold { lock: slf, patience, number, entered: AtomicUsize::new(0) })
     }

@@ -33,17 +33,26 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Blocking {
     }
 }
 
-/// `blocking` and `timeout` of an acquire, checked.
+/// `blocking`, `timeout` and `connect_timeout` of an acquire, checked.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Patience(pub(crate) zklock::Patience);
 
 #[pymethods]
 impl Patience {
     #[new]
-    #[pyo3(signature = (blocking, timeout))]
-    fn new(blocking: Blocking, timeout: Option<f64>) -> Result<Self> {
-        patience(blocking.0, timeout).map(Self)
+    #[pyo3(signature = (blocking, timeout, connect_timeout=None))]
+    fn new(blocking: Blocking, timeout: Option<f64>, connect_timeout: Option<f64>) -> Result<Self> {
+        bounded_patience(blocking.0, timeout, connect_timeout).map(Self)
     }
+}
+
+/// The same, for which a try may have a bound of its own.
+pub(crate) fn bounded_patience(
+    blocking: bool,
+    timeout: Option<f64>,
+    connect_timeout: Option<f64>,
+) -> Result<zklock::Patience> {
+    Ok(PYTHON.bounded(patience(blocking, timeout)?, connect_timeout)?)
 }
 
 /// `blocking` and `timeout` with the meanings that `threading.Lock.acquire` gives them.

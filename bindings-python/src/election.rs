@@ -8,7 +8,7 @@ use pyo3::types::{PyDict, PyTuple};
 use zklock::binding::{Acquired, Exit, Levels, Shown, collectable};
 
 use crate::acquirable::raised;
-use crate::arguments::{Patience, patience};
+use crate::arguments::{Patience, bounded_patience};
 use crate::errors::Result;
 use crate::greenlets::caller;
 use crate::lease::{Lease, pin};
@@ -100,13 +100,21 @@ impl Election {
     ///
     /// `timeout` is in seconds and covers connecting, queueing and waiting together. -1 or None waits as
     /// long as it takes: loss of the connection or the session only lengthens the wait. With 0 it leads
-    /// only if there is no other candidate.
+    /// only if there is no other candidate; `connect_timeout` is that of `Lock.acquire()`.
     ///
     /// Raises `LockTimeout` if it does not lead in time; otherwise what `Lock.acquire()` raises. Ctrl-C
     /// withdraws the candidate.
-    #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
-    fn campaign(&self, py: Python<'_>, timeout: Option<f64>) -> Result<Py<Leadership>> {
-        let leadership = self.begin(py, patience(true, timeout)?)?;
+    #[pyo3(
+        signature = (timeout=-1.0, *, connect_timeout=None),
+        text_signature = "($self, timeout=-1, *, connect_timeout=None)"
+    )]
+    fn campaign(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+        connect_timeout: Option<f64>,
+    ) -> Result<Py<Leadership>> {
+        let leadership = self.begin(py, bounded_patience(true, timeout, connect_timeout)?)?;
         keep(self, leadership.bind(py), leadership.clone_ref(py).into_any());
         Ok(leadership)
     }
@@ -117,11 +125,15 @@ impl Election {
     /// ...     election.is_leader
     /// True
     ///
-    /// `timeout` is in seconds, as that of `campaign()`. The end of the block raises `LockLost` if the
-    /// leadership was lost meanwhile.
-    #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
-    fn lead(slf: Py<Self>, timeout: Option<f64>) -> Result<Lead> {
-        Ok(Lead { election: slf, patience: patience(true, timeout)?, entered: Levels::new(true) })
+    /// `timeout` and `connect_timeout` are in seconds, as those of `campaign()`. The end of the block raises
+    /// `LockLost` if the leadership was lost meanwhile.
+    #[pyo3(
+        signature = (timeout=-1.0, *, connect_timeout=None),
+        text_signature = "($self, timeout=-1, *, connect_timeout=None)"
+    )]
+    fn lead(slf: Py<Self>, timeout: Option<f64>, connect_timeout: Option<f64>) -> Result<Lead> {
+        let patience = bounded_patience(true, timeout, connect_timeout)?;
+        Ok(Lead { election: slf, patience, entered: Levels::new(true) })
     }
 
     /// Who leads, or is about to; None if there is no candidate.

@@ -1,6 +1,5 @@
 //! One conversion from the core's errors to the exception classes of `zklock._errors`.
 
-use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
@@ -48,34 +47,23 @@ impl From<Failure> for PyErr {
 /// The exception, with what a program may act upon.
 fn exception(py: Python<'_>, error: &zklock::Error) -> PyResult<PyErr> {
     let class = class(py, error.kind())?;
-    let Some((name, detail)) = detail(py, error)? else {
-        return Ok(PyErr::from_type(class, error.to_string()));
-    };
     let exception = class.call1((error.to_string(),))?;
-    exception.setattr(name, &detail)?;
-    if name == "_servers" {
-        let cause = py.import("zklock._errors")?.call_method1("cause", (detail,))?;
+    if !error.servers().is_empty() {
+        let servers = error.servers().iter().map(ServerReport::from).collect::<Vec<_>>();
+        let servers = PyTuple::new(py, servers)?;
+        exception.setattr("_servers", &servers)?;
+        let cause = py.import("zklock._errors")?.call_method1("cause", (servers,))?;
         exception.setattr("__cause__", cause)?;
     }
-    Ok(PyErr::from_value(exception))
-}
-
-/// The attribute that an error has beside its message, if it has one.
-fn detail<'py>(
-    py: Python<'py>,
-    error: &zklock::Error,
-) -> PyResult<Option<(&'static str, Bound<'py, PyAny>)>> {
-    Ok(if !error.servers().is_empty() {
-        let servers = error.servers().iter().map(ServerReport::from).collect::<Vec<_>>();
-        Some(("_servers", PyTuple::new(py, servers)?.into_any()))
-    } else if !error.blockers().is_empty() {
+    if !error.blockers().is_empty() {
         let blockers = error.blockers().iter().cloned().map(Contender::from).collect::<Vec<_>>();
-        Some(("_blockers", PyTuple::new(py, blockers)?.into_any()))
-    } else if let Some(reason) = error.loss_reason() {
-        Some(("_reason", reason.as_str().into_bound_py_any(py)?))
-    } else {
-        None
-    })
+        exception.setattr("_blockers", PyTuple::new(py, blockers)?)?;
+    }
+    let lost = error.loss_reason().map(zklock::LossReason::as_str);
+    if let Some(reason) = lost.or(error.timeout_reason().map(zklock::TimeoutReason::as_str)) {
+        exception.setattr("_reason", reason)?;
+    }
+    Ok(PyErr::from_value(exception))
 }
 
 /// The exception class of a kind. They are defined in Python, where a class can have two bases.

@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 use zklock::Permits;
 use zklock::binding::{parse_count, parse_permits};
 
-use crate::arguments::{Blocking, PYTHON, Patience, patience};
+use crate::arguments::{Blocking, PYTHON, Patience, bounded_patience};
 use crate::errors::Result;
 use crate::lock::Lock;
 use crate::pending::{IntoPython, Pending};
@@ -112,8 +112,8 @@ impl Semaphore {
     ///
     /// Raises `BadArgument` for no permits, or more than there are.
     #[pyo3(
-        signature = (count, blocking=Blocking(true), timeout=-1.0),
-        text_signature = "($self, count, blocking=True, timeout=-1)"
+        signature = (count, blocking=Blocking(true), timeout=-1.0, *, connect_timeout=None),
+        text_signature = "($self, count, blocking=True, timeout=-1, *, connect_timeout=None)"
     )]
     fn acquire_many(
         &self,
@@ -121,8 +121,10 @@ impl Semaphore {
         count: i64,
         blocking: Blocking,
         timeout: Option<f64>,
+        connect_timeout: Option<f64>,
     ) -> Result<Py<PyAny>> {
-        let (count, patience) = (parse_count("count", count)?, patience(blocking.0, timeout)?);
+        let patience = bounded_patience(blocking.0, timeout, connect_timeout)?;
+        let count = parse_count("count", count)?;
         let semaphore = Arc::clone(&self.0);
         let acquired = async move { semaphore.acquire_many(count, patience).await };
         Ok(block_to_own(py, acquired)??.into_python(py)?)

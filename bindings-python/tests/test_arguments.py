@@ -181,8 +181,28 @@ def test_an_unreachable_server_fails_in_time() -> None:
         zklock.Client(NOWHERE, connect_timeout=0.3)
     assert failure.value.code == "CONNECTION_FAILED"
     assert not zklock.Mutex(NOWHERE, "/a").acquire(timeout=0.3)
-    with pytest.raises(zklock.LockTimeout), zklock.Mutex(NOWHERE, "/a").hold(timeout=0.3):
+    with pytest.raises(zklock.LockTimeout) as late, zklock.Mutex(NOWHERE, "/a").hold(timeout=0.3):
         pass
+    assert late.value.reason == "unreachable"
+
+
+def test_only_a_try_has_a_bound_of_its_own() -> None:
+    lock, election = zklock.Mutex(NOWHERE, "/a"), zklock.Election(NOWHERE, "/e")
+    tries: list[Callable[[], Any]] = [
+        lambda: lock.acquire(blocking=False, connect_timeout=0.3),
+        lambda: lock.acquire(timeout=0, connect_timeout=0.3),
+        lambda: lock.hold(timeout=0, connect_timeout=0.3).__enter__(),
+        lambda: zklock.MultiLock([lock]).acquire(blocking=False, connect_timeout=0.3),
+        lambda: zklock.Semaphore(NOWHERE, "/s", 2).acquire_many(1, blocking=False, connect_timeout=0.3),
+        lambda: election.campaign(timeout=0, connect_timeout=0.3),
+        lambda: election.lead(timeout=0, connect_timeout=0.3).__enter__(),
+    ]
+    for one in tries:
+        with pytest.raises(zklock.ConnectionFailed, match=r"within \d+ms"):
+            one()
+    for blocking, timeout, bound in [(True, -1, 1), (True, 5, 1), (False, -1, 0), (False, -1, -1)]:
+        with pytest.raises(zklock.BadArgument, match=r"^connect_timeout: "):
+            lock.acquire(blocking, timeout, connect_timeout=bound)
 
 
 def test_versions_out_of_range(client: zklock.Client, path: str) -> None:

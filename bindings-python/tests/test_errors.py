@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import pickle
 from collections.abc import Callable
@@ -76,6 +77,7 @@ def test_errors_and_what_they_have_can_be_pickled(
             pass
         again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value)
+    assert (again.reason, copy.copy(caught.value).reason) == ("taken", "taken")
     assert again.blockers == caught.value.blockers
     assert again.blockers[0].label == "nightly"
 
@@ -94,6 +96,7 @@ def test_a_loss_has_its_reason(client: zklock.Client, path: str) -> None:
 def test_errors_that_programs_make_have_nothing() -> None:
     assert zklock.LockTimeout("late").blockers == ()
     assert zklock.LockTimeout("late").servers == ()
+    assert zklock.LockTimeout("late").reason == "unknown"
     assert zklock.ConnectionFailed("away").servers == ()
     assert zklock.LockLost("lost").reason is None
 

@@ -1,6 +1,6 @@
 //! How a command fails: its exit status, and what it says.
 
-use zklock::{Error, ErrorKind};
+use zklock::{Error, ErrorKind, TimeoutReason};
 
 /// The command line is wrong (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
@@ -55,8 +55,12 @@ pub(crate) fn after_signal(signal: i32) -> u8 {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = match error.kind() {
-            // A wait that ended without a connection says nothing about the lock.
-            ErrorKind::LockTimeout if error.servers().is_empty() => CONFLICT,
+            // A wait that ended without a connection, or without an answer, says nothing about the lock.
+            ErrorKind::LockTimeout
+                if error.servers().is_empty() && error.timeout_reason() == Some(TimeoutReason::Taken) =>
+            {
+                CONFLICT
+            }
             ErrorKind::LockTimeout | ErrorKind::ConnectionFailed => UNREACHABLE,
             ErrorKind::LockLost => LOST,
             ErrorKind::AuthFailed => DENIED,

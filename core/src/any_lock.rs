@@ -1,16 +1,20 @@
 //! A lock of any kind.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::contender::Contender;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hosts::Hosts;
 use crate::lease::Lease;
-use crate::lock::{Lock, Order};
+use crate::lock::Lock;
 use crate::mailbox::Inquiry;
 use crate::mutex::Mutex;
 use crate::owner::Owner;
+use crate::path::Order;
 use crate::patience::{Deadline, Patience};
 use crate::queue::Kind;
 use crate::semaphore::Semaphore;
@@ -210,6 +214,19 @@ impl AnyLock {
     /// Its client in this process.
     pub(crate) fn client(&self) -> Result<Client> {
         Ok(self.directory().resolve()?.client.clone())
+    }
+
+    /// For how long its client waits for a server.
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.directory().source().options().connect_timeout
+    }
+
+    /// The error of an attempt that began then and had several steps, this lock being one of them.
+    pub(crate) fn explain(&self, error: Error, since: Instant, patience: Patience) -> Error {
+        match self.directory().resolve() {
+            Ok(resolved) => resolved.client.explain(error, since, patience),
+            Err(_) => error,
+        }
     }
 
     /// Whether two were created on the same client.

@@ -8,6 +8,9 @@ use crate::date::Date;
 use crate::queue::NodeName;
 use crate::shown::{self, Shown};
 
+/// How many the message tells of: the first and the nearest two of a queue. Permits may be many.
+const TOLD: usize = 3;
+
 /// One that stands in the way.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocker {
@@ -59,10 +62,15 @@ impl Blockers {
             };
             for Blocker { position, name, sighting, ours, holds } in &self.seen {
                 let contender = Contender::seen(*position, name, sighting);
-                text += if contenders.is_empty() { ": " } else { "; " };
-                describe(&mut text, &contender, *ours);
-                text += if *holds { holding } else { "" };
+                if contenders.len() < TOLD {
+                    text += if contenders.is_empty() { ": " } else { "; " };
+                    describe(&mut text, &contender, *ours);
+                    text += if *holds { holding } else { "" };
+                }
                 contenders.push(contender.within(&self.directory));
+            }
+            if let more @ 1.. = self.seen.len().saturating_sub(TOLD) {
+                write!(text, "; and {more} more").ok();
             }
             (contenders, shown::message(text.into()).into_owned())
         })

@@ -194,6 +194,14 @@ impl Lock {
         Ok(wait(self.0.try_acquire())?.map(Lease))
     }
 
+    /// As [`zklock::Lock::try_acquire_within`](crate::Lock::try_acquire_within).
+    ///
+    /// # Errors
+    /// As [`zklock::Lock::try_acquire_within`](crate::Lock::try_acquire_within).
+    pub fn try_acquire_within(&self, time: Duration) -> Result<Option<Lease>> {
+        Ok(wait(self.0.try_acquire_within(time))?.map(Lease))
+    }
+
     /// Acquires the lock for `owner`, which re-enters if it holds the lock.
     ///
     /// # Errors
@@ -339,6 +347,14 @@ impl Semaphore {
     /// As [`zklock::Semaphore::try_acquire`](crate::Semaphore::try_acquire).
     pub fn try_acquire(&self) -> Result<Option<Lease>> {
         Ok(wait(self.0.try_acquire())?.map(Lease))
+    }
+
+    /// As [`zklock::Semaphore::try_acquire_within`](crate::Semaphore::try_acquire_within).
+    ///
+    /// # Errors
+    /// As [`zklock::Semaphore::try_acquire_within`](crate::Semaphore::try_acquire_within).
+    pub fn try_acquire_within(&self, time: Duration) -> Result<Option<Lease>> {
+        Ok(wait(self.0.try_acquire_within(time))?.map(Lease))
     }
 
     /// Acquires several permits, all or none.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::driver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::health::Health;
 use crate::hold::{Holds, Report};
@@ -23,6 +24,7 @@ use crate::queue::{JoinId, NodeName};
 use crate::registry;
 use crate::state::{ClientState, States};
 use crate::stats::{Stats, Transport};
+use crate::timeout_reason::TimeoutReason;
 
 /// A client of one ensemble. Clones are the same client. Locks and leases keep alive the client that they were created
 /// on; when the last handle is gone it closes in the background.
@@ -339,6 +341,21 @@ impl Client {
         }
         drop(parked);
         self.mailbox().send(command)
+    }
+
+    /// The error of an attempt that began then and consists of several steps: one of them may say that nothing was heard,
+    /// but knows of itself alone. Without an answer a try fails to connect.
+    pub(crate) fn explain(&self, error: Error, since: Instant, patience: Patience) -> Error {
+        let status = &self.mailbox().status;
+        match (error.timeout_reason(), patience.answer_within()) {
+            (Some(TimeoutReason::Unreachable), within @ Some(_)) => {
+                driver::unreachable(self.options(), within, status.servers(&self.address().servers))
+            }
+            (Some(TimeoutReason::Unreachable), None) if status.heard_since(since) => {
+                error.with_timeout_reason(TimeoutReason::Unknown)
+            }
+            _ => error,
+        }
     }
 
     /// Asks the server something, once there is a session.

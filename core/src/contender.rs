@@ -98,6 +98,12 @@ impl Contender {
         }
     }
 
+    /// What was seen of it.
+    pub(crate) fn sighting(&self) -> Sighting {
+        let Self { session_id: owner, fencing_token: czxid, data, data_length, .. } = self;
+        Sighting { owner: *owner, czxid: *czxid, data: data.as_slice().into(), data_length: *data_length }
+    }
+
     /// With its node's full path in place of the name, for whoever is told of it. The driver knows nodes by their names.
     pub(crate) fn within(mut self, directory: &str) -> Self {
         self.node = format!("{directory}/{}", self.node);

@@ -10,6 +10,7 @@ use crate::contender::Contender;
 use crate::lease_state::LossReason;
 use crate::servers::{ServerReport, Servers};
 use crate::shown;
+use crate::timeout_reason::TimeoutReason;
 
 /// What went wrong, coarsely enough to act upon.
 ///
@@ -106,7 +107,7 @@ impl fmt::Display for ErrorKind {
 /// ```
 ///
 /// Beside the message it has what a program may act upon: [`servers`](Self::servers), [`blockers`](Self::blockers),
-/// [`loss_reason`](Self::loss_reason). Its [`source`](StdError::source) is what happened at the servers, a
+/// [`timeout_reason`](Self::timeout_reason), [`loss_reason`](Self::loss_reason). Its [`source`](StdError::source) is what happened at the servers, a
 /// [`ServerReport`] if there is only one, or what the system said.
 #[derive(Clone, Debug)]
 pub struct Error {
@@ -121,9 +122,17 @@ pub struct Error {
 enum Details {
     None,
     Servers(Servers),
-    Blockers(Arc<Blockers>),
+    TimedOut(TimedOut),
     Lost(LossReason),
     Cause(Arc<dyn StdError + Send + Sync>),
+}
+
+/// Why the time ran out.
+#[derive(Clone, Debug)]
+struct TimedOut {
+    reason: TimeoutReason,
+    servers: Option<Servers>,
+    blockers: Option<Arc<Blockers>>,
 }
 
 /// The result of every operation.
@@ -136,7 +145,7 @@ impl fmt::Display for Error {
         }
         f.write_str(&self.message)?;
         match &self.details {
-            Details::Blockers(blockers) => f.write_str(blockers.text()),
+            Details::TimedOut(TimedOut { blockers: Some(blockers), .. }) => f.write_str(blockers.text()),
             _ => Ok(()),
         }
     }
@@ -146,6 +155,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.details {
             Details::Servers(servers) => servers.cause(),
+            Details::TimedOut(TimedOut { servers, .. }) => servers.as_ref()?.cause(),
             Details::Cause(cause) => Some(&**cause),
             _ => None,
         }
@@ -158,13 +168,40 @@ impl Error {
     }
 
     /// The same error, because of what happened at these servers.
-    pub(crate) fn at_servers(self, servers: Servers) -> Self {
-        Self { details: Details::Servers(servers), ..self }
+    pub(crate) fn at_servers(mut self, servers: Servers) -> Self {
+        match &mut self.details {
+            Details::TimedOut(timed_out) => timed_out.servers = Some(servers),
+            details => *details = Details::Servers(servers),
+        }
+        self
     }
 
-    /// The same error, because of these contenders. What is said of them is added to the message.
-    pub(crate) fn blocked_by(self, blockers: Blockers) -> Self {
-        Self { details: Details::Blockers(Arc::new(blockers)), ..self }
+    /// The error of an attempt whose time is up.
+    pub(crate) fn timed_out(reason: TimeoutReason, message: impl Into<Cow<'static, str>>) -> Self {
+        let details = Details::TimedOut(TimedOut { reason, servers: None, blockers: None });
+        Self { details, ..Self::new(ErrorKind::LockTimeout, message) }
+    }
+
+    /// Whether it says of an attempt only that there was no answer, or none that told anything.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.timeout_reason().is_some_and(|reason| reason != TimeoutReason::Taken)
+    }
+
+    /// The same error for another reason, if it is one of an attempt whose time is up.
+    pub(crate) fn with_timeout_reason(mut self, reason: TimeoutReason) -> Self {
+        if let Details::TimedOut(timed_out) = &mut self.details {
+            timed_out.reason = reason;
+        }
+        self
+    }
+
+    /// The same error of an attempt whose time is up, because of these contenders. What is said of them is added to the
+    /// message.
+    pub(crate) fn blocked_by(mut self, blockers: Blockers) -> Self {
+        if let Details::TimedOut(timed_out) = &mut self.details {
+            timed_out.blockers = Some(Arc::new(blockers));
+        }
+        self
     }
 
     /// The error of a lost lock.
@@ -233,18 +270,30 @@ impl Error {
     #[must_use]
     pub fn servers(&self) -> &[ServerReport] {
         match &self.details {
-            Details::Servers(Servers(reports)) => reports,
+            Details::Servers(Servers(reports))
+            | Details::TimedOut(TimedOut { servers: Some(Servers(reports)), .. }) => reports,
             _ => &[],
+        }
+    }
+
+    /// Of a [`LockTimeout`](ErrorKind::LockTimeout), and of no other error: whether the lock was taken, or no server was
+    /// reached.
+    #[must_use]
+    pub fn timeout_reason(&self) -> Option<TimeoutReason> {
+        match &self.details {
+            Details::TimedOut(TimedOut { reason, .. }) => Some(*reason),
+            _ => None,
         }
     }
 
     /// Of a [`LockTimeout`](ErrorKind::LockTimeout): the contenders in the way that were known when the time was up, in
     /// the order of the queue. Nobody was asked, so they are few: the nearest two, and whoever of this client holds the
-    /// lock or waits in front. Empty if none was known.
+    /// lock or waits in front; of a semaphore's permits, up to sixteen of those who have them. Empty if none was known,
+    /// as for a try, which reads no node.
     #[must_use]
     pub fn blockers(&self) -> &[Contender] {
         match &self.details {
-            Details::Blockers(blockers) => blockers.contenders(),
+            Details::TimedOut(TimedOut { blockers: Some(blockers), .. }) => blockers.contenders(),
             _ => &[],
         }
     }
@@ -303,6 +352,21 @@ mod tests {
         assert_eq!((lost.kind(), lost.loss_reason()), (ErrorKind::LockLost, Some(LossReason::NodeDeleted)));
         assert_eq!(Error::client_closed().loss_reason(), None);
         assert!(lost.servers().is_empty() && lost.blockers().is_empty());
+    }
+
+    #[test]
+    fn a_time_out_keeps_its_reason_beside_servers_and_blockers() {
+        let error = Error::timed_out(TimeoutReason::Taken, "taken");
+        let error =
+            error.at_servers(Servers::from(Vec::new())).blocked_by(Blockers::new(Vec::new(), "/l", ""));
+        let error = error.with_argument("a").clone();
+        assert_eq!(
+            (error.kind(), error.timeout_reason()),
+            (ErrorKind::LockTimeout, Some(TimeoutReason::Taken))
+        );
+        let unknown = error.with_timeout_reason(TimeoutReason::Unknown);
+        assert_eq!(unknown.timeout_reason().map(TimeoutReason::as_str), Some("unknown"));
+        assert_eq!(Error::client_closed().with_timeout_reason(TimeoutReason::Taken).timeout_reason(), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use crate::clock::Moment;
+use crate::contender::{Contender, Sighting};
 use crate::error::{Error, Result};
 use crate::fate::Fate;
 use crate::lease_state::{LeaseState, LossReason};
@@ -28,6 +29,9 @@ use crate::release::Release;
 use crate::shown::Shown;
 use crate::sight::HoldReport;
 use crate::term::Term;
+
+/// How many nodes with permits are remembered.
+const REMEMBERED: usize = 1_000;
 
 /// What the driver is told about a hold, which is named by its node.
 pub(crate) enum Notice {
@@ -48,6 +52,9 @@ pub(crate) trait Report: Send + Sync {
 
     /// The error for a reply that will never come.
     fn silence(&self) -> Error;
+
+    /// Whether a server has answered anything since then.
+    fn heard_since(&self, since: Instant) -> bool;
 }
 
 /// What a contender claims; the same when it waits and when it holds.
@@ -136,6 +143,34 @@ pub(crate) struct PermitNews {
     pub(crate) compared: AtomicU32,
     /// Whether a number of permits was found in a node.
     pub(crate) number_seen: AtomicBool,
+    /// The nodes that there were when one of ours last began to wait for permits. As long as it waits nobody else adds
+    /// any: those of them that are still there have the permits (rule 17).
+    seen: Mutex<Option<Box<Seen>>>,
+}
+
+/// Nodes, with what was seen of them. Only semaphores have any: elsewhere it takes no room.
+struct Seen(Vec<(NodeName, Arc<Sighting>)>);
+
+impl PermitNews {
+    /// Remembers the nodes that there are.
+    pub(crate) fn remember(&self, contenders: &[Contender]) {
+        let seen = contenders.iter().take(REMEMBERED).filter_map(|contender| {
+            let name = NodeName::parse(contender.node.rsplit('/').next()?)?;
+            Some((name, Arc::new(contender.sighting())))
+        });
+        *self.seen() = Some(Box::new(Seen(seen.collect())));
+    }
+
+    /// What was seen of a node.
+    pub(crate) fn sighting(&self, node: &NodeName) -> Option<Arc<Sighting>> {
+        let seen = self.seen();
+        let (_, sighting) = seen.as_ref()?.0.iter().find(|(name, _)| name == node)?;
+        Some(Arc::clone(sighting))
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Option<Box<Seen>>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// One hold of one lock, with a lease for each of its levels.
@@ -177,6 +212,11 @@ impl Holds {
 
     pub(crate) fn all(&self) -> MutexGuard<'_, Held> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a server has answered anything since then.
+    pub(crate) fn heard_since(&self, since: Instant) -> bool {
+        self.driver.heard_since(since)
     }
 
     pub(crate) fn owned_by(&self, owner: Owner, kind: Kind) -> bool {

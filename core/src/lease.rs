@@ -362,7 +362,7 @@ impl Lease {
             let time = match patience {
                 Patience::Forever => most,
                 Patience::For(time) => time.min(most),
-                Patience::Try => Duration::ZERO,
+                Patience::Try | Patience::TryWithin(_) => Duration::ZERO,
             };
             if time.is_zero() {
                 return None;

@@ -263,6 +263,10 @@ mod tests {
         fn silence(&self) -> Error {
             Error::client_closed()
         }
+
+        fn heard_since(&self, _: tokio::time::Instant) -> bool {
+            false
+        }
     }
 
     struct Directory {

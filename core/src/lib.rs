@@ -110,8 +110,8 @@ mod state;
 mod stats;
 mod supervision;
 mod term;
+mod timeout_reason;
 mod transaction;
-mod try_limit;
 
 pub use access::{Acl, Rule, Tls};
 pub use any_lock::AnyLock;
@@ -142,6 +142,7 @@ pub use sight::{HoldReport, LockMode, WaitReport};
 pub use signals::close_on_signals;
 pub use state::{ClientState, States};
 pub use stats::{Histogram, RequestKind, Stats, Transport};
+pub use timeout_reason::TimeoutReason;
 pub use transaction::Transaction;
 
 /// The README's example, compiled.

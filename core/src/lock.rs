@@ -19,23 +19,10 @@ use crate::mailbox::{Attempt, Command, Inquiry, Reply};
 use crate::meter::Wait;
 use crate::options::{ClientOptions, LONGEST};
 use crate::owner::Owner;
-use crate::path::Place;
+use crate::path::{Order, Place};
 use crate::patience::{Deadline, Patience};
 use crate::process::PerProcess;
 use crate::queue::{JoinId, Kind, Naming};
-
-/// The place of a lock in the order that is the same in all programs: by path from the ensemble's root, byte by byte;
-/// on one path by ensemble, and there the writer before the reader.
-///
-/// The path comes first because programs agree on it. They need not agree on what they call an ensemble: one that
-/// writes `127.0.0.1` and one that writes `localhost` would otherwise take two locks in opposite orders.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Order {
-    pub(crate) path: String,
-    /// See [`Hosts::ensemble`].
-    pub(crate) ensemble: Vec<String>,
-    pub(crate) reads: bool,
-}
 
 /// How a lock behaves, whatever its kind.
 #[derive(Clone, Debug)]
@@ -161,6 +148,18 @@ impl Lock {
     /// [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Lease>> {
         busy_is_none(self.acquire_as(Owner::new(), Patience::Try).await)
+    }
+
+    /// Like [`try_acquire`](Self::try_acquire), but a server has to answer within `time`, whatever the client's connect
+    /// time-out is. It does not wait for a lock that is taken.
+    ///
+    /// Cancel safe as [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if nothing answers within `time`, and those of
+    /// [`acquire`](Self::acquire).
+    pub async fn try_acquire_within(&self, time: Duration) -> Result<Option<Lease>> {
+        busy_is_none(self.acquire_as(Owner::new(), Patience::TryWithin(time)).await)
     }
 
     /// Acquires the lock for `owner`, which re-enters at once if it holds the lock. With [`Patience::Try`] a lock that
@@ -385,7 +384,7 @@ impl Lock {
     }
 }
 
-/// Turns the refusal of a [`Patience::Try`] into `None`.
+/// Turns the refusal of a try into `None`.
 pub(crate) fn busy_is_none<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(lease) => Ok(Some(lease)),

@@ -53,6 +53,7 @@ pub(crate) struct Attempt {
     pub(crate) naming: Naming,
     /// The data of its node.
     pub(crate) data: Arc<[u8]>,
+    /// When its time is up. For a try: by when a server has to answer, if that is not left to its client.
     pub(crate) deadline: Option<Instant>,
     pub(crate) reply: Reply<Lease>,
 }
@@ -206,6 +207,10 @@ impl Report for Mailbox {
 
     fn silence(&self) -> Error {
         if self.usable() { Error::unanswered() } else { Error::client_closed() }
+    }
+
+    fn heard_since(&self, since: Instant) -> bool {
+        self.status.heard_since(since)
     }
 }
 

@@ -3,15 +3,17 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::any_lock::AnyLock;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::leases::Leases;
 use crate::lock::busy_is_none;
 use crate::owner::Owner;
 use crate::patience::{Deadline, Patience};
 use crate::runtime;
-use crate::try_limit::TryLimit;
+use crate::timeout_reason::TimeoutReason;
 
 /// After this long a waiter for a lock that may have two names looks again whether it waits for itself.
 const LONG_SILENCE: Duration = Duration::from_secs(20);
@@ -115,6 +117,16 @@ impl MultiLock {
         busy_is_none(self.acquire_as(Owner::new(), Patience::Try).await)
     }
 
+    /// Like [`try_acquire`](Self::try_acquire), but the servers have to answer within `time` in all.
+    ///
+    /// Cancel safe as [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// As [`try_acquire`](Self::try_acquire).
+    pub async fn try_acquire_within(&self, time: Duration) -> Result<Option<Leases>> {
+        busy_is_none(self.acquire_as(Owner::new(), Patience::TryWithin(time)).await)
+    }
+
     /// Acquires all for `owner`, within one deadline; the leases are in the order in which they were taken. A lock that
     /// is lost while another is waited for is acquired again, after all the others have been released; so locks that may
     /// be held only for a shorter time than it takes to acquire the others are never acquired together.
@@ -146,37 +158,38 @@ impl MultiLock {
             return Err(Error::bad_argument("owners", problem));
         }
         self.check_order(owners)?;
-        let deadline = Deadline::after(patience.into());
-        // On the heap: with a limit it would be there twice.
-        let acquiring = Box::pin(self.acquire_all(owners, deadline));
-        if !deadline.is_try() {
-            return acquiring.await;
-        }
-        let clients = self.locks.iter().map(AnyLock::client).collect::<Result<Vec<_>>>()?;
-        TryLimit::of(&clients).keep(acquiring).await
-    }
-
-    async fn acquire_all(&self, owners: &[Owner], deadline: Deadline) -> Result<Leases> {
+        let (began, patience) = (Instant::now(), patience.into());
+        let longest = self.locks.iter().map(AnyLock::connect_timeout).max().unwrap_or_default();
+        let patience = patience.bounded(longest);
+        let deadline = Deadline::after(patience);
+        let explain = |error, lock: &AnyLock| lock.explain(error, began, patience);
         loop {
-            let leases = self.acquire_once(owners, deadline).await?;
+            let leases = self.acquire_once(owners, deadline, explain).await?;
             if let Some(leases) = leases.filter(Leases::is_held) {
                 return Ok(leases);
             }
             // Not all can be had at once. Some that may be held only for a moment can never be.
             if deadline.is_try() {
-                let message = "one of several locks was lost while the others were tried";
-                return Err(Error::new(ErrorKind::LockTimeout, message));
+                let message = "one of several locks was lost while the others were tried; try again";
+                return Err(Error::timed_out(TimeoutReason::Unknown, message));
             }
         }
     }
 
-    /// Acquires all, or `None` if one was lost on the way.
-    async fn acquire_once(&self, owners: &[Owner], deadline: Deadline) -> Result<Option<Leases>> {
+    /// Acquires all, or `None` if one was lost on the way. `explain`: the error of the whole attempt, from that of one lock.
+    async fn acquire_once(
+        &self,
+        owners: &[Owner],
+        deadline: Deadline,
+        explain: impl Fn(Error, &AnyLock) -> Error,
+    ) -> Result<Option<Leases>> {
         let mut taken = Leases::default();
         for (place, owner) in owners.iter().enumerate() {
             tokio::select! {
                 biased;
-                lease = self.acquire_member(place, *owner, deadline, &taken) => taken.push(lease?),
+                lease = self.acquire_member(place, *owner, deadline, &taken) => {
+                    taken.push(lease.map_err(|error| explain(error, &self.locks[place]))?);
+                }
                 _ = taken.lost() => return Ok(None),
             }
         }

@@ -103,6 +103,19 @@ impl fmt::Debug for Place {
     }
 }
 
+/// The place of a lock in the order that is the same in all programs: by path from the ensemble's root, byte by byte;
+/// on one path by ensemble, and there the writer before the reader.
+///
+/// The path comes first because programs agree on it. They need not agree on what they call an ensemble: one that
+/// writes `127.0.0.1` and one that writes `localhost` would otherwise take two locks in opposite orders.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Order {
+    pub(crate) path: String,
+    /// See `Hosts::ensemble`.
+    pub(crate) ensemble: Vec<String>,
+    pub(crate) reads: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

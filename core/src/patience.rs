@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::error::{Error, ErrorKind, Result};
 use crate::queue::Intent;
 use crate::runtime;
+use crate::timeout_reason::TimeoutReason;
 
 /// How long to wait before a question that no server answered is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
@@ -30,8 +31,11 @@ pub enum Patience {
     Forever,
     /// At most this long, from now on.
     For(Duration),
-    /// Not at all: an acquire does not queue for a lock that is taken.
+    /// Not at all: an acquire does not queue for a lock that is taken. If no server answers within the client's connect
+    /// time-out, that is a [`ConnectionFailed`](ErrorKind::ConnectionFailed).
     Try,
+    /// The same, but a server has to answer within this time.
+    TryWithin(Duration),
 }
 
 /// At most this long, from now on.
@@ -52,7 +56,25 @@ impl Patience {
     pub(crate) fn intent(self) -> Intent {
         match self {
             Self::Forever | Self::For(_) => Intent::Wait,
-            Self::Try => Intent::Try,
+            Self::Try | Self::TryWithin(_) => Intent::Try,
+        }
+    }
+
+    /// Whether nothing is waited for but answers.
+    pub(crate) fn is_try(self) -> bool {
+        matches!(self, Self::Try | Self::TryWithin(_))
+    }
+
+    /// The same, where a try that has no bound of its own has this one.
+    pub(crate) fn bounded(self, connect_timeout: Duration) -> Self {
+        if self == Self::Try { Self::TryWithin(connect_timeout) } else { self }
+    }
+
+    /// For how long a try may wait for an answer, if that is not left to its client.
+    pub(crate) fn answer_within(self) -> Option<Duration> {
+        match self {
+            Self::TryWithin(time) => Some(time),
+            _ => None,
         }
     }
 }
@@ -67,7 +89,7 @@ pub(crate) struct Deadline {
 impl Deadline {
     pub(crate) fn after(patience: Patience) -> Self {
         let end = match patience {
-            Patience::For(time) => Instant::now().checked_add(time),
+            Patience::For(time) | Patience::TryWithin(time) => Instant::now().checked_add(time),
             Patience::Forever | Patience::Try => None,
         };
         Self { patience, end }
@@ -75,7 +97,7 @@ impl Deadline {
 
     /// Whether nothing is waited for.
     pub(crate) fn is_try(self) -> bool {
-        self.patience == Patience::Try
+        self.patience.is_try()
     }
 
     /// When the time is up; `None` if it never is.
@@ -83,17 +105,24 @@ impl Deadline {
         self.end
     }
 
+    /// Whether the time is up.
+    pub(crate) fn is_over(self) -> bool {
+        self.end.is_some_and(|end| end <= Instant::now())
+    }
+
     /// Waits until the time is up; for ever if it never is.
     pub(crate) async fn passed(self) -> Result<()> {
         match self.left() {
             Patience::For(left) => runtime::sleep(left).await,
-            Patience::Forever | Patience::Try => std::future::pending().await,
+            Patience::Forever | Patience::Try | Patience::TryWithin(_) => std::future::pending().await,
         }
     }
 
     /// What is left for the next step.
     pub(crate) fn left(self) -> Patience {
-        self.end.map_or(self.patience, |end| Patience::For(end.saturating_duration_since(Instant::now())))
+        let Some(end) = self.end else { return self.patience };
+        let left = end.saturating_duration_since(Instant::now());
+        if self.is_try() { Patience::TryWithin(left) } else { Patience::For(left) }
     }
 
     /// Asks the servers something on the way to the lock at `path`. Connection loss only lengthens the wait, once a
@@ -120,14 +149,17 @@ impl Deadline {
                 }
             }
         };
-        let Patience::For(left) = self.left() else { return answer.await };
+        let (Patience::For(left) | Patience::TryWithin(left)) = self.left() else { return answer.await };
         tokio::select! {
             biased;
             answer = answer => answer,
             slept = runtime::sleep(left) => {
                 slept?;
-                let message = format!("the server did not answer in time while acquiring {path:?}");
-                Err(Error::new(ErrorKind::LockTimeout, message))
+                let message = format!(
+                    "the server did not answer in time while acquiring {path:?}; check that it runs, and try again"
+                );
+                // The caller knows since when the attempt goes on, and corrects it (`Client::explain`).
+                Err(Error::timed_out(TimeoutReason::Unreachable, message))
             }
         }
     }
@@ -150,5 +182,23 @@ mod tests {
         assert_eq!(Deadline::after(Patience::For(Duration::ZERO)).left(), Patience::For(Duration::ZERO));
         assert_eq!(Deadline::after(Patience::Forever).left(), Patience::Forever);
         assert_eq!(Deadline::after(Patience::Try).left(), Patience::Try);
+        let Patience::TryWithin(left) =
+            Deadline::after(Patience::Try.bounded(Duration::from_secs(60))).left()
+        else {
+            panic!("a try stays a try")
+        };
+        assert!(left <= Duration::from_secs(60) && left > Duration::from_secs(30));
+        assert_eq!(Patience::Forever.bounded(Duration::ZERO), Patience::Forever);
+    }
+
+    #[tokio::test]
+    async fn a_question_ends_with_the_time_of_its_attempt() {
+        for patience in
+            [Patience::For(Duration::from_millis(1)), Patience::TryWithin(Duration::from_millis(1))]
+        {
+            let ask = std::future::pending::<Result<()>>;
+            let error = Deadline::after(patience).insist("/lock", || true, ask).await.expect_err("no answer");
+            assert_eq!(error.timeout_reason(), Some(TimeoutReason::Unreachable));
+        }
     }
 }

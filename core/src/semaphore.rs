@@ -12,14 +12,14 @@ use crate::contender::Contender;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::leases::Leases;
-use crate::lock::{Lock, Manner, busy_is_none};
+use crate::lock::{Lock, Manner, Resolved, busy_is_none};
 use crate::lock_options::LockOptions;
 use crate::meter::Wait;
 use crate::owner::Owner;
 use crate::path::{Place, check_path};
 use crate::patience::{Deadline, Patience};
 use crate::queue::Kind;
-use crate::try_limit::TryLimit;
+use crate::timeout_reason::TimeoutReason;
 
 /// How long a try waits for another contender that is in the middle of taking permits: a few round trips.
 const TRY_LIMIT: Duration = Duration::from_secs(2);
@@ -177,6 +177,17 @@ impl Semaphore {
         busy_is_none(self.acquire_with(Patience::Try).await)
     }
 
+    /// Like [`try_acquire`](Self::try_acquire), but the servers have to answer within `time` in all, whatever the client's
+    /// connect time-out is. It does not wait for a permit.
+    ///
+    /// Cancel safe as [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// As [`Lock::try_acquire_within`], and those of [`acquire`](Self::acquire).
+    pub async fn try_acquire_within(&self, time: Duration) -> Result<Option<Lease>> {
+        busy_is_none(self.acquire_with(Patience::TryWithin(time)).await)
+    }
+
     /// Acquires a permit. With [`Patience::Try`] none free is a [`LockTimeout`](ErrorKind::LockTimeout).
     ///
     /// Cancel safe as [`acquire`](Self::acquire).
@@ -207,51 +218,53 @@ impl Semaphore {
             }
             _ => {}
         }
-        let outcome = self.acquire_all(count, patience).await;
-        // One attempt, however many contenders the queues had for it.
-        if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::LockTimeout) {
-            let meter = &self.leases.resolve()?.holds.meter;
-            if patience == Patience::Try { meter.busy() } else { meter.timed_out() }
-        }
-        outcome
-    }
-
-    async fn acquire_all(&self, count: u32, patience: Patience) -> Result<Leases> {
+        let Resolved { client, holds } = &*self.leases.resolve()?;
+        let patience = patience.bounded(client.options().connect_timeout);
         let wait = Wait::begin();
-        if patience == Patience::Try {
-            let limit = TryLimit::of(std::slice::from_ref(&self.leases.resolve()?.client));
-            limit.keep(Box::pin(self.expect_free(count))).await?;
-            let turn = Deadline::after(Patience::For(TRY_LIMIT.min(limit.left())));
-            return self.take_in_turn(count, turn, Deadline::after(patience), &limit, wait).await;
-        }
-        let deadline = Deadline::after(patience);
-        self.expect_number(deadline).await?;
-        self.take_in_turn(count, deadline, deadline, &TryLimit::none(), wait).await
+        self.acquire_all(count, patience, wait).await.map_err(|error| {
+            let error = client.explain(error, wait.since, patience);
+            // One attempt, however many contenders the queues had for it.
+            if error.kind() == ErrorKind::LockTimeout {
+                if patience.is_try() { holds.meter.busy() } else { holds.meter.timed_out() }
+            }
+            error
+        })
     }
 
-    /// Waits for its turn until `turn_deadline`, and takes permits in it until `deadline`, or until the limit of a try.
-    async fn take_in_turn(
-        &self,
-        count: u32,
-        turn_deadline: Deadline,
-        deadline: Deadline,
-        limit: &TryLimit,
-        mut wait: Wait,
-    ) -> Result<Leases> {
+    async fn acquire_all(&self, count: u32, patience: Patience, mut wait: Wait) -> Result<Leases> {
+        let deadline = Deadline::after(patience);
+        if patience.is_try() {
+            self.expect_free(count, deadline).await?;
+        } else {
+            self.expect_number(deadline).await?;
+        }
         loop {
             // The turn is taken only for a while: what the caller waits for, and will hold, are the permits.
-            let request =
-                self.turns.request_as(Owner::new(), Kind::Exclusive, turn_deadline.left(), || Wait {
-                    counts: false,
-                    ..wait
-                })?;
-            let turn = request.granted().await.map_err(|error| limit.wait_error(error))?;
+            let time = match deadline.left() {
+                Patience::TryWithin(left) => Patience::For(left.min(TRY_LIMIT)),
+                time => time,
+            };
+            let turn = self
+                .turns
+                .request_as(Owner::new(), Kind::Exclusive, time, || Wait { counts: false, ..wait })?
+                .granted()
+                .await;
+            let turn = match turn {
+                // Nothing is known of the turn without an answer: a try asks again until its bound.
+                Err(error) if patience.is_try() && error.is_unanswered() => {
+                    if deadline.is_over() {
+                        return Err(error.with_timeout_reason(TimeoutReason::Unreachable));
+                    }
+                    continue;
+                }
+                turn => turn?,
+            };
             wait.contended |= turn.contended();
             // Without its turn it must not keep waiting: another contender may wait for permits now, and each could
             // keep a part of what both need.
             let leases = tokio::select! {
                 biased;
-                leases = limit.keep(Box::pin(self.take(count, deadline, wait))) => leases?,
+                leases = self.take(count, deadline, wait) => leases?,
                 _ = turn.lost() => continue,
             };
             turn.release_in_background()?;
@@ -292,7 +305,11 @@ impl Semaphore {
             permits = tokio::select! {
                 biased;
                 leases = &mut leases => return leases,
-                changed = self.changed(permits, deadline) => changed?,
+                changed = self.changed(permits, deadline) => match changed {
+                    // Those that wait in the queue run out of time as well, and their error says who is in the way.
+                    Err(error) if error.kind() == ErrorKind::LockTimeout => return leases.await,
+                    changed => changed?,
+                },
             };
         }
     }
@@ -316,36 +333,42 @@ impl Semaphore {
             }
             // Some that may be held only for a moment can never be had at once, and others would wait for this turn.
             if deadline.is_try() {
-                let message = "one of several permits was lost while the others were tried";
-                return Err(Error::new(ErrorKind::LockTimeout, message));
+                let message = "one of several permits was lost while the others were tried; try again";
+                return Err(Error::timed_out(TimeoutReason::Unknown, message));
             }
         }
     }
 
     /// Fails if there are too few permits now.
-    async fn expect_free(&self, count: u32) -> Result<()> {
-        let (taken, permits) = self.taken().await?;
+    async fn expect_free(&self, count: u32, deadline: Deadline) -> Result<()> {
+        let (taken, permits) = self.taken(deadline).await?;
         if count > permits {
             return Err(self.too_few(count, permits));
         }
         if taken + count as usize <= permits as usize {
             return Ok(());
         }
-        let message = format!("{taken} of {permits} permits of {:?} are taken", self.path());
-        Err(Error::new(ErrorKind::LockTimeout, message))
+        let message = format!(
+            "{taken} of {permits} permits of {:?} are taken; `contenders()` tells by whom",
+            self.path()
+        );
+        Err(Error::timed_out(TimeoutReason::Taken, message))
     }
 
-    /// More permits are wanted than there are.
+    /// More permits are wanted than there are: as good as taken, by an answer to this attempt.
     fn too_few(&self, count: u32, permits: u32) -> Error {
         let message =
             format!("{count} permits of {:?} are wanted, but there are only {permits}", self.path());
-        Error::new(ErrorKind::LockTimeout, message)
+        Error::timed_out(TimeoutReason::Taken, message)
     }
 
     /// How many permits are taken or waited for in turn, out of how many.
-    async fn taken(&self) -> Result<(usize, u32)> {
-        let permits = self.number(Deadline::after(Patience::Try)).await?;
-        Ok((self.leases.count().await?, permits))
+    async fn taken(&self, deadline: Deadline) -> Result<(usize, u32)> {
+        let permits = self.number(deadline).await?;
+        let client = self.leases.resolve()?.client.clone();
+        let reached = || client.was_connected();
+        let taken = deadline.insist(self.path(), reached, || self.leases.count()).await?;
+        Ok((taken, permits))
     }
 
     /// The contenders for the semaphore: first those with permits and the one whose turn it is to wait for some, with a
@@ -373,7 +396,7 @@ impl Semaphore {
     /// # Errors
     /// As [`Lock::locked`], and [`BadArgument`](ErrorKind::BadArgument) if there is no number where it is to be read.
     pub async fn locked(&self) -> Result<bool> {
-        let (taken, permits) = self.taken().await?;
+        let (taken, permits) = self.taken(Deadline::after(Patience::Try)).await?;
         Ok(taken >= permits as usize)
     }
 

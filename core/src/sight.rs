@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::error::Error;
+use crate::clock::Moment;
 use crate::lease_state::LeaseState;
 use crate::queue::Kind;
+use crate::servers::Servers;
 
 /// An attempt to acquire a lock that has neither succeeded nor failed yet.
 ///
@@ -138,6 +139,9 @@ pub(crate) trait Inspect: Send + Sync {
     /// Returns after a tenth of a second at the latest.
     fn inspect(&self) -> Sight;
 
-    /// The error of a caller that got no answer in time, with what happened at each server.
-    fn unreachable(&self) -> Error;
+    /// When a server last answered anything; `None` if none has, or the transport does not say.
+    fn last_answer(&self) -> Option<Moment>;
+
+    /// What happened at each of these servers when it was last tried.
+    fn servers(&self, hosts: &str) -> Servers;
 }

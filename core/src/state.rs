@@ -8,9 +8,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-use crate::error::Error;
+use crate::clock::Moment;
 use crate::meter::Meter;
+use crate::servers::Servers;
 use crate::sight::{Inspect, Sight};
 use crate::term::Term;
 
@@ -172,12 +174,20 @@ impl Status {
         }
     }
 
-    /// The error of a caller that got no answer in time.
-    pub(crate) fn unreachable(&self) -> Error {
-        self.driver
-            .get()
-            .and_then(Weak::upgrade)
-            .map_or_else(Error::client_closed, |driver| driver.unreachable())
+    /// What happened at each of these servers when it was last tried.
+    pub(crate) fn servers(&self, hosts: &str) -> Servers {
+        let driver = self.driver.get().and_then(Weak::upgrade);
+        driver.map_or_else(|| Vec::new().into(), |driver| driver.servers(hosts))
+    }
+
+    /// Whether a server has answered anything since then. On the stock transport, which does not say, a session speaks for
+    /// it.
+    pub(crate) fn heard_since(&self, since: Instant) -> bool {
+        let last = self.driver.get().and_then(Weak::upgrade).and_then(|driver| driver.last_answer());
+        match last {
+            Some(last) => last >= Moment::now().before(since.elapsed()),
+            None => matches!(self.get(), ClientState::Connected | ClientState::Suspended),
+        }
     }
 
     pub(crate) fn set_term(&self, term: Option<Arc<Term>>) {

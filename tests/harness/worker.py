@@ -136,10 +136,17 @@ class Worker(Process):
         return self.call("enter", lock=lock, scope=scope, owner=owner)
 
     def fail_to_enter(
-        self, timeout: float, scope: str = "s", *, lock: str = "m", owner: str = "b"
+        self,
+        timeout: float,
+        scope: str = "s",
+        *,
+        lock: str = "m",
+        owner: str = "b",
+        connect_timeout: float | None = None,
     ) -> WorkerError:
         """Try in vain to enter a scope that holds the lock, for so many seconds."""
-        return self.send("enter", lock=lock, scope=scope, owner=owner, timeout=timeout).error()
+        bound = {} if connect_timeout is None else {"connect_timeout": connect_timeout}
+        return self.send("enter", lock=lock, scope=scope, owner=owner, timeout=timeout, **bound).error()
 
     def leave(self, scope: str = "s", *, owner: str = "a") -> Pending:
         """Leave it."""

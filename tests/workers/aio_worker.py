@@ -220,8 +220,10 @@ class AioWorker:
     async def _be_in(
         self, command: Command, entered: asyncio.Future[Any], leave: asyncio.Event
     ) -> dict[str, Any]:
-        options = {"timeout": command["timeout"]} if "timeout" in command else {}
-        async with self._locks[command["lock"]].hold(**options) as held:
+        options = {name: command[name] for name in ("timeout", "connect_timeout") if name in command}
+        lock = self._locks[command["lock"]]
+        scope = lock.lead(**options) if isinstance(lock, aio.Election) else lock.hold(**options)
+        async with scope as held:
             entered.set_result(held)
             await leave.wait()
             remaining = longest(held)

@@ -44,10 +44,17 @@ function milliseconds(value) {
   return typeof value === 'number' ? value * 1000 : value
 }
 
+/** A client that connects at its first use, as a lock with hosts does elsewhere. */
+function atFirstUse(hosts) {
+  const client = clients.get(hosts) ?? new Client(hosts)
+  clients.set(hosts, client)
+  return client
+}
+
 function make(command) {
   const { path, kind = 'mutex', reentrant = true, label, naming } = command
   const maxHold = milliseconds(command.max_hold)
-  const client = clients.get(command.client)
+  const client = 'hosts' in command ? atFirstUse(command.hosts) : clients.get(command.client)
   const makers = {
     mutex: () => new Mutex(client, path, { reentrant, label, naming, maxHold }),
     read: () => new ReadWriteLock(client, path, { label, naming, maxHold }).readLock,
@@ -69,7 +76,7 @@ const campaigner = (election) => ({
       if (error instanceof LockTimeoutError) return null
       throw error
     }),
-  using: (body) => election.using(body),
+  using: (...args) => election.using(...args),
 })
 
 const candidate = (found) =>
@@ -215,7 +222,9 @@ const commands = {
   async enter(command) {
     const { object } = locks.get(command.lock)
     const [leave, entered] = [resolvers(), resolvers()]
-    const options = 'timeout' in command ? { timeout: milliseconds(command.timeout) } : {}
+    const options = {}
+    if ('timeout' in command) options.timeout = milliseconds(command.timeout)
+    if ('connect_timeout' in command) options.connectTimeout = milliseconds(command.connect_timeout)
     const left = object.using(options, async (held) => {
       entered.resolve([held].flat())
       await leave.promise

@@ -130,8 +130,9 @@ class PythonWorker(ThreadedWorker):
         answer(command, "released", t0=started)
 
     def do_enter(self, command: Command) -> None:
-        options = {"timeout": command["timeout"]} if "timeout" in command else {}
-        scope = self._locks[command["lock"]].hold(**options)
+        options = {name: command[name] for name in ("timeout", "connect_timeout") if name in command}
+        lock = self._locks[command["lock"]]
+        scope = lock.lead(**options) if isinstance(lock, zklock.Election) else lock.hold(**options)
         held = scope.__enter__()
         self._scopes[command["scope"]] = (scope, held)
         answer(command, "entered", **first_facts(held))

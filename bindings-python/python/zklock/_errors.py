@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from zklock._zklock import Contender, ServerReport
@@ -56,10 +56,24 @@ class LockTimeout(Error, TimeoutError):
     ...     print([contender.language for contender in error.blockers])
     ['python']
 
-    If the client was not connected, `servers` says why, as with `ConnectionFailed`.
+    If the client was not connected, `servers` says why, as with `ConnectionFailed`. A service answers by
+    `reason`: 409 if the lock is taken, and 503 otherwise.
     """
 
     code = "LOCK_TIMEOUT"
+
+    _reason: Literal["taken", "unreachable", "unknown"] = "unknown"
+
+    @property
+    def reason(self) -> Literal["taken", "unreachable", "unknown"]:
+        """Why the time was not enough, to act upon.
+
+        `taken`: an answer of a server during this attempt showed another contender in the way, or this
+        client itself holds the lock. `unreachable`: no server answered anything since the attempt began.
+        `unknown`: anything else, such as a connection that was lost in between. An acquire that does not
+        wait fails with `ConnectionFailed` if it is not answered.
+        """
+        return self._reason
 
     _blockers: tuple[Contender, ...] = ()
 

@@ -486,7 +486,7 @@ class Election:
         before another candidate can lead.
         """
 
-    def campaign(self, timeout: float | None = -1) -> Leadership:
+    def campaign(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Leadership:
         """Become a candidate, wait until it leads, and return the leadership.
 
         >>> leadership = election.campaign(timeout=5)
@@ -494,21 +494,21 @@ class Election:
 
         `timeout` is in seconds and covers connecting, queueing and waiting together. -1 or None waits as
         long as it takes: loss of the connection or the session only lengthens the wait. With 0 it leads
-        only if there is no other candidate.
+        only if there is no other candidate; `connect_timeout` is that of `Lock.acquire()`.
 
         Raises `LockTimeout` if it does not lead in time; otherwise what `Lock.acquire()` raises. Ctrl-C
         withdraws the candidate.
         """
 
-    def lead(self, timeout: float | None = -1) -> Lead:
+    def lead(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Lead:
         """A context manager that campaigns, and resigns at the end of its block.
 
         >>> with election.lead(timeout=5):
         ...     election.is_leader
         True
 
-        `timeout` is in seconds, as that of `campaign()`. The end of the block raises `LockLost` if the
-        leadership was lost meanwhile.
+        `timeout` and `connect_timeout` are in seconds, as those of `campaign()`. The end of the block raises
+        `LockLost` if the leadership was lost meanwhile.
         """
 
     def leader(self) -> Candidate | None:
@@ -722,7 +722,9 @@ class Acquirable(Generic[_T]):
     The base of `Lock` and `MultiLock`, for annotations: `Acquirable[Lease]` gives leases one at a time.
     """
 
-    def acquire(self, blocking: bool = True, timeout: float | None = -1) -> bool:
+    def acquire(
+        self, blocking: bool = True, timeout: float | None = -1, *, connect_timeout: float | None = None
+    ) -> bool:
         """Acquire for the calling thread; False if that was not possible in time, and only then.
 
         >>> if lock.acquire(timeout=5):
@@ -732,12 +734,15 @@ class Acquirable(Generic[_T]):
         long as it takes: connection loss only lengthens the wait. 0 is the same as `blocking=False`: it
         does not queue for a lock that is taken.
 
+        `connect_timeout` is for an acquire that does not wait: how many seconds a server has to answer, in
+        place of the client's own.
+
         Other threads run while this one waits. Ctrl-C is answered within 0.2 s and leaves the queue.
 
         Raises `BadArgument` for any other negative time-out, for NaN, and for a time-out together with
         `blocking=False`; `UpgradeRefused` for a write lock whose read lock the caller holds;
         `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within the
-        client's `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
+        `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
         """
 
     def release(self, wait: bool = True, timeout: float | None = None) -> None:
@@ -751,14 +756,17 @@ class Acquirable(Generic[_T]):
         See `Lease.release`. Raises `NotHeld` if there is none.
         """
 
-    def hold(self, timeout: float | None = -1) -> Hold[_T]:
+    def hold(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Hold[_T]:
         """A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
 
         >>> with lock.hold(timeout=5):
         ...     print("held")
         held
 
-        The message says whether the lock was taken or the servers were unreachable.
+        The error's `reason` says whether the lock was `taken`, the servers were `unreachable`, or neither is
+        certain. With a time-out of 0 it does not wait: `LockTimeout` then always says that the lock is not
+        free, and a server that does not answer is `ConnectionFailed`. `connect_timeout` is that of
+        `acquire`.
         """
 
     def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
@@ -1388,7 +1396,14 @@ class Semaphore(Lock):
     def shared_count(self) -> str | None:
         """The node from which the number of permits is read, or None if the number is fixed."""
 
-    def acquire_many(self, count: int, blocking: bool = True, timeout: float | None = -1) -> Leases:
+    def acquire_many(
+        self,
+        count: int,
+        blocking: bool = True,
+        timeout: float | None = -1,
+        *,
+        connect_timeout: float | None = None,
+    ) -> Leases:
         """Acquire `count` permits, all or none, and return their leases: also a context manager.
 
         >>> with semaphore.acquire_many(3, timeout=10) as leases:
@@ -1604,9 +1619,9 @@ class Owner:
 
 @final
 class Patience:
-    """`blocking` and `timeout` of an acquire, checked."""
+    """`blocking`, `timeout` and `connect_timeout` of an acquire, checked."""
 
-    def __new__(cls, blocking: bool, timeout: float | None) -> Self: ...
+    def __new__(cls, blocking: bool, timeout: float | None, connect_timeout: float | None = None) -> Self: ...
 
 @final
 class ReleasePatience:

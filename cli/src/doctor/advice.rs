@@ -153,7 +153,7 @@ pub(crate) fn advise_refusal(path: &str, error: &zklock::Error) -> Finding {
             "give credentials with --auth-file that its access control list names, or have its owner change the list \
              (zkCli.sh: getAcl, setAcl)",
         ),
-        zklock::ErrorKind::LockTimeout => {
+        zklock::ErrorKind::LockTimeout if error.timeout_reason() == Some(zklock::TimeoutReason::Taken) => {
             Finding::note(&what, "somebody holds it: give the doctor a lock of its own")
         }
         _ => Finding::change(what, "see what the error says"),

@@ -82,6 +82,24 @@ impl Language {
         self.waiting(blocking, unless_minus_one(timeout), both)
     }
 
+    /// The same patience for an acquire with this `connect_timeout`: for how long a try waits for an answer, in place of the
+    /// client's own.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for zero, a negative number or NaN, and for an acquire that waits:
+    /// its time-out covers everything.
+    pub fn bounded(self, patience: Patience, connect_timeout: Option<f64>) -> Result<Patience> {
+        let Some(value) = connect_timeout else { return Ok(patience) };
+        let bad = |problem: &str| Err(Error::bad_argument("connect_timeout", problem));
+        match (patience, self.duration("connect_timeout", value)?) {
+            (_, Duration::ZERO) => bad("must be more than zero"),
+            (Patience::Try, time) => Ok(Patience::TryWithin(time)),
+            _ => bad(
+                "is for an acquire that does not wait; one that does has a timeout, which covers everything",
+            ),
+        }
+    }
+
     /// `wait` and `timeout` of a release: for how long it waits for the acknowledgement, at most.
     ///
     /// # Errors
@@ -162,7 +180,7 @@ pub fn limit(patience: Patience) -> Option<Duration> {
     match patience {
         Patience::Forever => None,
         Patience::For(time) => Some(time),
-        Patience::Try => Some(Duration::ZERO),
+        Patience::Try | Patience::TryWithin(_) => Some(Duration::ZERO),
     }
 }
 
@@ -217,6 +235,22 @@ mod tests {
         assert_eq!(SECONDS.blocking(false, Some(-1.0)).unwrap(), Patience::Try);
         assert!(message(SECONDS.blocking(false, Some(0.0))).starts_with("timeout: "));
         assert!(message(SECONDS.blocking(true, Some(-2.0))).starts_with("timeout: "));
+    }
+
+    #[test]
+    fn only_a_try_has_a_bound_of_its_own() {
+        let second = Duration::from_secs(1);
+        assert_eq!(SECONDS.bounded(Patience::Try, Some(1.0)).unwrap(), Patience::TryWithin(second));
+        assert_eq!(SECONDS.bounded(Patience::Try, None).unwrap(), Patience::Try);
+        assert_eq!(SECONDS.bounded(Patience::Forever, None).unwrap(), Patience::Forever);
+        for (patience, bound) in [
+            (Patience::Forever, 1.0),
+            (Patience::For(second), 1.0),
+            (Patience::Try, 0.0),
+            (Patience::Try, -1.0),
+        ] {
+            assert!(message(SECONDS.bounded(patience, Some(bound))).starts_with("connect_timeout: "));
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ type Answer<T> = Option<Result<T>>;
 
 /// Asks what a handle wants to know.
 pub(super) fn inquire(link: &mut Link, options: &ClientOptions, inquiry: Inquiry) {
-    let silence = unreachable(options, link.servers());
+    let silence = unreachable(options, None, link.servers());
     match inquiry {
         Inquiry::Contenders { place, reply } => {
             let path = Arc::clone(place.full());
@@ -155,7 +155,7 @@ fn prepare<T, F>(
     if let Some(wire) = link.wire(path) {
         return Some((question(wire), reply));
     }
-    reply.send(Err(unreachable(options, link.servers()))).ok();
+    reply.send(Err(unreachable(options, None, link.servers()))).ok();
     None
 }
 

@@ -31,4 +31,5 @@ mod waiters;
 mod watches;
 mod wire;
 
+pub(crate) use self::refusals::unreachable;
 pub(crate) use self::run::drive;

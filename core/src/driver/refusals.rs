@@ -1,16 +1,20 @@
 //! The messages that callers read when the driver refuses or fails.
 
+use std::time::Duration;
+
 use crate::error::{Error, ErrorKind};
 use crate::options::ClientOptions;
 use crate::queue::{Kind, Refusal};
 use crate::servers::Servers;
 use crate::session::Denial;
+use crate::timeout_reason::TimeoutReason;
 
-/// No server answered within the connect time-out; `servers` tell what each of them did instead.
-pub(super) fn unreachable(options: &ClientOptions, servers: Servers) -> Error {
+/// No server answered within this time, or the connect time-out; `servers` tell what each of them did instead.
+pub(crate) fn unreachable(options: &ClientOptions, within: Option<Duration>, servers: Servers) -> Error {
+    let within = within.unwrap_or(options.connect_timeout);
     let mut message = format!(
-        "no ZooKeeper server answered at {} within {:?}: {servers}; check the address and that the server runs",
-        options.hosts.servers, options.connect_timeout
+        "no ZooKeeper server answered at {} within {within:?}: {servers}; check the address and that the server runs",
+        options.hosts.servers
     );
     if options.tls.is_some() {
         message += ", that its port is the one for TLS, and that each side trusts the other's certificate";
@@ -45,20 +49,39 @@ pub(super) fn not_authorized(path: &str) -> Error {
     Error::new(ErrorKind::AuthFailed, message)
 }
 
-/// The time is up for a contender, while the client was connected.
-pub(super) fn timed_out(path: &str, too_few: bool, ahead: Option<usize>) -> Error {
-    let message = match ahead {
-        _ if too_few => too_few_permits(path),
-        Some(ahead @ 1..) => format!("{path:?} is taken: {ahead} still ahead in the queue"),
-        _ => format!("{path:?} was not acquired in time"),
-    };
-    Error::new(ErrorKind::LockTimeout, message)
-}
+/// The time is up for a contender. `too_few`: there are too few permits; `ahead`: how many are known to stand before it;
+/// `servers`: what happened there, if the client was not connected.
+pub(super) fn timed_out(
+    path: &str,
+    reason: TimeoutReason,
+    too_few: bool,
+    ahead: Option<usize>,
+    servers: Option<Servers>,
+) -> Error {
+    use TimeoutReason::{Taken, Unreachable};
 
-/// The time is up for a contender, while the client was not connected.
-pub(super) fn out_of_reach(path: &str, servers: Servers) -> Error {
-    let message = format!("the server did not answer in time while acquiring {path:?}: {servers}");
-    Error::new(ErrorKind::LockTimeout, message).at_servers(servers)
+    let Some(servers) = servers else {
+        let message = match (reason, ahead) {
+            (Taken, _) if too_few => too_few_permits(path),
+            (Taken, Some(ahead @ 1..)) => format!("{path:?} is taken: {ahead} still ahead in the queue"),
+            (Taken, _) => {
+                format!("{path:?} is taken: somebody was still ahead in the queue when it was last seen")
+            }
+            (Unreachable, _) => format!(
+                "{path:?} was not acquired in time: connected, but the server has answered nothing since; check that it                  carries out requests, and try again"
+            ),
+            _ => format!(
+                "{path:?} was not acquired in time: no answer showed anybody in the way; try again, or for longer"
+            ),
+        };
+        return Error::timed_out(reason, message);
+    };
+    let message = if reason == Taken {
+        format!("{path:?} was taken when the connection was lost: {servers}")
+    } else {
+        format!("the server did not answer in time while acquiring {path:?}: {servers}")
+    };
+    Error::timed_out(reason, message).at_servers(servers)
 }
 
 /// What the server says about a path is more than the client reads. It is no use to ask again.
@@ -69,9 +92,10 @@ pub(super) fn too_large(path: &str, problem: &str) -> Error {
 
 /// The queue refuses a contender of this kind.
 pub(super) fn refused(path: &str, kind: Kind, refusal: Refusal) -> Error {
+    let taken = |message| Error::timed_out(TimeoutReason::Taken, message);
     let (error, message) = match (refusal, kind) {
-        (Refusal::Busy, Kind::Permit(_)) => (ErrorKind::LockTimeout, too_few_permits(path)),
-        (Refusal::Busy, _) => (ErrorKind::LockTimeout, format!("{path:?} is taken")),
+        (Refusal::Busy, Kind::Permit(_)) => return taken(too_few_permits(path)),
+        (Refusal::Busy, _) => return taken(format!("{path:?} is taken; `contenders()` tells by whom")),
         (Refusal::SequenceExhausted, _) => (
             ErrorKind::SequenceExhausted,
             format!(

@@ -101,7 +101,7 @@ struct Driver {
 impl Driver {
     fn new(options: ClientOptions, status: Arc<Status>, sender: mpsc::UnboundedSender<Input>) -> Self {
         let link = Link::new(options.clone(), Arc::clone(&status.meter), sender);
-        let shelf = Arc::new(Shelf::new(link.settings(), options.clone()));
+        let shelf = Arc::new(Shelf::new(link.settings(), options.label.clone()));
         let shown: Weak<Shelf> = Arc::downgrade(&shelf);
         status.set_driver(shown);
         Self {
@@ -209,11 +209,13 @@ impl Driver {
         self.start_link();
         let (path, join) = (Arc::clone(attempt.holds.place.full()), attempt.join);
         let mut alarms = Vec::new();
-        if let Some(deadline) = attempt.deadline {
+        let tries = attempt.intent.only_tries();
+        if let Some(deadline) = attempt.deadline.filter(|_| !tries) {
             alarms.push(self.timers.set(deadline, Alarm::Deadline(Arc::clone(&path), join)));
         }
-        if !self.was_connected || attempt.intent.only_tries() {
-            let unreachable = Instant::now() + self.options.connect_timeout;
+        if !self.was_connected || tries {
+            let bound = attempt.deadline.filter(|_| tries);
+            let unreachable = bound.unwrap_or_else(|| Instant::now() + self.options.connect_timeout);
             alarms.push(self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join)));
         }
         let slot = self.slots.change_or_make(&path, &self.link, self.pulse.is_fresh());
@@ -314,23 +316,21 @@ impl Driver {
         while let Some(alarm) = self.timers.due() {
             match alarm {
                 Alarm::Deadline(path, join) => {
-                    let connected = self.link.is_connected();
-                    let (session, servers) =
-                        (self.link.session_id(), (!connected).then(|| self.link.servers()));
-                    self.give_up(&path, join, |slot| slot.timeout_error(join, session, servers));
+                    let servers = (!self.link.is_connected()).then(|| self.link.servers());
+                    self.give_up(&path, join, |slot, link| slot.timeout_error(join, link, servers));
                 }
                 Alarm::Unreachable(path, join) => {
-                    let unreachable = unreachable(&self.options, self.link.servers());
+                    let within = self.slots.get(&path).and_then(|slot| slot.answer_within(join));
+                    let unreachable = unreachable(&self.options, within, self.link.servers());
                     // A waiter in a queue that was reached keeps waiting; one that only tries was promised an answer.
                     let reached = self.was_connected;
-                    let wanted = |slot: &Slot| !reached || slot.only_tries(join);
-                    if self.slots.get(&path).is_some_and(wanted) {
-                        self.give_up(&path, join, |_| unreachable);
+                    if self.slots.get(&path).is_some_and(|slot| !reached || slot.only_tries(join)) {
+                        self.give_up(&path, join, |_, _| unreachable);
                     }
                 }
                 Alarm::Connect => {
                     let now = Instant::now();
-                    let unreachable = unreachable(&self.options, self.link.servers());
+                    let unreachable = unreachable(&self.options, None, self.link.servers());
                     let due = |(deadline, _): &(Instant, _)| *deadline <= now;
                     let (due, waiting) = std::mem::take(&mut self.connecting).into_iter().partition(due);
                     self.connecting = waiting;
@@ -369,11 +369,11 @@ impl Driver {
         self.stop_unless_wanted();
     }
 
-    fn give_up(&mut self, path: &Arc<str>, join: JoinId, error: impl FnOnce(&Slot) -> Error) {
+    fn give_up(&mut self, path: &Arc<str>, join: JoinId, error: impl FnOnce(&Slot, &Link) -> Error) {
         let Some(slot) = self.slots.change(path).filter(|slot| slot.is_waiting(join)) else {
             return;
         };
-        let error = error(slot);
+        let error = error(slot, &self.link);
         if let Some(attempt) = slot.leave(join, &mut self.timers) {
             if error.kind() == ErrorKind::LockTimeout && !attempt.claim.is_part() {
                 self.status.meter.timed_out();

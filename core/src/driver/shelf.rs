@@ -7,12 +7,10 @@ use std::time::Duration;
 
 use zklock_transport::Settings;
 
-use super::refusals::unreachable;
 use super::slot::Slot;
-use crate::error::Error;
-use crate::options::ClientOptions;
+use crate::clock::Moment;
 use crate::runtime;
-use crate::servers::ServerReport;
+use crate::servers::{ServerReport, Servers};
 use crate::sight::{Inspect, Sight};
 
 /// For how long the driver is waited for. What it does at a time takes microseconds; a batch of hundreds of commands,
@@ -29,13 +27,13 @@ pub(super) type All = BTreeMap<Arc<str>, Box<Slot>>;
 pub(super) struct Shelf {
     slots: Mutex<All>,
     settings: Settings,
-    /// Those of the client. Its locks have its label unless they have their own.
-    options: ClientOptions,
+    /// The label of the client, which its locks have unless they have their own.
+    label: Option<String>,
 }
 
 impl Shelf {
-    pub(super) fn new(settings: Settings, options: ClientOptions) -> Self {
-        Self { slots: Mutex::default(), settings, options }
+    pub(super) fn new(settings: Settings, label: Option<String>) -> Self {
+        Self { slots: Mutex::default(), settings, label }
     }
 
     /// For the driver. After a panic of its nothing is in there.
@@ -75,15 +73,18 @@ impl Inspect for Shelf {
                 .map(|wait| &mut wait.label)
                 .chain(holds.iter_mut().map(|hold| &mut hold.label))
             {
-                *label = label.take().or_else(|| self.options.label.clone());
+                *label = label.take().or_else(|| self.label.clone());
             }
             (waits, holds)
         });
         Sight { server, queues }
     }
 
-    fn unreachable(&self) -> Error {
-        let servers = ServerReport::all(&self.options.hosts.servers, &self.settings.entries());
-        unreachable(&self.options, servers.into())
+    fn last_answer(&self) -> Option<Moment> {
+        self.settings.last_answer().map(Moment)
+    }
+
+    fn servers(&self, hosts: &str) -> Servers {
+        ServerReport::all(hosts, &self.settings.entries()).into()
     }
 }

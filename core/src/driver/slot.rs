@@ -6,6 +6,7 @@ mod requests;
 mod sight;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -169,6 +170,14 @@ impl Slot {
 
     pub(super) fn only_tries(&self, join: JoinId) -> bool {
         self.waiters.get(join).is_some_and(|attempt| attempt.intent.only_tries())
+    }
+
+    /// For how long a try may wait for an answer, if that is not left to its client.
+    pub(super) fn answer_within(&self, join: JoinId) -> Option<Duration> {
+        let attempt = self.waiters.get(join).filter(|_| self.only_tries(join))?;
+        let within = attempt.deadline?.saturating_duration_since(attempt.asked);
+        // The bound that was given, without the moments that it took to get here.
+        Some(Duration::from_millis(within.as_millis().try_into().unwrap_or(u64::MAX)))
     }
 
     pub(super) fn join(&mut self, waiter: Waiter) {
@@ -352,7 +361,7 @@ impl Slot {
             Action::Grant(join, node, czxid) => {
                 self.grant(join, &node, czxid, link, timers);
             }
-            Action::Refuse(join, refusal) => self.refuse(join, refusal, timers),
+            Action::Refuse(join, refusal) => self.refuse(join, refusal, link, timers),
             Action::NodeLost(node) => {
                 let reason =
                     if link.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };

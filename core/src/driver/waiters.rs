@@ -19,11 +19,13 @@ pub(super) struct Waiter {
     /// When its last node was to be created, and the pauses before it gets another.
     created: Option<Instant>,
     rests: Rests,
+    /// Whether an answer since it asked showed another contender in its way.
+    blocked: bool,
 }
 
 impl Waiter {
     pub(super) fn new(attempt: Attempt, alarms: Vec<AlarmKey>) -> Self {
-        Self { attempt, alarms, created: None, rests: Rests::default() }
+        Self { attempt, alarms, created: None, rests: Rests::default(), blocked: false }
     }
 }
 
@@ -56,7 +58,7 @@ pub(super) struct Waiters {
     /// For each owner, its queueing waiters, oldest first. Only the first is in the queue: when it is granted, the
     /// others re-enter; in the queue they would wait for their own owner.
     lines: Map<Key, Turns>,
-    /// Waiters for which it is not yet known whether they have to wait for another contender.
+    /// Waiters for which it is not yet known whether they have to wait for another contender, or are in its way.
     newcomers: Set<JoinId>,
 }
 
@@ -163,9 +165,22 @@ impl Waiters {
     /// for it.
     pub(super) fn note_contended(&mut self, queue: &Queue) {
         self.newcomers.retain(|join| {
-            let Some(Waiter { attempt, .. }) = self.all.get_mut(join) else { return false };
+            let Some(Waiter { attempt, blocked, .. }) = self.all.get_mut(join) else { return false };
             attempt.claim.contended |= queue.stands_behind_another(*join);
-            !attempt.claim.contended
+            *blocked |= queue.is_held_up(*join);
+            !(attempt.claim.contended && *blocked)
         });
+    }
+
+    /// Whether an answer since a waiter asked showed another contender in its way. `heard`: whether there was any answer
+    /// since. One that waits behind others of its own owner, outside the queue, waits for what the first of them does.
+    pub(super) fn is_blocked(&self, join: JoinId, queue: &Queue, heard: bool) -> bool {
+        let is_blocked =
+            |join| self.all.get(&join).is_some_and(|waiter| waiter.blocked) || queue.is_held_up(join);
+        let first = || {
+            let claim = self.get(join)?.claim;
+            self.first_in_line((claim.owner, claim.kind)).filter(|first| *first != join)
+        };
+        is_blocked(join) || heard && first().is_some_and(is_blocked)
     }
 }

@@ -17,6 +17,10 @@ impl Report for Driver {
     fn silence(&self) -> Error {
         Error::unanswered()
     }
+
+    fn heard_since(&self, _: tokio::time::Instant) -> bool {
+        false
+    }
 }
 
 /// A hold in a term of half a minute.

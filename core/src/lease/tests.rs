@@ -31,6 +31,10 @@ impl Report for Driver {
     fn silence(&self) -> Error {
         Error::client_closed()
     }
+
+    fn heard_since(&self, _: tokio::time::Instant) -> bool {
+        false
+    }
 }
 
 struct Directory {

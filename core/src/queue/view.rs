@@ -112,6 +112,16 @@ impl View {
         self.all_before(name).next_back()
     }
 
+    /// All nodes.
+    pub(super) fn all(&self) -> impl DoubleEndedIterator<Item = &NodeName> {
+        self.present(&self.listed[self.passed..])
+    }
+
+    /// All nodes that block readers.
+    pub(super) fn all_writers(&self) -> impl DoubleEndedIterator<Item = &NodeName> {
+        self.present(&self.writers[self.writers_passed..])
+    }
+
     /// The nodes before `name`, as far as is known.
     pub(super) fn all_before(&self, name: &NodeName) -> impl DoubleEndedIterator<Item = &NodeName> {
         let end = below(&self.listed, name).max(self.passed);

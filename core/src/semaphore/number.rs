@@ -1,5 +1,6 @@
 //! How many permits a semaphore has: a number that all contenders state, or one in a node, which may change.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,13 +22,29 @@ impl Semaphore {
             self.compare(permits, deadline).await?;
             return std::future::pending().await;
         };
-        loop {
-            let (number, changed) = self.read(node, true, deadline).await?;
-            if number != permits {
-                return Ok(number);
+        let changed = async {
+            loop {
+                let (number, changed) = self.read(node, true, deadline).await?;
+                if number != permits {
+                    return Ok(number);
+                }
+                NumberWatch::changed_within(changed, LONG_SILENCE).await?;
             }
-            NumberWatch::changed_within(changed, LONG_SILENCE).await?;
+        };
+        tokio::select! {
+            biased;
+            changed = changed => changed,
+            never = self.look_who_has_permits() => match never {},
         }
+    }
+
+    /// Remembers who has permits, for the error of a waiter whose time is up. Nobody else adds a node meanwhile (rule 17),
+    /// so once is enough. Without an answer the error names nobody.
+    async fn look_who_has_permits(&self) -> Infallible {
+        if let (Ok(resolved), Ok(contenders)) = (self.leases.resolve(), self.leases.contenders().await) {
+            resolved.holds.permit_news.remember(&contenders);
+        }
+        std::future::pending().await
     }
 
     /// How many permits there are now.
@@ -72,9 +89,11 @@ impl Semaphore {
 
     /// Fails if another contender on the path states a different number of permits.
     pub(super) async fn compare(&self, permits: u32, deadline: Deadline) -> Result<()> {
-        let client = self.leases.resolve()?.client.clone();
+        let resolved = self.leases.resolve()?;
         let contenders = || self.leases.contenders();
-        for contender in deadline.insist(self.path(), || client.was_connected(), contenders).await? {
+        let contenders = deadline.insist(self.path(), || resolved.client.was_connected(), contenders).await?;
+        resolved.holds.permit_news.remember(&contenders);
+        for contender in contenders {
             if let Some(theirs) = contender.permits.filter(|theirs| *theirs != permits) {
                 let whom = match &contender.about {
                     Some(about) => format!("process {} on {}", about.pid, Shown(&about.host)),

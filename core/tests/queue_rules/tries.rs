@@ -4,6 +4,7 @@ use zklock::queue::{Action, Event, Outcome, Refusal};
 
 use super::desk::{
     A, B, Desk, create, created, deleted, deletes, grants, list, listed, other, refusals, release, tries,
+    waits,
 };
 
 #[test]
@@ -69,5 +70,37 @@ fn rule_14_a_try_is_answered_by_a_listing_sent_after_it() {
     assert_eq!(refusals(&look), []);
     let sent =
         desk.tell([Event::Deleted(deletes(&released)[0].0, Outcome::Done(())), listed(list(&look).0, &[])]);
+    assert!(create(&sent).1.starts_with("_c_"));
+}
+
+#[test]
+fn rule_14_a_try_beside_a_contender_without_a_node_waits_for_an_answer() {
+    let mut desk = Desk::new(1);
+    let sent = desk.tell([waits(A)]);
+    // The server may never see that one: what is known of the lock comes with an answer.
+    let look = desk.tell([tries(B)]);
+    assert_eq!(refusals(&look), []);
+    let look = if look.is_empty() { desk.tell([listed(list(&sent).0, &[])]) } else { look };
+    assert_eq!(refusals(&look), []);
+    // The server answers, and the other contender asked before.
+    assert_eq!(refusals(&desk.tell([listed(list(&look).0, &[])])), [(B, Refusal::Busy)]);
+}
+
+#[test]
+fn rule_14_without_a_term_a_try_behind_the_own_client_looks() {
+    let mut desk = Desk::new(1);
+    let node = desk.hold(A, 5);
+    desk.tell([Event::TermEnded]);
+    let look = desk.tell([tries(B)]);
+    assert_eq!(refusals(&look), []);
+    assert_eq!(refusals(&desk.tell([listed(list(&look).0, [&node])])), [(B, Refusal::Busy)]);
+}
+
+#[test]
+fn rule_14_of_two_tries_at_once_the_first_goes_on() {
+    let mut desk = Desk::new(1);
+    let look = desk.tell([tries(A), tries(B)]);
+    let sent = desk.tell([listed(list(&look).0, &[])]);
+    assert_eq!(refusals(&sent), [(B, Refusal::Busy)]);
     assert!(create(&sent).1.starts_with("_c_"));
 }

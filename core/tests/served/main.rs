@@ -16,6 +16,7 @@ mod parents;
 mod pauses;
 mod proxy;
 mod readwrite;
+mod reasons;
 mod revocation;
 mod scopes;
 mod semaphore;

@@ -1,7 +1,7 @@
 //! What the connections of one client have in common.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::diary::{Diary, Entry};
@@ -28,6 +28,8 @@ struct Inner {
     diary: Diary,
     /// Reads the clock of the moments in `heard`.
     clock: fn() -> u64,
+    /// When a server last answered anything, on any connection; 0 if none has.
+    last_answer: AtomicU64,
     /// Whether they are a question, not settings: no connection is made.
     is_probe: bool,
     /// Whether a connection has followed them.
@@ -58,6 +60,7 @@ impl Settings {
             pace: Pace::new(random),
             diary: Diary::default(),
             clock,
+            last_answer: AtomicU64::new(0),
             is_probe,
             followed: AtomicBool::new(false),
             without_password: AtomicBool::new(false),
@@ -97,6 +100,18 @@ impl Settings {
     #[must_use]
     pub fn heard(&self) -> Heard {
         self.1.clone()
+    }
+
+    /// When a server last answered a handshake or a request, pings included, on any connection of the client. `None` if
+    /// none has.
+    #[must_use]
+    pub fn last_answer(&self) -> Option<u64> {
+        Some(self.0.last_answer.load(Ordering::Relaxed)).filter(|moment| *moment > 0)
+    }
+
+    /// Notes that a server answers now.
+    pub(crate) fn note_answer(&self) {
+        self.0.last_answer.fetch_max(self.now(), Ordering::Relaxed);
     }
 
     /// The same, for connections of another session: what their server hears is noted apart. The connection of a session

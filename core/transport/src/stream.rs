@@ -134,7 +134,11 @@ impl Guarded {
 
     fn note_heard(&mut self) {
         let settings = self.attempt.settings();
-        match self.guard.heard() {
+        let sign = self.guard.heard();
+        if sign.is_some() {
+            settings.note_answer();
+        }
+        match sign {
             Some(Sign::Greeting { sent, timeout, has_password }) => {
                 if !has_password && settings.is_first_without_password() {
                     tracing::warn!(

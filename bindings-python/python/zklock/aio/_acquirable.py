@@ -52,7 +52,9 @@ class Acquirable(Generic[_L]):
         self._wrap: Callable[[Any], _L] = wrap
         self._reentrant = reentrant
 
-    def acquire(self, blocking: bool = True, timeout: float | None = -1) -> Coroutine[Any, Any, bool]:
+    def acquire(
+        self, blocking: bool = True, timeout: float | None = -1, *, connect_timeout: float | None = None
+    ) -> Coroutine[Any, Any, bool]:
         """Acquire for the calling task; False if that was not possible in time.
 
         >>> if await lock.acquire(timeout=5):
@@ -61,7 +63,9 @@ class Acquirable(Generic[_L]):
         Arguments and exceptions are those of `zklock.Lock.acquire`.
         """
         owner = this_task()
-        patience = _FOREVER if blocking is True and timeout == -1 else _zklock.Patience(blocking, timeout)
+        patience = _FOREVER
+        if blocking is not True or timeout != -1 or connect_timeout is not None:
+            patience = _zklock.Patience(blocking, timeout, connect_timeout)
         return Answer(self._acquire(owner, patience), "acquire()")
 
     def release(self, wait: bool = True, timeout: float | None = None) -> Coroutine[Any, Any, None]:
@@ -80,14 +84,16 @@ class Acquirable(Generic[_L]):
         lease: _L = _zklock.take_newest(self._inner, self._caller())
         return lease._release(patience)
 
-    def hold(self, timeout: float | None = -1) -> Hold[_L]:
+    def hold(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Hold[_L]:
         """An asynchronous context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
 
         >>> async with lock.hold(timeout=5):
         ...     print("held")
         held
+
+        See `zklock.Lock.hold`.
         """
-        return Hold(self, _zklock.Patience(True, timeout))
+        return Hold(self, _zklock.Patience(True, timeout, connect_timeout))
 
     def __call__(
         self, function: Callable[_P, Coroutine[Any, Any, _R]], /

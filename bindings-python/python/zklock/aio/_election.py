@@ -68,7 +68,9 @@ class Election:
         """Whether this candidate leads. Sends nothing. See `zklock.Election.is_leader`."""
         return self._inner.is_leader
 
-    def campaign(self, timeout: float | None = -1) -> Coroutine[Any, Any, Leadership]:
+    def campaign(
+        self, timeout: float | None = -1, *, connect_timeout: float | None = None
+    ) -> Coroutine[Any, Any, Leadership]:
         """Become a candidate, wait until it leads, and return the leadership. See `zklock.Election.campaign`.
 
         >>> leadership = await election.campaign(timeout=5)
@@ -76,9 +78,9 @@ class Election:
 
         Cancelling it withdraws the candidate.
         """
-        return self._lead_on(_zklock.Patience(True, timeout))
+        return self._lead_on(_zklock.Patience(True, timeout, connect_timeout))
 
-    def lead(self, timeout: float | None = -1) -> Lead:
+    def lead(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Lead:
         """An asynchronous context manager that campaigns, and resigns at the end of its block.
 
         >>> async with election.lead(timeout=5):
@@ -87,7 +89,7 @@ class Election:
 
         The loss of the leadership cancels the task inside the block, whose end then raises `LockLost`.
         """
-        return Lead(self, _zklock.Patience(True, timeout))
+        return Lead(self, _zklock.Patience(True, timeout, connect_timeout))
 
     def leader(self) -> Coroutine[Any, Any, Candidate | None]:
         """Who leads, or is about to; None if there is no candidate. See `zklock.Election.leader`.

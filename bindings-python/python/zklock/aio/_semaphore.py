@@ -70,7 +70,14 @@ class Semaphore(Lock):
         """The node from which the number of permits is read, or None if the number is fixed."""
         return self._semaphore.shared_count
 
-    def acquire_many(self, count: int, blocking: bool = True, timeout: float | None = -1) -> Acquiring:
+    def acquire_many(
+        self,
+        count: int,
+        blocking: bool = True,
+        timeout: float | None = -1,
+        *,
+        connect_timeout: float | None = None,
+    ) -> Acquiring:
         """Acquire `count` permits, all or none, and return their leases: a context manager, before and after.
 
         >>> async with semaphore.acquire_many(3, timeout=10) as leases:
@@ -82,7 +89,8 @@ class Semaphore(Lock):
         Arguments and exceptions are those of `zklock.Semaphore.acquire_many`. Without `await`, as here at
         first, the body is cancelled if a permit is lost, as with other locks.
         """
-        return Acquiring(self._acquire_many(count, _zklock.Patience(blocking, timeout)), "acquire_many()")
+        patience = _zklock.Patience(blocking, timeout, connect_timeout)
+        return Acquiring(self._acquire_many(count, patience), "acquire_many()")
 
     async def _acquire_many(self, count: int, patience: _zklock.Patience) -> Leases:
         return Leases(await outcome(_zklock.start_acquire_many(self._semaphore, count, patience)))

@@ -89,16 +89,21 @@ impl Slot {
         }
     }
 
-    pub(super) fn refuse(&mut self, join: JoinId, refusal: Refusal, timers: &mut Timers) {
+    pub(super) fn refuse(&mut self, join: JoinId, refusal: Refusal, link: &Link, timers: &mut Timers) {
         let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else {
             return;
         };
         timers.cancel(&alarms);
-        if refusal == Refusal::Busy && !attempt.claim.is_part() {
+        let busy = refusal == Refusal::Busy;
+        if busy && !attempt.claim.is_part() {
             attempt.holds.meter.busy();
         }
+        let (holds, kind) = (&attempt.holds, attempt.claim.kind);
+        let mut error = refused(holds.place.path(), kind, refusal);
+        if busy {
+            error = error.blocked_by(self.blockers(holds, self.queue.in_the_way_of_newcomer(kind), link));
+        }
         self.leave_line(&attempt);
-        let error = refused(attempt.holds.place.path(), attempt.claim.kind, refusal);
         attempt.reply.send(Err(error)).ok();
     }
 }

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use super::super::refusals::{out_of_reach, timed_out};
+use super::super::link::Link;
+use super::super::refusals::timed_out;
 use super::Slot;
 use crate::blockers::{Blocker, Blockers};
 use crate::contender::Sighting;
 use crate::error::Error;
-use crate::mailbox::Attempt;
+use crate::hold::Holds;
 use crate::queue::{JoinId, Known, NodeName, Standing};
 use crate::servers::Servers;
 use crate::sight::{HoldReport, WaitReport};
+use crate::timeout_reason::TimeoutReason;
 
 impl Slot {
     /// Adds what is to be said of what waits here and what holds.
@@ -31,35 +33,43 @@ impl Slot {
         holds.extend(self.holders.reports());
     }
 
-    /// The error of a contender whose time is up. `session`: the current one; `servers`: what happened there, if the
-    /// client is not connected.
+    /// The error of a contender whose time is up. `servers`: what happened there, if the client is not connected.
     pub(in crate::driver) fn timeout_error(
         &self,
         join: JoinId,
-        session: i64,
+        link: &Link,
         servers: Option<Servers>,
     ) -> Error {
-        let Some(Attempt { holds, .. }) = self.waiters.get(join) else { return Error::client_closed() };
-        let path = holds.place.path();
-        if let Some(servers) = servers {
-            return out_of_reach(path, servers);
-        }
-        let error = timed_out(path, self.queue.awaits_permits(), self.queue.ahead_of(join));
-        let blockers = self.queue.in_the_way(join).into_iter();
-        let blockers = blockers.filter_map(|standing| self.blocker(standing, session));
-        error.blocked_by(Blockers::new(blockers.collect(), holds.place.directory(), &holds.place.part()))
+        let Some(attempt) = self.waiters.get(join) else { return Error::client_closed() };
+        let holds = &attempt.holds;
+        let heard = holds.heard_since(attempt.asked);
+        let reason = match self.waiters.is_blocked(join, &self.queue, heard) {
+            true => TimeoutReason::Taken,
+            false if heard => TimeoutReason::Unknown,
+            false => TimeoutReason::Unreachable,
+        };
+        let too_few = self.queue.awaits_permits();
+        let error = timed_out(holds.place.path(), reason, too_few, self.queue.ahead_of(join), servers);
+        error.blocked_by(self.blockers(holds, self.queue.in_the_way(join), link))
+    }
+
+    /// What is known of those that stand in the way.
+    pub(super) fn blockers(&self, holds: &Holds, standing: Vec<Standing>, link: &Link) -> Blockers {
+        let seen = standing.into_iter().filter_map(|standing| self.blocker(holds, standing, link));
+        Blockers::new(seen.collect(), holds.place.directory(), &holds.place.part())
     }
 
     /// What is known of one that stands in the way.
-    fn blocker(&self, standing: Standing, session: i64) -> Option<Blocker> {
+    fn blocker(&self, of: &Holds, standing: Standing, link: &Link) -> Option<Blocker> {
         let Standing { name, position, holds, known } = standing;
         let (sighting, ours) = match known {
             Known::Watched(ticket) => (self.watches.sighting(ticket)?, false),
+            Known::Listed => (of.permit_news.sighting(&name)?, false),
             Known::Ours(join, czxid) => {
                 let waiting = self.waiters.get(join).map(|attempt| &*attempt.data);
                 let data = waiting.or_else(|| self.holders.data(&name))?;
                 let (data, data_length) = (data.into(), data.len());
-                (Arc::new(Sighting { owner: session, czxid, data, data_length }), true)
+                (Arc::new(Sighting { owner: link.session_id(), czxid, data, data_length }), true)
             }
         };
         Some(Blocker { position, name, sighting, ours, holds })

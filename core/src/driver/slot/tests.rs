@@ -27,6 +27,10 @@ impl Report for Nobody {
     fn silence(&self) -> Error {
         Error::unanswered()
     }
+
+    fn heard_since(&self, _: tokio::time::Instant) -> bool {
+        false
+    }
 }
 
 /// A link without a session, so without a term: every hold is lost at its first look.

@@ -10,8 +10,7 @@ impl Queue {
     pub(super) fn join(&mut self, id: JoinId, naming: Naming, kind: Kind, intent: Intent) {
         let stage = match intent {
             Intent::Wait | Intent::Downgrade { .. } => Stage::Idle,
-            // Another contender on this client is in the way: no request is needed to know that.
-            Intent::Try if self.joins.contend_against(kind) => {
+            Intent::Try if self.is_known_to_be_taken(kind) => {
                 self.actions.push_back(Action::Refuse(id, Refusal::Busy));
                 return;
             }

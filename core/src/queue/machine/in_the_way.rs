@@ -1,14 +1,17 @@
 //! Who stands in the way of a contender, for the error that says so.
 
+use std::ops::Bound;
+
 use super::super::event::{JoinId, Ticket};
 use super::super::name::{Kind, NodeName};
+use super::super::view::View;
 use super::join::{Place, Stage};
 use super::state::Queue;
 
 /// How many of the nearest are told of.
 const NEAREST: usize = 2;
 
-/// How many of ours are looked at for those that have permits.
+/// How many are told of that have permits.
 const PERMITS: usize = 16;
 
 /// One that stands in the way of a contender, as far as is known.
@@ -31,28 +34,50 @@ pub enum Known {
     Ours(JoinId, i64),
     /// It is another client's, and watched with this ticket.
     Watched(Ticket),
+    /// It is another client's, in a directory of permits, where nodes are not watched.
+    Listed,
 }
 
 impl Queue {
     /// Those that stand in the way of a contender and of which more is known than a name, in the order of the queue:
-    /// the first of all and the two nearest; of permits, which have no order, a few of ours.
+    /// the first of all and the two nearest; of permits, which have no order, some of those that have them.
     #[must_use]
     pub fn in_the_way(&self, join: JoinId) -> Vec<Standing> {
         let Some(waiter) = self.joins.get(&join) else { return Vec::new() };
         let Stage::Queued(Place { name, .. }) = &waiter.stage else { return Vec::new() };
+        self.in_the_way_of(waiter.kind, Some(name))
+    }
+
+    /// The same for one that would join now.
+    #[must_use]
+    pub fn in_the_way_of_newcomer(&self, kind: Kind) -> Vec<Standing> {
+        self.in_the_way_of(kind, None)
+    }
+
+    /// Of a contender at `name`, or behind all others.
+    fn in_the_way_of(&self, kind: Kind, name: Option<&NodeName>) -> Vec<Standing> {
         let view = self.last_view();
+        let end = name.map_or(Bound::Unbounded, Bound::Excluded);
+        let before = (Bound::<&NodeName>::Unbounded, end);
         let mut names: Vec<&NodeName> = Vec::new();
-        match waiter.kind {
-            Kind::Permit(_) => names.extend(self.places(PERMITS)),
+        match kind {
+            Kind::Permit(_) => {
+                names.extend(view.into_iter().flat_map(View::all).take(PERMITS));
+                names.extend(self.places(PERMITS));
+            }
             Kind::Read => {
-                let mut others = view.into_iter().flat_map(|view| view.writers_before(name));
-                let mut ours = self.line().writers().range(..name);
+                let all = view.filter(|_| name.is_none()).into_iter().flat_map(View::all_writers);
+                let some = view.zip(name).into_iter().flat_map(|(view, name)| view.writers_before(name));
+                let mut others = all.chain(some);
+                let mut ours = self.line().writers().range(before);
                 names.extend(others.next().into_iter().chain(others.rev().take(NEAREST)));
                 names.extend(ours.next().into_iter().chain(ours.rev().take(NEAREST)));
             }
             Kind::Exclusive | Kind::Write | Kind::Lead => {
-                let mut others = view.into_iter().flat_map(|view| view.all_before(name));
-                let mut ours = self.line().range(..name).map(|(ours, _)| ours);
+                let all = view.filter(|_| name.is_none()).into_iter().flat_map(View::all);
+                let some = view.zip(name).into_iter().flat_map(|(view, name)| view.all_before(name));
+                let mut others = all.chain(some);
+                let mut ours = self.line().range(before).map(|(ours, _)| ours);
                 names.extend(others.next().into_iter().chain(others.rev().take(NEAREST)));
                 names.extend(ours.next().into_iter().chain(ours.rev().take(NEAREST)));
             }
@@ -60,10 +85,11 @@ impl Queue {
         names.sort_unstable();
         names.dedup();
         let far = names.len().saturating_sub(NEAREST);
-        let mut standing: Vec<_> = names.iter().filter_map(|name| self.standing(name)).collect();
-        if matches!(waiter.kind, Kind::Permit(_)) {
+        let permits = matches!(kind, Kind::Permit(_));
+        let mut standing: Vec<_> = names.iter().filter_map(|name| self.standing(name, permits)).collect();
+        if permits {
             standing.retain(|other| other.holds);
-            standing.truncate(NEAREST + 1);
+            standing.truncate(PERMITS);
         } else {
             // What lies between the first and the nearest is not in anyone's way now.
             let near = names.get(far.max(1)..).unwrap_or_default();
@@ -72,7 +98,7 @@ impl Queue {
         standing
     }
 
-    fn standing(&self, name: &NodeName) -> Option<Standing> {
+    fn standing(&self, name: &NodeName, permits: bool) -> Option<Standing> {
         let rank = |name| self.last_view().map_or(0, |view| view.rank(name));
         let position = rank(name) + self.line().rank(name);
         let ours = self.line().get(name).copied();
@@ -80,6 +106,8 @@ impl Queue {
             Some((id, Some(Stage::Held(place)))) => (true, Known::Ours(id, place.czxid)),
             Some((id, Some(Stage::Queued(place)))) => (false, Known::Ours(id, place.czxid)),
             Some(_) => return None,
+            // Nodes of others hold: only the client whose turn it is waits here (rule 17).
+            None if permits => (true, Known::Listed),
             None => {
                 (self.is_first_of_its_kind(name, position), Known::Watched(self.watches.get(name)?.ticket))
             }

@@ -32,7 +32,7 @@ pub(super) struct Joins {
     departing: Set<JoinId>,
     /// Hold.
     holding: Census,
-    /// Are not leaving.
+    /// Are not leaving, and do more than look whether the lock is free.
     staying: Census,
     /// Wait for one of so many permits, and are not leaving.
     wanting: Set<(u32, JoinId)>,
@@ -93,7 +93,7 @@ impl Joins {
         });
         update(&mut self.departing, before, after, |join| (join.is_held() && join.leaving).then_some(id));
         self.holding.update(before, after, Join::is_held);
-        self.staying.update(before, after, |join| !join.leaving);
+        self.staying.update(before, after, |join| !join.leaving && !matches!(join.stage, Stage::Looking(_)));
         update(&mut self.wanting, before, after, |join| match join.kind {
             Kind::Permit(permits) if !join.leaving && !join.is_held() => Some((permits, id)),
             _ => None,
@@ -166,7 +166,7 @@ impl Joins {
         self.holding.conflicts(kind)
     }
 
-    /// Whether one that is not leaving cannot hold together with this kind.
+    /// Whether one that is not leaving, and does more than look, cannot hold together with this kind.
     pub(super) fn contend_against(&self, kind: Kind) -> bool {
         self.staying.conflicts(kind)
     }
@@ -178,7 +178,8 @@ impl Joins {
 
     /// Whether any of them asks for or holds a permit.
     pub(super) fn of_permits(&self) -> bool {
-        self.holding.of(Class::Permit) > 0 || self.staying.of(Class::Permit) > 0
+        let looks = || self.looking().next().is_some_and(|(_, join)| matches!(join.kind, Kind::Permit(_)));
+        self.holding.of(Class::Permit) > 0 || self.staying.of(Class::Permit) > 0 || looks()
     }
 }
 

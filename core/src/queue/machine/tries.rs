@@ -1,6 +1,6 @@
 //! Contenders that only try: they look first, and do not wait (rules 14 and 21).
 
-use super::super::event::{Intent, Refusal, Ticket};
+use super::super::event::{Intent, JoinId, Refusal, Ticket};
 use super::super::name::Kind;
 use super::super::view::View;
 use super::join::{Join, Place, Stage};
@@ -17,7 +17,8 @@ impl Queue {
             .map(|(id, join)| (id, join.kind))
             .collect();
         for (id, kind) in lookers {
-            if self.is_taken(kind) {
+            // One of ours that asked before is in its way, too, now that the server has answered.
+            if self.is_taken(kind) || self.joins.contend_against(kind) {
                 self.refuse(id, Refusal::Busy);
             } else {
                 self.joins.set_stage(id, Stage::Idle);
@@ -33,14 +34,22 @@ impl Queue {
                 others + self.line().len() >= permits as usize
             }
             kind => {
-                let ours = if kind == Kind::Read {
-                    !self.line().writers().is_empty()
-                } else {
-                    !self.line().is_empty()
-                };
-                ours || self.view.as_ref().is_some_and(|view| view.blocks_newcomer(kind))
+                let by_others = self.view.as_ref().is_some_and(|view| view.blocks_newcomer(kind));
+                by_others || self.is_taken_by_ours(kind)
             }
         }
+    }
+
+    /// Whether a node of ours would block a newcomer of this kind, which is not one of permits.
+    fn is_taken_by_ours(&self, kind: Kind) -> bool {
+        if kind == Kind::Read { !self.line().writers().is_empty() } else { !self.line().is_empty() }
+    }
+
+    /// Whether it is certain without a request that a newcomer would have to wait: a contender of this client has a node
+    /// in the way, and while the term runs the session exists, and its nodes with it. A contender of ours that has no
+    /// node yet proves nothing: the server may never see it.
+    pub(super) fn is_known_to_be_taken(&self, kind: Kind) -> bool {
+        self.term && self.joins.contend_against(kind) && self.is_taken_by_ours(kind)
     }
 
     /// A contender that only tries does not wait behind one that came in between.
@@ -66,6 +75,19 @@ impl Queue {
     /// contender.
     fn has_place(&self, join: &Join) -> bool {
         matches!(&join.intent, Intent::Downgrade { writer, .. } if self.holder(writer).is_some())
+    }
+
+    /// Whether a contender that waits in the queue was seen to have to: a listing that shows its node shows another one
+    /// in the way, or its own node came to stand behind one of ours.
+    #[must_use]
+    pub fn is_held_up(&self, join: JoinId) -> bool {
+        match self.joins.get(&join) {
+            Some(Join { kind, stage: Stage::Queued(place), .. }) => {
+                let by_ours = self.line().blocks(&place.name, *kind);
+                by_ours || place.confirmed && self.view.is_some() && self.is_blocked(place, *kind)
+            }
+            _ => false,
+        }
     }
 
     fn is_blocked(&self, place: &Place, kind: Kind) -> bool {

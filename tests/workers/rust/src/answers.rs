@@ -56,8 +56,9 @@ pub(crate) fn told(error: &Error) -> Value {
     if !error.blockers().is_empty() {
         line["blockers"] = error.blockers().iter().map(told).collect();
     }
-    if let Some(reason) = error.loss_reason() {
-        line["reason"] = reason.as_str().into();
+    let lost = error.loss_reason().map(zklock::LossReason::as_str);
+    if let Some(reason) = lost.or(error.timeout_reason().map(zklock::TimeoutReason::as_str)) {
+        line["reason"] = reason.into();
     }
     line
 }

@@ -43,6 +43,7 @@ pub(crate) enum Command {
         scope: String,
         owner: String,
         timeout: Option<f64>,
+        connect_timeout: Option<f64>,
     },
     Leave {
         scope: String,

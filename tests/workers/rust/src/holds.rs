@@ -19,7 +19,7 @@ pub(crate) async fn release(leases: &[Rc<Lease>], patience: Patience) -> Result<
         match patience {
             Patience::Forever => releases.push(Box::pin(lease.release())),
             Patience::For(time) => releases.push(Box::pin(lease.release_within(time))),
-            Patience::Try => lease.release_in_background()?,
+            Patience::Try | Patience::TryWithin(_) => lease.release_in_background()?,
         }
     }
     for released in releases {

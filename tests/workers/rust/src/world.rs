@@ -143,10 +143,9 @@ impl World {
                 release(&leases, patience).await?;
                 Ok(json!({"event": "released", "t0": t0}))
             }
-            Command::Enter { lock, scope, owner, timeout } => {
+            Command::Enter { lock, scope, owner, timeout, connect_timeout } => {
                 let lock = self.lock(&lock)?;
-                let patience = timeout.map(|timeout| RUST.patience(Some(timeout))).transpose()?;
-                let patience = patience.unwrap_or(Patience::Forever);
+                let patience = RUST.bounded(RUST.patience(timeout)?, connect_timeout)?;
                 let leases = lock.acquire(self.owner(&owner).0, patience, None).await?;
                 let mut line = json!({"event": "entered"});
                 if let Some(first) = leases.first() {
