@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use zklock_transport::Urgency;
 
 use super::link::Link;
 use super::slot::Slot;
@@ -58,6 +59,16 @@ impl Pulse {
     /// Whether a hold may begin, as the queues were told.
     pub(super) fn is_fresh(&self) -> bool {
         self.fresh
+    }
+
+    /// How urgent a connection is while there is none. Where anything would be lost with the session, a hold or a place
+    /// near the head of a queue, it is found in time (rule 10).
+    fn urgency(&self, link: &Link, slots: &Slots) -> Urgency {
+        match link.term() {
+            Some(term) if !self.vital.is_empty() => Urgency::Session(term.session_timeout()),
+            Some(_) if slots.is_empty() => Urgency::Idle,
+            _ => Urgency::Wanted,
+        }
     }
 
     /// Notes how many nodes the heartbeat is to check at a path; with none, the path does not need it.
@@ -119,6 +130,9 @@ impl Pulse {
     /// answers.
     pub(super) fn keep_term(&mut self, link: &mut Link, slots: &Slots, timers: &mut Timers) -> bool {
         self.keep_beating(link, slots, timers);
+        if !link.is_connected() {
+            link.set_urgency(self.urgency(link, slots));
+        }
         let patience = link.patience();
         if let Some(left) = patience.filter(|_| self.surrender.is_none()) {
             self.surrender = Some(timers.set(Instant::now() + left, Alarm::Surrender));

@@ -125,6 +125,8 @@ impl Outage {
         let waiting = client.clone();
         let waiter = self.waits.then(|| tokio::task::spawn_local(async move { acquire(&waiting).await }));
         sleep(Duration::from_millis(setting.timeout / 2 + self.before)).await;
+        // What befalls the client is judged here.
+        oracle.borrow_mut().calm.fault(true);
         "is without a server".clone_into(&mut doing.borrow_mut());
         let wrong = self.happen(seed, &setting, &client, &lease).await;
         let mut oracle_now = oracle.borrow_mut();
@@ -198,7 +200,9 @@ impl Outage {
         let left = (began + remaining).saturating_sub(back);
         let how = self.how;
         if took > bound {
-            return Some(format!("{how:?}: connected after {took} ms, and not within {bound} ms; {left} ms of the term were left"));
+            return Some(format!(
+                "{how:?}: connected after {took} ms, and not within {bound} ms; {left} ms of the term were left"
+            ));
         }
         if self.waits {
             return None;
@@ -206,7 +210,8 @@ impl Outage {
         sleep_until(clock::at(began + remaining + setting.timeout / 2)).await;
         let kept = lease.state() == LeaseState::Held;
         // A black hole may take longer to notice than the term lasts.
-        (left >= bound && !kept).then(|| format!("{how:?}: the lease is lost: {left} ms of the term were left"))
+        (left >= bound && !kept)
+            .then(|| format!("{how:?}: the lease is lost: {left} ms of the term were left"))
     }
 }
 

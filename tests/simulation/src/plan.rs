@@ -52,7 +52,16 @@ impl Plan {
     pub fn of_outage(seed: u64) -> Self {
         let (setting, outage) = Outage::of(seed);
         let (contenders, outage) = (vec![0], Some(outage));
-        Self { seed, setting, contenders, visitor: None, faults: Vec::new(), outage, sought: None, all: (0, 1) }
+        Self {
+            seed,
+            setting,
+            contenders,
+            visitor: None,
+            faults: Vec::new(),
+            outage,
+            sought: None,
+            all: (0, 1),
+        }
     }
 
     /// The same, to look for something in its history.
