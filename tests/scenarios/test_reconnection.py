@@ -15,8 +15,8 @@ from harness.worker import Worker
 
 TIMEOUT = 20.0
 
-# Of a term of ten seconds: so much is left at least when the servers turn the client away, and at most when the first
-# one is back. The client crate's own pauses have grown to five seconds by then, and are longer than what is left.
+# Of a term of ten seconds: so much is left at least when the servers turn the client away, and at most when
+# the first one is back. The client crate's own pauses would have grown to five seconds by then.
 BEFORE = 9.0
 LEFT = 4.5
 
@@ -75,8 +75,7 @@ def test_s621_what_the_log_says_during_an_outage(
 
     def told() -> list[tuple[str, str]]:
         logs = [line for line in holder.lines() if line["event"] == "log"]
-        found = [(word, str(line["fields"])) for line in logs for word in words if word in line["text"]]
-        return found
+        return [(word, str(line["fields"])) for line in logs for word in words if word in line["text"]]
 
     for door in doors:
         door.refuse()

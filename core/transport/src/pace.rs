@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use silence::Silence;
+pub(crate) use silence::{End, Server};
 pub use urgency::Urgency;
 
 /// The first pause; they double up to the longest. Short, for one lost connection is no storm.
@@ -26,9 +27,6 @@ const FIRST: Duration = Duration::from_millis(10);
 const LASTING: Duration = Duration::from_secs(2);
 /// After so much peace a pause is the first again.
 const FORGOTTEN: Duration = Duration::from_secs(10);
-
-/// A server, as the client names it.
-pub(crate) type Server = (String, u16);
 
 /// The pauses of one client, server by server.
 #[derive(Debug)]
@@ -55,19 +53,6 @@ struct Rest {
     /// Its length before jitter.
     pause: Duration,
     until: Instant,
-}
-
-/// How an attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The server did something: it refused, hung up, or spoke.
-    Told,
-    /// There was no connection when the attempt was given up.
-    NotConnected,
-    /// There was a connection, but no answer when the attempt was given up.
-    NotAnswered,
-    /// The server had answered, and then nothing was heard of it for too long.
-    FellSilent,
 }
 
 impl Past {

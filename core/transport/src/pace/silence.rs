@@ -3,13 +3,29 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{End, Server, Urgency};
+use super::urgency::Urgency;
 
 /// For how long the first attempt at a server may go without an answer, if there are others to try.
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// It doubles so often at most. The client crate gives up before.
 const DOUBLINGS: u32 = 6;
+
+/// A server, as the client names it.
+pub(crate) type Server = (String, u16);
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The server did something: it refused, hung up, or spoke.
+    Told,
+    /// There was no connection when the attempt was given up.
+    NotConnected,
+    /// There was a connection, but no answer when the attempt was given up.
+    NotAnswered,
+    /// The server had answered, and then nothing was heard of it for too long.
+    FellSilent,
+}
 
 /// What is known of servers that say nothing.
 #[derive(Debug, Default)]
