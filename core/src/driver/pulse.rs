@@ -53,6 +53,9 @@ pub(super) struct Pulse {
     fresh: bool,
     /// Whether the holders were told that the session is disconnected.
     suspended: bool,
+    /// Whether anything was vital when the connection was lost. Without one nothing is known of the others in a queue, so
+    /// that every waiter might be next, and none is to hurry for that.
+    at_stake: bool,
 }
 
 impl Pulse {
@@ -65,7 +68,7 @@ impl Pulse {
     /// near the head of a queue, it is found in time (rule 10).
     fn urgency(&self, link: &Link, slots: &Slots) -> Urgency {
         match link.term() {
-            Some(term) if !self.vital.is_empty() => Urgency::Session(term.session_timeout()),
+            Some(term) if self.at_stake && !self.vital.is_empty() => Urgency::Session(term.session_timeout()),
             Some(_) if slots.is_empty() => Urgency::Idle,
             _ => Urgency::Wanted,
         }
@@ -121,6 +124,9 @@ impl Pulse {
     /// Tells the holders that the session is disconnected, or connected again.
     pub(super) fn suspend(&mut self, slots: &Slots, suspended: bool) {
         self.suspended = suspended;
+        if suspended {
+            self.at_stake = !self.vital.is_empty();
+        }
         for slot in slots.iter() {
             slot.suspend(suspended);
         }

@@ -112,11 +112,19 @@ async fn a_connection_is_urgent_while_something_is_at_stake() {
             let input = inbox.receiver.recv().await.expect("news");
             assert!(driver.take_in(std::iter::once(input)).is_continue());
         }
-        driver.link.changed(zk::SessionState::Disconnected);
-        driver.settle();
+        let lose_connection = |driver: &mut Driver| {
+            let change = driver.link.changed(zk::SessionState::Disconnected);
+            driver.follow(change);
+            driver.settle();
+        };
+        lose_connection(&mut driver);
         assert_eq!(driver.link.urgency(), Urgency::Idle);
         driver.pulse.note(&path, 1);
         driver.settle();
+        assert_eq!(driver.link.urgency(), Urgency::Idle, "nothing is known of a queue during an outage");
+        let change = driver.link.changed(zk::SessionState::SyncConnected);
+        driver.follow(change);
+        lose_connection(&mut driver);
         let timeout = driver.link.term().expect("a session").session_timeout();
         assert_eq!(driver.link.urgency(), Urgency::Session(timeout));
         driver.pulse.note(&path, 0);
