@@ -30,7 +30,10 @@ const BYTES_AT_ONCE: usize = 256 * 1024;
 
 /// What a driver knows of its heartbeat.
 #[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and they come in any combination")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and they come in any combination"
+)]
 pub(super) struct Pulse {
     /// The paths with a holder, or with a contender that may soon be one, and how many nodes of ours are at each.
     vital: BTreeMap<Arc<str>, usize>,
