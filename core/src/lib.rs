@@ -83,6 +83,7 @@ mod node_data;
 mod number;
 mod operation;
 mod options;
+mod outages;
 mod owner;
 mod path;
 mod patience;

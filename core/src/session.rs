@@ -3,13 +3,14 @@
 use std::sync::Once;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use zklock_transport::{Heard, Settings};
 use zookeeper_client as zk;
 
 use crate::backoff::Backoff;
 use crate::certificates::Certificates;
 use crate::options::ClientOptions;
+use crate::outages::Outages;
 use crate::servers::{ServerReport, Servers};
 use crate::supervision::{Tasks, caught, supervised};
 
@@ -24,11 +25,6 @@ pub(crate) struct Session {
 /// For how long an answer to the question whose the connections are is waited for: ours comes at once.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long it is at least from one word in the log on servers that cannot be used to the next, if that is the same, or
-/// if it is not.
-const TOLD_AGAIN: Duration = Duration::from_secs(60);
-const TOLD_ANEW: Duration = Duration::from_secs(5);
-
 /// Why there is no session, and another attempt would not cure it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denial {
@@ -38,75 +34,62 @@ pub(crate) enum Denial {
     StockTransport,
 }
 
-/// Creates a session, on connections that follow the settings of the current task. Tries until it succeeds, so its
-/// caller decides when to stop; fails only with what another attempt would not cure.
-///
-/// `previous` is a session that was given up on this side only. As long as the server keeps it, its nodes are
-/// in the queues and we would wait behind our own ghost: it is closed first (rule 11). The new one does not begin before
-/// `pause` is over.
-pub(crate) async fn establish(
-    options: &ClientOptions,
-    settings: &Settings,
-    certificates: Option<&Certificates>,
-    mut previous: Option<zk::SessionInfo>,
-    mut pause: Duration,
-) -> Result<Session, Denial> {
-    if certificates.is_some() && !is_on_our_transport().await {
-        return Err(Denial::StockTransport);
-    }
-    let (mut backoff, mut rounds) = (Backoff::default(), Rounds::default());
-    loop {
-        let attempt = async {
-            if let Some(certificates) = certificates {
-                certificates.renew().await;
-            }
-            if let Some(session) = &previous {
-                let ghost = connector(options).with_session(session.clone());
-                bury(options, settings, ghost).await?;
-                previous = None;
-            }
-            // Others need not wait behind the ghost for so long.
-            sleep(std::mem::take(&mut pause)).await;
-            // The pauses between rounds are ours.
-            connect(options, settings, connector(options)).await
-        };
-        match caught(Box::pin(attempt)).await {
-            Ok(Ok(session)) => {
-                report_transport();
-                return Ok(session);
-            }
-            Ok(Err(zk::Error::AuthFailed)) => return Err(Denial::Credentials),
-            Ok(Err(error)) => {
-                let servers = ServerReport::all(&options.hosts.servers, &settings.entries());
-                rounds.failed(&Servers::from(servers).to_string(), &error);
-            }
-            Err(panic) => tracing::error!(%panic, "a bug: connecting panicked; trying again"),
+/// A search for a session.
+pub(crate) struct Search<'a> {
+    pub(crate) options: &'a ClientOptions,
+    pub(crate) settings: &'a Settings,
+    pub(crate) certificates: Option<&'a Certificates>,
+    /// What the log was told of servers that cannot be used.
+    pub(crate) outages: Outages,
+}
+
+impl Search<'_> {
+    /// Creates a session, on connections that follow the settings of the current task. Tries until it succeeds, so its
+    /// caller decides when to stop; fails only with what another attempt would not cure.
+    ///
+    /// `previous` is a session that was given up on this side only. As long as the server keeps it, its nodes are
+    /// in the queues and we would wait behind our own ghost: it is closed first (rule 11). The new one does not begin
+    /// before `pause` is over.
+    pub(crate) async fn establish(
+        self,
+        mut previous: Option<zk::SessionInfo>,
+        mut pause: Duration,
+    ) -> Result<Session, Denial> {
+        let Self { options, settings, certificates, outages } = self;
+        if certificates.is_some() && !is_on_our_transport().await {
+            return Err(Denial::StockTransport);
         }
-        sleep(backoff.pause()).await;
-    }
-}
-
-/// Tells the log of rounds in which no server could be used: of the first, and of others when something else happened
-/// or after a while. While no server can be used there is a round every second.
-#[derive(Default)]
-struct Rounds {
-    /// What was told last, and when.
-    told: Option<(String, Instant)>,
-}
-
-impl Rounds {
-    /// `servers`: what happened at each.
-    fn failed(&mut self, servers: &str, error: &zk::Error) {
-        let now = Instant::now();
-        let tells = self.told.as_ref().is_none_or(|(told, when)| {
-            let pause = if *told == servers { TOLD_AGAIN } else { TOLD_ANEW };
-            now.duration_since(*when) >= pause
-        });
-        if tells {
-            tracing::warn!(%servers, "no server can be used; trying again");
-            self.told = Some((servers.to_owned(), now));
-        } else {
-            tracing::debug!(%error, %servers, "no session yet");
+        let mut backoff = Backoff::default();
+        loop {
+            let attempt = async {
+                if let Some(certificates) = certificates {
+                    certificates.renew().await;
+                }
+                if let Some(session) = &previous {
+                    let ghost = connector(options).with_session(session.clone());
+                    bury(options, settings, ghost).await?;
+                    previous = None;
+                }
+                // Others need not wait behind the ghost for so long.
+                sleep(std::mem::take(&mut pause)).await;
+                // The pauses between rounds are ours.
+                connect(options, settings, connector(options)).await
+            };
+            match caught(Box::pin(attempt)).await {
+                Ok(Ok(session)) => {
+                    report_transport();
+                    return Ok(session);
+                }
+                Ok(Err(zk::Error::AuthFailed)) => return Err(Denial::Credentials),
+                Ok(Err(error)) => {
+                    let servers = ServerReport::all(&options.hosts.servers, &settings.entries());
+                    let servers = Servers::from(servers).to_string();
+                    tracing::debug!(%error, %servers, "no session yet");
+                    outages.tell(&servers);
+                }
+                Err(panic) => tracing::error!(%panic, "a bug: connecting panicked; trying again"),
+            }
+            sleep(backoff.pause()).await;
         }
     }
 }
@@ -212,27 +195,6 @@ fn connector(options: &ClientOptions) -> zk::Connector {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// How often the log tells of rounds that fail once a second, in so many seconds; `problem` says what happens in
-    /// each.
-    async fn told(seconds: u64, problem: impl Fn(u64) -> String) -> usize {
-        let (mut rounds, mut told) = (Rounds::default(), 0);
-        for second in 0..seconds {
-            let before = rounds.told.as_ref().map(|(_, when)| *when);
-            rounds.failed(&problem(second), &zk::Error::ConnectionLoss);
-            told += usize::from(rounds.told.as_ref().map(|(_, when)| *when) != before);
-            tokio::time::advance(Duration::from_secs(1)).await;
-        }
-        told
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_log_tells_once_a_minute_of_servers_that_cannot_be_used_and_sooner_if_something_else_happens()
-    {
-        assert_eq!(told(60, |_| "refused".to_owned()).await, 1);
-        assert_eq!(told(61, |_| "refused".to_owned()).await, 2);
-        assert_eq!(told(60, |second| format!("problem {second}")).await, 12);
-    }
 
     #[tokio::test]
     async fn the_question_whose_the_connections_are_reaches_our_transport() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
-use zklock_transport::Settings;
+use zklock_transport::{Settings, Urgency};
 use zookeeper_client as zk;
 
 use super::errand::Errand;
@@ -23,6 +23,7 @@ use crate::clock::Moment;
 use crate::mailbox::{Checked, Input, OwnNode};
 use crate::meter::Meter;
 use crate::options::ClientOptions;
+use crate::outages::Outages;
 use crate::queue::Event;
 use crate::random;
 use crate::room::WatchRoom;
@@ -68,6 +69,8 @@ struct Live {
     began: bool,
     /// Renews the certificates while there is no connection.
     renewing: Option<AbortHandle>,
+    /// Tells the log what happens at the servers while there is no connection.
+    telling: Option<AbortHandle>,
 }
 
 pub(super) struct Link {
@@ -84,6 +87,10 @@ pub(super) struct Link {
     unanswered: Unanswered,
     /// The pauses before another session is looked for.
     rests: Rests,
+    /// What the log was told of servers that cannot be used.
+    outages: Outages,
+    /// How urgent a connection is.
+    urgency: Urgency,
     /// The session's number.
     epoch: u64,
     /// The connection's number. Grows when one is lost, so that a late reply can be told from a timely one.
@@ -100,6 +107,7 @@ impl Link {
         sender: mpsc::UnboundedSender<Input>,
     ) -> Self {
         let settings = Settings::new(options.limits(), random::fraction, || Moment::now().0);
+        settings.set_servers(options.hosts.servers.split(',').count());
         Self {
             lists: AccessLists::of(&options),
             certificates: options.tls.as_deref().map(|tls| Certificates::new(tls, &settings)),
@@ -110,6 +118,8 @@ impl Link {
             stage: Stage::Idle,
             unanswered: Unanswered::default(),
             rests: Rests::default(),
+            outages: Outages::default(),
+            urgency: Urgency::default(),
             epoch: 0,
             connection: 0,
             room: WatchRoom::default(),
@@ -124,6 +134,18 @@ impl Link {
 
     pub(super) fn servers(&self) -> Servers {
         ServerReport::all(&self.options.hosts.servers, &self.settings.entries()).into()
+    }
+
+    /// Sets how urgent a connection is while there is none.
+    pub(super) fn set_urgency(&mut self, urgency: Urgency) {
+        if std::mem::replace(&mut self.urgency, urgency) != urgency {
+            self.settings.set_urgency(urgency);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn urgency(&self) -> Urgency {
+        self.urgency
     }
 
     /// A path as the client's callers know it.

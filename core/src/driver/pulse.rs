@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use zklock_transport::Urgency;
 
 use super::link::Link;
 use super::slot::Slot;
@@ -29,6 +30,10 @@ const BYTES_AT_ONCE: usize = 256 * 1024;
 
 /// What a driver knows of its heartbeat.
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and they come in any combination"
+)]
 pub(super) struct Pulse {
     /// The paths with a holder, or with a contender that may soon be one, and how many nodes of ours are at each.
     vital: BTreeMap<Arc<str>, usize>,
@@ -52,12 +57,25 @@ pub(super) struct Pulse {
     fresh: bool,
     /// Whether the holders were told that the session is disconnected.
     suspended: bool,
+    /// Whether anything was vital when the connection was lost. Without one nothing is known of the others in a queue, so
+    /// that every waiter might be next, and none is to hurry for that.
+    at_stake: bool,
 }
 
 impl Pulse {
     /// Whether a hold may begin, as the queues were told.
     pub(super) fn is_fresh(&self) -> bool {
         self.fresh
+    }
+
+    /// How urgent a connection is while there is none. Where anything would be lost with the session, a hold or a place
+    /// near the head of a queue, it is found in time (rule 10).
+    fn urgency(&self, link: &Link, slots: &Slots) -> Urgency {
+        match link.term() {
+            Some(term) if self.at_stake && !self.vital.is_empty() => Urgency::Session(term.session_timeout()),
+            Some(_) if slots.is_empty() => Urgency::Idle,
+            _ => Urgency::Wanted,
+        }
     }
 
     /// Notes how many nodes the heartbeat is to check at a path; with none, the path does not need it.
@@ -110,6 +128,9 @@ impl Pulse {
     /// Tells the holders that the session is disconnected, or connected again.
     pub(super) fn suspend(&mut self, slots: &Slots, suspended: bool) {
         self.suspended = suspended;
+        if suspended {
+            self.at_stake = !self.vital.is_empty();
+        }
         for slot in slots.iter() {
             slot.suspend(suspended);
         }
@@ -119,6 +140,9 @@ impl Pulse {
     /// answers.
     pub(super) fn keep_term(&mut self, link: &mut Link, slots: &Slots, timers: &mut Timers) -> bool {
         self.keep_beating(link, slots, timers);
+        if !link.is_connected() {
+            link.set_urgency(self.urgency(link, slots));
+        }
         let patience = link.patience();
         if let Some(left) = patience.filter(|_| self.surrender.is_none()) {
             self.surrender = Some(timers.set(Instant::now() + left, Alarm::Surrender));

@@ -223,6 +223,10 @@ impl Slots {
         vital
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     pub(super) fn lose_all(&mut self, reason: LossReason) {
         for slot in self.all.values_mut() {
             slot.lose_all(reason);

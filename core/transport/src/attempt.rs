@@ -1,12 +1,18 @@
 //! One attempt to have a connection, from its beginning to the end of the connection.
 
 use std::fmt;
+use std::io::{Error, ErrorKind, Result};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::diary::Outcome;
-use crate::pace::Server;
+use crate::pace::{End, Server};
 use crate::settings::Settings;
+
+/// A connection on which nothing has come for this part of the session's time-out fell silent: the client crate asks for a
+/// sign of life within a fifth, and gives up after two.
+const SILENT_FOR: (u32, u32) = (3, 10);
 
 /// One attempt. Ends when it is dropped: where a future that was given up ends, too.
 #[derive(Debug)]
@@ -14,22 +20,43 @@ pub(crate) struct Attempt {
     settings: Settings,
     server: Server,
     began: Instant,
+    /// Until when there has to be an answer.
+    deadline: Option<Instant>,
     /// What is to be said of it if it ends now.
     outcome: Outcome,
+    /// When anything was heard last, and after which time without that the server is silent.
+    heard: Instant,
+    silent_for: Duration,
+    /// Whether the server has ended the connection.
+    hung_up: bool,
 }
 
 impl Attempt {
     /// Begins one as soon as the server may be connected to.
-    pub(crate) async fn begin(settings: Settings, host: &str, port: u16) -> Self {
+    ///
+    /// # Errors
+    /// If the others are to be tried before.
+    pub(crate) async fn begin(settings: Settings, host: &str, port: u16) -> Result<Self> {
         let server = (host.to_owned(), port);
+        if settings.pace().passes_over(&server) {
+            return Err(Error::new(ErrorKind::TimedOut, "it has just fallen silent; the others come first"));
+        }
         let began = settings.pace().turn(&server).await;
-        let mut attempt = Self { settings, server, began, outcome: Outcome::Silent };
+        let deadline = settings.pace().limit(&server).map(|limit| began + limit);
+        let outcome = Outcome::Silent;
+        let (heard, silent_for, hung_up) = (began, Duration::MAX, false);
+        let mut attempt = Self { settings, server, began, deadline, outcome, heard, silent_for, hung_up };
         attempt.is_now(Outcome::Silent);
-        attempt
+        Ok(attempt)
     }
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Until when there has to be an answer, if there are other servers to try.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 
     /// Notes how far it has come, or why it ends.
@@ -38,12 +65,37 @@ impl Attempt {
         self.outcome = outcome;
     }
 
+    /// Notes that the server has sent something.
+    pub(crate) fn hears(&mut self) {
+        self.heard = Instant::now();
+    }
+
+    /// Notes the time-out of the session that the server has given.
+    pub(crate) fn serves_session(&mut self, timeout: Duration) {
+        let (numerator, denominator) = SILENT_FOR;
+        self.silent_for = timeout * numerator / denominator;
+    }
+
+    /// Notes that the server has ended the connection.
+    pub(crate) fn hangs_up(&mut self) {
+        self.hung_up = true;
+    }
+
     pub(crate) fn server(&self) -> &Server {
         &self.server
     }
 
     pub(crate) fn outcome(&self) -> &Outcome {
         &self.outcome
+    }
+
+    fn end(&self) -> End {
+        match self.outcome {
+            Outcome::Unresolved | Outcome::HalfSecured | Outcome::Mute if !self.hung_up => End::NotAnswered,
+            Outcome::Silent => End::NotConnected,
+            Outcome::Answered if !self.hung_up && self.heard.elapsed() >= self.silent_for => End::FellSilent,
+            _ => End::Told,
+        }
     }
 }
 
@@ -57,6 +109,6 @@ impl fmt::Display for Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         self.settings.diary().conclude(&self.server, self.began, self.outcome.clone());
-        self.settings.pace().ended(&self.server, self.began);
+        self.settings.pace().ended(&self.server, self.began, self.end());
     }
 }

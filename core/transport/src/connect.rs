@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use crate::attempt::Attempt;
 use crate::diary::Outcome;
@@ -21,9 +21,6 @@ use crate::tls::Encryption;
 /// For how long an address is tried alone.
 const HEAD_START: Duration = Duration::from_millis(100);
 
-/// For how long a server is asked why it closes connections.
-const PATIENCE: Duration = Duration::from_millis(500);
-
 static USED: AtomicBool = AtomicBool::new(false);
 
 /// Whether any connection was made.
@@ -33,13 +30,24 @@ pub(crate) fn used() -> bool {
 
 /// Connects to a server as the settings say, once it may be connected to again.
 pub(crate) async fn connect(settings: Settings, host: &str, port: u16) -> Result<(Socket, Attempt)> {
-    let mut attempt = Attempt::begin(settings, host, port).await;
+    let mut attempt = Attempt::begin(settings, host, port).await?;
     if attempt.settings().diary().wonders_about(attempt.server()) {
-        let answer = timeout(PATIENCE, ask(attempt.settings(), host, port)).await;
+        let patience = attempt.settings().pace().urgency().question();
+        let answer = timeout(patience, ask(attempt.settings(), host, port)).await;
         attempt.settings().diary().said(attempt.server(), answer.ok().and_then(Result::ok).flatten());
     }
-    let connected = open(attempt.settings().clone(), host, port, |outcome| attempt.is_now(outcome)).await;
+    let (settings, deadline) = (attempt.settings().clone(), attempt.deadline());
+    let connecting = open(settings, host, port, |outcome| attempt.is_now(outcome));
+    let connected = match deadline {
+        Some(deadline) => timeout_at(deadline, connecting).await.unwrap_or_else(|_| Err(no_answer())),
+        None => connecting.await,
+    };
     Ok((connected?, attempt))
+}
+
+/// The failure of an attempt that is given up because another server may answer.
+pub(crate) fn no_answer() -> Error {
+    Error::new(ErrorKind::TimedOut, "no answer; another server is tried")
 }
 
 /// Asks a server that closes connections what it does.

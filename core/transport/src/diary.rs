@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::distrust::Distrust;
@@ -123,7 +124,11 @@ const TELLING: Duration = Duration::from_secs(1);
 
 /// The last attempt for each server of a client, so that it is no longer than the client's list of servers.
 #[derive(Debug, Default)]
-pub(crate) struct Diary(Mutex<Vec<Page>>);
+pub(crate) struct Diary {
+    pages: Mutex<Vec<Page>>,
+    /// Told when an attempt fails.
+    failed: Notify,
+}
 
 /// One server's.
 #[derive(Debug)]
@@ -131,6 +136,8 @@ struct Page {
     server: Server,
     /// What became of the last attempt that has ended.
     last: Option<Outcome>,
+    /// When an attempt ended last without an answer.
+    failed: Option<Instant>,
     /// When the attempt began that goes on, and how far it has come.
     now: Option<(Instant, Outcome)>,
     /// Whether an attempt since was given up too soon to tell more than that.
@@ -146,9 +153,26 @@ impl Page {
             let lasts = now.saturating_duration_since(*began) >= TELLING;
             lasts || self.last.is_none() || *outcome == Outcome::Answered
         });
-        let outcome = goes_on.map(|(_, outcome)| outcome).or(self.last.as_ref())?;
+        match goes_on {
+            Some((_, outcome)) => Some(self.explained(outcome)),
+            None => self.last_outcome(),
+        }
+    }
+
+    /// What became of the last attempt that has ended.
+    fn last_outcome(&self) -> Option<Outcome> {
+        self.last.as_ref().map(|outcome| self.explained(outcome))
+    }
+
+    /// An outcome, with what the server says of it.
+    fn explained(&self, outcome: &Outcome) -> Outcome {
         let said = self.said.as_ref().filter(|_| outcome.is_wordless());
-        Some(said.unwrap_or(outcome).clone())
+        said.unwrap_or(outcome).clone()
+    }
+
+    fn entry(&self, outcome: Outcome) -> Entry {
+        let (host, port) = self.server.clone();
+        Entry { host, port, outcome }
     }
 }
 
@@ -161,7 +185,11 @@ impl Diary {
     /// What became of an attempt that began then. One that was given up within moments says less than an earlier one
     /// that came to an end: this machine may have been too busy. Two in a row say that the server has changed.
     pub(crate) fn conclude(&self, server: &Server, began: Instant, outcome: Outcome) {
+        let failed = outcome != Outcome::Answered;
         self.on_page(server, |page| {
+            if failed {
+                page.failed = Some(Instant::now());
+            }
             page.now.take_if(|(newer, _)| *newer <= began);
             let cut_short = outcome.is_unfinished() && began.elapsed() < TELLING;
             let known = page.last.as_ref().is_some_and(|last| !last.is_unfinished());
@@ -174,6 +202,21 @@ impl Diary {
             }
             page.last = Some(outcome);
         });
+        if failed {
+            self.failed.notify_waiters();
+        }
+    }
+
+    /// Waits until an attempt fails.
+    pub(crate) async fn failed(&self) {
+        self.failed.notified().await;
+    }
+
+    /// The servers at which an attempt has failed since then, and why the last one did.
+    pub(crate) fn failures_since(&self, since: Instant) -> Vec<Entry> {
+        let pages = self.pages();
+        let failed = pages.iter().filter(|page| page.failed.is_some_and(|failed| failed >= since));
+        failed.filter_map(|page| Some(page.entry(page.last_outcome()?))).collect()
     }
 
     /// Whether the server closes connections without an answer, and was not asked why.
@@ -188,11 +231,7 @@ impl Diary {
 
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let (pages, now) = (self.pages(), Instant::now());
-        let entry = |page: &Page| {
-            let (host, port) = page.server.clone();
-            Some(Entry { host, port, outcome: page.outcome(now)? })
-        };
-        pages.iter().filter_map(entry).collect()
+        pages.iter().filter_map(|page| Some(page.entry(page.outcome(now)?))).collect()
     }
 
     /// The server of the current connection: the one whose answer is the last word of an attempt that goes on.
@@ -207,6 +246,7 @@ impl Diary {
             pages.push(Page {
                 server: server.clone(),
                 last: None,
+                failed: None,
                 now: None,
                 doubted: false,
                 asked: false,
@@ -218,7 +258,7 @@ impl Diary {
     }
 
     fn pages(&self) -> MutexGuard<'_, Vec<Page>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -304,5 +344,27 @@ mod tests {
         diary.conclude(&server(), now, Outcome::Closed);
         assert_eq!(told(&diary), [Outcome::Closed]);
         assert!(diary.wonders_about(&server()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_told_and_counts_from_when_it_happened() {
+        let diary = Diary::default();
+        diary.conclude(&server(), Instant::now(), Outcome::Refused("before".into()));
+        tokio::time::sleep(TELLING).await;
+        let since = Instant::now();
+        let mut failed = std::pin::pin!(diary.failed());
+        assert!(futures_poll(failed.as_mut()).is_pending());
+        // That of a connection which has served the session is none.
+        diary.conclude(&server(), since, Outcome::Answered);
+        assert!(futures_poll(failed.as_mut()).is_pending());
+        assert!(diary.failures_since(since).is_empty());
+        diary.conclude(&server(), since, Outcome::Refused("no".into()));
+        assert!(futures_poll(failed.as_mut()).is_ready());
+        let expected = Entry { host: "a".into(), port: 1, outcome: Outcome::Refused("no".into()) };
+        assert_eq!(diary.failures_since(since), [expected]);
+    }
+
+    fn futures_poll(future: std::pin::Pin<&mut impl Future<Output = ()>>) -> std::task::Poll<()> {
+        future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
     }
 }

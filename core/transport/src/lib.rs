@@ -28,6 +28,7 @@ pub use diary::{Entry, Outcome};
 pub use distrust::Distrust;
 pub use guard::{Limits, TooLarge};
 pub use heard::{Heard, Scribe};
+pub use pace::Urgency;
 pub use pem::PemError;
 pub use settings::{Settings, inherit};
 pub use stream::TcpStream;

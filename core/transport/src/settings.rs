@@ -4,10 +4,12 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::time::Instant;
+
 use crate::diary::{Diary, Entry};
 use crate::guard::Limits;
 use crate::heard::Heard;
-use crate::pace::Pace;
+use crate::pace::{Pace, Urgency};
 use crate::tls::Encryption;
 
 tokio::task_local! {
@@ -36,6 +38,8 @@ struct Inner {
     followed: AtomicBool,
     /// Whether a server has given a session without a password.
     without_password: AtomicBool,
+    /// How many pauses of the client crate were over at once.
+    skipped: AtomicU64,
 }
 
 impl Settings {
@@ -64,6 +68,7 @@ impl Settings {
             is_probe,
             followed: AtomicBool::new(false),
             without_password: AtomicBool::new(false),
+            skipped: AtomicU64::new(0),
         });
         Self(inner, Heard::default())
     }
@@ -82,6 +87,37 @@ impl Settings {
     /// Ends the pauses before further connections, once: the client is about to close, and waits for it.
     pub fn hurry(&self) {
         self.0.pace.hurry();
+    }
+
+    /// Sets how many servers there are: one that does not answer is given up sooner if there are others.
+    pub fn set_servers(&self, count: usize) {
+        self.0.pace.servers(count);
+    }
+
+    /// Sets how urgent a connection is.
+    pub fn set_urgency(&self, urgency: Urgency) {
+        self.0.pace.set_urgency(urgency);
+    }
+
+    /// How many pauses of the client crate between its attempts at servers were over at once, in favour of ours.
+    #[must_use]
+    pub fn skipped_pauses(&self) -> u64 {
+        self.0.skipped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn skip_pause(&self) {
+        self.0.skipped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits until an attempt to connect fails.
+    pub async fn attempt_failed(&self) {
+        self.0.diary.failed().await;
+    }
+
+    /// What became of the attempts that have failed since then, of each server the last.
+    #[must_use]
+    pub fn failures_since(&self, since: Instant) -> Vec<Entry> {
+        self.0.diary.failures_since(since)
     }
 
     /// What became of the last attempt to connect to each server.

@@ -1,5 +1,6 @@
 //! The stream that the client crate reads and writes: a socket below, the guard above it.
 
+use std::future::Future;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -7,10 +8,11 @@ use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
+use tokio::time::{Sleep, sleep_until};
 
 use crate::attempt::Attempt;
 use crate::bundle::Bundle;
-use crate::connect::{connect, dial};
+use crate::connect::{connect, dial, no_answer};
 use crate::diary::Outcome;
 use crate::distrust;
 use crate::guard::{Guard, Sign};
@@ -32,6 +34,8 @@ pub struct TcpStream {
 struct Guarded {
     guard: Guard,
     attempt: Attempt,
+    /// Goes off when the handshake was not answered in time. None once it was, or if there is no other server to try.
+    patience: Option<Pin<Box<Sleep>>>,
     /// Notes what the server has heard, once it has a session.
     scribe: Option<Scribe>,
 }
@@ -64,7 +68,10 @@ impl TcpStream {
         }
         let guard = Guard::new(settings.limits());
         let (socket, attempt) = connect(settings, host, port).await?;
-        let guarded = Some(Guarded { guard, attempt, scribe: None });
+        // The socket is closed before another server is asked: there are never two handshakes of one session at once, of
+        // which the slower would take the session over.
+        let patience = attempt.deadline().map(|deadline| Box::pin(sleep_until(deadline)));
+        let guarded = Some(Guarded { guard, attempt, patience, scribe: None });
         Ok(Self { socket, bundle: Bundle::default(), guarded })
     }
 
@@ -101,12 +108,16 @@ impl Guarded {
                 count => {
                     if *self.attempt.outcome() == Outcome::Mute {
                         self.attempt.is_now(Outcome::Answered);
+                        self.patience = None;
                     }
                     return Poll::Ready(Ok(count));
                 }
             }
             let mut space = ReadBuf::new(&mut *buf);
-            let read = ready!(socket.as_mut().poll_read(cx, &mut space)).map(|()| space.filled().len());
+            let Poll::Ready(read) = socket.as_mut().poll_read(cx, &mut space) else {
+                return self.poll_patience(cx);
+            };
+            let read = read.map(|()| space.filled().len());
             match read {
                 Ok(0) | Err(_) => {
                     self.ended(read.as_ref().err());
@@ -117,7 +128,16 @@ impl Guarded {
         }
     }
 
+    /// Fails when the handshake was not answered in time.
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize>> {
+        let Some(patience) = &mut self.patience else { return Poll::Pending };
+        ready!(patience.as_mut().poll(cx));
+        self.patience = None;
+        Poll::Ready(Err(no_answer()))
+    }
+
     fn received(&mut self, arrived: &[u8]) {
+        self.attempt.hears();
         self.guard.received(arrived);
         self.note_heard();
         if let Some(malformed) = self.guard.failure() {
@@ -148,7 +168,9 @@ impl Guarded {
                         every reconnection is a new session, and costs all leases; use Apache ZooKeeper where that matters"
                     );
                 }
-                self.scribe = Some(settings.heard().greeted(sent, Duration::from_millis(timeout)));
+                let timeout = Duration::from_millis(timeout);
+                self.scribe = Some(settings.heard().greeted(sent, timeout));
+                self.attempt.serves_session(timeout);
             }
             Some(Sign::Request { sent }) => {
                 if let Some(scribe) = &self.scribe {
@@ -160,6 +182,7 @@ impl Guarded {
     }
 
     fn ended(&mut self, error: Option<&Error>) {
+        self.attempt.hangs_up();
         if *self.attempt.outcome() == Outcome::Mute {
             // Encryption reports in this way what the server thinks of our certificate.
             let trust = error.filter(|error| error.kind() == ErrorKind::InvalidData);
@@ -231,14 +254,18 @@ fn unless_hung_up<T>(done: Result<T>, all: T) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use std::future::{Future, poll_fn};
-    use std::io::IoSlice;
+    use std::io::{ErrorKind, IoSlice};
     use std::pin::{Pin, pin};
     use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
 
     use futures_io::{AsyncRead, AsyncWrite};
     use tokio::net::TcpListener;
+    use tokio::time::timeout;
 
     use super::TcpStream;
+    use crate::guard::Limits;
+    use crate::settings::Settings;
 
     // Elsewhere a reset may take with it what was not read before it.
     #[cfg(target_os = "linux")]
@@ -269,6 +296,25 @@ mod tests {
         assert_eq!(&said[..count], b"refused");
         let end = poll_fn(|cx| Pin::new(&mut stream).poll_read(cx, &mut said)).await;
         assert!(end.is_err() || end.is_ok_and(|count| count == 0));
+    }
+
+    #[tokio::test]
+    async fn a_handshake_that_is_not_answered_is_given_up_only_if_there_is_another_server() {
+        // The system accepts connections; nobody says anything on them.
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        for (servers, is_given_up) in [(1, false), (2, true)] {
+            let settings = Settings::new(Limits::default(), || 0.0, || 0);
+            settings.set_servers(servers);
+            let mut stream = settings.scope(TcpStream::connect(("127.0.0.1", port))).await.unwrap();
+            assert_eq!(stream.guarded.as_ref().unwrap().patience.is_some(), is_given_up);
+            if is_given_up {
+                let read = poll_fn(|cx| Pin::new(&mut stream).poll_read(cx, &mut [0; 8]));
+                // A client that waits for ever is one that the test notices.
+                let read = timeout(Duration::from_secs(60), read).await.expect("an end");
+                assert_eq!(read.unwrap_err().kind(), ErrorKind::TimedOut);
+            }
+        }
     }
 
     #[test]

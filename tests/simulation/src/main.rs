@@ -16,6 +16,7 @@ mod history;
 mod names;
 mod network;
 mod oracle;
+mod outage;
 mod plan;
 mod report;
 mod rounds;
@@ -44,7 +45,10 @@ simulation [--from M] [--seeds N] [--jobs J] [--digests] [--first] [--as-they-ar
     with --grants fails if fewer locks were granted; with --find takes a line of a history with this text for a
     violation
 simulation --seed S [--without-faults A,B,…] [--without-contenders A,B,…] [--find TEXT]
-    runs one seed, without some of what happens in it, and prints its history";
+    runs one seed, without some of what happens in it, and prints its history
+simulation --outages …
+    the same with outages in place of all other faults: a client holds a lock, or waits for one, and is to be connected
+    in time";
 
 /// What is asked for.
 #[derive(Debug, Default)]
@@ -60,6 +64,7 @@ struct Wish {
     grants: u64,
     find: Option<String>,
     as_they_are: bool,
+    outages: bool,
 }
 
 impl Wish {
@@ -73,6 +78,10 @@ impl Wish {
             }
             if arg == "--as-they-are" {
                 wish.as_they_are = true;
+                continue;
+            }
+            if arg == "--outages" {
+                wish.outages = true;
                 continue;
             }
             if arg == "--first" {
@@ -100,7 +109,8 @@ impl Wish {
     }
 
     fn plan(&self, seed: u64) -> Plan {
-        Plan::of(seed).seeking(self.find.clone())
+        let plan = if self.outages { Plan::of_outage(seed) } else { Plan::of(seed) };
+        plan.seeking(self.find.clone())
     }
 }
 

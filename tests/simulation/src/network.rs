@@ -45,6 +45,15 @@ pub enum Way {
     ToClient,
 }
 
+/// How a server treats a client that it does not serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Nothing listens on its port.
+    Refuses,
+    /// It accepts connections, and closes them when something is sent.
+    HangsUp,
+}
+
 /// A packet that arrives.
 #[derive(Debug)]
 pub struct Arrival {
@@ -96,6 +105,8 @@ pub struct Network {
     looked: BTreeMap<usize, u64>,
     /// The clients that all servers refuse but one.
     refused: BTreeMap<usize, usize>,
+    /// The servers that do not serve a client, by client and server. Their answers take a round trip.
+    unserved: BTreeMap<(usize, usize), Refusal>,
     /// What is on its way.
     arrivals: Schedule<Arrival>,
     /// Told when something was sent.
@@ -116,6 +127,7 @@ impl Network {
             silence: BTreeMap::new(),
             looked: BTreeMap::new(),
             refused: BTreeMap::new(),
+            unserved: BTreeMap::new(),
             arrivals: Schedule::new(),
             news: Rc::default(),
             witness: Witness::default(),
@@ -139,14 +151,48 @@ impl Network {
 
     /// Puts a packet on its way. It arrives behind those that were sent before on its connection.
     pub fn send(&mut self, id: Id, way: Way, packet: Packet) {
-        let latency = self.latency();
+        let mut latency = self.latency();
+        let Some((client, server)) = self.ends(id) else { return };
+        let refusal = self.unserved.get(&(client, server)).filter(|_| way == Way::ToServer);
+        let (way, packet) = match (refusal, packet) {
+            (Some(Refusal::Refuses), Packet::Open) => (Way::ToClient, Packet::Reset),
+            (Some(Refusal::HangsUp), Packet::Bytes(_)) => (Way::ToClient, Packet::Close),
+            (_, packet) => (way, packet),
+        };
+        if refusal.is_some() && way == Way::ToClient {
+            latency += self.latency();
+        }
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let (client, server) = (connection.client, connection.server);
         let until = self.silence.get(&(client, server, way)).copied().unwrap_or(0);
         let last = &mut connection.last[way as usize];
         *last = (*last).max(clock::now().max(until) + latency);
         self.arrivals.plan(*last, Arrival { connection: id, server, way, packet });
         self.news.notify_one();
+    }
+
+    /// The client and the server of a connection.
+    fn ends(&self, id: Id) -> Option<(usize, usize)> {
+        self.connections.get(&id).map(|connection| (connection.client, connection.server))
+    }
+
+    /// A server treats a client so from now on; with `None` it serves it.
+    pub fn set_refusal(&mut self, client: usize, server: usize, refusal: Option<Refusal>) {
+        match refusal {
+            Some(refusal) => drop(self.unserved.insert((client, server), refusal)),
+            None => drop(self.unserved.remove(&(client, server))),
+        }
+    }
+
+    /// Whether nothing arrives on a connection.
+    pub fn is_silent(&self, id: Id) -> bool {
+        let ends = self.ends(id);
+        let until = ends.and_then(|(client, server)| self.silence.get(&(client, server, Way::ToClient)));
+        until.is_some_and(|until| *until > clock::now())
+    }
+
+    /// Whether a connection was accepted, and is not at its end.
+    pub fn is_open(&self, id: Id) -> bool {
+        self.connections.get(&id).is_some_and(|connection| connection.stage == Stage::Open)
     }
 
     /// Cuts a connection: its client sees it at once, its server a moment later. What the client has sent still arrives,

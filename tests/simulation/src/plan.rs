@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::chance::Chance;
 use crate::fault::Fault;
+use crate::outage::Outage;
 use crate::setting::Setting;
 
 /// What one simulation consists of.
@@ -17,6 +18,8 @@ pub struct Plan {
     pub visitor: Option<usize>,
     /// The faults, by their numbers.
     pub faults: Vec<(usize, Fault)>,
+    /// The outage through which the only contender holds or waits, in place of faults.
+    pub outage: Option<Outage>,
     /// A line of the history with this counts as a violation.
     pub sought: Option<String>,
     /// How many faults and contenders the seed has, taking part or not.
@@ -38,9 +41,26 @@ impl Plan {
             setting,
             contenders: (0..contenders + usize::from(visitor)).collect(),
             visitor: visitor.then_some(contenders),
+            outage: None,
             sought: None,
             all: (faults.len(), contenders + usize::from(visitor)),
             faults,
+        }
+    }
+
+    /// The plan of an outage.
+    pub fn of_outage(seed: u64) -> Self {
+        let (setting, outage) = Outage::of(seed);
+        let (contenders, outage) = (vec![0], Some(outage));
+        Self {
+            seed,
+            setting,
+            contenders,
+            visitor: None,
+            faults: Vec::new(),
+            outage,
+            sought: None,
+            all: (0, 1),
         }
     }
 
@@ -66,6 +86,9 @@ fn missing(count: usize, present: impl Iterator<Item = usize>) -> String {
 /// As the arguments that replay it.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.outage.is_some() {
+            write!(f, "--outages ")?;
+        }
         write!(f, "--seed {}", self.seed)?;
         let faults = missing(self.all.0, self.faults.iter().map(|(number, _)| *number));
         let contenders = missing(self.all.1, self.contenders.iter().copied());

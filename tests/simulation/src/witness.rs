@@ -175,10 +175,16 @@ impl Witness {
         let Some(talk) = self.talks.get_mut(&id) else { return };
         let Kind::Connect { session, .. } = frame::kind(frame, true) else { return };
         (talk.wanted, talk.greeted) = (session, now);
+        let client = talk.client;
         if session != 0 {
+            let mut others = self.talks.iter().filter(|(other, talk)| **other != id && talk.client == client);
+            // The slower server would take the session over.
+            if others.any(|(_, other)| other.wanted == session && other.session == 0) {
+                let wrong = format!("client {client} asks two servers at once for {session:#x}");
+                self.news.wrong.push(wrong);
+            }
             return;
         }
-        let client = talk.client;
         for (_, other) in self.talks.iter_mut().filter(|(other, talk)| **other != id && talk.client == client)
         {
             other.left = true;

@@ -171,7 +171,9 @@ impl World {
             let Plan { seed, setting, visitor, .. } = self.plan;
             let (clients, stopped) = (self.clients.clone(), self.stopped.clone());
             let oracle = Rc::clone(&oracle);
-            let (of, run): (_, Running) = if visitor == Some(number) {
+            let (of, run): (_, Running) = if let Some(outage) = self.plan.outage {
+                (0, Box::pin(outage.run(seed, setting, clients, oracle, doing)) as Running)
+            } else if visitor == Some(number) {
                 let visitor = Visitor::new(number, seed, setting, clients, oracle, stopped, doing);
                 let of = visitor.of();
                 if setting.hosts {

@@ -15,7 +15,7 @@ use crate::clock::Moment;
 use crate::mailbox::{Input, News};
 use crate::room::WatchRoom;
 use crate::runtime;
-use crate::session::{self, Denial, Session};
+use crate::session::{self, Denial, Search, Session};
 use crate::term::Term;
 
 impl Link {
@@ -44,9 +44,15 @@ impl Link {
         self.epoch += 1;
         let (epoch, options, sender) = (self.epoch, self.options.clone(), self.sender.clone());
         let (certificates, settings) = (self.certificates.clone(), self.settings.clone());
+        let outages = self.outages.clone();
         let search = tokio::spawn(runtime::gated(self.settings.scope(async move {
-            let established =
-                session::establish(&options, &settings, certificates.as_ref(), previous, pause).await;
+            let search = Search {
+                options: &options,
+                settings: &settings,
+                certificates: certificates.as_ref(),
+                outages,
+            };
+            let established = search.establish(previous, pause).await;
             sender.send(Input::News(News::Established(epoch, established))).ok();
         })));
         self.stage = Stage::Searching(search.abort_handle());
@@ -104,8 +110,9 @@ impl Link {
             epoch,
             sender: self.sender.clone(),
         });
-        let (since, connected, began, renewing) = (Moment::now(), false, false, None);
-        self.stage = Stage::Live(Live { session, route, since, term, connected, began, renewing });
+        let (since, connected, began) = (Moment::now(), false, false);
+        let (renewing, telling) = (None, None);
+        self.stage = Stage::Live(Live { session, route, since, term, connected, began, renewing, telling });
         self.spawn(async move {
             loop {
                 let news = tokio::select! {
@@ -127,7 +134,7 @@ impl Link {
         self.changed(state)
     }
 
-    pub(super) fn changed(&mut self, state: zk::SessionState) -> Change {
+    pub(in crate::driver) fn changed(&mut self, state: zk::SessionState) -> Change {
         let Stage::Live(live) = &mut self.stage else {
             return Change::None;
         };
@@ -135,9 +142,10 @@ impl Link {
             zk::SessionState::SyncConnected => {
                 live.connected = true;
                 self.unanswered.connects();
-                if let Some(renewing) = live.renewing.take() {
-                    renewing.abort();
+                for task in live.renewing.take().into_iter().chain(live.telling.take()) {
+                    task.abort();
                 }
+                self.outages.end();
                 let session_id = live.session.client.session_id().0;
                 if std::mem::replace(&mut live.began, true) {
                     Change::Reconnected
@@ -153,6 +161,7 @@ impl Link {
                 self.unanswered.disconnects();
                 let began = live.began;
                 self.keep_renewing();
+                self.keep_telling();
                 if began { Change::Disconnected } else { Change::None }
             }
             zk::SessionState::AuthFailed => {
@@ -170,6 +179,17 @@ impl Link {
             let task = self.spawn(certificates.keep_renewing());
             if let Stage::Live(live) = &mut self.stage {
                 live.renewing = Some(task);
+            }
+        }
+    }
+
+    /// Tells the log, until there is a connection, when all servers have turned the client away, and why.
+    fn keep_telling(&mut self) {
+        let outage = self.outages.clone().watch(self.settings.clone(), self.options.hosts.servers.clone());
+        if matches!(&self.stage, Stage::Live(Live { telling: None, .. })) {
+            let task = self.spawn(outage);
+            if let Stage::Live(live) = &mut self.stage {
+                live.telling = Some(task);
             }
         }
     }

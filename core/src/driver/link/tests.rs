@@ -94,3 +94,41 @@ async fn news_of_a_session_that_is_over_leave_the_next_one_alone() {
     })
     .await;
 }
+
+/// A new version of the client crate may pause elsewhere. Then leases are lost to its pauses, which grow without a limit.
+#[tokio::test]
+async fn the_client_crates_pauses_between_rounds_of_servers_are_over_at_once() {
+    on_the_runtime(async {
+        let (server, mut link, mut receiver) = searching().await;
+        let found = news(&mut receiver).await;
+        assert!(matches!(link.handle(found), Change::Began { .. }));
+        let settings = link.settings();
+        server.stop().await;
+        // The first round has none.
+        for _ in 0..4 {
+            settings.attempt_failed().await;
+        }
+        assert!(settings.skipped_pauses() >= 2, "{}", settings.skipped_pauses());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_log_is_told_when_all_servers_have_turned_the_client_away_and_that_ends_with_the_outage() {
+    on_the_runtime(async {
+        let (server, mut link, mut receiver) = searching().await;
+        let found = news(&mut receiver).await;
+        assert!(matches!(link.handle(found), Change::Began { .. }));
+        server.stop().await;
+        assert!(matches!(link.changed(zk::SessionState::Disconnected), Change::Disconnected));
+        while link.outages.warned().is_none() {
+            link.settings().attempt_failed().await;
+            tokio::task::yield_now().await;
+        }
+        let warned = link.outages.warned().unwrap_or_default();
+        assert!(warned.contains("refused the connection"), "{warned}");
+        assert!(matches!(link.changed(zk::SessionState::SyncConnected), Change::Reconnected));
+        assert_eq!(link.outages.warned(), None);
+    })
+    .await;
+}

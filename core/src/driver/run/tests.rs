@@ -7,6 +7,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 use zklock_embedded::Server;
+use zklock_transport::Urgency;
+use zookeeper_client as zk;
 
 use super::*;
 use crate::mailbox::Mailbox;
@@ -94,6 +96,43 @@ async fn a_question_that_is_not_answered_counts_and_its_answer_proves_nothing() 
         driver.link.question(async {});
         tokio::task::yield_now().await;
         assert!(driver.link.patience().is_some());
+    };
+    runtime::spawn(test).expect("a thread").await.expect("no panic");
+}
+
+#[tokio::test]
+async fn a_connection_is_urgent_while_something_is_at_stake() {
+    let test = async {
+        let server = Server::start("127.0.0.1:0").await.expect("a free port");
+        let (mut driver, mut inbox, _mailbox) = driver(&server.hosts());
+        let path: Arc<str> = "/l".into();
+        assert_eq!(driver.link.urgency(), Urgency::Wanted, "the first session is somebody's wish");
+        driver.start_link();
+        while !driver.link.is_connected() {
+            let input = inbox.receiver.recv().await.expect("news");
+            assert!(driver.take_in(std::iter::once(input)).is_continue());
+        }
+        let lose_connection = |driver: &mut Driver| {
+            let change = driver.link.changed(zk::SessionState::Disconnected);
+            driver.follow(change);
+            driver.settle();
+        };
+        lose_connection(&mut driver);
+        assert_eq!(driver.link.urgency(), Urgency::Idle);
+        driver.pulse.note(&path, 1);
+        driver.settle();
+        assert_eq!(driver.link.urgency(), Urgency::Idle, "nothing is known of a queue during an outage");
+        let change = driver.link.changed(zk::SessionState::SyncConnected);
+        driver.follow(change);
+        lose_connection(&mut driver);
+        let timeout = driver.link.term().expect("a session").session_timeout();
+        assert_eq!(driver.link.urgency(), Urgency::Session(timeout));
+        driver.pulse.note(&path, 0);
+        driver.settle();
+        assert_eq!(driver.link.urgency(), Urgency::Idle);
+        driver.link.lose();
+        driver.settle();
+        assert_eq!(driver.link.urgency(), Urgency::Wanted);
     };
     runtime::spawn(test).expect("a thread").await.expect("no panic");
 }

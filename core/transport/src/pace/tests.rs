@@ -1,0 +1,211 @@
+use super::*;
+
+/// The longest pause, unless something else was said.
+const LONGEST: Duration = Duration::from_secs(1);
+
+fn server(port: u16) -> Server {
+    ("a".to_owned(), port)
+}
+
+/// How many attempts were made in each second, if each lasts for `lasts`; servers take turns.
+async fn attempts(servers: u16, lasts: Duration, seconds: usize) -> Vec<usize> {
+    let pace = Pace::new(|| 0.0);
+    let start = Instant::now();
+    let mut counts = vec![0; seconds];
+    for port in (0..servers).cycle().take(1000) {
+        let server = ("a".to_owned(), port);
+        let began = pace.turn(&server).await;
+        let second = usize::try_from(began.duration_since(start).as_secs()).unwrap();
+        let Some(count) = counts.get_mut(second) else { break };
+        *count += 1;
+        tokio::time::sleep(lasts).await;
+        pace.ended(&server, began, End::Told);
+    }
+    counts
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_turns_us_away_gets_few_attempts_after_the_first_second() {
+    for servers in [1, 2, 3, 5, 9] {
+        for lasts in [0, 1, 30, 700] {
+            let counts = attempts(servers, Duration::from_millis(lasts), 12).await;
+            // With the shortest pauses that jitter makes.
+            assert!(counts[1..].iter().all(|count| *count <= 5), "{servers} {lasts} {counts:?}");
+            let lately: usize = counts[9..].iter().sum();
+            assert!(lately > 0, "it is tried for ever: {servers} {lasts} {counts:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lasted_costs_no_pause() {
+    let pace = Pace::new(|| 1.0);
+    let server = ("a".to_owned(), 1);
+    let waited = async || {
+        let start = Instant::now();
+        pace.turn(&server).await;
+        start.elapsed()
+    };
+    for _ in 0..10 {
+        pace.ended(&server, Instant::now(), End::Told);
+    }
+    assert!(waited().await >= LONGEST);
+    let began = Instant::now();
+    tokio::time::sleep(LASTING).await;
+    pace.ended(&server, began, End::Told);
+    assert_eq!(waited().await, Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_server_does_not_wait() {
+    let pace = Pace::new(|| 1.0);
+    pace.ended(&("a".to_owned(), 1), Instant::now(), End::Told);
+    let start = Instant::now();
+    pace.turn(&("a".to_owned(), 2)).await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_is_forgotten_after_a_while() {
+    let pace = Pace::new(|| 1.0);
+    let server = ("a".to_owned(), 1);
+    for _ in 0..10 {
+        pace.ended(&server, Instant::now(), End::Told);
+    }
+    tokio::time::sleep(LONGEST + FORGOTTEN + FIRST).await;
+    let start = Instant::now();
+    pace.ended(&server, start, End::Told);
+    pace.turn(&server).await;
+    assert!(start.elapsed() <= 2 * FIRST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_waiting_has_not_shortened_the_pause() {
+    let pace = Pace::new(|| 1.0);
+    let server = ("a".to_owned(), 1);
+    for _ in 0..10 {
+        pace.ended(&server, Instant::now(), End::Told);
+    }
+    let start = Instant::now();
+    while tokio::time::timeout(LONGEST / 4, pace.turn(&server)).await.is_err() {}
+    assert!((LONGEST..LONGEST * 2).contains(&start.elapsed()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_hurry_the_pauses_begin_anew() {
+    let pace = Pace::new(|| 1.0);
+    let server = ("a".to_owned(), 1);
+    for _ in 0..10 {
+        pace.ended(&server, Instant::now(), End::Told);
+    }
+    let start = Instant::now();
+    let hurry = async {
+        tokio::task::yield_now().await;
+        pace.hurry();
+    };
+    tokio::join!(pace.turn(&server), hurry);
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    pace.ended(&server, start, End::Told);
+    pace.turn(&server).await;
+    assert!((FIRST / 2..FIRST * 3).contains(&start.elapsed()), "{:?}", start.elapsed());
+}
+
+/// How long it is at most from one attempt at a server to the next after the first seconds, and how many attempts there
+/// are a second, if all servers turn the client away after `lasts`.
+async fn pauses(urgency: Urgency, random: fn() -> f64, servers: u16, lasts: Duration) -> (Duration, u32) {
+    let pace = Pace::new(random);
+    pace.set_urgency(urgency);
+    let start = Instant::now();
+    let (mut last, mut longest, mut counts) = (BTreeMap::new(), Duration::ZERO, BTreeMap::<u64, u32>::new());
+    for port in (0..servers).cycle().take(400) {
+        let began = pace.turn(&server(port)).await;
+        let before = last.insert(port, began);
+        if began > start + Duration::from_secs(12) {
+            longest = longest.max(began - before.unwrap());
+            *counts.entry((began - start).as_secs()).or_default() += 1;
+        }
+        tokio::time::sleep(lasts).await;
+        pace.ended(&server(port), began, End::Told);
+    }
+    (longest, counts.into_values().max().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_server_has_its_turn_in_time_while_a_session_is_at_stake_and_there_is_no_storm() {
+    for (seconds, bound) in [(4, 500), (10, 1_250), (40, 1_500)] {
+        for servers in [1, 3, 5] {
+            for lasts in [0, 2, 40] {
+                for random in [|| 0.0, || 0.5, || 1.0] {
+                    let urgency = Urgency::Session(Duration::from_secs(seconds));
+                    let lasts = Duration::from_millis(lasts);
+                    let (longest, a_second) = pauses(urgency, random, servers, lasts).await;
+                    assert!(longest <= Duration::from_millis(bound), "{urgency:?} {servers}: {longest:?}");
+                    assert!(a_second <= 20, "{urgency:?} {servers}: {a_second} attempts a second");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_grow_where_nobody_waits() {
+    let (longest, a_second) = pauses(Urgency::Idle, || 1.0, 3, Duration::ZERO).await;
+    assert!(longest > Duration::from_secs(4) && a_second <= 4, "{longest:?} {a_second}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_is_too_long_for_what_is_at_stake_ends_sooner() {
+    let pace = Pace::new(|| 1.0);
+    pace.set_urgency(Urgency::Idle);
+    for _ in 0..12 {
+        pace.ended(&server(1), Instant::now(), End::Told);
+    }
+    let start = Instant::now();
+    let server = server(1);
+    let urgent = async {
+        tokio::task::yield_now().await;
+        pace.set_urgency(Urgency::Session(Duration::from_secs(4)));
+    };
+    tokio::join!(pace.turn(&server), urgent);
+    assert!(start.elapsed() <= Duration::from_millis(500), "{:?}", start.elapsed());
+}
+
+#[test]
+fn pauses_differ_in_proportion_to_their_length() {
+    let (short, long) = (Duration::from_millis(100), Duration::from_secs(1));
+    for pause in [short, long] {
+        assert_eq!(Pace::new(|| 0.0).jittered(pause), pause / 2);
+        assert_eq!(Pace::new(|| 1.0).jittered(pause), pause);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_is_given_up_after_a_second_only_if_there_is_another_and_later_each_time() {
+    let (pace, one, second) = (Pace::new(|| 0.0), server(1), Duration::from_secs(1));
+    pace.servers(1);
+    assert_eq!(pace.limit(&one), None);
+    pace.servers(3);
+    for limit in [1, 2, 4] {
+        assert_eq!(pace.limit(&one), Some(second * limit));
+        pace.ended(&one, Instant::now(), End::NotAnswered);
+    }
+    assert_eq!(pace.limit(&server(2)), Some(second));
+    pace.ended(&one, Instant::now(), End::Told);
+    assert_eq!(pace.limit(&one), Some(second));
+    // Where packets are dropped more time is of no use, and others may be back.
+    pace.set_urgency(Urgency::Session(second * 10));
+    pace.ended(&one, Instant::now(), End::NotConnected);
+    assert_eq!(pace.limit(&one), Some(second));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_server_that_fell_silent_is_passed_over_once_if_there_is_another() {
+    for (servers, passed) in [(1, false), (2, true)] {
+        let pace = Pace::new(|| 0.0);
+        pace.servers(servers);
+        pace.ended(&server(1), Instant::now(), End::FellSilent);
+        assert!(!pace.passes_over(&server(2)));
+        assert_eq!(pace.passes_over(&server(1)), passed);
+        assert!(!pace.passes_over(&server(1)));
+    }
+}

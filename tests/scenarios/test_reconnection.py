@@ -1,0 +1,97 @@
+"""Outages that end within the term: the lease is kept, and the log says meanwhile what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Ensemble
+from harness.steps import Start, eventually, user
+from harness.worker import Worker
+
+TIMEOUT = 20.0
+
+# Of a term of ten seconds: so much is left at least when the servers turn the client away, and at most when
+# the first one is back. The client crate's own pauses would have grown to five seconds by then.
+BEFORE = 9.0
+LEFT = 4.5
+
+
+@pytest.fixture
+def doors(ensemble: Ensemble) -> Iterator[list[Proxy]]:
+    """The test's own doors to the shared ensemble."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(Proxy(server.hosts)) for server in ensemble.servers]
+
+
+def remaining(worker: Worker) -> float:
+    """For how long the lease is certain."""
+    return float(worker.call("state", lease="l")["remaining"])
+
+
+def state(worker: Worker) -> str:
+    """The state of the lease, now."""
+    return str(worker.call("state", lease="l")["value"])
+
+
+@pytest.mark.parametrize("way", ["refuse", "turn_away"])
+def test_s620_an_outage_within_the_term(
+    surface: str, way: str, ensemble: Ensemble, doors: list[Proxy], path: str, start: Start
+) -> None:
+    holder = user(start, surface, ",".join(door.hosts for door in doors), path, session_timeout=TIMEOUT)
+    other = user(start, surface, ensemble.hosts, path)
+    held = holder.hold()
+    waiting = other.acquire()
+    with Observer(ensemble.hosts) as observer:
+        queue = observer.wait_queue(path, 2)
+        eventually(lambda: remaining(holder) > BEFORE, "a heartbeat is answered")
+        for door in doors:
+            getattr(door, way)()
+        eventually(lambda: state(holder) == "suspended", "the holder is without a server")
+        eventually(lambda: remaining(holder) < LEFT, "the outage lasts")
+        # One is enough, whichever it is.
+        doors[-1].accept()
+        eventually(lambda: state(holder) != "suspended", "the holder is connected, or its lease is lost")
+        assert holder.check().expect("value")["value"] == "held"
+        assert observer.queue(path) == queue
+        assert held["node"].endswith(queue[0])
+        assert not waiting.done
+        holder.release()
+        assert waiting.expect("acquired")["node"].endswith(queue[1])
+        other.release()
+
+
+def test_s621_what_the_log_says_during_an_outage(
+    surface: str, doors: list[Proxy], path: str, start: Start
+) -> None:
+    holder = user(start, surface, ",".join(door.hosts for door in doors), path, session_timeout=TIMEOUT)
+    holder.call("log")
+    holder.hold()
+    words = ["connection lost", "no server can be used", "connected again"]
+
+    def told() -> list[tuple[str, str]]:
+        logs = [line for line in holder.lines() if line["event"] == "log"]
+        return [(word, str(line["fields"])) for line in logs for word in words if word in line["text"]]
+
+    # The one that it is connected to comes last, so that it loses its connection once.
+    session = holder.sessions["c"]
+    for door in sorted(doors, key=lambda door: door.carries(session)):
+        door.refuse()
+    eventually(lambda: len(told()) >= 2, "the log says that no server can be used")
+    # Long before anything is lost.
+    assert state(holder) == "suspended"
+    eventually(lambda: remaining(holder) < LEFT, "the outage lasts")
+    doors[0].accept()
+    eventually(lambda: told()[-1][0] == words[-1], "the log says that the client is connected")
+    assert list(dict.fromkeys(word for word, _ in told())) == words
+    # Again only when something else happens, such as that a connection is refused that was cut before.
+    causes = [fields for word, fields in told() if word == words[1]]
+    assert len(set(causes)) == len(causes)
+    assert "refused" in causes[-1]
+    assert all(str(door.port) in causes[-1] for door in doors)
+    assert state(holder) in {"suspended", "held"}
+    holder.release()

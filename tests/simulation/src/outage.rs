@@ -1,0 +1,237 @@
+//! Outages: a client that holds a lock, or is next to get it, loses all servers, and one serves it again after a while.
+//! It has to be connected in time, and a lease that has that much term left is kept.
+//!
+//! The bounds are those of docs/safety.md, *How soon a client is back*.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::{sleep, sleep_until};
+use zklock::{Client, ClientState, Lease, LeaseState, Mutex};
+
+use crate::chance::Chance;
+use crate::clients::Clients;
+use crate::clock;
+use crate::network::{self, Refusal, Way};
+use crate::oracle::Oracle;
+use crate::setting::Setting;
+
+/// The lock.
+const PATH: &str = "/outage";
+
+/// The clients: the first holds or waits, the other holds what the first waits for.
+const CLIENT: usize = 0;
+const OTHER: usize = 1;
+
+/// How many milliseconds later than promised something may come: timers are rounded up, once for each step.
+const SLACK: u64 = 5;
+
+/// For how long a server may be silent before another one is tried.
+const PATIENCE: u64 = 1000;
+
+/// What happens to the servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// All of them refuse connections, or hang up.
+    Away(Refusal),
+    /// The same, and so many of them are silent.
+    Silent(usize),
+    /// The one that the client is connected to falls silent, the others go on.
+    BlackHole,
+}
+
+/// An outage.
+#[derive(Clone, Copy, Debug)]
+pub struct Outage {
+    how: How,
+    /// Whether the client waits for the lock that another one holds.
+    waits: bool,
+    /// For how long all is well before it, in milliseconds.
+    before: u64,
+    /// How much term is left at the end, of what there can be, in thousandths.
+    share: u64,
+    /// The server that serves first again.
+    first: usize,
+}
+
+impl Outage {
+    /// That of a seed, and where it happens.
+    pub fn of(seed: u64) -> (Setting, Self) {
+        let mut chance = Chance::of(seed, "outage", 0);
+        let servers = chance.pick(&[1, 3, 5]);
+        let timeout = chance.pick(&[4_000, 10_000, 40_000]);
+        let setting = Setting {
+            servers,
+            clients: 2,
+            timeout,
+            tick: timeout / 10,
+            latency: chance.pick(&[1, 5, 20]),
+            duration: 0,
+            watch_room: None,
+            chroots: false,
+            reaps: None,
+            containers: true,
+            rushes: false,
+            visited: false,
+            hosts: false,
+        };
+        let how = match chance.number(0..=9) {
+            0..=4 => How::Away(Refusal::Refuses),
+            5 | 6 => How::Away(Refusal::HangsUp),
+            _ if servers == 1 => How::Away(Refusal::Refuses),
+            7 | 8 => How::Silent(chance.index(servers - 1) + 1),
+            _ => How::BlackHole,
+        };
+        let outage = Self {
+            how,
+            waits: chance.percent(20),
+            before: chance.number(0..=timeout),
+            // Half of them leave just enough.
+            share: if chance.percent(50) { 0 } else { chance.number(0..=1000) },
+            first: chance.index(servers),
+        };
+        (setting, outage)
+    }
+
+    /// How long it may take from when a server serves the client until it is connected, and for how long before that the
+    /// servers may be silent.
+    fn bound(self, setting: &Setting) -> u64 {
+        let soon = 1500.min(setting.timeout / 8);
+        let round_trip = 2 * setting.latency;
+        let silent = match self.how {
+            How::Away(_) => 0,
+            How::Silent(count) => PATIENCE * count as u64,
+            // The client crate looks at every twentieth of the time-out whether there was an answer in two fifths of it.
+            How::BlackHole => setting.timeout * 9 / 20,
+        };
+        soon + silent + 3 * round_trip + SLACK
+    }
+
+    /// Lets it happen, and judges.
+    pub async fn run(
+        self,
+        seed: u64,
+        setting: Setting,
+        clients: Clients,
+        oracle: Rc<RefCell<Oracle>>,
+        doing: Rc<RefCell<String>>,
+    ) {
+        "takes a lock".clone_into(&mut doing.borrow_mut());
+        network::with(|network| network.calm(setting.latency));
+        let (client, other) = (clients.get(CLIENT), clients.get(OTHER));
+        let holder = if self.waits { &other } else { &client };
+        let Some(lease) = acquire(holder).await else { return };
+        let waiting = client.clone();
+        let waiter = self.waits.then(|| tokio::task::spawn_local(async move { acquire(&waiting).await }));
+        sleep(Duration::from_millis(setting.timeout / 2 + self.before)).await;
+        // What befalls the client is judged here.
+        oracle.borrow_mut().calm.fault(true);
+        "is without a server".clone_into(&mut doing.borrow_mut());
+        let wrong = self.happen(seed, &setting, &client, &lease).await;
+        let mut oracle_now = oracle.borrow_mut();
+        match wrong {
+            Some(wrong) => oracle_now.violation(wrong),
+            None => oracle_now.grants += 1,
+        }
+        drop(oracle_now);
+        "releases".clone_into(&mut doing.borrow_mut());
+        lease.release().await.ok();
+        if let Some(waiter) = waiter
+            && let Ok(Some(lease)) = waiter.await
+        {
+            lease.release().await.ok();
+        }
+        "is done".clone_into(&mut doing.borrow_mut());
+    }
+
+    async fn happen(self, seed: u64, setting: &Setting, client: &Client, lease: &Lease) -> Option<String> {
+        let bound = self.bound(setting);
+        let remaining = milliseconds(lease.remaining());
+        let began = clock::now();
+        let back = match self.how {
+            How::BlackHole => {
+                let connected = network::with(|network| network.of(CLIENT));
+                let Some(server) = connected.first().map(|id| network::server_of(*id)) else {
+                    return Some("the client has no connection".to_owned());
+                };
+                silence(usize::try_from(server).unwrap_or(network::NOWHERE));
+                began
+            }
+            How::Away(_) | How::Silent(_) => {
+                let refusal = if let How::Away(refusal) = self.how { refusal } else { Refusal::Refuses };
+                let mut others: Vec<_> = (0..setting.servers).filter(|one| *one != self.first).collect();
+                let mut chance = Chance::of(seed, "outage", 1);
+                network::with(|network| {
+                    for server in 0..setting.servers {
+                        network.set_refusal(CLIENT, server, Some(refusal));
+                    }
+                });
+                if let How::Silent(count) = self.how {
+                    for _ in 0..count {
+                        let server = others.swap_remove(chance.index(others.len()));
+                        network::with(|network| network.set_refusal(CLIENT, server, None));
+                        silence(server);
+                    }
+                }
+                network::with(|network| network.cut_all(CLIENT));
+                let most = remaining.saturating_sub(bound);
+                sleep(Duration::from_millis(most - most * self.share / 1000)).await;
+                network::with(|network| network.set_refusal(CLIENT, self.first, None));
+                clock::now()
+            }
+        };
+        while client.state() != ClientState::Connected || clock::now() == began {
+            if clock::now() > back + setting.timeout {
+                break;
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+        if self.how == How::BlackHole {
+            // It says that it is connected until it notices.
+            while network::with(|network| network.of(CLIENT)).len() != 1 || is_silent() {
+                if clock::now() > back + setting.timeout {
+                    break;
+                }
+                sleep(Duration::from_millis(1)).await;
+            }
+        }
+        let took = clock::now() - back;
+        let left = (began + remaining).saturating_sub(back);
+        let how = self.how;
+        if took > bound {
+            return Some(format!(
+                "{how:?}: connected after {took} ms, and not within {bound} ms; {left} ms of the term were left"
+            ));
+        }
+        if self.waits {
+            return None;
+        }
+        sleep_until(clock::at(began + remaining + setting.timeout / 2)).await;
+        let kept = lease.state() == LeaseState::Held;
+        // A black hole may take longer to notice than the term lasts.
+        (left >= bound && !kept)
+            .then(|| format!("{how:?}: the lease is lost: {left} ms of the term were left"))
+    }
+}
+
+/// Nothing is said between the client and a server any more.
+fn silence(server: usize) {
+    network::with(|network| network.silence(CLIENT, server, &[Way::ToServer, Way::ToClient], u64::MAX / 4));
+}
+
+/// Whether the client's connection, which is the only one, is to a silent server.
+fn is_silent() -> bool {
+    network::with(|network| {
+        let id = network.of(CLIENT).first().copied();
+        id.is_some_and(|id| network.is_silent(id) || !network.is_open(id))
+    })
+}
+
+async fn acquire(client: &Client) -> Option<Lease> {
+    Mutex::new(client, PATH).ok()?.acquire().await.ok()
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
