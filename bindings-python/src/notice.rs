@@ -50,7 +50,7 @@ enum By {
 struct Callback(Arc<Callable>);
 
 struct Callable {
-    callable: Py<PyAny>,
+    function: Py<PyAny>,
     cancelled: AtomicBool,
     /// What is to be done before the course is carried on.
     due: Mutex<Option<Due>>,
@@ -165,7 +165,8 @@ impl Notice {
             By::Delivery => deliver::start()?,
             By::Callbacks => callbacks::start(py)?,
         }
-        let callable = Callable { callable, cancelled: AtomicBool::new(false), due: Mutex::default() };
+        let callable =
+            Callable { function: callable, cancelled: AtomicBool::new(false), due: Mutex::default() };
         let callback = Callback(Arc::new(callable));
         let course = Mutex::new(Some(Box::pin(course(callback.clone())) as Pin<Box<_>>));
         let shared = Arc::new(Shared { course, callback, by });
@@ -210,7 +211,7 @@ impl Shared {
     /// The callback that is due, and its argument; None if there is none now.
     fn next(self: &Arc<Self>, py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
         loop {
-            let callable = &self.callback.0.callable;
+            let callable = &self.callback.0.function;
             match self.due()? {
                 Due::Fail(error) => {
                     PyErr::from(Failure::from(error)).write_unraisable(py, Some(callable.bind(py)));

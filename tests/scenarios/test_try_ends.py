@@ -55,7 +55,7 @@ def test_s631_a_try_without_an_answer(
     worker.lock(f"{path}/semaphore", lock="semaphore", kind="semaphore", permits=2)
     worker.lock(f"{path}/halves", lock="r", kind="read")
     worker.lock(f"{path}/halves", lock="w", kind="write")
-    # Members of its own: of two tries of one client for one lock, the second would be busy without a question.
+    # Members of its own: the second of two tries of one client for one lock is busy without a question.
     for name in ("one", "other"):
         worker.lock(f"{path}/{name}", lock=name)
     worker.send("lock", lock="multi", kind="multi", members=["one", "other"]).expect("ready")

@@ -159,6 +159,6 @@ impl Scopes {
 
     /// The first address at which no frame is.
     fn free(&self) -> usize {
-        (1..).find(|address| !self.frames.contains(address)).unwrap_or_default()
+        (1..=self.frames.len() + 1).find(|address| !self.frames.contains(address)).unwrap_or_default()
     }
 }
