@@ -84,7 +84,7 @@ fn a_holder_that_may_not_read_its_own_nodes_keeps_its_locks_and_hears_of_each_th
         while beats() < 18 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        assert_eq!(leases.iter().map(|lease| lease.state()).collect::<Vec<_>>(), [LeaseState::Held; 3]);
+        assert_eq!(leases.iter().map(zklock::Lease::state).collect::<Vec<_>>(), [LeaseState::Held; 3]);
         for lease in leases.iter().rev() {
             operator.break_lock(&lease.node()).await.expect("the node is deleted");
             let lost = timeout(Duration::from_secs(20), lease.lost()).await;

@@ -58,7 +58,7 @@ fn a_try_of_locks_that_cannot_be_held_together_ends() {
 fn a_try_of_several_locks_ends_within_one_connect_time_out() {
     run(async {
         let server = server().await;
-        let limit = Duration::from_millis(1_000);
+        let limit = Duration::from_secs(1);
         let options = options(&server.hosts()).connect_timeout(limit).expect("a time-out");
         let client = Client::connect_with(options).await.expect("a session");
         let locks = ["/a", "/b", "/c"].map(|path| mutex(&client, path));
@@ -80,7 +80,7 @@ fn a_try_of_several_locks_ends_within_one_connect_time_out() {
 fn a_try_for_a_permit_ends_within_one_connect_time_out() {
     run(async {
         let server = server().await;
-        let limit = Duration::from_millis(1_000);
+        let limit = Duration::from_secs(1);
         let options = options(&server.hosts()).connect_timeout(limit).expect("a time-out");
         let client = Client::connect_with(options).await.expect("a session");
         let semaphore = Semaphore::new(&client, "/s", 1).expect("a path");

@@ -88,7 +88,7 @@ impl Broken {
         let (server, proxy) = behind_proxy().await;
         let others = client(&server.hosts()).await;
         let options = options(&proxy.hosts).session_timeout(Duration::from_secs(60)).expect("a time-out");
-        let lock = ReadWriteLock::new(&Client::new(options), "/l").expect("a path");
+        let lock = ReadWriteLock::new(Client::new(options), "/l").expect("a path");
         let (owner, other) = (Owner::new(), ReadWriteLock::new(&others, "/l").expect("a path"));
         let writing = lock.write_lock.acquire_as(owner, Patience::Forever).await.expect("the lock");
         others.break_lock(&writing.node()).await.expect("the node");
