@@ -23,7 +23,7 @@ export class Leased implements Brief {
   }
 
   add(lease: Lease): void {
-    // Those that have ended are removed when there are twice as many, so that this costs nothing on average.
+    // Ended ones are removed when there are twice as many, so that this costs nothing on average.
     if (this.#all.length >= this.#pruneAt) {
       this.#all = this.#all.filter((weak) => {
         const known = weak.deref();

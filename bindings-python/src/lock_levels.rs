@@ -1,4 +1,4 @@
-//! What a lock object remembers of its levels.
+//! The levels of a lock object.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(crate) type LockLevels = Levels<Handle, Scope>;
 
 impl Left for LockLevels {
     fn owner_ended(&self, py: Python<'_>, owner: zklock::Owner, kind: &'static str) {
-        // Whoever has the lease may still release it, and is warned when it goes.
+        // A lease with other references may still be released; its finalizer warns otherwise.
         let left = self.left_by(owner, |handle| match handle {
             Handle::Made(lease) => is_only_reference(py, lease),
             Handle::Bare(_) => true,
@@ -24,7 +24,7 @@ impl Left for LockLevels {
     }
 }
 
-/// What represents a level in Python.
+/// The Python object of a level.
 pub(crate) enum Handle {
     /// Its lease, or leases.
     Made(Py<PyAny>),

@@ -52,7 +52,7 @@ struct Callback(Arc<Callable>);
 struct Callable {
     function: Py<PyAny>,
     cancelled: AtomicBool,
-    /// What is to be done before the course is carried on.
+    /// The next step, which comes before the course is carried on.
     due: Mutex<Option<Due>>,
 }
 
@@ -196,7 +196,7 @@ impl Notice {
 }
 
 impl Shared {
-    /// What to do next; None if that is nothing now.
+    /// The next step; None if nothing is due.
     fn due(self: &Arc<Self>) -> Option<Due> {
         let waker = Waker::from(Arc::clone(self));
         let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);

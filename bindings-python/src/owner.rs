@@ -50,7 +50,7 @@ impl Used {
     }
 }
 
-/// Who may re-enter a lock; `zklock.aio` keeps one for each task.
+/// The owner of levels of a lock, who may re-enter it; `zklock.aio` keeps one for each task.
 ///
 /// Or for a greenlet. It ends when nothing can act for it any more: with the task or greenlet itself, and
 /// the callbacks that the task scheduled, which may release what it acquired.

@@ -65,7 +65,7 @@ fn runs(py: Python<'_>, frame: Frame) -> bool {
     false
 }
 
-/// What tells whether an owner has ended.
+/// Tells whether an owner has ended.
 pub(crate) enum Beginner {
     /// A thread: the mark that goes with it.
     Thread(Weak<()>),
@@ -122,7 +122,7 @@ impl Beginner {
 
 /// A scope that has not ended.
 pub(crate) struct Scope {
-    /// What the binding keeps of it: its lease, or the scope of `zklock.aio`.
+    /// Its lease, or the scope of `zklock.aio`.
     object: Py<PyAny>,
     beginner: Beginner,
 }

@@ -45,6 +45,7 @@ def test_a_callback_releases(run: Run, path: str, what: str) -> None:
         release = {"lease": lock.lease.release, "leases": leases.release}.get(what, lock.release)
         asyncio.get_running_loop().call_soon(release)
         await free(slots if what == "leases" else lock)
+        await (lock if what == "leases" else leases).release()
 
     run(body)
 
@@ -131,6 +132,8 @@ def test_an_answer_that_is_not_awaited_is_not_true(run: Run, path: str, call: st
             bool(getattr(lock, call)())
         assert await getattr(lock, call)() is (call == "acquire")
         assert lock.owned() is (call == "acquire")
+        if call == "acquire":
+            await lock.release()
 
     run(body)
 
@@ -165,7 +168,9 @@ def test_many_permits_as_a_value_and_as_a_scope(run: Run, path: str) -> None:
         with pytest.raises(zklock.LockTimeout):
             async with slots.acquire_many(1), slots.acquire_many(3, timeout=0.05):
                 pytest.fail("there are only three")
-        assert len(await asyncio.create_task(slots.acquire_many(1))) == 1
+        leases = await asyncio.create_task(slots.acquire_many(1))
+        assert len(leases) == 1
+        await leases.release()
 
     run(body)
 

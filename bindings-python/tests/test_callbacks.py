@@ -119,7 +119,7 @@ def test_a_thread_hears_of_its_loss(client: zklock.Client, observer: Observer, p
 def test_callbacks_keep_their_order(
     client: zklock.Client, blocked: Blocked, observer: Observer, path: str
 ) -> None:
-    """Those that waited for one that blocks are called in the order of what they tell."""
+    """Callbacks that waited for one that blocks are called in the order of their events."""
     told: queue.SimpleQueue[object] = queue.SimpleQueue()
     lease = held(client, path)
     for number in range(3):
@@ -200,7 +200,8 @@ def test_a_callback_that_blocks_does_not_stop_the_process_from_ending(hosts: str
             while True:
                 time.sleep(0.001)
         client.on_state(block)
-        zklock.Mutex(client, path).acquire()
+        mutex = zklock.Mutex(client, path)
+        mutex.acquire()
         client.close()
         begun.wait()
         """,

@@ -237,7 +237,7 @@ def test_a_thread_that_leaves_what_others_can_release_warns_of_nothing(
 
 
 async def acquire(lock: aio.Mutex) -> None:
-    """What a task does that forgets to release."""
+    """Acquires in a task that forgets to release."""
     assert await lock.acquire()
 
 

@@ -51,7 +51,10 @@ PHASES = {
     silent.detach(), connection.detach()
     """,
     "a thread waits": """
-    thread = threading.Thread(target=lock.acquire)
+    def take():
+        with lock: pass
+
+    thread = threading.Thread(target=take)
     holder = hold_until_queued(thread.start)
 
     def go_on():
@@ -62,7 +65,7 @@ PHASES = {
     event_loop, aio_client = asyncio.new_event_loop(), aio.Client(hosts, session_timeout=60)
 
     async def acquire():
-        await aio.Mutex(aio_client, path).acquire()
+        async with aio.Mutex(aio_client, path): pass
 
     task = event_loop.create_task(acquire())
     holder = hold_until_queued(threading.Thread(target=event_loop.run_forever, daemon=True).start)

@@ -249,7 +249,7 @@ LOUD = """
 
 
 def test_the_last_word_is_heard(hosts: str, path: str) -> None:
-    done = scripts.run(f"{LOUD}\n    zklock.Mutex(hosts, path).acquire()\n", hosts, path)
+    done = scripts.run(f"{LOUD}\n    mutex = zklock.Mutex(hosts, path)\n    mutex.acquire()\n", hosts, path)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert any(line.startswith("zklock-log acquired") for line in lines)
@@ -265,6 +265,9 @@ def test_the_end_waits_for_a_client_that_nobody_has_any_more(hosts: str, path: s
         def emit(self, record):
             if record.getMessage().startswith("no longer held"): said.set()
 
+    import warnings
+    # The lock is forgotten on purpose.
+    warnings.simplefilter("ignore", ResourceWarning)
     said = threading.Event()
     logging.getLogger("zklock").addHandler(Farewell())
     zklock.Mutex(zklock.Client(hosts), path).acquire()
@@ -297,7 +300,8 @@ def test_the_end_waits_for_a_thread_that_begins_late(hosts: str, path: str) -> N
         begin, _log.begin = _log.begin, begin_late
         logging.getLogger("zklock").addHandler(Slow())
         logging.getLogger("zklock").setLevel(logging.DEBUG)
-        zklock.Mutex(hosts, path).acquire()
+        mutex = zklock.Mutex(hosts, path)
+        mutex.acquire()
         _zklock.shutdown()
         print("ended")
         """,

@@ -121,7 +121,7 @@ def test_an_async_generator_that_another_task_closes_ends_its_own_scope(
 
 
 def test_a_loss_ends_the_body_whose_neighbour_was_finalized(run: Run, observer: Observer, path: str) -> None:
-    """What ended the wrong scope also let its body run on after a loss."""
+    """A body is cancelled on a loss, although a foreign exit was refused before."""
 
     async def body(client: aio.Client) -> None:
         shared = aio.ReadWriteLock(client, path).read_lock
@@ -226,7 +226,7 @@ def test_an_exit_of_another_thread_is_refused(client: zklock.Client, path: str, 
     def leave() -> None:
         with pytest.raises(zklock.NotHeld, match="this thread began no scope"):
             shared.__exit__(None, None, None)
-        # What is raised matters more.
+        # The error of the body matters more.
         error = ValueError()
         shared.__exit__(ValueError, error, None)
 

@@ -98,7 +98,7 @@ impl Contender {
         }
     }
 
-    /// What was seen of it.
+    /// Its snapshot.
     pub(crate) fn sighting(&self) -> Sighting {
         let Self { session_id: owner, fencing_token: czxid, data, data_length, .. } = self;
         Sighting { owner: *owner, czxid: *czxid, data: data.as_slice().into(), data_length: *data_length }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
@@ -99,7 +99,7 @@ pub(crate) struct Holds {
     pub(crate) meter: Arc<Meter>,
     driver: Arc<dyn Report>,
     all: Mutex<Held>,
-    pub(crate) permit_news: PermitNews,
+    permit_news: OnceLock<Box<PermitNews>>,
 }
 
 /// Holds, by node and by owner: thousands of readers may hold together, and each question is about one of them.
@@ -134,7 +134,7 @@ impl Hasher for OwnerHasher {
     }
 }
 
-/// What the semaphores on one directory know, besides their leases.
+/// Knowledge that the semaphores on one directory share, besides their leases. Other locks have none.
 #[derive(Default)]
 pub(crate) struct PermitNews {
     /// Told whenever contenders of this client were seen to wait for permits.
@@ -145,10 +145,10 @@ pub(crate) struct PermitNews {
     pub(crate) number_seen: AtomicBool,
     /// The nodes that there were when one of ours last began to wait for permits. As long as it waits nobody else adds
     /// any: those of them that are still there have the permits (rule 17).
-    seen: Mutex<Option<Box<Seen>>>,
+    seen: Mutex<Option<Seen>>,
 }
 
-/// Nodes, with what was seen of them. Only semaphores have any: elsewhere it takes no room.
+/// Nodes, each with its snapshot.
 struct Seen(Vec<(NodeName, Arc<Sighting>)>);
 
 impl PermitNews {
@@ -158,17 +158,17 @@ impl PermitNews {
             let name = NodeName::parse(contender.node.rsplit('/').next()?)?;
             Some((name, Arc::new(contender.sighting())))
         });
-        *self.seen() = Some(Box::new(Seen(seen.collect())));
+        *self.seen() = Some(Seen(seen.collect()));
     }
 
-    /// What was seen of a node.
+    /// A snapshot of a node.
     pub(crate) fn sighting(&self, node: &NodeName) -> Option<Arc<Sighting>> {
         let seen = self.seen();
         let (_, sighting) = seen.as_ref()?.0.iter().find(|(name, _)| name == node)?;
         Some(Arc::clone(sighting))
     }
 
-    fn seen(&self) -> MutexGuard<'_, Option<Box<Seen>>> {
+    fn seen(&self) -> MutexGuard<'_, Option<Seen>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -207,11 +207,16 @@ impl std::fmt::Debug for Hold {
 impl Holds {
     /// The holds of a client that was created in a process, whose driver is told about them.
     pub(crate) fn new(place: Place, origin: Origin, meter: Arc<Meter>, driver: Arc<dyn Report>) -> Self {
-        Self { place, origin, meter, driver, all: Mutex::default(), permit_news: PermitNews::default() }
+        Self { place, origin, meter, driver, all: Mutex::default(), permit_news: OnceLock::new() }
     }
 
     pub(crate) fn all(&self) -> MutexGuard<'_, Held> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The knowledge that the semaphores on this directory share. Created on first use, since most locks are none.
+    pub(crate) fn permit_news(&self) -> &PermitNews {
+        self.permit_news.get_or_init(Box::default)
     }
 
     /// Whether a server has answered anything since then.

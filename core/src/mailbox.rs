@@ -138,7 +138,7 @@ pub(crate) enum News {
 /// A node of ours, with its directory.
 pub(crate) type OwnNode = (Arc<str>, NodeName);
 
-/// What a heartbeat found out about the nodes that it was to check.
+/// The result of a heartbeat for the nodes that it checked.
 #[derive(Default)]
 pub(crate) struct Checked {
     /// The nodes that do not exist.

@@ -13,7 +13,7 @@ use crate::servers::{ServerReport, Servers};
 const SAME: Duration = Duration::from_secs(60);
 const DIFFERENT: Duration = Duration::from_secs(5);
 
-/// What the log was told of servers that cannot be used. Clones share it: an outage goes on after the session has ended.
+/// The log's record of servers that cannot be used. Clones share it: an outage goes on after the session has ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outages(Arc<Mutex<Option<Warning>>>);
 
@@ -59,7 +59,7 @@ impl Outages {
         }
     }
 
-    /// What the log was told last of the outage that goes on.
+    /// The last record of the current outage.
     #[cfg(test)]
     pub(crate) fn warned(&self) -> Option<String> {
         self.last().as_ref().map(|warning| warning.servers.clone())

@@ -62,7 +62,7 @@ impl Place {
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or one that is too long.
     pub(crate) fn new(chroot: &str, path: &str, part: &str) -> Result<Self> {
-        // What is added to it counts, and the message names what is left for the caller.
+        // The suffix counts, and the message names the length that is left for the caller.
         let limit = limits::DIRECTORY.saturating_sub(chroot.len() + part.len());
         check_path_within("path", path, limit)?;
         let full = format!("{chroot}{path}{part}").into();

@@ -275,7 +275,7 @@ impl Semaphore {
     /// Takes permits, in its turn. On leaving they go before the turn does.
     async fn take(&self, count: u32, deadline: Deadline, wait: Wait) -> Result<Leases> {
         let resolved = self.leases.resolve()?;
-        let news = &resolved.holds.permit_news;
+        let news = resolved.holds.permit_news();
         let mut permits = self.number(deadline).await?;
         if matches!(self.permits, Permits::Fixed(_)) && news.compared.load(Ordering::Relaxed) != permits {
             self.compare(permits, deadline).await?;
@@ -306,7 +306,7 @@ impl Semaphore {
                 biased;
                 leases = &mut leases => return leases,
                 changed = self.changed(permits, deadline) => match changed {
-                    // Those that wait in the queue run out of time as well, and their error says who is in the way.
+                    // The requests in the queue run out of time as well, and their error names the blockers.
                     Err(error) if error.kind() == ErrorKind::LockTimeout => return leases.await,
                     changed => changed?,
                 },

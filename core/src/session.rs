@@ -39,7 +39,7 @@ pub(crate) struct Search<'a> {
     pub(crate) options: &'a ClientOptions,
     pub(crate) settings: &'a Settings,
     pub(crate) certificates: Option<&'a Certificates>,
-    /// What the log was told of servers that cannot be used.
+    /// The log's record of servers that cannot be used.
     pub(crate) outages: Outages,
 }
 

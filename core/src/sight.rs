@@ -142,6 +142,6 @@ pub(crate) trait Inspect: Send + Sync {
     /// When a server last answered anything; `None` if none has, or the transport does not say.
     fn last_answer(&self) -> Option<Moment>;
 
-    /// What happened at each of these servers when it was last tried.
+    /// The result of the last attempt at each of these servers.
     fn servers(&self, hosts: &str) -> Servers;
 }

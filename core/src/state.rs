@@ -174,7 +174,7 @@ impl Status {
         }
     }
 
-    /// What happened at each of these servers when it was last tried.
+    /// The result of the last attempt at each of these servers.
     pub(crate) fn servers(&self, hosts: &str) -> Servers {
         let driver = self.driver.get().and_then(Weak::upgrade);
         driver.map_or_else(|| Vec::new().into(), |driver| driver.servers(hosts))

@@ -64,7 +64,7 @@ _NODE = """
 
 
 def say(surface: str, server: Standalone, path: str, programs: dict[str, str]) -> list[str]:
-    """What the program of this surface prints."""
+    """The output of this surface's program."""
     head = _NODE if surface == "node" else _PYTHON
     code = dedent(head) + dedent(programs[surface])
     command = [NODE, "--expose-gc", "-e"] if surface == "node" else [PYTHON, "-c"]

@@ -13,7 +13,7 @@ from harness.steps import Start, line_up, user
 from harness.surfaces import PREVIOUS
 from harness.worker import Line, Worker
 
-# What the data of a node tells of its contender.
+# The fields of a contender in the data of its node.
 TOLD = ("host", "pid", "language", "label", "since")
 OURS, THEIRS = (True, False), (False, True)
 

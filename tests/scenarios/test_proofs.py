@@ -1,4 +1,4 @@
-"""What a heartbeat proves on real servers: where nodes may not be read, where sessions are local at first."""
+"""Heartbeats as proofs on real servers: where nodes may not be read, where sessions are local at first."""
 
 from __future__ import annotations
 

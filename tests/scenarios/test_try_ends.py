@@ -66,7 +66,7 @@ def test_s631_a_try_without_an_answer(
     tries = [worker.send("try", lock=name, lease=f"t-{name}", owner=f"o-{name}") for name in names]
     tries.append(worker.send("try", lock="r", lease="read", owner="a"))
     ends = [tried.line() for tried in tries]
-    # What another owner of this client holds is known to be taken, without a question.
+    # A lock that another owner of this client holds is known to be taken, without a request.
     assert [end["event"] for end in ends[4:6]] == ["busy", "busy"]
     assert [end.get("code") for end in ends[:4] + ends[6:]] == ["CONNECTION_FAILED"] * 5
     proxy.heal()

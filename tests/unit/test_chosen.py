@@ -62,7 +62,9 @@ def test_programs_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, tm
     assert lacking["jars"] == "Apache ZooKeeper (needs mvn, java on the PATH)"
     assert lacking["java"] == "Curator (needs mvn, java, javac on the PATH)"
     assert lacking["go"] == "go-zookeeper (needs go on the PATH)"
-    assert {name for name, what in lacking.items() if what is None} == set(lacking) - {"jars", "java", "go"}
+    assert lacking["previous"] == "the last release beside this one (needs git on the PATH)"
+    without = {"jars", "java", "go", "previous"}
+    assert {name for name, what in lacking.items() if what is None} == set(lacking) - without
 
 
 def test_what_is_built_needs_only_what_runs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ struct Level<H, S> {
     scope: Option<(Site, S)>,
 }
 
-/// What an exit ends.
+/// The result of an exit.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Exited<H, S> {
     /// This scope.

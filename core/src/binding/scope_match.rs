@@ -49,7 +49,7 @@ pub(super) struct Entered<B> {
     pub(super) acquired: Arc<dyn Acquired>,
     pub(super) owner: Owner,
     pub(super) site: Site,
-    /// What the binding knows of the owner.
+    /// The binding's knowledge of the owner.
     pub(super) beginner: B,
 }
 

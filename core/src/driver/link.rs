@@ -87,7 +87,7 @@ pub(super) struct Link {
     unanswered: Unanswered,
     /// The pauses before another session is looked for.
     rests: Rests,
-    /// What the log was told of servers that cannot be used.
+    /// The log's record of servers that cannot be used.
     outages: Outages,
     /// How urgent a connection is.
     urgency: Urgency,

@@ -1,5 +1,6 @@
 //! When the net under the watches is cast: a directory of which the server says nothing is looked at again (rule 10).
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -30,8 +31,9 @@ pub(super) struct Silence {
     looked: Instant,
     /// How many seconds later than others it looks, while none of ours is near.
     delay: u8,
-    /// When it looks because of a reconnection, unless one of ours is near: then the queue has listed the directory.
-    reconnected: Option<Instant>,
+    /// How many milliseconds after the last look it looks because of a reconnection, unless one of ours is near: then the
+    /// queue has listed the directory.
+    reconnected: Option<NonZeroU32>,
     /// The doubt that the queue has, and since when.
     doubt: Option<(Ticket, Instant)>,
 }
@@ -59,13 +61,13 @@ impl Silence {
             self.news = now;
         }
         match event {
-            Event::Connected => self.reconnected = Some(now + spread()),
+            Event::Connected => self.reconnected = Some(self.after_look(now + spread())),
             Event::Disconnected | Event::SessionLost => self.reconnected = None,
             _ => {}
         }
     }
 
-    /// What is due. `doubt`: the queue's; `near`: whether one of ours holds, or may soon.
+    /// The next step that is due. `doubt`: the queue's; `near`: whether one of ours holds, or may soon.
     pub(super) fn due(&mut self, doubt: Option<Ticket>, near: bool, now: Instant) -> Due {
         if self.doubt.map(|(ticket, _)| ticket) != doubt {
             self.doubt = doubt.map(|ticket| (ticket, now));
@@ -77,12 +79,20 @@ impl Silence {
         let since = if doubt.is_some() { self.looked } else { self.looked.max(self.news) };
         let often = near || doubt.is_some();
         let silence = if often { LONG_SILENCE } else { FAR_SILENCE + Duration::from_secs(self.delay.into()) };
-        let reconnected = self.reconnected.take_if(|at| often || *at <= now).is_some_and(|_| !often);
+        let passed = self.after_look(now);
+        let reconnected = self.reconnected.take_if(|at| often || *at <= passed).is_some_and(|_| !often);
         if now - since < silence && !reconnected {
             return Due::Nothing;
         }
-        (self.looked, self.delay) = (now, u8::try_from(spread().as_secs()).unwrap_or_default());
+        (self.looked, self.reconnected) = (now, None);
+        self.delay = u8::try_from(spread().as_secs()).unwrap_or_default();
         Due::Look
+    }
+
+    /// How many milliseconds after the last look a moment is, and one more.
+    fn after_look(&self, moment: Instant) -> NonZeroU32 {
+        let millis = moment.saturating_duration_since(self.looked).as_millis();
+        NonZeroU32::MIN.saturating_add(u32::try_from(millis).unwrap_or(u32::MAX))
     }
 }
 

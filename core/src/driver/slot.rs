@@ -344,7 +344,7 @@ impl Slot {
         if self.queue.awaits_permits() {
             // All attempts in a directory share its holds.
             if let Some(attempt) = self.waiters.attempts().next() {
-                attempt.holds.permit_news.waiting.notify_waiters();
+                attempt.holds.permit_news().waiting.notify_waiters();
             }
         }
     }

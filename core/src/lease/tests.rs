@@ -120,7 +120,7 @@ fn a_reader_is_refused_the_write_lock_and_a_writer_goes_down() {
     let down = directory.enter(Kind::Read);
     assert!(matches!(
         down,
-        Ok(Entry::Queues(Intent::Downgrade { writer, tries: false })) if writer == node()
+        Ok(Entry::Queues(Intent::Downgrade { writer, tries: false })) if *writer == node()
     ));
     let tried = directory.holds.enter(directory.owner, Kind::Read, Intent::Try);
     assert!(matches!(tried, Ok(Entry::Queues(intent)) if intent.only_tries()));

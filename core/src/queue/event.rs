@@ -20,8 +20,8 @@ pub enum Intent {
     /// Takes, as a reader, the place of this writer's node, through which its owner holds: a downgrade, as Curator does
     /// it. A reader that finds the place gone proceeds like any other.
     Downgrade {
-        /// The writer's node.
-        writer: NodeName,
+        /// The writer's node. On the heap: few intents have one, and each waiter has an intent.
+        writer: Box<NodeName>,
         /// Whether the reader only tries: it never waits, with or without the place (rule 21).
         tries: bool,
     },
@@ -37,7 +37,7 @@ impl Intent {
     /// The same for the place of this writer's node.
     #[must_use]
     pub fn in_place_of(&self, writer: NodeName) -> Self {
-        Self::Downgrade { writer, tries: self.only_tries() }
+        Self::Downgrade { writer: Box::new(writer), tries: self.only_tries() }
     }
 
     /// The same without the place of a writer.

@@ -42,7 +42,7 @@ impl Semaphore {
     /// so once is enough. Without an answer the error names nobody.
     async fn look_who_has_permits(&self) -> Infallible {
         if let (Ok(resolved), Ok(contenders)) = (self.leases.resolve(), self.leases.contenders().await) {
-            resolved.holds.permit_news.remember(&contenders);
+            resolved.holds.permit_news().remember(&contenders);
         }
         std::future::pending().await
     }
@@ -59,7 +59,8 @@ impl Semaphore {
     /// first use of the path: later the turn's own look must do, or each acquire would cost a request more.
     pub(super) async fn expect_number(&self, deadline: Deadline) -> Result<()> {
         if matches!(self.permits, Permits::SharedCount(_)) {
-            let news = &self.leases.resolve()?.holds.permit_news;
+            let resolved = self.leases.resolve()?;
+            let news = resolved.holds.permit_news();
             if !news.number_seen.load(Ordering::Relaxed) {
                 self.number(deadline).await?;
                 news.number_seen.store(true, Ordering::Relaxed);
@@ -92,7 +93,7 @@ impl Semaphore {
         let resolved = self.leases.resolve()?;
         let contenders = || self.leases.contenders();
         let contenders = deadline.insist(self.path(), || resolved.client.was_connected(), contenders).await?;
-        resolved.holds.permit_news.remember(&contenders);
+        resolved.holds.permit_news().remember(&contenders);
         for contender in contenders {
             if let Some(theirs) = contender.permits.filter(|theirs| *theirs != permits) {
                 let whom = match &contender.about {

@@ -192,7 +192,7 @@ impl Client {
     pub(crate) fn downgrade(&mut self, naming: Naming, writer: &NodeName, tries: bool) {
         if let Some(hold) = self.holds.get(writer).filter(|hold| hold.kind == Kind::Write) {
             let place = Some(Place { session: hold.session, sequence: hold.node.sequence(), late: false });
-            let intent = Intent::Downgrade { writer: writer.clone(), tries };
+            let intent = Intent::Downgrade { writer: Box::new(writer.clone()), tries };
             let reader = self.join(naming, Kind::Read, intent);
             self.waiting.entry(reader).and_modify(|wish| wish.place = place);
         }

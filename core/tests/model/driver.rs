@@ -177,7 +177,7 @@ impl Client {
         for input in &self.inbox {
             let Input::Join(reader, _, _, Intent::Downgrade { writer: of, .. }) = input else { continue };
             let place = self.waiting.get_mut(reader).and_then(|wish| wish.place.as_mut());
-            if let Some(place) = place.filter(|_| of == writer) {
+            if let Some(place) = place.filter(|_| **of == *writer) {
                 place.late = true;
             }
         }

@@ -25,7 +25,10 @@ pub(super) struct Ledger {
 impl Ledger {
     pub(super) fn hear(&mut self, event: &Event) {
         match event {
-            Event::Join(join, _, _, Intent::Downgrade { writer, .. }) | Event::Downgrade(join, writer) => {
+            Event::Join(join, _, _, Intent::Downgrade { writer, .. }) => {
+                self.downgrades.insert(*join, (**writer).clone());
+            }
+            Event::Downgrade(join, writer) => {
                 self.downgrades.insert(*join, writer.clone());
             }
             Event::Leave(join) => self.forget(*join),

@@ -81,7 +81,7 @@ pub(crate) enum Mutant {
     ProbeBelieved,
     /// Only the farthest one is asked for, and the others are taken to be gone (rule 6).
     ShortProbe,
-    /// What was known before a reconnection is still believed by a far contender (rule 10), also of the session.
+    /// A far contender still believes its view from before a reconnection (rule 10), also of the session.
     FarBelieved,
     /// A check's answer tells nothing (rule 10).
     CheckIgnored,
@@ -546,7 +546,7 @@ impl Planted {
                 Event::Probed(ticket, Outcome::Done(gone))
             }
             Event::Join(join, naming, kind, Intent::Downgrade { writer, tries }) => {
-                let writer = self.told_node(&writer);
+                let writer = Box::new(self.told_node(&writer));
                 Event::Join(join, naming, kind, Intent::Downgrade { writer, tries })
             }
             Event::Downgrade(reader, writer) => Event::Downgrade(reader, self.told_node(&writer)),

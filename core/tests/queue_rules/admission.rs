@@ -68,7 +68,7 @@ fn going_down(desk: &mut Desk, tries: bool) -> (String, Ticket, String) {
     let sent = desk.tell([Event::Join(A, Naming::Curator, Kind::Write, Intent::Wait)]);
     let writer = format!("{}0000000005", create(&sent).1);
     desk.tell([created(create(&sent).0, &writer), listed(list(&sent).0, [&writer])]);
-    let intent = Intent::Downgrade { writer: name(&writer), tries };
+    let intent = Intent::Downgrade { writer: Box::new(name(&writer)), tries };
     let sent = desk.tell([Event::Join(B, Naming::Curator, Kind::Read, intent)]);
     let Some(Action::CreateInPlace(ticket, B, reader, Some(check))) = sent.first() else {
         panic!("{sent:?}")

@@ -87,7 +87,7 @@ fn challenged(token: Option<&'static str>) -> (ErrorKind, String) {
     refused(Answer::Token(token))
 }
 
-/// What a login fails with if the server answers it like this.
+/// The error of a login that the server answers like this.
 fn refused(answer: Answer) -> (ErrorKind, String) {
     let server = Server::start(DIRECTORY, TIMEOUT);
     server.answer(move |request| if request.op == Op::Sasl { answer } else { Answer::Truth });

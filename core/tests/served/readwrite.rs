@@ -132,7 +132,7 @@ fn a_try_to_go_down_that_gets_no_answer_fails_within_the_connect_time_out() {
         let (_server, proxy) = behind_proxy().await;
         let limit = Duration::from_millis(300);
         let options = options(&proxy.hosts).connect_timeout(limit).expect("a time-out");
-        let lock = ReadWriteLock::new(&Client::new(options), "/l").expect("a path");
+        let lock = ReadWriteLock::new(Client::new(options), "/l").expect("a path");
         let owner = Owner::new();
         let writing = lock.write_lock.acquire_as(owner, Patience::Forever).await.expect("the lock");
         proxy.once(op::MULTI, Fate::Wait);

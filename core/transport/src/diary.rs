@@ -134,7 +134,7 @@ pub(crate) struct Diary {
 #[derive(Debug)]
 struct Page {
     server: Server,
-    /// What became of the last attempt that has ended.
+    /// The outcome of the last attempt that has ended.
     last: Option<Outcome>,
     /// When an attempt ended last without an answer.
     failed: Option<Instant>,
@@ -159,7 +159,7 @@ impl Page {
         }
     }
 
-    /// What became of the last attempt that has ended.
+    /// The outcome of the last attempt that has ended.
     fn last_outcome(&self) -> Option<Outcome> {
         self.last.as_ref().map(|outcome| self.explained(outcome))
     }

@@ -114,7 +114,7 @@ impl Settings {
         self.0.diary.failed().await;
     }
 
-    /// What became of the attempts that have failed since then, of each server the last.
+    /// The outcome of the last attempt that has failed since then, for each server.
     #[must_use]
     pub fn failures_since(&self, since: Instant) -> Vec<Entry> {
         self.0.diary.failures_since(since)

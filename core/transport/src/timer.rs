@@ -23,7 +23,7 @@ use crate::settings::Settings;
 /// The file of the client crate in which it pauses before a server that it has tried before.
 const PAUSES: &str = "endpoint.rs";
 
-/// What is left of such a pause. Not nothing: attempts may fail at once, whatever the reason, and others have work for the
+/// The length of such a pause in place of the crate's. It is not zero: attempts may fail at once, whatever the reason, and others have work for the
 /// thread as well.
 const YIELD: Duration = Duration::from_millis(1);
 

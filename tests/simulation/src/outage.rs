@@ -30,7 +30,7 @@ const SLACK: u64 = 5;
 /// For how long a server may be silent before another one is tried.
 const PATIENCE: u64 = 1000;
 
-/// What happens to the servers.
+/// The fault of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     /// All of them refuse connections, or hang up.
@@ -125,7 +125,7 @@ impl Outage {
         let waiting = client.clone();
         let waiter = self.waits.then(|| tokio::task::spawn_local(async move { acquire(&waiting).await }));
         sleep(Duration::from_millis(setting.timeout / 2 + self.before)).await;
-        // What befalls the client is judged here.
+        // The client is judged here.
         oracle.borrow_mut().calm.fault(true);
         "is without a server".clone_into(&mut doing.borrow_mut());
         let wrong = self.happen(seed, &setting, &client, &lease).await;

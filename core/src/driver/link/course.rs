@@ -75,7 +75,7 @@ impl Link {
                 tracing::error!(%panic, "a bug: something that runs on the session panicked");
                 self.lose()
             }
-            // What a lost connection told of nodes, the next one tells again.
+            // The next connection repeats the news of nodes that a lost one brought.
             News::Beaten(epoch, connection, checked)
                 if epoch == self.epoch && self.is_current(connection) =>
             {

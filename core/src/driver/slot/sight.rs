@@ -53,7 +53,7 @@ impl Slot {
         error.blocked_by(self.blockers(holds, self.queue.in_the_way(join), link))
     }
 
-    /// What is known of those that stand in the way.
+    /// The blockers, as far as they are known.
     pub(super) fn blockers(&self, holds: &Holds, standing: Vec<Standing>, link: &Link) -> Blockers {
         let seen = standing.into_iter().filter_map(|standing| self.blocker(holds, standing, link));
         Blockers::new(seen.collect(), holds.place.directory(), &holds.place.part())
@@ -64,7 +64,7 @@ impl Slot {
         let Standing { name, position, holds, known } = standing;
         let (sighting, ours) = match known {
             Known::Watched(ticket) => (self.watches.sighting(ticket)?, false),
-            Known::Listed => (of.permit_news.sighting(&name)?, false),
+            Known::Listed => (of.permit_news().sighting(&name)?, false),
             Known::Ours(join, czxid) => {
                 let waiting = self.waiters.get(join).map(|attempt| &*attempt.data);
                 let data = waiting.or_else(|| self.holders.data(&name))?;

@@ -81,7 +81,7 @@ async fn a_queue_that_hears_nothing_for_twenty_seconds_looks_again() {
     assert!(matches!(fixture.actions()[..], [Action::Probe(..)]), "it looks");
 }
 
-/// What one look of a waiter may take in requests and replies, and how often it may come.
+/// The bytes that one look of a waiter may take in requests and replies, and its shortest interval.
 const MOST_BYTES: usize = 1_536;
 const MINUTES: usize = 30;
 

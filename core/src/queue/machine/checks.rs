@@ -30,7 +30,7 @@ impl Queue {
         self.deferred
     }
 
-    /// What was last known of the others; perhaps on the connection before this one, so nothing is granted by it.
+    /// The last view of the others; perhaps of the connection before this one, so nothing is granted by it.
     pub(super) fn last_view(&self) -> Option<&View> {
         self.view.as_ref().or(self.old_view.as_deref())
     }
@@ -41,7 +41,9 @@ impl Queue {
         let seen = self.deferred || (self.view.is_some() && !self.awaits_own_watch());
         let settled = |join: &Join| match join.stage {
             Stage::Held(_) => true,
-            Stage::Queued(_) => join.intent == Intent::Wait && !join.leaving,
+            Stage::Queued(ref place) => {
+                join.intent == Intent::Wait && !join.leaving && (self.deferred || place.confirmed)
+            }
             _ => false,
         };
         seen && self.doubt.is_none()
@@ -142,11 +144,19 @@ impl Queue {
         }
     }
 
+    /// Whether a listing would tell nothing that matters: all of ours wait, far behind others, and their places are known.
+    fn can_defer_listing(&self) -> bool {
+        self.is_settled() && self.joins.holders() == 0 && self.has_waiters() && !self.is_near()
+    }
+
     /// The connection is lost. If all of ours that are here are settled, and none is near, then the watches, which the
     /// next connection sets again, and checks will tell when a listing is due.
     pub(super) fn defer_listing(&mut self) {
-        self.deferred =
-            self.is_settled() && self.joins.holders() == 0 && self.has_waiters() && !self.is_near();
+        if !self.deferred && self.can_defer_listing() {
+            // Watches that are not needed any more would be set again, and kept for as long as the listing is deferred.
+            self.adjust_watches();
+        }
+        self.deferred = self.can_defer_listing();
         if !self.deferred {
             self.old_view = None;
         } else if let Some(view) = self.view.take() {

@@ -27,7 +27,7 @@ impl Queue {
     fn create(&mut self, id: JoinId) {
         let writers_place = match self.joins.get(&id).map(|join| &join.intent) {
             Some(Intent::Downgrade { writer, .. }) => {
-                self.held_since(writer).map(|czxid| (writer.clone(), czxid))
+                self.held_since(writer).map(|czxid| ((**writer).clone(), czxid))
             }
             _ => None,
         };

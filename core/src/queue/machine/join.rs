@@ -85,7 +85,7 @@ impl Join {
 
     /// Whether this is a reader that belongs in this writer's place.
     pub(super) fn takes_place_of(&self, writer: &NodeName) -> bool {
-        matches!(&self.intent, Intent::Downgrade { writer: of, .. } if of == writer)
+        matches!(&self.intent, Intent::Downgrade { writer: of, .. } if **of == *writer)
     }
 }
 

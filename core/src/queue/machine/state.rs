@@ -26,7 +26,7 @@ pub struct Queue {
     pub(super) doomed: Dooms,
     /// What is known of the others; none until there is a listing on this connection (rule 10).
     pub(super) view: Option<View>,
-    /// What was known on the connection before this one, while the listing on this one is deferred or under way.
+    /// The view of the connection before this one, while the listing on this one is deferred or under way.
     pub(super) old_view: Option<Box<View>>,
     /// Whether the listing on this connection is deferred: none of ours is near (rule 10).
     pub(super) deferred: bool,

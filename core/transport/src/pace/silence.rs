@@ -27,7 +27,7 @@ pub(crate) enum End {
     FellSilent,
 }
 
-/// What is known of servers that say nothing.
+/// The servers that do not answer.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     /// How many servers there are.

@@ -47,7 +47,7 @@ impl Scope {
     }
 }
 
-/// What a scope holds. The contender releases its lease itself.
+/// The lease of a scope. The contender releases its lease itself.
 struct Body;
 
 impl Acquired for Body {
