@@ -107,7 +107,7 @@ class Acquirable(Generic[_L]):
 
     def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> Coroutine[Any, Any, None]:
+    ) -> CoroutineType[Any, Any, None]:
         return self._exit(value, _zklock.Site(sys._getframe(1)), False)
 
     def __repr__(self) -> str:
@@ -149,7 +149,7 @@ class Acquirable(Generic[_L]):
 
     def _exit(
         self, raised: BaseException | None, site: _zklock.Site, only: bool
-    ) -> Coroutine[Any, Any, None]:
+    ) -> CoroutineType[Any, Any, None]:
         # Now: the frame that calls this says which scope it means.
         return left(_zklock.leave(self._inner, this_task_if_any(), site, only, raised is not None), raised)
 
@@ -195,6 +195,6 @@ class Hold(Generic[_L]):
 
     def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> Coroutine[Any, Any, None]:
+    ) -> CoroutineType[Any, Any, None]:
         site = _zklock.Site(sys._getframe(1), self._number)
         return self._lock._exit(value, site, self._entered == 1)

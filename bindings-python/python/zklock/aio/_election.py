@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from asyncio import get_running_loop
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from types import TracebackType
-from typing import Any, final
+from types import CoroutineType, TracebackType
+from typing import Any, cast, final
 
 from zklock import _zklock
 from zklock._zklock import Candidate, Notice
@@ -167,12 +167,13 @@ class Lead:
         self._patience = patience
         self._scopes = _zklock.Scopes()
 
-    def __aenter__(self) -> Coroutine[Any, Any, Leadership]:
-        return self._enter(this_task(), _zklock.Site(sys._getframe(1)))
+    def __aenter__(self) -> CoroutineType[Any, Any, Leadership]:
+        entering = self._enter(this_task(), _zklock.Site(sys._getframe(1)))
+        return cast("CoroutineType[Any, Any, Leadership]", entering)
 
     def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> Coroutine[Any, Any, None]:
+    ) -> CoroutineType[Any, Any, None]:
         site = _zklock.Site(sys._getframe(1))
         return left(self._scopes.leave(this_task_if_any(), site, value is not None), value)
 

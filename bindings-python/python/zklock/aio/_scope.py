@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from types import CoroutineType
+from typing import Any, cast
 from weakref import ref
 
 from zklock import _zklock
@@ -57,7 +59,12 @@ class Scope:
         leaving.end(raised, ours)
 
 
-async def left(scope: Scope | None, raised: BaseException | None) -> None:
+def left(scope: Scope | None, raised: BaseException | None) -> CoroutineType[Any, Any, None]:
     """Leave a scope, if there is one."""
+    # The type of what an async function returns, which some checkers tell from that of other coroutines.
+    return cast("CoroutineType[Any, Any, None]", _leave(scope, raised))
+
+
+async def _leave(scope: Scope | None, raised: BaseException | None) -> None:
     if scope is not None:
         await scope.leave(raised)
