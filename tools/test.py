@@ -25,7 +25,7 @@ WORLD_LIMIT = 1200.0
 SEEDS = 500
 """Simulated worlds. `make soak` has 10,000."""
 
-SIMULATION_LIMIT = 600.0
+SIMULATION_LIMIT = 1200.0
 """Seconds to build the simulation and to run it."""
 
 AT_A_TIME = 2

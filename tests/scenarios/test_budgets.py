@@ -171,7 +171,11 @@ def test_s43_threads(surface: str, server: Standalone, path: str, start: Start) 
     worker.release(owner="main")
     worker.hold(owner="main")
     added = Counter(thread_names(worker)) - before
-    assert set(added) <= {"zklock", "zklock-deliver"}, added
+    allowed = {"zklock", "zklock-deliver"}
+    if surface == "python":
+        # The thread of the program's callbacks, which the worker registers. It is Python's, and has its name.
+        allowed.add("python")
+    assert set(added) <= allowed, added
     assert max(added.values()) == 1, added
     worker.release(owner="main")
 

@@ -18,7 +18,8 @@ def lies() -> list[Lie]:
 def _heartbeats() -> Iterator[Lie]:
     for name, code in CODES.items():
         failed = jute.int32(-1) + b"\0" + jute.int32(code, code) + jute.int32(-1) + b"\1" + jute.int32(-1)
-        yield at(f"a heartbeat that fails with {name}", "beat", tells.body(failed))
+        # A server looks at a node before it looks at its rights, so NOAUTH says that the node exists.
+        yield at(f"a heartbeat that fails with {name}", "beat", tells.body(failed, proves=name == "NOAUTH"))
         yield at(f"the second heartbeat is {name}", "beat", tells.error(code), after=1)
     yield at("the second heartbeat is silence", "beat", tells.silence, after=1)
     yield at("the second heartbeat has no answer", "beat", tells.swallow, after=1)

@@ -21,10 +21,12 @@ def raw(data: bytes) -> Tell:
     return tell
 
 
-def body(data: bytes) -> Tell:
-    """A well-formed answer with this body; nothing is done."""
+def body(data: bytes, *, proves: bool = False) -> Tell:
+    """A well-formed answer with this body; nothing is done. `proves`: a client may take it for a proof."""
 
     async def tell(turn: Turn) -> None:
+        if proves:
+            turn.keep(0, data)
         await turn.reply(data)
 
     return tell
