@@ -38,12 +38,14 @@ impl Queue {
     /// Whether each of ours holds, or waits in a place that a listing has shown, so that the next one tells nothing that
     /// matters unless a node is gone.
     fn is_settled(&self) -> bool {
-        let seen = self.deferred || (self.view.is_some() && !self.awaits_own_watch());
+        // Those behind the first of ours are looked for when they come near.
+        let first = self.line().keys().next().and_then(|name| self.joins.get(self.line().get(name)?));
+        let unseen = |join: &Join| matches!(&join.stage, Stage::Queued(place) if !place.confirmed);
+        let listed = self.view.is_some() && !first.is_some_and(unseen);
+        let seen = self.deferred || (listed && !self.awaits_own_watch());
         let settled = |join: &Join| match join.stage {
             Stage::Held(_) => true,
-            Stage::Queued(ref place) => {
-                join.intent == Intent::Wait && !join.leaving && (self.deferred || place.confirmed)
-            }
+            Stage::Queued(_) => join.intent == Intent::Wait && !join.leaving,
             _ => false,
         };
         seen && self.doubt.is_none()
