@@ -12,6 +12,7 @@ const NODE_GLOBALS = [
   'performance',
   'process',
   'setTimeout',
+  'structuredClone',
 ];
 
 export default defineConfig(

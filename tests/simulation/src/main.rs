@@ -64,7 +64,16 @@ struct Wish {
     grants: u64,
     find: Option<String>,
     as_they_are: bool,
-    outages: bool,
+    faults: Faults,
+}
+
+/// The faults of a plan.
+#[derive(Debug, Default, Clone, Copy)]
+enum Faults {
+    #[default]
+    All,
+    /// Nothing but one outage.
+    Outages,
 }
 
 impl Wish {
@@ -81,7 +90,7 @@ impl Wish {
                 continue;
             }
             if arg == "--outages" {
-                wish.outages = true;
+                wish.faults = Faults::Outages;
                 continue;
             }
             if arg == "--first" {
@@ -109,7 +118,10 @@ impl Wish {
     }
 
     fn plan(&self, seed: u64) -> Plan {
-        let plan = if self.outages { Plan::of_outage(seed) } else { Plan::of(seed) };
+        let plan = match self.faults {
+            Faults::All => Plan::of(seed),
+            Faults::Outages => Plan::of_outage(seed),
+        };
         plan.seeking(self.find.clone())
     }
 }

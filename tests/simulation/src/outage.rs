@@ -129,12 +129,10 @@ impl Outage {
         oracle.borrow_mut().calm.fault(true);
         "is without a server".clone_into(&mut doing.borrow_mut());
         let wrong = self.happen(seed, &setting, &client, &lease).await;
-        let mut oracle_now = oracle.borrow_mut();
         match wrong {
-            Some(wrong) => oracle_now.violation(wrong),
-            None => oracle_now.grants += 1,
+            Some(wrong) => oracle.borrow_mut().violation(wrong),
+            None => oracle.borrow_mut().grants += 1,
         }
-        drop(oracle_now);
         "releases".clone_into(&mut doing.borrow_mut());
         lease.release().await.ok();
         if let Some(waiter) = waiter
