@@ -32,7 +32,7 @@ mod world;
 
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::plan::Plan;
 use crate::report::{Report, say};
@@ -40,15 +40,18 @@ use crate::world::simulate;
 
 const USAGE: &str = "\
 simulation [--from M] [--seeds N] [--jobs J] [--digests] [--first] [--as-they-are] [--grants G] [--find TEXT]
-    runs N seeds from M on, on J threads; with --digests prints a number for the history of each; with --first ends
-    with the first one that fails, and shows it as it is; with --as-they-are shows all as they are, which is quicker;
-    with --grants fails if fewer locks were granted; with --find takes a line of a history with this text for a
-    violation
+    runs N seeds from M on, and a tenth as many with outages in place of all other faults, on J threads; with --digests
+    prints a number for the history of each; with --first ends with the first one that fails, and shows it as it is;
+    with --as-they-are shows all as they are, which is quicker; with --grants fails if fewer locks were granted; with
+    --find takes a line of a history with this text for a violation
 simulation --seed S [--without-faults A,B,…] [--without-contenders A,B,…] [--find TEXT]
     runs one seed, without some of what happens in it, and prints its history
 simulation --outages …
-    the same with outages in place of all other faults: a client holds a lock, or waits for one, and is to be connected
+    the same with outages only: a client holds a lock, or waits for one, and is to be connected
     in time";
+
+/// One seed with an outage for so many others.
+const OUTAGES: u64 = 10;
 
 /// What is asked for.
 #[derive(Debug, Default)]
@@ -67,12 +70,13 @@ struct Wish {
     faults: Faults,
 }
 
-/// The faults of a plan.
-#[derive(Debug, Default, Clone, Copy)]
+/// What happens in a run's seeds.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Faults {
+    /// All faults, and then outages in a tenth as many seeds.
     #[default]
     All,
-    /// Nothing but one outage.
+    /// One outage in each seed, and nothing else.
     Outages,
 }
 
@@ -117,12 +121,19 @@ impl Wish {
         Some(wish)
     }
 
-    fn plan(&self, seed: u64) -> Plan {
-        let plan = match self.faults {
+    fn plan(&self, seed: u64, faults: Faults) -> Plan {
+        let plan = match faults {
             Faults::All => Plan::of(seed),
             Faults::Outages => Plan::of_outage(seed),
         };
         plan.seeking(self.find.clone())
+    }
+
+    /// The seeds of a run, with what happens in each.
+    fn plans(&self) -> Vec<(u64, Faults)> {
+        let seeds = |count: u64, faults| (self.from..self.from + count).map(move |seed| (seed, faults));
+        let outages = if self.faults == Faults::All { self.seeds / OUTAGES } else { 0 };
+        seeds(self.seeds, self.faults).chain(seeds(outages, Faults::Outages)).collect()
     }
 }
 
@@ -141,7 +152,7 @@ fn main() -> ExitCode {
         }
     }));
     let well = match wish.seed {
-        Some(seed) => replay(&wish.plan(seed).without(&wish.without_faults, &wish.without_contenders)),
+        Some(seed) => replay(&wish.plan(seed, wish.faults).without(&wish.without_faults, &wish.without_contenders)),
         None => run(&wish),
     };
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -161,18 +172,20 @@ fn replay(plan: &Plan) -> bool {
 
 /// Runs many seeds, on several threads.
 fn run(wish: &Wish) -> bool {
-    let next = AtomicU64::new(wish.from);
-    let end = AtomicU64::new(wish.from + wish.seeds);
-    let report = Mutex::new(Report::new(wish.seeds));
+    let plans = wish.plans();
+    let next = AtomicUsize::new(0);
+    let end = AtomicUsize::new(plans.len());
+    let report = Mutex::new(Report::new(plans.len() as u64));
     std::thread::scope(|scope| {
         for _ in 0..wish.jobs {
             scope.spawn(|| {
                 loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= end.load(Ordering::Relaxed) {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= end.load(Ordering::Relaxed) {
                         break;
                     }
-                    if !one(seed, wish, &report) && wish.first {
+                    let (seed, faults) = plans[index];
+                    if !one(&wish.plan(seed, faults), wish, &report) && wish.first {
                         end.store(0, Ordering::Relaxed);
                     }
                 }
@@ -183,17 +196,16 @@ fn run(wish: &Wish) -> bool {
 }
 
 /// Runs one of them, and says whether all is well.
-fn one(seed: u64, wish: &Wish, report: &Mutex<Report>) -> bool {
-    let plan = wish.plan(seed);
-    let outcome = simulate(&plan, false);
+fn one(plan: &Plan, wish: &Wish, report: &Mutex<Report>) -> bool {
+    let outcome = simulate(plan, false);
     if wish.digests {
-        say(&format!("seed {seed}: {:016x}", outcome.digest));
+        say(&format!("{plan}: {:016x}", outcome.digest));
     }
     if !outcome.violations.is_empty() {
         if wish.first || wish.as_they_are {
-            report::failed(&plan, &outcome);
+            report::failed(plan, &outcome);
         } else {
-            let smallest = shrink::shrink(&plan);
+            let smallest = shrink::shrink(plan);
             report::failed(&smallest, &simulate(&smallest, false));
         }
     }
