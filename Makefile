@@ -23,9 +23,15 @@ demo: ## Processes in Python, Node and Rust contend for one lock; one is killed 
 	@if command -v javac >/dev/null && command -v mvn >/dev/null; then python3 tools/build.py jars || true; fi
 	@cd tests && ../.make/stage/bin/python -m demo --picture ../demo.svg
 
+# LOAD: the same beside so many busy processes. REPEAT: so often; it tells what does not always pass.
+TEST := $(PYTHON) tools/test.py $(if $(LOAD),--load $(LOAD)) $(if $(REPEAT),--repeat $(REPEAT))
 .PHONY: test
-test: build lint ## Set everything up, run every test, and tell what this machine could not show
-	@$(PYTHON) tools/test.py
+test: build ## Set everything up, run tests that cover every promise, and tell what this machine could not show
+	@$(TEST)
+
+.PHONY: test-all
+test-all: build bundlers lint ## Lint, then every test (tests/second-tier.toml says what `make test` leaves to it)
+	@$(TEST) --all
 
 .PHONY: consumers
 consumers: build ## Programs as users have them: servers, task queues, test runners, bundlers (tests/consumers)

@@ -96,7 +96,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     scenario = contract.scenarios().get(number) if number is not None else None
     exempt = scenario.exempt if scenario is not None else {}
     names = [name for name in surfaces_of(metafunc.config) if name not in exempt]
-    metafunc.parametrize("surface", names[:1] if metafunc.config.getoption("--one-surface") else names)
+    if metafunc.config.getoption("--one-surface"):
+        names = names[:1]
+    elif metafunc.config.getoption("--first-tier", None) is not None and number is not None:
+        names = names[number % len(names) :][:1] if names else names
+    metafunc.parametrize("surface", names)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -45,7 +45,7 @@ class Part:
     override: str | None = None
     """The environment variable that replaces it with something else."""
     apart: bool = False
-    """Whether only a suite apart from `make test` needs it."""
+    """Whether only one suite of the second tier needs it."""
     needs: tuple[str, ...] = ()
     """Parts that have to be there before it."""
     built_by: tuple[str, ...] = ()

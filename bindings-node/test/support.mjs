@@ -64,6 +64,11 @@ export async function untilContenders(path, count, limit) {
   await until(`${count} contenders on ${path}`, async () => (await contenders(path)).length === count, limit);
 }
 
+/** Waits until nobody contends for a lock, as its own listing says. */
+export async function untilNobodyContends(lock) {
+  await until(`nobody contends for ${lock.path}`, async () => (await lock.contenders()).length === 0);
+}
+
 const frame = (...parts) => {
   const body = Buffer.concat(parts);
   return Buffer.concat([int(body.length), body]);

@@ -73,7 +73,7 @@ def test_an_election_object_is_one_candidate(client: zklock.Client, observer: Ob
         assert election.is_leader
         inner.resign()
         assert not election.is_leader
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_the_id_is_that_of_the_process_unless_it_is_chosen(hosts: str, path: str) -> None:

@@ -226,7 +226,7 @@ def test_scopes(client: zklock.Client, other: zklock.Client, observer: Observer,
         with pytest.raises(zklock.LockTimeout), zklock.Mutex(other, path).hold(timeout=0):
             raise AssertionError("entered")
     assert lock.lease is None
-    assert observer.queue(path) == []
+    observer.assert_free(path)
     with pytest.raises(KeyError), lock:
         raise KeyError
     assert not lock.owned()

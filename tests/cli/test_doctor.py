@@ -35,7 +35,7 @@ def test_s569_doctor(server: Standalone, observer: Observer, path: str) -> None:
         assert finding(well, words)
     # The one of the tests, which is enough for that.
     assert finding(well, "is alone").startswith("note")
-    assert observer.queue(path) == []
+    observer.assert_free(path)
     assert "-> give the path of a lock" in run(server.hosts, "doctor").out
     changed = run(server.hosts, "doctor", "--session-timeout", "1h")
     assert changed.status == 1

@@ -78,7 +78,7 @@ def test_s566_break_and_revoke(server: Standalone, observer: Observer, path: str
         broken = run(server.hosts, "break", "--yes", path, node)
         assert broken.status == 0
         assert holder.wait().status == 79
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s567_waiting_for_a_free_lock(server: Standalone, observer: Observer, path: str) -> None:

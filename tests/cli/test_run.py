@@ -27,7 +27,7 @@ def log(tmp_path: Path) -> Log:
 @pytest.mark.parametrize("status", [0, 1, 7, 255])
 def test_s540_the_commands_status(server: Standalone, observer: Observer, path: str, status: int) -> None:
     assert run(server.hosts, "run", path, "--", "sh", "-c", f"exit {status}").status == status
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGSEGV"])
@@ -112,7 +112,7 @@ def test_s546_a_command_that_cannot_be_run(
     missing = run(server.hosts, "run", path, "--", "/nonexistent/command")
     assert missing.status == 127
     assert "/nonexistent/command" in missing.err
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 @pytest.mark.parametrize("name", FORWARDED)
@@ -139,7 +139,7 @@ def test_s548_a_signal_while_running(
         assert command.wait().status == 3, "what the job exits with"
         assert len({event.pid for event in log.wait(name, 2)}) == 2, "the whole group gets it"
     assert len(log.events(name)) == 2, "each once"
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s549_what_the_command_is_told(server: Standalone, observer: Observer, path: str) -> None:
@@ -164,7 +164,7 @@ def test_s550_twenty_cron_jobs(server: Standalone, observer: Observer, path: str
     assert len(events) == 40
     for (began, one), (ended_, other) in zip(events[::2], events[1::2], strict=True):
         assert (began, ended_, one) == ("start", "end", other), "one is over before the next begins"
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s553_a_killed_parent(server: Standalone, path: str, log: Log) -> None:

@@ -129,7 +129,7 @@ def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, p
         assert log.events("SIGTERM") == []
         command.signal(signal.SIGTERM)
         assert command.wait().status == 3
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s556_a_suspended_command_is_ended(proxy: Proxy, path: str, log: Log) -> None:

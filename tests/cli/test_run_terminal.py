@@ -56,7 +56,7 @@ def test_s560_ctrl_c_reaches_the_command_alone(
         user.type(CTRL_C)
         user.wait("status 103")
         assert len(log.events("SIGINT")) == 1, "once, and not passed on once more"
-        assert observer.queue(path) == []
+        observer.assert_free(path)
         # The shell has its terminal back.
         user.type(b"echo again $((40+2))\n")
         user.wait("again 42")
@@ -74,7 +74,7 @@ def test_s564_the_command_reads_from_the_terminal(server: Standalone, observer: 
             user.type(b"hello\n")
             user.wait("got-hello")
             observer.wait_queue(path, 0)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s579_the_command_has_the_terminal_from_the_start(

@@ -85,6 +85,10 @@ class Observer:
         """Wait until the lock has this many contenders; returns them in order."""
         return self.wait(path, lambda queue: len(queue) == length, f"{length} contenders", timeout)
 
+    def assert_free(self, path: str) -> None:
+        """Nobody contends for the lock, or nobody does soon: a delete may still be on its way."""
+        assert self.wait_queue(path, 0) == []
+
     def wait(
         self, path: str, wanted: Callable[[list[str]], bool], what: str, timeout: float = WAIT
     ) -> list[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
-from harness.answers import ANSWER
+from harness.answers import ANSWER, now
 from harness.observer import Observer, watched_by
 from harness.server import Server
 from harness.stalls import METRONOME
@@ -34,6 +35,16 @@ def assert_within(what: Line | WorkerError, since: int, most: float, late: float
     limit = most + late + METRONOME.stood_still(since, stamp)
     assert took <= limit, f"took {took:.3f} s, and not {limit:.3f} s at most"
     return took
+
+
+@contextmanager
+def in_time(most: float, late: float = LATE) -> Iterator[None]:
+    """What follows takes so many seconds at most, not counting those that the machine stood still."""
+    began = now()
+    yield
+    ended = now()
+    took, limit = (ended - began) / 1e9, most + late + METRONOME.stood_still(began, ended)
+    assert took <= limit, f"took {took:.3f} s, and not {limit:.3f} s at most"
 
 
 def assert_took(what: Line | WorkerError, since: int, time_out: float) -> None:

@@ -57,7 +57,7 @@ def test_s120_only_for_those_with_our_credentials(
     waiting.expect("acquired")
     workers[1].release()
     assert_clean([hold for worker in workers for hold in worker.holds()], at_least=2)
-    assert admin.queue(path) == []
+    admin.assert_free(path)
 
 
 @pytest.mark.parametrize("auth", [[], OTHERS], ids=["without", "wrong"])
@@ -118,7 +118,7 @@ def test_s123_credentials_outlive_connection_and_session(
     assert int(again["session"]) != int(first["session"]) == session
     assert access(admin, again["node"]) == ours()
     worker.release()
-    assert admin.queue(path) == []
+    admin.assert_free(path)
 
 
 def test_s124_a_parent_that_we_may_not_use(
@@ -152,7 +152,7 @@ def test_s125_a_list_of_rules(
     assert stranger.call("locked", lock="m")["value"] is True
     assert stranger.acquire().error().code == "AUTH_FAILED"
     holder.release()
-    assert admin.queue(path) == []
+    admin.assert_free(path)
 
 
 @pytest.mark.parametrize("acl", ["", "everybody", "world:anyone", "world:anyone:x"])
@@ -176,7 +176,7 @@ def test_s127_one_queue_with_curator_behind_a_list(
         waiting.expect("acquired")
         second.release()
     assert_clean(mine.holds() + curator.holds(), at_least=4)
-    assert admin.queue(path) == []
+    admin.assert_free(path)
 
 
 def test_s323_others_may_have_locks_beside_ours(

@@ -16,8 +16,9 @@ from harness.permits import counting
 from harness.proxy import Proxy
 from harness.readwrite import readwriter
 from harness.server import Server, Standalone
+from harness.stalls import METRONOME
 from harness.steps import Start, eventually, nothing_watched, user
-from harness.worker import Worker
+from harness.worker import Line, Worker
 
 # So large that the slowness of a busy machine is small in comparison.
 EACH_WAY = 0.05
@@ -27,6 +28,12 @@ BATCHES = 3
 HANDOFFS = 6
 REQUESTED = 25
 IN_VAIN = 50
+
+
+def undisturbed(line: Line) -> float:
+    """The seconds that a worker took, without those that the machine stood still."""
+    ended, took = int(line["t"]), int(line["elapsed_ns"])
+    return took / 1e9 - METRONOME.stood_still(ended - took, ended)
 
 
 def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: str, start: Start) -> None:
@@ -41,7 +48,7 @@ def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: s
     # Counted without a clock, so this is exact.
     assert flights <= 2.3
     # The time shows that nothing else is waited for. The best batch, because others use this machine as well.
-    elapsed = min(line["elapsed_ns"] for line in lines) / 1e9 / CYCLES / ROUND_TRIP
+    elapsed = min(map(undisturbed, lines)) / CYCLES / ROUND_TRIP
     assert elapsed <= 2.3
 
 

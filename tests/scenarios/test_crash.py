@@ -24,7 +24,7 @@ def test_s14_a_killed_holder_frees_the_lock(
     assert_within(waiting.expect("acquired"), holder.killed, SESSION, late=2)
     other.release()
     assert_clean(holder.holds() + other.holds(), at_least=2)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s48_a_paused_holder(
@@ -55,4 +55,4 @@ def test_s48_a_paused_holder(
     holder.hold("again", owner="b")
     holder.release("again", owner="b")
     assert_clean(holder.holds() + other.holds(), at_least=3)
-    assert observer.queue(path) == []
+    observer.assert_free(path)

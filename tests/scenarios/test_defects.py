@@ -89,7 +89,7 @@ def test_s232_a_hold_that_is_over(
     other.release()
     again.expect("acquired")
     holder.release("again")
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s233_cancelled_with_nothing_to_cancel(
@@ -115,7 +115,7 @@ def test_s233_cancelled_with_nothing_to_cancel(
     worker.release("next", owner="b")
     again.expect("acquired")
     worker.release()
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s234_kazoo_732(
@@ -135,7 +135,7 @@ def test_s234_kazoo_732(
     assert observer.wait_queue(path, 1) == nodes[:1], holder.check().line()
     assert proxy.newest_session() == leaver.sessions["c"]
     holder.release()
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s235_revoked_before_the_watch(
@@ -147,4 +147,4 @@ def test_s235_revoked_before_the_watch(
     worker.call("listen", lease="l")
     worker.wait_line("revoked", lease="l")
     worker.release()
-    assert observer.queue(path) == []
+    observer.assert_free(path)

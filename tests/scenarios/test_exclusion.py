@@ -20,7 +20,7 @@ def test_s01_mutual_exclusion(
     for pending in asked:
         assert pending.expect("done")["count"] == 12
     assert_clean([hold for worker in workers for hold in worker.holds()], at_least=60)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s02_queue_order(
@@ -35,7 +35,7 @@ def test_s02_queue_order(
         assert not any(later.done for later in waiting[place + 1 :])
         worker.release()
     assert_clean([hold for worker in workers for hold in worker.holds()], at_least=5)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 @pytest.mark.timeout(90)
@@ -46,7 +46,7 @@ def test_s21_fifty_lock_objects(
     worker.connect(server.hosts)
     worker.contend(path, owners=50, rounds=1, objects="each", hold_ms=(100, 200)).expect("done", 60)
     assert_clean(worker.holds(), at_least=50)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 @pytest.mark.timeout(90)
@@ -57,7 +57,7 @@ def test_s22_one_shared_object(
     worker.connect(server.hosts)
     worker.contend(path, owners=50, rounds=1, objects="shared", hold_ms=(100, 200)).expect("done", 60)
     assert_clean(worker.holds(), at_least=50)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s39_fencing_tokens(
@@ -92,4 +92,4 @@ def test_s45_all_at_once(
         pending.expect("done", 30)
     everybody = [victim, *workers]
     assert_clean([hold for worker in everybody for hold in worker.holds()], at_least=1 + 6 * len(workers))
-    assert observer.queue(path) == []
+    observer.assert_free(path)

@@ -53,7 +53,7 @@ def test_s480_a_mutex_on_the_wire(
         with talk.step("C releases, and closes its client"):
             third.release("1")
             third.call("close", client="c")
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s481_readers_and_writers_on_the_wire(

@@ -8,7 +8,7 @@ from harness.history import assert_clean
 from harness.observer import Observer
 from harness.readwrite import readwriter
 from harness.server import Standalone
-from harness.steps import Start, line_up, queue_up, seconds, user
+from harness.steps import Start, assert_within, line_up, queue_up, user
 
 SESSION = 2.0
 
@@ -29,7 +29,7 @@ def alternate(
         assert not any(later.done for later in waiting[place + 1 :])
         worker.release()
     assert_clean([hold for worker in workers for hold in worker.holds()], at_least=len(names))
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def crash(
@@ -43,10 +43,10 @@ def crash(
     (waiting,) = line_up(observer, path, [waiter])
     holder.kill()
     assert holder.killed is not None
-    assert seconds(waiting.expect("acquired"), holder.killed) <= SESSION + 2
+    assert_within(waiting.expect("acquired"), holder.killed, SESSION + 2)
     waiter.release()
     assert_clean(holder.holds() + waiter.holds(), at_least=2)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s23_curator_holds(
@@ -106,7 +106,7 @@ def test_s167_go_and_our_readers(
     behind.expect("acquired")
     late.release()
     assert_clean([hold for worker in (reader, go, late) for hold in worker.holds()], at_least=3)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s174_below_a_chroot(
@@ -124,4 +124,4 @@ def test_s174_below_a_chroot(
     theirs.release()
     assert ours.try_acquire("again")["event"] == "acquired"
     ours.release("again")
-    assert observer.queue(f"{path}/lock") == []
+    observer.assert_free(f"{path}/lock")

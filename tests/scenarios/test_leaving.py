@@ -71,7 +71,7 @@ def test_s07_timeout_leaves_no_node(
     behind.expect("acquired")
     last.release()
     assert_clean(holder.holds() + last.holds(), at_least=2)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s09_cancellation_leaves_no_node(
@@ -93,7 +93,7 @@ def test_s09_cancellation_leaves_no_node(
     again.expect("acquired")
     leaver.release("again", owner="b")
     assert_clean(holder.holds() + leaver.holds() + last.holds(), at_least=3)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s10_ctrl_c_leaves_no_node(
@@ -111,7 +111,7 @@ def test_s10_ctrl_c_leaves_no_node(
     holder.release()
     leaver.hold(owner="main")
     leaver.release(owner="main")
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s47_close_while_waiting(
@@ -124,7 +124,7 @@ def test_s47_close_while_waiting(
     assert waiting.error().code == "CLIENT_CLOSED"
     observer.wait_queue(path, 1, timeout=2)
     holder.release()
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s54_cancellation_races_the_grant(

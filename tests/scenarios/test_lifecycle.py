@@ -33,7 +33,7 @@ def test_s11_release_twice(
     assert len(observer.queue(path)) == 1
     assert second.check().expect("value")["value"] == "held"
     second.release()
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s13_use_after_close(
@@ -53,7 +53,7 @@ def test_s13_use_after_close(
     worker.call("close", client="c")
     other.release()
     assert_clean(worker.holds() + other.holds(), at_least=2)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s46_release_without_waiting(
@@ -114,8 +114,8 @@ def test_s52_one_shared_client(
     assert len(proxy.passwords) == 1
     worker.release("l")
     worker.release("k")
-    assert observer.queue(path) == []
-    assert observer.queue(path + "-other") == []
+    observer.assert_free(path)
+    observer.assert_free(path + "-other")
     worker.hold("m", lock="m")
     (session,) = proxy.passwords
     worker.exit()

@@ -34,7 +34,7 @@ def test_s32_session_lost_while_holding(
     assert int(line["session"]) != session
     holder.release("again")
     assert_clean(holder.holds() + other.holds(), at_least=3)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s33_the_holders_node_is_deleted(
@@ -56,7 +56,7 @@ def test_s33_the_holders_node_is_deleted(
     holder.hold("again")
     holder.release("again")
     assert_clean(holder.holds() + other.holds(), at_least=3)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s34_a_waiters_node_is_deleted(
@@ -73,7 +73,7 @@ def test_s34_a_waiters_node_is_deleted(
     assert waiting.expect("acquired")["node"].endswith(queue[1])
     waiter.release()
     assert_clean(holder.holds() + waiter.holds(), at_least=2)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s35_session_lost_while_waiting(
@@ -101,7 +101,7 @@ def test_s35_session_lost_while_waiting(
     unlucky.release()
     everybody = (holder, last, unlucky)
     assert_clean([hold for worker in everybody for hold in worker.holds()], at_least=3)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s82_session_lost_with_holder_and_waiter(
@@ -123,4 +123,4 @@ def test_s82_session_lost_with_holder_and_waiter(
     assert int(line["session"]) != session
     worker.release("next", owner="b")
     assert_clean(worker.holds(), at_least=2)
-    assert observer.queue(path) == []
+    observer.assert_free(path)

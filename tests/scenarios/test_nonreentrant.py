@@ -32,7 +32,7 @@ def test_s78_no_reentry(
     assert worker.try_acquire("again", lock="n")["event"] == "acquired"
     worker.release("again")
     assert_clean(worker.holds(), at_least=2)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s79_unlocked_by_another_owner(
@@ -45,7 +45,7 @@ def test_s79_unlocked_by_another_owner(
     worker.call("unlock", lock="n", owner="b")
     waiting.expect("acquired")
     worker.call("unlock", lock="n", owner="b")
-    assert observer.queue(path) == []
+    observer.assert_free(path)
     assert worker.send("unlock", lock="n", owner="b").error().code == "NOT_HELD"
 
 
@@ -60,4 +60,4 @@ def test_s80_released_by_another_owner(
     waiting.expect("acquired")
     worker.release("next", owner="b")
     assert_clean(worker.holds(), at_least=2)
-    assert observer.queue(path) == []
+    observer.assert_free(path)

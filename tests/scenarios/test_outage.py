@@ -34,7 +34,7 @@ def test_s17_server_restart(surface: str, fragile: Standalone, path: str, start:
         holder.release()
         assert waiting.expect("acquired")["node"].endswith(nodes[1])
         waiter.release()
-        assert observer.queue(path) == []
+        observer.assert_free(path)
     assert_clean(holder.holds() + waiter.holds(), at_least=2)
 
 
@@ -72,7 +72,7 @@ def test_s18_leader_kill(surface: str, whole_ensemble: Ensemble, path: str, star
     assert waiting.expect("acquired")["node"].endswith(nodes[1])
     waiter.release()
     with Observer(whole_ensemble.hosts) as observer:
-        assert observer.queue(path) == []
+        observer.assert_free(path)
     assert_clean(holder.holds() + waiter.holds(), at_least=2)
 
 
@@ -115,7 +115,7 @@ def test_s36_lost_reply_to_the_create(
     assert line["node"].endswith(node)
     assert int(line["token"]) == observer.czxid(f"{path}/{node}")
     worker.release()
-    assert observer.queue(path) == []
+    observer.assert_free(path)
     assert_clean(holder.holds() + worker.holds())
 
 
@@ -128,11 +128,11 @@ def test_s37_lost_reply_to_the_delete(
     drop = proxy.drop_reply("delete")
     worker.release()
     drop.wait()
-    assert observer.queue(path) == []
+    observer.assert_free(path)
     worker.hold("again")
     worker.release("again")
     assert_clean(worker.holds(), at_least=2)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 @pytest.mark.parametrize("released", ["during", "after"])
@@ -162,7 +162,7 @@ def test_s38_a_cut_while_waiting(
     assert waiting.expect("acquired")["node"].endswith(nodes[1])
     worker.release()
     assert_clean(holder.holds() + worker.holds(), at_least=2)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s53_a_release_that_cannot_be_sent(
@@ -193,4 +193,4 @@ def test_s84_a_new_path_during_an_outage(
     proxy.accept()
     waiting.expect("acquired")
     worker.release("new")
-    assert observer.queue(path) == []
+    observer.assert_free(path)

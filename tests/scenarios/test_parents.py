@@ -36,7 +36,7 @@ def test_s15_missing_parents(
         pending.expect("acquired")
         worker.release()
     assert_clean([hold for worker in workers for hold in worker.holds()], at_least=2)
-    assert observer.queue(deep) == []
+    observer.assert_free(deep)
 
 
 def test_s16_a_reaped_parent(surface: str, reaping: Standalone, path: str, start: Start) -> None:

@@ -61,7 +61,7 @@ def test_s684_one_queue_of_two_releases(
     waiting[2].expect("acquired")
     others[2].release()
     assert_clean([hold for worker in workers for hold in worker.holds()], at_least=len(workers))
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 @pytest.mark.parametrize("order", [OURS, THEIRS], ids=["ours-first", "theirs-first"])
@@ -74,7 +74,7 @@ def test_s684_contention_of_two_releases(
     for pending in running:
         assert pending.expect("done", 60)["count"] == 20
     assert_clean([hold for worker in workers for hold in worker.holds()], at_least=40)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 @pytest.mark.parametrize("order", [OURS, THEIRS], ids=["ours-first", "theirs-first"])

@@ -29,7 +29,7 @@ def test_s56_readers_together(
         reader.release(owner="a")
         reader.release("second", owner="b")
     clean(*readers, at_least=2 * READERS)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s57_a_writer_alone(
@@ -55,7 +55,7 @@ def test_s57_a_writer_alone(
     behind[1].expect("acquired")
     first.release()
     clean(first, writer, reader, at_least=5)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s58_a_late_reader_waits(
@@ -74,7 +74,7 @@ def test_s58_a_late_reader_waits(
     reading.expect("acquired")
     late.release()
     clean(reader, writer, late, at_least=3)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s59_whom_a_writers_release_wakes(
@@ -111,7 +111,7 @@ def test_s59_whom_a_writers_release_wakes(
     assert len(proxy.snapshot().events) >= 1
     sleeper.release()
     clean(first, second, sleeper, *readers, at_least=5)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s64_try_on_each_side(
@@ -150,7 +150,7 @@ def test_s64_try_on_each_side(
     waiting.expect("acquired")
     holder.release("waits", owner="b")
     clean(holder, worker, at_least=6)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s71_writers_among_constant_readers(
@@ -171,7 +171,7 @@ def test_s71_writers_among_constant_readers(
     assert_clean(holds, at_least=2 * 3 * 30 + 2 * 5)
     together = [hold for hold in holds if any(hold.granted < other.granted < hold.until for other in holds)]
     assert len(together) >= 30, "readers hold together"
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s72_readers_and_writers_of_all_kinds(
@@ -193,4 +193,4 @@ def test_s72_readers_and_writers_of_all_kinds(
     for pending in asked:
         pending.expect("done", 30)
     clean(victim, *workers, at_least=1 + 12 * len(workers))
-    assert observer.queue(path) == []
+    observer.assert_free(path)

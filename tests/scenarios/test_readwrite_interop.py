@@ -46,7 +46,7 @@ def in_turn(
             assert not any(later.done for later in waiting[place:])
             workers[at].release()
     assert_clean([hold for worker in [first, *workers] for hold in worker.holds()], at_least=1 + len(workers))
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s73_curators_readers_and_writers(
@@ -101,7 +101,7 @@ def downgraded_in_their_face(
         pending.expect("done", 30 + rounds / 20)
     holds = downgrader.holds() + others.holds()
     assert_clean(holds, at_least=9 * rounds)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
@@ -147,4 +147,4 @@ def test_s77_a_downgrade_keeps_peers_out(
     late.release()
     everybody = (owner, reader, writer, late)
     assert_clean([hold for worker in everybody for hold in worker.holds()], at_least=5)
-    assert observer.queue(path) == []
+    observer.assert_free(path)

@@ -8,7 +8,7 @@ from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.readwrite import clean, readwriter
 from harness.server import Standalone
-from harness.steps import Start, assert_took, await_loss, nothing_watched, queue_up, seconds
+from harness.steps import Start, assert_took, assert_within, await_loss, nothing_watched, queue_up
 from harness.worker import Pending, Worker
 
 TIMEOUT = 0.5
@@ -49,7 +49,7 @@ def left(
     leaver.hold("again", lock=half, owner="b")
     leaver.release("again", owner="b")
     clean(holder, leaver, behind.worker, at_least=3)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 @pytest.mark.parametrize("half", ["r", "w"])
@@ -103,7 +103,7 @@ def test_s67_session_lost_while_reading(
     assert int(again.expect("acquired")["session"]) != session
     unlucky.release("again")
     clean(unlucky, reader, writer, at_least=4)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 @pytest.mark.parametrize("half", ["r", "w"])
@@ -119,6 +119,6 @@ def test_s69_a_killed_reader_or_writer(
     for worker, pending in zip((writer, reader), waiting, strict=True):
         pending.expect("acquired")
         worker.release()
-    assert seconds(waiting[0].line(), victim.killed) <= SESSION + 2
+    assert_within(waiting[0].line(), victim.killed, SESSION + 2)
     clean(victim, writer, reader, at_least=3)
-    assert observer.queue(path) == []
+    observer.assert_free(path)

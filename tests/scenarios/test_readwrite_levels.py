@@ -44,7 +44,7 @@ def test_s60_reentry_on_each_side(
     waiting.expect("acquired")
     other.release()
     clean(worker, other, at_least=2)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s61_upgrade_refused(surface: str, proxy: Proxy, observer: Observer, path: str, start: Start) -> None:
@@ -68,7 +68,7 @@ def test_s61_upgrade_refused(surface: str, proxy: Proxy, observer: Observer, pat
     worker.hold("again", lock="w")
     worker.release("again")
     clean(worker, at_least=2)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 @pytest.mark.parametrize("first_released", ["write", "read"])
@@ -104,7 +104,7 @@ def test_s62_downgrade(
     last.expect("acquired")
     late.release()
     clean(owner, reader, writer, late, at_least=5)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s63_a_downgrade_is_its_owners(
@@ -134,7 +134,7 @@ def test_s63_a_downgrade_is_its_owners(
     worker.release("read")
     worker.release("other", owner="b")
     clean(worker, at_least=3)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s68_session_lost_while_downgrading(
@@ -162,7 +162,7 @@ def test_s68_session_lost_while_downgrading(
     again.expect("acquired")
     unlucky.release("again")
     clean(unlucky, reader, writer, at_least=5)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s70_lost_reply_to_a_downgrade(
@@ -188,7 +188,7 @@ def test_s70_lost_reply_to_a_downgrade(
     writing.expect("acquired")
     writer.release()
     clean(owner, reader, writer, at_least=4)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s285_a_downgrade_and_an_operator(
@@ -214,7 +214,7 @@ def test_s285_a_downgrade_and_an_operator(
     for lease in ("read", "write"):
         owner.release(lease)
     clean(owner, writer, at_least=3)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s286_a_downgrade_without_the_right_to_read(
@@ -239,4 +239,4 @@ def test_s286_a_downgrade_without_the_right_to_read(
     writer.hold("w", lock="w")
     writer.release("w")
     clean(owner, writer, at_least=3)
-    assert observer.queue(path) == []
+    observer.assert_free(path)

@@ -28,7 +28,7 @@ def test_s03_reentry(
     assert set(proxy.snapshot().requests) <= UNASKED
     assert len(observer.queue(path)) == 1
     worker.release("outer" if first_released == "inner" else "inner")
-    assert observer.queue(path) == []
+    observer.assert_free(path)
     assert_clean(worker.holds())
 
 
@@ -57,7 +57,7 @@ def test_s04_other_owners_are_excluded(
     other_client.expect("acquired")
     worker.release("c", owner="c")
     assert_clean(worker.holds(), at_least=3)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s05_the_path_is_the_lock(
@@ -75,7 +75,7 @@ def test_s05_the_path_is_the_lock(
     assert worker.try_acquire("x", lock="twin", owner="b")["event"] == "acquired"
     worker.release("x", owner="b")
     assert_clean(worker.holds(), at_least=2)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s12_release_by_a_non_owner(
@@ -89,5 +89,5 @@ def test_s12_release_by_a_non_owner(
     assert worker.call("owned", lock="m", owner="b")["value"] is False
     assert len(observer.queue(path)) == 1
     worker.call("unlock", lock="m", owner="a")
-    assert observer.queue(path) == []
+    observer.assert_free(path)
     assert_clean(worker.holds())

@@ -62,7 +62,7 @@ def test_s141_asked_before_anybody_listens(
     waiter.call("listen", lease="l")
     waiter.wait_line("revoked", lease="l")
     waiter.release()
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s142_every_lease_hears(
@@ -86,7 +86,7 @@ def test_s142_every_lease_hears(
     holder.wait_line("revoked", lease="outer")
     holder.release("inner")
     holder.release("outer")
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s143_heard_over_a_reconnection(
@@ -100,7 +100,7 @@ def test_s143_heard_over_a_reconnection(
     proxy.accept()
     holder.wait_line("revoked", lease="l")
     holder.release()
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s144_one_reader_among_several(
@@ -122,7 +122,7 @@ def test_s144_one_reader_among_several(
     single.release()
     assert [line["lease"] for line in several.lines() if line["event"] == "revoked"] == ["c", "b"]
     assert not any(line["event"] == "revoked" for line in single.lines())
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s145_a_lock_is_broken(
@@ -138,7 +138,7 @@ def test_s145_a_lock_is_broken(
     await_loss(holder)
     other.release()
     assert_clean(holder.holds() + other.holds(), at_least=2)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s292_broken_unnoticed(

@@ -97,7 +97,7 @@ def test_s272_a_release_waits_no_longer_than_its_time_out(
     # What can be acknowledged in time is.
     worker.hold("again")
     worker.release("again", timeout=5)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 @pytest.mark.parametrize("option", [{"timeout": -5}, {"wait": False, "timeout": 1}])
@@ -111,7 +111,7 @@ def test_s273_a_release_refuses_a_bad_time_out(
     assert worker.check().expect("value")["value"] == "held"
     assert len(observer.queue(path)) == 1
     worker.release()
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def breaks(observer: Observer, path: str, worker: Worker, after: float) -> Pending:
@@ -142,7 +142,7 @@ def test_s274_a_scope_tells_that_its_lock_was_broken(
     assert told == 2 * BREAKS
     assert holder.call("stats", client="c")["value"]["losses"] == 2 * BREAKS
     assert other.call("stats", client="c")["value"]["losses"] == 0
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s425_a_scope_tells_that_its_session_was_ended(
@@ -183,7 +183,7 @@ def test_s276_a_lost_reply_to_the_delete_is_no_broken_lock(
     worker.leave().expect("left")
     drop.wait()
     assert worker.call("stats", client="c")["value"]["losses"] == 0
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s277_the_loss_of_a_lock_is_no_news_for_a_released_level(

@@ -48,7 +48,7 @@ def test_s130_encrypted(surface: str, secured: Secured, bystander: Observer, pat
     waiting.expect("acquired")
     plain.release()
     assert_clean(encrypted.holds() + plain.holds(), at_least=2)
-    assert bystander.queue(path) == []
+    bystander.assert_free(path)
 
 
 def test_s131_encrypted_over_a_reconnection(surface: str, secured: Secured, path: str, start: Start) -> None:
@@ -63,7 +63,7 @@ def test_s131_encrypted_over_a_reconnection(surface: str, secured: Secured, path
     assert int(second["session"]) == session
     worker.release()
     with Observer(secured.server.hosts) as observer:
-        assert observer.queue(path) == []
+        observer.assert_free(path)
 
 
 @pytest.mark.parametrize("who", ["nobody", "stranger"])

@@ -8,7 +8,7 @@ from harness.history import assert_clean
 from harness.observer import Observer
 from harness.permits import counting, leases_of, turns_of
 from harness.server import Standalone
-from harness.steps import Start, seconds
+from harness.steps import Start, assert_within
 
 SESSION = 2.0
 PERMITS = 3
@@ -78,7 +78,7 @@ def test_s118_a_crash_with_curators_permits(
         observer.wait(leases_of(path), lambda nodes: len(nodes) > PERMITS, "waiter")
         holder.kill()
         assert holder.killed is not None
-        assert seconds(waiting.expect("acquired"), holder.killed) <= SESSION + 2
+        assert_within(waiting.expect("acquired"), holder.killed, SESSION + 2)
         other.release("w")
         observer.wait_queue(leases_of(path), 0, timeout=3)
 

@@ -9,7 +9,7 @@ from harness.observer import Observer
 from harness.permits import all_free, counting, leases_of, turns_of
 from harness.proxy import Proxy
 from harness.server import Standalone
-from harness.steps import Start, assert_took, await_loss, nothing_watched, seconds
+from harness.steps import Start, assert_took, assert_within, await_loss, nothing_watched
 
 SESSION = 2.0
 TIMEOUT = 0.5
@@ -83,7 +83,7 @@ def test_s92_a_killed_holder_frees_its_permits(
     observer.wait_queue(leases_of(path), 4)
     holder.kill()
     assert holder.killed is not None
-    assert seconds(waiting.expect("acquired"), holder.killed) <= SESSION + 2
+    assert_within(waiting.expect("acquired"), holder.killed, SESSION + 2)
     other.release()
     assert_clean(holder.holds() + other.holds(), at_least=4)
     all_free(observer, path)

@@ -53,8 +53,8 @@ def semaphore(
 ) -> None:
     workers = connected(start, names, server)
     soak([Part(worker, "semaphore", permits=PERMITS) for worker in workers], path, length)
-    assert observer.queue(f"{path}/leases") == []
-    assert observer.queue(f"{path}/locks") == []
+    observer.assert_free(f"{path}/leases")
+    observer.assert_free(f"{path}/locks")
 
 
 @pytest.mark.parametrize("peers", MUTEX_PEERS)

@@ -81,7 +81,7 @@ def test_s201_held_again(surface: str, proxy: Proxy, observer: Observer, path: s
     eventually(lambda: state(worker) == "held", "the holder hears from the server", timeout=10)
     assert [held["node"]] == [f"{path}/{node}" for node in observer.queue(path)]
     worker.release()
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s202_what_the_heartbeat_costs(
@@ -148,7 +148,7 @@ def test_s204_the_heartbeat_misses_a_node(
     worker.release(owner="a")
     assert waiting.expect("acquired")["node"].endswith(queue[1])
     worker.release("next", owner="b")
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s205_a_lost_lease_leaves_the_queue(

@@ -20,7 +20,7 @@ def test_s06_try_on_a_free_lock(
     worker.release()
     assert worker.try_acquire("again")["event"] == "acquired"
     worker.release("again")
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_s08_try_on_a_taken_lock(
@@ -53,4 +53,4 @@ def test_s83_many_tries_at_once(
         worker.release(f"l{turn}-{lucky[0]}", owner=f"o{lucky[0]}")
     nothing_watched(server, worker, path)
     assert_clean(worker.holds(), at_least=5)
-    assert observer.queue(path) == []
+    observer.assert_free(path)

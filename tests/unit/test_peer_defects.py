@@ -82,7 +82,7 @@ def test_kazoo_282_on_kazoo(
     again = holder.acquire("again")
     with pytest.raises(Unanswered):
         again.line(SHORTLY)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_cancelled_with_nothing_to_cancel_on_kazoo(
@@ -148,7 +148,7 @@ def test_curator_79_is_mended(server: Standalone, observer: Observer, path: str,
     last, asked = interrupted(start, "curator", server, observer, path)
     asked.expect("acquired")
     last.release()
-    assert observer.queue(path) == []
+    observer.assert_free(path)
 
 
 def test_curator_462_is_mended(

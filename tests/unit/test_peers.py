@@ -29,7 +29,7 @@ def test_five_processes_exclude_each_other(
     for pending in asked:
         pending.expect("done")
     assert_clean([hold for worker in workers for hold in worker.holds()], at_least=30)
-    assert observer.queue(path) == []
+    observer.assert_free(path)
     for worker in workers:
         worker.exit()
 

@@ -51,7 +51,8 @@ impl Report {
 
 /// A seed has failed, and so does this plan, which is the smallest that was found.
 pub fn failed(plan: &Plan, outcome: &Outcome) {
-    say(&format!("seed {} fails:", plan.seed));
+    let kind = if plan.outage.is_some() { "outage" } else { "seed" };
+    say(&format!("{kind} {} fails:", plan.seed));
     for violation in &outcome.violations {
         say(&format!("  {violation}"));
     }

@@ -1,0 +1,107 @@
+"""Every suite, and how it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rust_suite import rust, worlds
+from suites import PYTHON, ROOT, Tally, node, pytest, run
+
+SEEDS = 500
+"""Simulated worlds. `make soak` has 10,000."""
+
+SIMULATION_LIMIT = 1200.0
+"""Seconds to build the simulation and to run it."""
+
+AT_A_TIME = 2
+"""How many tests of a suite run at the same time."""
+
+WAITING_AT_A_TIME = 4
+"""The same for the scenarios, which wait more than they work: each needs a quarter of a processor."""
+
+ENDING_WORKERS = ("-o", "timeout_method=thread")
+"""For tests that are not ours: what hangs may hang again when it is interrupted. Its worker ends with it."""
+
+
+def tier(suite: str, whole: bool) -> tuple[str, ...]:
+    """The options with which pytest runs a suite: the whole of it, or its first tier."""
+    return () if whole else ("-p", "first_tier", f"--first-tier={suite}")
+
+
+def simulation(_whole: bool) -> Tally:
+    """The whole stack in simulated time: a seed is one history, and the first ones have no violation."""
+    manifest = ("--locked", "--release", "--manifest-path", f"{ROOT / 'tests' / 'simulation' / 'Cargo.toml'}")
+    tally = Tally()
+    for name, command in (
+        ("simulation: a seed is one history", ["cargo", "test", *manifest]),
+        (f"simulation: {SEEDS} seeds", ["cargo", "run", "--quiet", *manifest, "--", "--seeds", f"{SEEDS}"]),
+    ):
+        code, text = run(command, limit=SIMULATION_LIMIT, quiet=True)
+        if code == 0:
+            tally.passed += 1
+        else:
+            tally.failures.append(name)
+            print(text, flush=True)
+    return tally
+
+
+def coverage(_whole: bool) -> Tally:
+    """Every scenario has a test in every language."""
+    code, text = run([PYTHON, "check_coverage.py"], cwd=ROOT / "tests", limit=120, quiet=True)
+    if code != 0:
+        print(text, flush=True)
+    return Tally(passed=1) if code == 0 else Tally(failures=["scenario coverage"])
+
+
+def spread(number: int, dist: str = "worksteal") -> tuple[str, ...]:
+    """So many tests at a time."""
+    return ("-n", f"{number}", "--dist", dist)
+
+
+def scenarios(whole: bool) -> Tally:
+    """The scenarios on real servers: in the first tier each on one surface, in turn."""
+    # What a file sets up for all its tests is set up once. The files stay in their order: xdist would begin
+    # with those that have the most tests, and end with one that has few and takes long, on one processor.
+    order = (*spread(WAITING_AT_A_TIME, "loadfile"), "--no-loadscope-reorder")
+    return pytest("scenarios", *order, *tier("scenarios", whole), cwd="tests", quiet=False)
+
+
+def on_the_embedded_server(_whole: bool) -> Tally:
+    """The scenarios once more, each on one surface: all of them have run on the real server."""
+    options = ("--server", "embedded", "--one-surface", *spread(WAITING_AT_A_TIME))
+    tally = pytest("scenarios", *options, cwd="tests", quiet=False)
+    # What asks for more than that server has, has been run on the real one.
+    tally.left_out.clear()
+    return tally
+
+
+Suite = Callable[[bool], Tally]
+"""Runs a suite: the whole of it, or its first tier."""
+
+SUITES: dict[str, Suite] = {
+    "rust": rust,
+    # Beside each other, those that take longest first.
+    "packages": lambda _: pytest("packages", cwd="tests"),
+    "simulation": simulation,
+    "harness": lambda whole: pytest("unit", *tier("harness", whole), cwd="tests"),
+    "python": lambda whole: pytest("tests", *tier("python", whole), cwd="bindings-python"),
+    "node": lambda _: node(),
+    "coverage": coverage,
+    # Six at a time, for its tests sleep most of the time.
+    "clients": lambda _: pytest("clients", *ENDING_WORKERS, *spread(6), cwd="tests"),
+    "cli": lambda whole: pytest("cli", *spread(3), *tier("cli", whole), cwd="tests"),
+    "scenarios": scenarios,
+    "embedded": on_the_embedded_server,
+}
+
+# Suites that no other run includes.
+APART: dict[str, Suite] = {
+    "consumers": lambda _: pytest("consumers", *spread(AT_A_TIME, "loadfile"), cwd="tests", quiet=False),
+    "worlds": lambda _: worlds(),
+}
+
+# Suites that need no part: cargo builds what they run.
+CARGO = {"rust", "worlds"}
+
+# Suites that run beside each other, for they mostly wait. The others use every processor by themselves.
+TOGETHER = ["packages", "simulation", "harness", "python", "node", "coverage", "clients", "cli"]

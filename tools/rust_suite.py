@@ -1,0 +1,157 @@
+"""The Rust suites: tests of one executable share a process, which is ended when one of them hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from suites import ROOT, Tally, run
+from tiers import Second
+
+HANG_LIMIT = 300.0
+"""Seconds without the end of any test after which an executable is ended. The property tests take longest."""
+
+WORLD_LIMIT = 1200.0
+"""The same for the explorer's larger worlds: the largest has 5.8 million states."""
+
+AT_A_TIME = 2
+"""Processes that run beside each other, each with one test at a time."""
+
+CHUNK = 40
+"""Tests of one executable that share a process."""
+
+_BEGAN = re.compile(r"^test (?P<name>\S+)(?: - should panic)? \.\.\. ")
+_ENDED = re.compile(r"(?P<outcome>ok|FAILED)$")
+
+
+def executables(*which: str) -> Iterator[str]:
+    """Builds Rust tests; returns the executables that cargo names."""
+    command = ["cargo", "test", "--locked", "--no-run", *which, "--message-format=json-render-diagnostics"]
+    built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    for line in built.stdout.splitlines():
+        message = json.loads(line)
+        if message.get("executable") and message.get("profile", {}).get("test"):
+            yield message["executable"]
+
+
+def tests_of(executable: str, *options: str) -> list[str]:
+    """The names of the tests in an executable, in order."""
+    command = [executable, "--list", "--format=terse", *options]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
+    return sorted(line.removesuffix(": test") for line in listed.stdout.splitlines())
+
+
+@dataclass
+class Outcomes:
+    """How tests ended, from what their process prints: first a test's name, at its end the outcome."""
+
+    ended: dict[str, bool] = field(default_factory=dict)
+    running: str | None = None
+
+    def read(self, line: str) -> None:
+        """Takes in a line. What a test itself prints may stand between its name and its outcome."""
+        if match := _BEGAN.match(line):
+            self.running = match["name"]
+        if self.running is not None and (match := _ENDED.search(line)):
+            self.ended[self.running] = match["outcome"] == "ok"
+            self.running = None
+
+
+def run_tests(executable: str, tests: Sequence[str], *options: str, limit: float = HANG_LIMIT) -> Tally:
+    """Runs these tests of an executable one after another, and names those that fail, hang or never begin."""
+    process = subprocess.Popen(
+        [executable, "--exact", *tests, "--test-threads=1", *options],
+        cwd=ROOT,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    outcomes, text, hangs = follow(process, limit)
+    tally = Tally(passed=sum(outcomes.ended.values()))
+    tally.failures += [name for name, passed in outcomes.ended.items() if not passed]
+    if awaited := [name for name in tests if name not in outcomes.ended]:
+        why = f"had not ended after {limit:.0f} s" if hangs else f"ended the process: {process.returncode}"
+        running = outcomes.running or awaited[0]
+        tally.failures.append(f"{running} ({why})")
+        awaited.remove(running)
+    if awaited:
+        tally.failures.append(f"{len(awaited)} tests behind it, which never began: {', '.join(awaited)}")
+    if process.returncode != 0 and not tally.failures:
+        tally.failures.append(f"{executable} (exit status {process.returncode})")
+    if tally.failures:
+        print(text, flush=True)
+    return tally
+
+
+def follow(process: subprocess.Popen[bytes], limit: float) -> tuple[Outcomes, str, bool]:
+    """Reads until a process ends, or kills it when no test has ended for too long."""
+    assert process.stdout is not None
+    outcomes, text, rest, hangs = Outcomes(), b"", b"", False
+    deadline = time.monotonic() + limit
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            if not selector.select(max(0.0, deadline - time.monotonic())):
+                hangs = True
+                os.killpg(process.pid, signal.SIGKILL)
+                break
+            if not (chunk := os.read(process.stdout.fileno(), 1 << 16)):
+                break
+            text += chunk
+            *lines, rest = (rest + chunk).split(b"\n")
+            before = len(outcomes.ended)
+            for line in lines:
+                outcomes.read(line.decode(errors="replace"))
+            if len(outcomes.ended) > before:
+                deadline = time.monotonic() + limit
+    outcomes.read(rest.decode(errors="replace"))
+    process.wait()
+    return outcomes, text.decode(errors="replace"), hangs
+
+
+def run_all(jobs: list[tuple[str, list[str]]], *options: str, limit: float = HANG_LIMIT) -> Tally:
+    """Runs tests of several executables, some beside each other."""
+    tally = Tally()
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        for part in pool.map(lambda job: run_tests(*job, *options, limit=limit), jobs):
+            tally.add(part)
+    return tally
+
+
+def worlds() -> Tally:
+    """The tests that take long without optimizations."""
+    which = ("--release", "-p", "zklock", "--test", "queue_explorer", "--test", "queue_costs")
+    jobs = [
+        (executable, [name])
+        for executable in executables(*which)
+        for name in tests_of(executable, "--ignored")
+    ]
+    return run_all(jobs, "--ignored", limit=WORLD_LIMIT)
+
+
+def rust(whole: bool) -> Tally:
+    """All other Rust tests, or their first tier."""
+    jobs = []
+    second = Second({} if whole else Second.of("rust").reasons)
+    # The whole workspace, as tools/build.py does, which shares most of it.
+    for executable in executables("--workspace", "--tests"):
+        ignored = set(tests_of(executable, "--ignored"))
+        tests = [name for name in tests_of(executable) if name not in ignored and not second.has(name)]
+        jobs += [(executable, tests[at : at + CHUNK]) for at in range(0, len(tests), CHUNK)]
+    tally = run_all(jobs)
+    examples = ["cargo", "test", "--locked", "--doc", "-p", "zklock", "-p", "zklock-embedded"]
+    code, text = run(examples, limit=HANG_LIMIT, quiet=True)
+    if code == 0:
+        tally.passed += 1
+    else:
+        tally.failures.append("documentation examples")
+        print(text, flush=True)
+    return tally
