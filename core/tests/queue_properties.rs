@@ -327,3 +327,14 @@ fn numbers_begin_anew_with_the_directory() {
         [Step::Delete(0), Step::Delete(0), Step::Reap, Step::Release(0, 0), Step::Enter(0, Kind::Exclusive)];
     run(world(EVERYTHING, true), &[queued.as_slice(), &anew].concat()).expect("the hand-off asks no server");
 }
+
+/// A writer that was released waits for the reader in its place, and the reader for a term. So it has to count as near,
+/// although the writer is before it.
+#[test]
+fn a_reader_in_the_place_of_its_writer_is_near() {
+    let pumps = |count| vec![Step::Pump(2); count];
+    let ask = |kind| vec![Step::Join(2, Naming::Curator, kind)];
+    let late = [Step::EndTerm(2), Step::ReadToo(2, Naming::Curator, 0), Step::Drive(2, 1), Step::Cut(2)];
+    let steps = [ask(Kind::Write), pumps(3), ask(Kind::Read), pumps(3), late.to_vec()].concat();
+    run(world(READ_WRITE, false), &[pumps(2), steps].concat()).expect("nobody stays");
+}

@@ -53,13 +53,22 @@ impl Queue {
         any
     }
 
-    /// A reader in the place of a writer that its owner holds needs nothing but its node.
-    pub(super) fn grant_downgrades(&mut self) {
-        let placed = |(id, join): (JoinId, &Join)| match (&join.stage, &join.intent) {
+    /// The readers that stand in the place of a writer that their owner holds.
+    fn readers_in_place(&self) -> impl Iterator<Item = JoinId> {
+        self.joins.downgrading().filter_map(|(id, join)| match (&join.stage, &join.intent) {
             (Stage::Queued(_), Intent::Downgrade { writer, .. }) => self.holder(writer).map(|_| id),
             _ => None,
-        };
-        let due: Vec<_> = self.joins.downgrading().filter_map(placed).collect();
+        })
+    }
+
+    /// Whether there is one.
+    pub(super) fn has_reader_in_place(&self) -> bool {
+        self.readers_in_place().next().is_some()
+    }
+
+    /// A reader in the place of a writer that its owner holds needs nothing but its node.
+    pub(super) fn grant_downgrades(&mut self) {
+        let due: Vec<_> = self.readers_in_place().collect();
         for id in due {
             self.hold(id);
         }

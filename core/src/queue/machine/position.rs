@@ -93,7 +93,8 @@ impl Queue {
     }
 
     /// Whether one of ours waits with at most [`NEAR`](super::far::NEAR) before it that it cannot hold with. Others do
-    /// not count: a reader is not told of readers that go, and for a permit the order does not matter.
+    /// not count: a reader is not told of readers that go, and for a permit the order does not matter. A reader in the
+    /// place of a writer that its owner holds is near, whoever is before it: that writer leaves only when the reader holds.
     #[must_use]
     pub fn is_near(&self) -> bool {
         let near = |(name, id): (&NodeName, &JoinId)| {
@@ -101,7 +102,7 @@ impl Queue {
             self.has_at_most_before(self.far_beyond.get(), name, *kind)
         };
         // Ours that stand further back have more of ours before them, or are readers like one of these.
-        self.line().iter().take(self.far_beyond.get() + 1).any(near)
+        self.has_reader_in_place() || self.line().iter().take(self.far_beyond.get() + 1).any(near)
     }
 
     /// Whether one that joins to hold alone, or for reading, has others of ours before it that want to hold alone, so that
