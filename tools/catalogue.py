@@ -83,8 +83,12 @@ SUITES: dict[str, Suite] = {
     # Beside each other, those that take longest first.
     "packages": lambda _: pytest("packages", cwd="tests"),
     "simulation": simulation,
-    "harness": lambda whole: pytest("unit", *tier("harness", whole), cwd="tests"),
-    "python": lambda whole: pytest("tests", *tier("python", whole), cwd="bindings-python"),
+    "harness": lambda whole: pytest(
+        "unit", *spread(AT_A_TIME, "loadfile"), *tier("harness", whole), cwd="tests"
+    ),
+    "python": lambda whole: pytest(
+        "tests", *spread(AT_A_TIME, "loadfile"), *tier("python", whole), cwd="bindings-python"
+    ),
     "node": lambda _: node(),
     "coverage": coverage,
     # Six at a time, for its tests sleep most of the time.

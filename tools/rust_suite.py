@@ -22,10 +22,10 @@ HANG_LIMIT = 300.0
 WORLD_LIMIT = 1200.0
 """The same for the explorer's larger worlds: the largest has 5.8 million states."""
 
-AT_A_TIME = 2
-"""Processes that run beside each other, each with one test at a time."""
+AT_A_TIME = 3
+"""Processes that run beside each other, each with one test at a time. Every other test mostly waits."""
 
-CHUNK = 40
+CHUNK = 15
 """Tests of one executable that share a process."""
 
 _BEGAN = re.compile(r"^test (?P<name>\S+)(?: - should panic)? \.\.\. ")

@@ -152,7 +152,9 @@ fn main() -> ExitCode {
         }
     }));
     let well = match wish.seed {
-        Some(seed) => replay(&wish.plan(seed, wish.faults).without(&wish.without_faults, &wish.without_contenders)),
+        Some(seed) => {
+            replay(&wish.plan(seed, wish.faults).without(&wish.without_faults, &wish.without_contenders))
+        }
         None => run(&wish),
     };
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
