@@ -128,7 +128,8 @@ impl Outage {
         // The client is judged here.
         oracle.borrow_mut().calm.fault(true);
         "is without a server".clone_into(&mut doing.borrow_mut());
-        let wrong = self.happen(seed, &setting, &client, &lease).await;
+        let note = |what: &str| oracle.borrow_mut().history.note(what);
+        let wrong = self.happen(seed, &setting, &client, &lease, &note).await;
         match wrong {
             Some(wrong) => oracle.borrow_mut().violation(wrong),
             None => oracle.borrow_mut().grants += 1,
@@ -143,10 +144,18 @@ impl Outage {
         "is done".clone_into(&mut doing.borrow_mut());
     }
 
-    async fn happen(self, seed: u64, setting: &Setting, client: &Client, lease: &Lease) -> Option<String> {
+    async fn happen(
+        self,
+        seed: u64,
+        setting: &Setting,
+        client: &Client,
+        lease: &Lease,
+        note: &impl Fn(&str),
+    ) -> Option<String> {
         let bound = self.bound(setting);
         let remaining = milliseconds(lease.remaining());
         let began = clock::now();
+        note(&format!("an outage begins, with {remaining} ms of the term left: {:?}", self.how));
         let back = match self.how {
             How::BlackHole => {
                 let connected = network::with(|network| network.of(CLIENT));
@@ -197,6 +206,9 @@ impl Outage {
         let took = clock::now() - back;
         let left = (began + remaining).saturating_sub(back);
         let how = self.how;
+        note(&format!(
+            "connected {took} ms after a server was back, {bound} ms allowed; {left} ms of the term were left"
+        ));
         if took > bound {
             return Some(format!(
                 "{how:?}: connected after {took} ms, and not within {bound} ms; {left} ms of the term were left"
@@ -207,6 +219,7 @@ impl Outage {
         }
         sleep_until(clock::at(began + remaining + setting.timeout / 2)).await;
         let kept = lease.state() == LeaseState::Held;
+        note(if kept { "the lease is kept" } else { "the lease is lost" });
         // A black hole may take longer to notice than the term lasts.
         (left >= bound && !kept)
             .then(|| format!("{how:?}: the lease is lost: {left} ms of the term were left"))
