@@ -56,11 +56,13 @@ def test_from_a_registry_without_the_patch_it_is_the_stock_transport() -> None:
         assert run(program, cwd=copied, env={"ZKLOCK_HOSTS": hosts}) == "stock\n"
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("example", ["blocking", "loss", "multi", "read_write", "semaphore"])
 def test_examples(example: str) -> None:
     """The examples that release what they hold run to their end."""
-    build = ["cargo", "build", "--locked", "--quiet", "-p", "zklock-examples"]
-    subprocess.run(build, cwd=REPOSITORY, check=True, timeout=600)
+    # As part of the whole workspace, with whose features everything below it has been compiled.
+    build = ["cargo", "build", "--locked", "--quiet", "--workspace", "--bin", example]
+    subprocess.run(build, cwd=REPOSITORY, check=True, timeout=800)
     with Standalone() as server:
         command = [str(REPOSITORY / "target" / "debug" / example), server.hosts]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
