@@ -60,8 +60,8 @@ def spread(number: int, dist: str = "worksteal") -> tuple[str, ...]:
 
 def scenarios(whole: bool) -> Tally:
     """The scenarios on real servers: in the first tier each on one surface, in turn."""
-    # What a file sets up for all its tests is set up once. The files stay in their order: xdist would begin
-    # with those that have the most tests, and end with one that has few and takes long, on one processor.
+    # All tests of a file share its servers, so one process runs a file. The files stay in order: xdist would
+    # begin with the most tests, and end with a file of few that take long, on one processor.
     order = (*spread(WAITING_AT_A_TIME, "loadfile"), "--no-loadscope-reorder")
     return pytest("scenarios", *order, *tier("scenarios", whole), cwd="tests", quiet=False)
 
@@ -70,7 +70,7 @@ def on_the_embedded_server(_whole: bool) -> Tally:
     """The scenarios once more, each on one surface: all of them have run on the real server."""
     options = ("--server", "embedded", "--one-surface", *spread(WAITING_AT_A_TIME))
     tally = pytest("scenarios", *options, cwd="tests", quiet=False)
-    # What asks for more than that server has, has been run on the real one.
+    # Tests that need more than that server has have run on the real one.
     tally.left_out.clear()
     return tally
 

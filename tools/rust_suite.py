@@ -57,7 +57,7 @@ class Outcomes:
     running: str | None = None
 
     def read(self, line: str) -> None:
-        """Takes in a line. What a test itself prints may stand between its name and its outcome."""
+        """Takes in a line. A test's own output may stand between its name and its outcome."""
         if match := _BEGAN.match(line):
             self.running = match["name"]
         if self.running is not None and (match := _ENDED.search(line)):

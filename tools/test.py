@@ -29,7 +29,7 @@ SUITES_AT_A_TIME = 3
 
 
 def unshown(left_out: Counter[str]) -> Iterator[str]:
-    """What this run did not show, because this machine lacks something, or for other reasons."""
+    """Gaps in this run, because this machine lacks something, or for other reasons."""
     for name, part in PARTS.items():
         if not part.apart and (what := lacking(name)) is not None:
             yield what
@@ -102,7 +102,7 @@ def busy(stack: ExitStack, load: int) -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """What is asked for."""
+    """The command line."""
     known = ", ".join(SUITES | APART)
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, epilog=f"suites: {known}"

@@ -195,7 +195,7 @@ def test_a_callback_that_blocks_does_not_stop_the_process_from_ending(hosts: str
         client, begun = zklock.Client(hosts), threading.Event()
         def block(state):
             begun.set()
-            # Beyond the time for which the end of the process waits.
+            # Time is what is tested: the end of the process waits a second for a callback, and no longer.
             time.sleep(1.5)
             while True:
                 time.sleep(0.001)

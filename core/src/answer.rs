@@ -57,6 +57,15 @@ pub fn created(ticket: Ticket, session: i64, answer: Result<(String, Found), zk:
     (Event::Created(ticket, outcome), verdict)
 }
 
+/// Whether the Stat of a node says more about its create than this answer does. The loss of a writer must not wait for it.
+#[must_use]
+pub fn needs_stat<T>(committed: &Result<T, MultiWriteError>) -> bool {
+    let exists = |error: &MultiWriteError| {
+        matches!(error, MultiWriteError::OperationFailed { source: zk::Error::NodeExists, .. })
+    };
+    committed.as_ref().err().is_none_or(exists)
+}
+
 /// The answer to a create in a writer's place, in one transaction with a check that the writer's node exists; and what
 /// was found there after it.
 #[must_use]
@@ -192,14 +201,11 @@ pub struct Beat {
 #[must_use]
 pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bool, zk::Error>>) -> Beat {
     use MultiWriteError::OperationFailed;
-    let (mut missing, mut unreadable) = (None, None);
+    let (missing, mut unreadable) = (missing_at(committed), None);
     // The check of a node that exists proves the session that owns it, which is the one that created it.
     let found = match committed {
         Ok(_) => true,
-        Err(OperationFailed { index, source: zk::Error::NoNode }) => {
-            missing = Some(*index);
-            *index > 0
-        }
+        Err(OperationFailed { index, source: zk::Error::NoNode }) => *index > 0,
         Err(OperationFailed { index, source: zk::Error::NoAuth }) => {
             unreadable = Some(*index);
             true
@@ -215,6 +221,15 @@ pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bo
         None | Some(Ok(true)) => beat(Verdict::Alive),
         Some(Err(error)) if failed::<()>(&error) == Outcome::Lost => nothing(Verdict::Unknown),
         Some(_) => nothing(Verdict::Over),
+    }
+}
+
+/// The operation at which a transaction failed because its node does not exist.
+#[must_use]
+pub fn missing_at<T>(answer: &Result<T, MultiWriteError>) -> Option<usize> {
+    match answer {
+        Err(MultiWriteError::OperationFailed { index, source: zk::Error::NoNode }) => Some(*index),
+        _ => None,
     }
 }
 

@@ -275,7 +275,7 @@ fn an_event_takes_about_the_same_time_beside_many() {
 }
 
 #[test]
-#[ignore = "takes 16 s optimized, as it steps through each instruction: `make worlds` runs it, as continuous integration does"]
+#[ignore = "takes 16 s optimized, as it steps through each instruction: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn an_event_takes_at_most_twice_the_instructions_beside_many() {
     compare_all(Measure::Instructions);
 }

@@ -110,7 +110,7 @@ fn local_contenders_of_whom_one_leaves_a_cut_and_a_lost_session() {
 }
 
 #[test]
-#[ignore = "takes 5 s optimized, and five times as long in `make test`: `make worlds` runs it, as continuous integration does"]
+#[ignore = "takes 5 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn local_contenders_of_whom_one_leaves_a_cut_and_a_lost_session_in_fine_steps() {
     play(LEAVES_AND_LOSES, 135_000);
 }
@@ -231,7 +231,7 @@ fn a_downgrade_before_a_writer_of_another_client_and_an_operator() {
 }
 
 #[test]
-#[ignore = "takes 9 s optimized, and five times as long in `make test`: `make worlds` runs it, as continuous integration does"]
+#[ignore = "takes 9 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn a_downgrade_with_an_operator_and_a_cut() {
     let budget = Budget { joins: 1, reads_too: 1, enters: 1, deletions: 1, cuts: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 20_000);
@@ -277,7 +277,7 @@ fn a_session_that_is_replaced_unnoticed_and_ends() {
 }
 
 #[test]
-#[ignore = "takes 16 s optimized, and five times as long in `make test`: `make worlds` runs it, as continuous integration does"]
+#[ignore = "takes 16 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn a_session_that_is_replaced_unnoticed_beside_somebody_else() {
     let budget = Budget { joins: 1, enters: 1, cuts: 1, adoptions: 1, expiries: 1, ..NOTHING };
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 600_000);
@@ -440,64 +440,64 @@ fn a_permit_and_a_server_that_throttles() {
 }
 
 #[test]
-#[ignore = "takes 4 s optimized, and five times as long in `make test`: `make worlds` runs it, as continuous integration does"]
+#[ignore = "takes 4 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn two_clients_a_cut_and_a_deposed_leader() {
     let budget = Budget { joins: 2, cuts: 1, deposals: 1, ..NOTHING };
     play(Scene { grain: Grain::Coarse, ..Scene::new(2, 0, budget) }, 110_000);
 }
 
 #[test]
-#[ignore = "takes 14 s optimized, and five times as long in `make test`: `make worlds` runs it, as continuous integration does"]
+#[ignore = "takes 14 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn local_contenders_whose_session_is_replaced() {
     scene(1, 1, Budget { joins: 2, enters: 1, cuts: 1, replacements: 1, ..NOTHING }, 310_000);
 }
 
 #[test]
-#[ignore = "takes 5 s optimized, and five times as long in `make test`: `make worlds` runs it, as continuous integration does"]
+#[ignore = "takes 5 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn a_downgrade_before_a_writer_of_another_client_and_a_cut() {
     play(Scene { budget: Budget { cuts: 1, ..DOWNGRADE.budget }, ..DOWNGRADE }, 120_000);
 }
 
 #[test]
-#[ignore = "takes 6 s optimized, and five times as long in `make test`: `make worlds` runs it, as continuous integration does"]
+#[ignore = "takes 6 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn both_halves_at_once_and_a_cut() {
     let budget = Budget { boths: 1, enters: 1, leaves: 1, cuts: 1, ..NOTHING };
     play(Scene { kinds: &[], ..Scene::read_write(1, 1, budget) }, 210_000);
 }
 
 #[test]
-#[ignore = "takes 4 s optimized, and five times as long in `make test`: `make worlds` runs it, as continuous integration does"]
+#[ignore = "takes 4 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn a_permit_for_which_two_clients_wait_and_a_cut() {
     let budget = Budget { joins: 2, leaves: 1, cuts: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Permit(1)], ..Scene::new(2, 0, budget) }, 120_000);
 }
 
 #[test]
-#[ignore = "takes 56 s optimized, and five times as long in `make test`: `make worlds` runs it, as continuous integration does"]
+#[ignore = "takes 56 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn three_clients() {
     scene(3, 0, Budget { joins: 3, ..NOTHING }, 890_000);
 }
 
 #[test]
-#[ignore = "takes 18 s optimized, and five times as long in `make test`: `make worlds` runs it, as continuous integration does"]
+#[ignore = "takes 18 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn two_clients_three_contenders_of_whom_one_leaves() {
     scene(2, 0, Budget { joins: 3, leaves: 1, ..NOTHING }, 300_000);
 }
 
 #[test]
-#[ignore = "takes 23 s optimized, and five times as long in `make test`: `make worlds` runs it, as continuous integration does"]
+#[ignore = "takes 23 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn local_contenders_behind_somebody_else_and_a_cut() {
     scene(1, 1, Budget { joins: 2, enters: 1, leaves: 1, cuts: 1, ..NOTHING }, 350_000);
 }
 
 #[test]
-#[ignore = "takes 6 s optimized, and five times as long in `make test`: `make worlds` runs it, as continuous integration does"]
+#[ignore = "takes 6 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn two_others_and_downgrades() {
     scene(1, 2, Budget { joins: 1, enters: 2, downgrades: 2, ..NOTHING }, 160_000);
 }
 
 #[test]
-#[ignore = "takes 9 s optimized, and five times as long in `make test`: `make worlds` runs it, as continuous integration does"]
+#[ignore = "takes 9 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn two_clients_of_whom_one_leaves_and_a_lost_session() {
     scene(2, 0, Budget { joins: 2, leaves: 1, expiries: 1, ..NOTHING }, 240_000);
 }

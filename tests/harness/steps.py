@@ -39,7 +39,7 @@ def assert_within(what: Line | WorkerError, since: int, most: float, late: float
 
 @contextmanager
 def in_time(most: float, late: float = LATE) -> Iterator[None]:
-    """What follows takes so many seconds at most, not counting those that the machine stood still."""
+    """The body takes so many seconds at most, not counting those that the machine stood still."""
     began = now()
     yield
     ended = now()

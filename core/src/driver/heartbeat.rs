@@ -4,7 +4,7 @@ use zookeeper_client as zk;
 
 use super::metered::Metered;
 use super::wire::ANY_VERSION;
-use crate::answer::{Beat, Verdict, beaten};
+use crate::answer::{Beat, Verdict, beaten, missing_at};
 use crate::clock::Moment;
 use crate::mailbox::{Checked, News, OwnNode};
 use crate::stats::RequestKind;
@@ -36,6 +36,12 @@ pub(super) async fn heartbeat(
     let unknown = nodes.first().map(path).filter(|_| !term.is_proven_on(connection));
     let owned = unknown.as_ref().map(|node| client.ask(RequestKind::Heartbeat).list_ephemerals(node));
     let committed = committed.await;
+    // It is lost whoever's session this is, so its lease must not wait for the second answer.
+    let first_missing = missing_at(&committed).and_then(|at| nodes.get(at)).filter(|_| owned.is_some());
+    let told = first_missing.is_some();
+    if let Some(node) = first_missing {
+        checked(vec![node.clone()], None);
+    }
     let owned = match owned {
         Some(owned) => Some(owned.await.map(|owned| unknown.is_some_and(|node| owned.contains(&node)))),
         None => None,
@@ -52,7 +58,7 @@ pub(super) async fn heartbeat(
     };
     let behind = nodes.split_off(stop + 1);
     let last = nodes.pop();
-    let gone = last.clone().filter(|_| missing.is_some()).into_iter().collect();
+    let gone = last.clone().filter(|_| missing.is_some() && !told).into_iter().collect();
     if behind.is_empty() {
         return checked(gone, None);
     }

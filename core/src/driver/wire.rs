@@ -138,7 +138,8 @@ impl Wire {
         }
         let committed = multi.commit();
         let found = self.client.ask(RequestKind::Verify).check_stat(&node);
-        let (committed, found) = (committed.await, found.await);
+        let committed = committed.await;
+        let found = if answer::needs_stat(&committed) { found.await } else { Ok(None) };
         let found = found.map(|stat| stat.map(Found::from));
         self.report_judged(sent, answer::created_beside(ticket, self.session(), name, committed, found));
     }

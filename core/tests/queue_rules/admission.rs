@@ -3,8 +3,8 @@
 use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Refusal, Ticket};
 
 use super::desk::{
-    A, B, Desk, create, created, czxid, deleted, grants, list, listed, lost, name, other, refusals, release,
-    verify, watch, watched, writer,
+    A, B, Desk, create, created, czxid, deleted, grants, list, listed, lists, lost, name, other, refusals,
+    release, verify, watch, watched, writer,
 };
 
 #[test]
@@ -76,6 +76,31 @@ fn going_down(desk: &mut Desk, tries: bool) -> (String, Ticket, String) {
     assert_eq!(check.as_str(), writer);
     assert!(reader.ends_with("__READ__0000000005"), "{reader}");
     (writer, *ticket, reader.clone())
+}
+
+/// The answer says that the writer's node does not exist, whether or not the reader still wants its place.
+#[test]
+fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_the_reader_leaves() {
+    for tries in [false, true] {
+        let mut desk = Desk::new(1);
+        let (writer, ticket, _) = going_down(&mut desk, tries);
+        desk.tell([Event::Leave(B)]);
+        assert_eq!(desk.tell([Event::Created(ticket, Outcome::NoNode)]), [lost(&writer)]);
+        assert!(desk.0.is_idle());
+    }
+}
+
+/// The same, if an earlier create may have been carried out: what became of that one is another question.
+#[test]
+fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_a_reply_was_lost() {
+    let mut desk = Desk::new(1);
+    let (writer, ticket, _) = going_down(&mut desk, false);
+    let look = desk.tell([Event::Created(ticket, Outcome::Lost)]);
+    let again = desk.tell([listed(list(&look).0, [&writer])]);
+    let [Action::CreateInPlace(ticket, B, ..)] = &again[..] else { panic!("{again:?}") };
+    let gone = desk.tell([Event::Created(*ticket, Outcome::NoNode)]);
+    assert!(gone.contains(&lost(&writer)), "{gone:?}");
+    assert_eq!(lists(&gone), 1, "{gone:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock::{LeaseState, ReadWriteLock};
+use zklock::{ClientState, Lease, LeaseState, LossReason, ReadWriteLock};
 
 use super::server::{Answer, Op, Server, code};
 use super::{DIRECTORY, TIMEOUT, becomes, block_on, client, hold};
@@ -151,4 +151,36 @@ fn a_heartbeat_that_finds_no_node_extends_no_term() {
         assert!(left <= TIMEOUT / 3, "{left:?} are left: the heartbeat extended the term");
         becomes(kept, LeaseState::Lost(zklock::LossReason::TermEnded)).await;
     });
+}
+
+/// On a connection on which the session is not proven yet, a second request asks whose session it is. The first answer has
+/// shown by then that a node is missing: its lease is lost, although the second answer does not come.
+#[test]
+fn a_missing_node_is_lost_before_it_is_known_whose_session_it_is() {
+    for answer in [Answer::FirstFailed(code::NO_NODE), Answer::DoneButSecondFailed(code::NO_NODE)] {
+        let server = Server::start(DIRECTORY, TIMEOUT);
+        block_on(async {
+            let client = client(&server);
+            let lock = ReadWriteLock::new(&client, DIRECTORY).expect("a path").read_lock;
+            let held = [lock.acquire().await.expect("the lock"), lock.acquire().await.expect("the lock")];
+            let mut told = false;
+            server.answer(move |request| match request.op {
+                Op::Multi if !told => {
+                    told = true;
+                    answer
+                }
+                _ if told => Answer::Silence,
+                _ => Answer::Truth,
+            });
+            server.cut();
+            let [first, second] = held.each_ref().map(Lease::lost);
+            let reason = tokio::select! { reason = first => reason, reason = second => reason };
+            assert_eq!(
+                (reason, client.state()),
+                (LossReason::NodeDeleted, ClientState::Connected),
+                "{answer:?}"
+            );
+            server.answer_truthfully();
+        });
+    }
 }

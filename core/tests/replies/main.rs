@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use server::{Answer, Op, Server, code};
 use zklock::{
-    Client, ClientOptions, ErrorKind, Lease, LeaseState, LockOptions, LossReason, Mutex, Owner, Patience,
-    Permits, ReadWriteLock, Semaphore,
+    Client, ClientOptions, ClientState, ErrorKind, Lease, LeaseState, LockOptions, LossReason, Mutex, Owner,
+    Patience, Permits, ReadWriteLock, Semaphore,
 };
 
 const DIRECTORY: &str = "/locks/a";
@@ -261,6 +261,33 @@ fn a_node_of_ours_that_is_there_already_is_taken_for_ours() {
         let asked: Vec<_> = server.requests()[known..].iter().map(|request| request.op).collect();
         assert!(asked.contains(&Op::Create) || asked.contains(&Op::Multi), "{asked:?}");
         assert!(!asked.contains(&Op::Sync), "{asked:?}");
+    });
+}
+
+/// Two requests are sent in one flight to take a writer's place. If the first answer says that the writer's node does not
+/// exist, the second one tells nothing more, and may never come.
+#[test]
+fn a_writer_whose_place_is_gone_is_lost_with_the_first_answer() {
+    let server = Server::start(DIRECTORY, TIMEOUT);
+    block_on(async {
+        let client = client(&server);
+        let (lock, owner) = (ReadWriteLock::new(&client, DIRECTORY).expect("a path"), Owner::new());
+        let writer = lock.write_lock.acquire_as(owner, Patience::Forever).await.expect("the lock");
+        let mut told = false;
+        server.answer(move |request| match request.op {
+            Op::Multi if !told => {
+                told = true;
+                Answer::FirstFailed(code::NO_NODE)
+            }
+            _ if told => Answer::Silence,
+            _ => Answer::Truth,
+        });
+        let mut reader = pin!(lock.read_lock.acquire_as(owner, Patience::Forever));
+        assert!(waits(reader.as_mut(), Duration::from_millis(1)).await);
+        assert_eq!(writer.lost().await, LossReason::NodeDeleted);
+        // Not only when the connection is given up, for want of the second answer.
+        assert_eq!(client.state(), ClientState::Connected);
+        server.answer_truthfully();
     });
 }
 

@@ -70,7 +70,7 @@ struct Wish {
     faults: Faults,
 }
 
-/// What happens in a run's seeds.
+/// The faults of a run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Faults {
     /// All faults, and then outages in a tenth as many seeds.

@@ -38,7 +38,7 @@ impl Queue {
     /// Whether each of ours holds, or waits in a place that a listing has shown, so that the next one tells nothing that
     /// matters unless a node is gone.
     fn is_settled(&self) -> bool {
-        // Those behind the first of ours are looked for when they come near.
+        // Waiters of ours behind the first one are looked for when they come near.
         let first = self.line().keys().next().and_then(|name| self.joins.get(self.line().get(name)?));
         let unseen = |join: &Join| matches!(&join.stage, Stage::Queued(place) if !place.confirmed);
         let listed = self.view.is_some() && !first.is_some_and(unseen);

@@ -78,14 +78,15 @@ impl Queue {
                 self.want(Look::Synced);
             }
             // Nothing was created, whether or not it is still wanted.
-            Outcome::NoNode | Outcome::Refused(_) if *leaving => self.joins.remove(id),
             Outcome::NoNode => match intent {
                 Intent::Downgrade { writer, .. } => {
                     let writer = writer.clone();
                     self.no_place(id, &writer, ticket);
                 }
+                _ if *leaving => self.joins.remove(id),
                 _ => self.make_parents(id),
             },
+            Outcome::Refused(_) if *leaving => self.joins.remove(id),
             Outcome::Refused(refusal) => {
                 self.joins.set_stage(id, Stage::Idle);
                 self.refuse(id, refusal);

@@ -99,13 +99,16 @@ impl Queue {
     /// reader proceeds like any other. But if it is not known what became of an earlier create, that one may have been
     /// carried out while the writer's node existed: then rule 8 comes first.
     pub(super) fn no_place(&mut self, id: JoinId, writer: &NodeName, sent: Ticket) {
-        if self.joins.get(&id).is_some_and(|join| join.reply_lost) {
+        let Some(Join { leaving, reply_lost, .. }) = self.joins.get(&id) else { return };
+        if *leaving {
+            self.joins.remove(id);
+        } else if *reply_lost {
             self.joins.set_stage(id, Stage::Unknown(sent));
             self.want(Look::Synced);
         } else {
             self.joins.set_stage(id, Stage::Idle);
-            self.missing(writer);
         }
+        self.missing(writer);
     }
 
     /// Whether a reader that belongs in a writer's place stands elsewhere, because it was created before the writer
