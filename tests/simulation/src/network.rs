@@ -83,6 +83,8 @@ struct Connection {
     /// What has arrived at the client.
     inbox: VecDeque<u8>,
     waker: Option<Waker>,
+    /// When a packet last arrived at the client.
+    heard: u64,
     /// When the last packet arrives, each way.
     last: [u64; 2],
     /// The request from which on its server answers nothing but pings.
@@ -103,6 +105,8 @@ pub struct Network {
     silence: BTreeMap<(usize, usize, Way), u64>,
     /// When each client last opened a connection, or closed one.
     looked: BTreeMap<usize, u64>,
+    /// When each client last closed a connection, and for how long that had been silent although something was under way.
+    left: BTreeMap<usize, (u64, u64)>,
     /// The clients that all servers refuse but one.
     refused: BTreeMap<usize, usize>,
     /// The servers that do not serve a client, by client and server. Their answers take a round trip.
@@ -126,6 +130,7 @@ impl Network {
             next: 1,
             silence: BTreeMap::new(),
             looked: BTreeMap::new(),
+            left: BTreeMap::new(),
             refused: BTreeMap::new(),
             unserved: BTreeMap::new(),
             arrivals: Schedule::new(),
@@ -283,6 +288,7 @@ impl Network {
             stage: if refused { Stage::Reset } else { Stage::Opening },
             inbox: VecDeque::new(),
             waker: None,
+            heard: clock::now(),
             last: [0; 2],
             fateful: None,
         };
@@ -297,6 +303,9 @@ impl Network {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         match packet {
             _ if matches!(connection.stage, Stage::Closed | Stage::Reset) => return,
+            _ => connection.heard = clock::now(),
+        }
+        match packet {
             Packet::Open => connection.stage = Stage::Open,
             Packet::Bytes(bytes) => {
                 self.witness.hears(id, &bytes, clock::now());
@@ -354,8 +363,18 @@ impl Network {
     /// The client has no use for a connection any more.
     fn close(&mut self, id: Id) {
         self.send(id, Way::ToServer, Packet::Close);
-        self.connections.remove(&id);
+        if let Some(connection) = self.connections.remove(&id) {
+            let now = clock::now();
+            let under_way = connection.last.iter().any(|arrival| *arrival > now);
+            let silent = if under_way { now.saturating_sub(connection.heard) } else { 0 };
+            self.left.insert(connection.name, (now, silent));
+        }
         self.witness.closes(id);
+    }
+
+    /// When a client last closed a connection, and for how long nothing had arrived on it although something was under way.
+    pub fn left(&self, name: usize) -> Option<(u64, u64)> {
+        self.left.get(&name).copied()
     }
 
     /// Whether a client has any connection, as far as it can know.

@@ -97,7 +97,9 @@ impl Oracle {
             let (name, client) = clients.named_now(number);
             let (state, begun) = (client.state(), client.session_id() != 0);
             let away = !matches!(state, ClientState::Connected | ClientState::Closed);
-            if begun && away && self.calm.reigns_since(now) {
+            let left = network::with(|network| network.left(name));
+            let excused = left.is_some_and(|left| self.calm.may_be_away(left));
+            if begun && away && !excused && self.calm.reigns_since(now) {
                 self.violation(format!("client {name} says that it is {state}, and nothing is in its way"));
             }
             let looked = network::with(|network| network.looked(name));
