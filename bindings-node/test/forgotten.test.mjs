@@ -75,6 +75,7 @@ scenario('a lease whose signal was read is held until it is released or lost', a
   await aborted;
   assert.equal(signal.reason.code, 'LOCK_LOST');
   await collect(t);
+  await until('the loss in the log', () => told(path).length > 0);
   // What was pinned goes with the loss.
   assert.deepEqual(told(path).map(({ message }) => message), ['lock lost']);
   const again = await mutex.acquire();
@@ -144,6 +145,7 @@ scenario('an election that is kept leads on, and tells of the loss', async (t) =
   assert.equal((await lost).path, election.path);
   assert.equal(election.isLeader, false);
   await (await next).resign();
+  await until('the loss in the log', () => told(election.path).length > 0);
   assert.deepEqual(told(election.path).map(({ message }) => message), ['lock lost']);
 });
 

@@ -14,13 +14,17 @@ use crate::outages::Outages;
 use crate::servers::{ServerReport, Servers};
 use crate::supervision::{Tasks, caught, supervised};
 
-/// A session, and what the client crate runs to serve it.
+/// A session, and what the client crate runs to serve it, which ends with this.
 pub(crate) struct Session {
     pub(crate) client: zk::Client,
     pub(crate) tasks: Tasks,
     /// What the server of its connection has heard.
     pub(crate) heard: Heard,
+    stops: Stops,
 }
+
+/// How long closing a session waits for the server's acknowledgement.
+pub(crate) const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// For how long an answer to the question whose the connections are is waited for: ours comes at once.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
@@ -121,8 +125,9 @@ async fn bury(options: &ClientOptions, settings: &Settings, ghost: zk::Connector
     }
 }
 
-/// Ends what the client crate runs for a session, also if nobody waits for that any more. The crate would wait for the
-/// answer for ever if the server answers nothing but pings, which keep the session.
+/// Ends what the client crate runs for a session, also if nobody waits for that any more. The crate would connect again,
+/// to close the session, and would wait for the answer for ever if the server answers nothing but pings, which keep the
+/// session.
 struct Stops(Tasks);
 
 impl Drop for Stops {
@@ -134,8 +139,7 @@ impl Drop for Stops {
 /// Ends a session, and with it all its nodes. Returns whether the server has acknowledged it within `limit`. Whatever
 /// becomes of it, nothing is said on its connection afterwards, nor once this is dropped.
 pub(crate) async fn close(session: Session, limit: Duration) -> bool {
-    let Session { client, tasks, .. } = session;
-    let _stops = Stops(tasks.clone());
+    let Session { client, tasks, stops: _stops, .. } = session;
     let mut state = client.state_watcher();
     let ended = client.state();
     if ended.is_terminated() {
@@ -166,7 +170,8 @@ async fn connect(
     let settings = settings.for_another_session();
     let connected = supervised(connector.with_fail_eagerly().connect(&options.hosts.servers));
     let (client, tasks) = settings.scope(connected).await;
-    Ok(Session { client: client?, tasks, heard: settings.heard() })
+    let stops = Stops(tasks.clone());
+    Ok(Session { client: client?, tasks, heard: settings.heard(), stops })
 }
 
 /// Whether the client crate takes its connections from our transport, which alone would encrypt them: asks it for one,

@@ -8,7 +8,6 @@ mod memory;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -31,12 +30,10 @@ use crate::mailbox::{Attempt, Checked, Command, Inbox, Input};
 use crate::options::ClientOptions;
 use crate::queue::{Event, JoinId, Outcome};
 use crate::random;
+use crate::session::CLOSE_LIMIT;
 use crate::shown::Shown;
 use crate::state::{ClientState, Status};
 use crate::term::Term;
-
-/// How long closing waits for the server's acknowledgement.
-const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// How many inputs are received before conclusions are drawn: joins that come together share a listing.
 const BATCH: usize = 256;

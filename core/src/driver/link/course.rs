@@ -65,6 +65,13 @@ impl Link {
                 self.stage = Stage::Idle;
                 Change::Refused(denial)
             }
+            News::Established(_, Ok(session)) => {
+                // Nobody has waited for it to the end. The server need not keep it.
+                self.spawn(async {
+                    session::close(session, session::CLOSE_LIMIT).await;
+                });
+                Change::None
+            }
             News::State(epoch, state) if epoch == self.epoch => self.changed(state),
             News::Over(epoch) if epoch == self.epoch => self.lose(),
             News::Unserved(epoch) if epoch == self.epoch && self.claims_to_live() => {
@@ -215,11 +222,9 @@ impl Link {
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Live(live) => {
                 drop(live.route);
-                let previous = live.session.client.into_session();
-                // The crate would keep the connection, and with its pings the session, as long as a request is
-                // unanswered: for ever, if that is why the session is given up.
-                live.session.tasks.stop();
-                Some(previous)
+                // The rest of it ends here, and with it its connection. The crate would keep that, and with its pings the
+                // session, as long as a request is unanswered: for ever, if that is why the session is given up.
+                Some(live.session.client.into_session())
             }
             Stage::Searching(search) => {
                 search.abort();

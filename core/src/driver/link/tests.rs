@@ -45,6 +45,54 @@ async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
     .await;
 }
 
+/// The client crate would connect again, to close the session.
+#[tokio::test]
+async fn nothing_is_left_of_a_session_that_nobody_wants_when_its_link_closes() {
+    on_the_runtime(async {
+        let (server, mut link, mut receiver) = searching().await;
+        let found = news(&mut receiver).await;
+        let News::Established(_, Ok(session)) = &found else { panic!("a session") };
+        let (mut tasks, timeout) = (session.tasks.clone(), session.client.session_timeout());
+        assert!(link.stop());
+        server.stop().await;
+        assert!(matches!(link.handle(found), Change::None));
+        link.close(Duration::ZERO).await;
+        // By itself it would end with its session.
+        tokio::time::timeout(timeout / 2, tasks.ended()).await.expect("nothing serves it any more");
+    })
+    .await;
+}
+
+/// The driver ends while the session is on its way to it.
+#[tokio::test]
+async fn nothing_is_left_of_a_session_that_nobody_hears_of() {
+    on_the_runtime(async {
+        let (server, link, mut receiver) = searching().await;
+        let found = news(&mut receiver).await;
+        let News::Established(_, Ok(session)) = &found else { panic!("a session") };
+        let (mut tasks, timeout) = (session.tasks.clone(), session.client.session_timeout());
+        server.stop().await;
+        drop((found, link));
+        tokio::time::timeout(timeout / 2, tasks.ended()).await.expect("nothing serves it any more");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_wants_is_closed_on_its_server() {
+    on_the_runtime(async {
+        let (server, mut link, mut receiver) = searching().await;
+        let found = news(&mut receiver).await;
+        let News::Established(_, Ok(session)) = &found else { panic!("a session") };
+        let (mut tasks, id) = (session.tasks.clone(), session.client.session_id().0);
+        assert!(link.stop());
+        assert!(matches!(link.handle(found), Change::None));
+        tasks.ended().await;
+        assert!(!server.expire(id).await, "the server keeps it");
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_is_asked_without_a_connection_is_asked_on_the_next_one() {
     on_the_runtime(async {

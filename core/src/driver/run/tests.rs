@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
