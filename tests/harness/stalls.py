@@ -13,7 +13,7 @@ from collections import deque
 from harness.answers import now
 
 TICK = 0.01
-NOTICED = 0.02
+NOTICED = 0.002
 """Seconds by which a wake-up is late before that counts."""
 
 

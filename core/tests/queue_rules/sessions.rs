@@ -82,3 +82,15 @@ fn rule_12_a_heartbeat_that_misses_a_holders_node_is_a_loss() {
     assert_eq!(desk.tell([Event::Missing(name(&node))]), [lost(&node)]);
     assert_eq!(desk.tell([Event::Missing(name(&node))]), []);
 }
+
+#[test]
+fn rule_12_a_holders_node_that_is_missing_is_a_loss_without_a_connection_too() {
+    let mut desk = Desk::new(1);
+    let node = desk.hold(A, 5);
+    let (waiting, _) = desk.place(B, 6, std::slice::from_ref(&node));
+    desk.tell([Event::Disconnected]);
+    assert_eq!(desk.tell([Event::Missing(name(&node))]), [lost(&node)]);
+    // The other one's too: it asks for another place on the next connection.
+    assert_eq!(desk.tell([Event::Missing(name(&waiting))]), []);
+    assert!(!create(&desk.tell([Event::Connected])).1.is_empty());
+}

@@ -12,7 +12,7 @@ use super::unanswered::Unanswered;
 use super::{Change, Link, Live, Stage};
 use crate::certificates::Certificates;
 use crate::clock::Moment;
-use crate::mailbox::{Input, News};
+use crate::mailbox::{Checked, Input, News};
 use crate::room::WatchRoom;
 use crate::runtime;
 use crate::session::{self, Denial, Search, Session};
@@ -82,7 +82,6 @@ impl Link {
                 tracing::error!(%panic, "a bug: something that runs on the session panicked");
                 self.lose()
             }
-            // The next connection repeats the news of nodes that a lost one brought.
             News::Beaten(epoch, connection, checked)
                 if epoch == self.epoch && self.is_current(connection) =>
             {
@@ -91,6 +90,11 @@ impl Link {
                     self.answered();
                 }
                 Change::Checked(checked)
+            }
+            // The connection was lost with the answer. A node that was there and is missing does not come back, so its
+            // lease need not wait for the next connection, which checks the others.
+            News::Beaten(epoch, _, Checked { missing, .. }) if epoch == self.epoch && !missing.is_empty() => {
+                Change::Checked(Checked { missing, last: None })
             }
             _ => Change::None,
         }

@@ -3,7 +3,8 @@
 use zklock_embedded::Server;
 
 use super::*;
-use crate::mailbox::News;
+use crate::mailbox::{Checked, News};
+use crate::queue::NodeName;
 
 /// A server, and a link that has begun to look for a session on it.
 async fn searching() -> (Server, Link, mpsc::UnboundedReceiver<Input>) {
@@ -111,6 +112,25 @@ async fn what_is_asked_without_a_connection_is_asked_on_the_next_one() {
         tokio::task::yield_now().await;
         assert!(matches!(link.changed(zk::SessionState::SyncConnected), Change::Reconnected));
         assert_eq!(link.patience(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_missing_is_told_of_although_the_connection_was_lost_with_the_answer() {
+    on_the_runtime(async {
+        let (_server, mut link, mut receiver) = searching().await;
+        let found = news(&mut receiver).await;
+        assert!(matches!(link.handle(found), Change::Began { .. }));
+        let (epoch, connection) = (link.epoch, link.connection);
+        assert!(matches!(link.changed(zk::SessionState::Disconnected), Change::Disconnected));
+        let node = |name: &str| (Arc::from("/l"), NodeName::parse(name).expect("a node"));
+        let beaten = |missing, last| News::Beaten(epoch, connection, Checked { missing, last });
+        let told = link.handle(beaten(vec![node("lock-0000000001")], Some(node("lock-0000000002"))));
+        let Change::Checked(Checked { missing, last: None }) = told else { panic!("it is told") };
+        assert_eq!(missing, [node("lock-0000000001")]);
+        // The next connection checks the others.
+        assert!(matches!(link.handle(beaten(Vec::new(), Some(node("lock-0000000002")))), Change::None));
     })
     .await;
 }
