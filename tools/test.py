@@ -142,7 +142,6 @@ def main() -> int:
     if set(names) - CARGO and (problems := [what for part in parts if (what := part.problem())]):
         print("\n".join(problems), file=sys.stderr)
         return 2
-    mark()
     # A shell that starts us in the background has SIGINT ignored, nohup SIGHUP. Our children would inherit
     # that, and the tests of signals would wait for nothing. A signal that has a handler here is back to its
     # default there.
@@ -151,6 +150,7 @@ def main() -> int:
         signal.signal(signal.SIGHUP, lambda *_: None)
     with ExitStack() as stack:
         busy(stack, asked.load)
+        mark()
         well = run_often(names, asked.all, asked.repeat)
     if not asked.all:
         print(f"`make test-all` runs every test; {os.path.relpath(LIST)} says what it adds, and why")

@@ -11,13 +11,13 @@ import pytest
 import crates
 from harness import installed
 from harness.installed import dev, run
-from harness.paths import TARGET
+from harness.paths import REPOSITORY, TARGET
 
 SETTINGS = {
     "MATURIN_PEP517_ARGS": "--profile dev",
-    # Kept, and in no clone: what has been compiled is compiled once.
+    # What is below our packages, and has the same features, has been compiled for the tests.
+    "CARGO_BUILD_BUILD_DIR": os.environ.get("CARGO_TARGET_DIR", str(REPOSITORY / "target")),
     "CARGO_TARGET_DIR": str(TARGET / "sdist"),
-    "CARGO_PROFILE_DEV_DEBUG": "0",
     # What pip would fetch is what the tests have.
     "PYTHONPATH": os.pathsep.join(path for path in sys.path if path.endswith("site-packages")),
 }
