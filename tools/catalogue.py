@@ -107,5 +107,11 @@ APART: dict[str, Suite] = {
 # Suites that need no part: cargo builds what they run.
 CARGO = {"rust", "worlds"}
 
-# Suites that run beside each other, for they mostly wait. The others use every processor by themselves.
-TOGETHER = ["packages", "simulation", "harness", "python", "node", "coverage", "clients", "cli"]
+# What runs beside each other, in this order. The first uses every processor by itself. The scenarios mostly
+# wait, and the worlds need one processor.
+STAGES = [
+    ["rust"],
+    ["packages", "simulation", "harness", "python", "node", "coverage", "clients", "cli"],
+    ["scenarios", "worlds"],
+    ["embedded", "consumers"],
+]

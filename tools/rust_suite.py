@@ -117,17 +117,16 @@ def follow(process: subprocess.Popen[bytes], limit: float) -> tuple[Outcomes, st
     return outcomes, text.decode(errors="replace"), hangs
 
 
-def run_all(jobs: list[tuple[str, list[str]]], *options: str, limit: float = HANG_LIMIT) -> Tally:
+def run_all(
+    jobs: list[tuple[str, list[str]]], *options: str, at_a_time: int = AT_A_TIME, limit: float = HANG_LIMIT
+) -> Tally:
     """Runs tests of several executables, some beside each other."""
     tally = Tally()
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
+    with ThreadPoolExecutor(at_a_time) as pool:
         for part in pool.map(lambda job: run_tests(*job, *options, limit=limit), jobs):
             tally.add(part)
     return tally
 
-
-LONGEST = "three_clients_and_two_faults"
-"""Half of the time that the worlds take. The others run beside it."""
 
 OPTIMIZED = tuple(
     part
@@ -138,15 +137,14 @@ OPTIMIZED = tuple(
 
 
 def worlds() -> Tally:
-    """The tests that take long without optimizations."""
+    """The tests that take long without optimizations, on one processor: they run beside others."""
     which = (*OPTIMIZED, "--workspace", "--test", "queue_explorer", "--test", "queue_costs")
     jobs = [
         (executable, [name])
         for executable in executables(*which)
         for name in tests_of(executable, "--ignored")
     ]
-    jobs.sort(key=lambda job: LONGEST not in job[1])
-    return run_all(jobs, "--ignored", limit=WORLD_LIMIT)
+    return run_all(jobs, "--ignored", at_a_time=1, limit=WORLD_LIMIT)
 
 
 def rust(whole: bool) -> Tally:

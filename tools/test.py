@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
-from catalogue import APART, CARGO, SUITES, TOGETHER
+from catalogue import APART, CARGO, STAGES, SUITES
 from parts import EVERYTHING, PARTS, everything, lacking
 from strays import end_strays, mark
 from suites import Tally
@@ -40,12 +40,9 @@ def unshown(left_out: Counter[str]) -> Iterator[str]:
 
 
 def stages(names: list[str]) -> Iterator[list[str]]:
-    """The suites in order; those that run together as one stage."""
-    together = [name for name in names if name in TOGETHER]
-    for name in names:
-        if name not in together:
-            yield [name]
-        elif name == together[0]:
+    """The suites in order; those that run beside each other are one stage."""
+    for stage in STAGES:
+        if together := [name for name in stage if name in names]:
             yield together
 
 

@@ -20,6 +20,9 @@ from harness.traffic import Counts, Trap
 
 T = TypeVar("T")
 
+TURNS = 3
+"""After so many turns of its loop asyncio serves a connection that it has accepted."""
+
 
 class Proxy(Switchboard):
     """The proxy, on a thread of its own. Every public method may be called from any other thread."""
@@ -94,11 +97,11 @@ class Proxy(Switchboard):
     def refuse(self) -> None:
         """Cut every connection and refuse new ones."""
 
-        def end() -> None:
-            self._deafen()
+        async def end() -> None:
+            await self._deafen()
             self._cut()
 
-        self._call(end)
+        self._run(end())
 
     def turn_away(self) -> None:
         """Cut every connection, and hang up on new clients. They are counted; refused connections are not."""
@@ -122,12 +125,19 @@ class Proxy(Switchboard):
 
     def refuse_new(self) -> None:
         """Refuse new connections. Existing ones are left as they are."""
-        self._call(self._deafen)
+        self._run(self._deafen())
 
-    def _deafen(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+    async def _deafen(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is None:
+            return
+        for accepting in listener.sockets:
+            self.loop.remove_reader(accepting)
+        # What was accepted becomes a connection in the next turns of the loop. Once the listener is closed it
+        # could not any more, and would stay open without an answer.
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        listener.close()
 
     def _cut(self) -> int:
         found = list(self.connections)

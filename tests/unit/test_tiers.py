@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tiers
-from catalogue import APART, SUITES
+from catalogue import APART, STAGES, SUITES
 from harness import contract
 from harness.paths import REPOSITORY, TESTS
 from harness.surfaces import SURFACES
@@ -57,3 +57,8 @@ def test_each_has_a_reason() -> None:
     for suite in tiers.suites():
         assert suite in SUITES | APART, suite
         assert all(len(reason) > 20 for reason in tiers.Second.of(suite).reasons.values())
+
+
+def test_every_suite_has_a_stage() -> None:
+    staged = [name for stage in STAGES for name in stage]
+    assert sorted(staged) == sorted(SUITES | APART)
