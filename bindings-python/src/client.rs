@@ -267,7 +267,7 @@ impl Client {
 
 impl Client {
     fn wait_until_connected(&self, py: Python<'_>) -> Result<()> {
-        log::ask(py);
+        log::ask(py)?;
         Ok(block_on(py, self.inner.ready())??)
     }
 }
@@ -336,7 +336,7 @@ fn client_options(
 /// Begin to connect.
 #[pyfunction]
 pub(crate) fn start_connect(py: Python<'_>, client: &Client) -> Result<Pending> {
-    log::ask(py);
+    log::ask(py)?;
     let client = client.inner.clone();
     Pending::start(py, async move { client.ready().await })
 }

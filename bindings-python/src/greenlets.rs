@@ -145,7 +145,7 @@ impl<'py> Hub<'py> {
             return Ok(Some(output));
         }
         let py = self.hub.py();
-        log::refresh(py);
+        log::refresh(py)?;
         deliver::start().map_err(PyErr::from)?;
         let origin = Origin::new();
         let give_up = claim.map(|claim| Bound::new(py, GiveUp { claim, origin })).transpose()?;

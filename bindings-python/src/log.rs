@@ -67,12 +67,12 @@ impl Log {
         due && self.asked.compare_exchange(asked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    fn ask(&self, py: Python<'_>) {
+    /// Fails with what a signal handler raises that runs meanwhile, as `KeyboardInterrupt`: that is not ours to catch.
+    fn ask(&self, py: Python<'_>) -> PyResult<()> {
         static VERBOSITY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let asked =
-            attribute(&VERBOSITY, py, "zklock._log", "verbosity").and_then(|ask| ask.call0()?.extract());
-        // It fails for a program that has tampered with `logging`: then it gets no events.
-        self.set_verbosity(asked.unwrap_or(0));
+        let asked = attribute(&VERBOSITY, py, "zklock._log", "verbosity")?.call0()?.extract();
+        self.set_verbosity(asked?);
+        Ok(())
     }
 
     fn set_verbosity(&self, verbosity: usize) {
@@ -122,16 +122,14 @@ impl Inbox {
 }
 
 /// Reads the logger's level, if that was last done some time ago. For threads that are attached and about to wait.
-pub(crate) fn refresh(py: Python<'_>) {
+pub(crate) fn refresh(py: Python<'_>) -> PyResult<()> {
     let log = LOG.get_or_init(Log::new);
-    if log.is_due() {
-        log.ask(py);
-    }
+    if log.is_due() { log.ask(py) } else { Ok(()) }
 }
 
 /// Reads the logger's level in any case: a client begins, or a process uses its first.
-pub(crate) fn ask(py: Python<'_>) {
-    LOG.get_or_init(Log::new).ask(py);
+pub(crate) fn ask(py: Python<'_>) -> PyResult<()> {
+    LOG.get_or_init(Log::new).ask(py)
 }
 
 /// Starts Python's thread, which needs the interpreter and so is done on the delivery thread.

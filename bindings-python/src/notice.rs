@@ -155,7 +155,7 @@ impl Notice {
     {
         py.import("zklock._functions")?.call_method1("check_callback", (&callable,))?;
         exit::pause(py)?;
-        log::refresh(py);
+        log::refresh(py)?;
         let (callable, by) = match greenlets::callback(py, &callable)? {
             Some(in_greenlet) => (in_greenlet, By::Delivery),
             None if callable.bind(py).is_instance_of::<TellEventLoop>() => (callable, By::Delivery),

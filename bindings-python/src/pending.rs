@@ -100,7 +100,7 @@ impl Pending {
         let pending = Self { shared, origin: Origin::new() };
         // What needs no answer from a server, such as re-entry, is done at once.
         if !pending.shared.poll(Waker::noop()) {
-            log::refresh(py);
+            log::refresh(py)?;
             deliver::start()?;
             pending.shared.poll(&Waker::from(Arc::clone(&pending.shared)));
         }

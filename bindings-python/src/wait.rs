@@ -44,7 +44,7 @@ pub(crate) fn at_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 fn prepare(py: Python<'_>) -> PyResult<()> {
     if exit::prepare(py)? {
         // The first request's events may come before this thread runs again.
-        log::ask(py);
+        log::ask(py)?;
     }
     Ok(())
 }
@@ -117,7 +117,7 @@ where
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return Ok(Some(output));
     }
-    log::refresh(py);
+    log::refresh(py)?;
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let main_thread = is_main_thread(py)?;
     let interval = main_thread.then_some(SIGNAL_INTERVAL);

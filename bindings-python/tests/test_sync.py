@@ -78,6 +78,41 @@ def test_an_interrupt_is_answered_at_once_and_leaves_no_node(
     assert errors == ""
 
 
+@pytest.mark.parametrize("raised", ["KeyboardInterrupt", "ValueError"])
+def test_what_a_signal_handler_raises_while_the_logger_is_asked_ends_the_wait(
+    client: zklock.Client, observer: Observer, hosts: str, path: str, raised: str
+) -> None:
+    with zklock.Mutex(client, path):
+        code = f"""
+            import logging
+            def handle(*_):
+                raise {raised}
+            class Logger(logging.Logger):
+                def isEnabledFor(self, level):
+                    if threading.current_thread() is threading.main_thread() and armed:
+                        os.kill(os.getpid(), signal.SIGINT)
+                    return super().isEnabledFor(level)
+            armed = False
+            signal.signal(signal.SIGINT, handle)
+            opened = zklock.Client(hosts)
+            opened.connect()
+            lock = zklock.Mutex(opened, path)
+            logging.getLogger('zklock').__class__ = Logger
+            # It is asked every now and then.
+            time.sleep(1.1)
+            armed = True
+            try:
+                print(lock.acquire(timeout=20))
+            except {raised}:
+                print('raised')
+            armed = False
+            print(opened.health().waits)
+            """
+        done = scripts.run(code, hosts, path, timeout=30)
+        assert (done.stdout, done.stderr) == ("raised\n[]\n", "")
+        observer.wait_queue(path, 1)
+
+
 def test_an_interrupt_while_connecting(path: str) -> None:
     waiter = scripts.start(
         """
