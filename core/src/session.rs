@@ -1,5 +1,6 @@
 //! One ZooKeeper session: how it is created, what is reported about it, how it ends.
 
+use std::ops::Deref;
 use std::sync::Once;
 use std::time::Duration;
 
@@ -17,10 +18,9 @@ use crate::supervision::{Tasks, caught, supervised};
 /// A session, and what the client crate runs to serve it, which ends with this.
 pub(crate) struct Session {
     pub(crate) client: zk::Client,
-    pub(crate) tasks: Tasks,
+    pub(crate) tasks: Stops,
     /// What the server of its connection has heard.
     pub(crate) heard: Heard,
-    stops: Stops,
 }
 
 /// How long closing a session waits for the server's acknowledgement.
@@ -128,7 +128,15 @@ async fn bury(options: &ClientOptions, settings: &Settings, ghost: zk::Connector
 /// Ends what the client crate runs for a session, also if nobody waits for that any more. The crate would connect again,
 /// to close the session, and would wait for the answer for ever if the server answers nothing but pings, which keep the
 /// session.
-struct Stops(Tasks);
+pub(crate) struct Stops(Tasks);
+
+impl Deref for Stops {
+    type Target = Tasks;
+
+    fn deref(&self) -> &Tasks {
+        &self.0
+    }
+}
 
 impl Drop for Stops {
     fn drop(&mut self) {
@@ -139,7 +147,7 @@ impl Drop for Stops {
 /// Ends a session, and with it all its nodes. Returns whether the server has acknowledged it within `limit`. Whatever
 /// becomes of it, nothing is said on its connection afterwards, nor once this is dropped.
 pub(crate) async fn close(session: Session, limit: Duration) -> bool {
-    let Session { client, tasks, stops: _stops, .. } = session;
+    let Session { client, tasks, .. } = session;
     let mut state = client.state_watcher();
     let ended = client.state();
     if ended.is_terminated() {
@@ -147,7 +155,7 @@ pub(crate) async fn close(session: Session, limit: Duration) -> bool {
     }
     // The crate closes the session when its last handle goes.
     drop(client);
-    let mut watched = tasks;
+    let mut watched = Tasks::clone(&tasks);
     let closed = async {
         loop {
             tokio::select! {
@@ -170,8 +178,8 @@ async fn connect(
     let settings = settings.for_another_session();
     let connected = supervised(connector.with_fail_eagerly().connect(&options.hosts.servers));
     let (client, tasks) = settings.scope(connected).await;
-    let stops = Stops(tasks.clone());
-    Ok(Session { client: client?, tasks, heard: settings.heard(), stops })
+    let tasks = Stops(tasks);
+    Ok(Session { client: client?, tasks, heard: settings.heard() })
 }
 
 /// Whether the client crate takes its connections from our transport, which alone would encrypt them: asks it for one,
