@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import threading
 
-from zklock import _fork, _native, _zklock
+from zklock import _fork, _zklock
+from zklock._background import Background
 
 _logger = logging.getLogger("zklock")
 # As in every library: without it, warnings would go to standard error in a program that does not log.
@@ -27,62 +27,10 @@ _LEVELS = {
 # Level, target, file, line, time, text and fields.
 _Event = tuple[str, str, str, int, float, str, list[tuple[str, str]]]
 
-# The thread's name, also where it is none of `threading`'s.
-_NAME = "zklock-log"
-
-# A greenlet that it logs from must not be taken for it.
-_get_ident = _native.original("get_ident")
-_ident: int | None = None
-# Locked until the thread has ended, or cannot start; not a greenlet's lock.
-_running = _native.original("allocate_lock")()
-_running.acquire()
-
 
 def verbosity() -> int:
     """How many levels, counted from the gravest, the logger lets through."""
     return sum(_logger.isEnabledFor(level) for level in _LEVELS.values())
-
-
-def begin() -> None:
-    """Begin to hand events on."""
-    try:
-        if _native.is_patched():
-            # `threading` would start a greenlet of the calling thread, and it would never let that one go on.
-            _native.original("start_new_thread")(_run, ())
-        else:
-            threading.Thread(target=_run, name=_NAME, daemon=True).start()
-    except BaseException:
-        _running.release()
-        raise
-
-
-def join(limit: float) -> None:
-    """Wait up to `limit` seconds until everything is handed on.
-
-    Called once there is an event, but perhaps before the thread has started.
-    """
-    if _get_ident() != _ident and _running.acquire(timeout=limit):
-        _running.release()
-
-
-def _begin_anew() -> None:
-    global _ident, _running
-    _ident, _running = None, _native.original("allocate_lock")()
-    _running.acquire()
-
-
-# A forked child does not have the thread; its own first event starts one.
-os.register_at_fork(after_in_child=_begin_anew)
-
-
-def _run() -> None:
-    global _ident
-    _ident, running = _get_ident(), _running
-    threading.current_thread().name = _NAME
-    try:
-        _hand_on()
-    finally:
-        running.release()
 
 
 def _hand_on() -> None:
@@ -117,3 +65,7 @@ def _tell(event: _Event) -> None:
     record.relativeCreated += (time - record.created) * 1000
     record.created, record.msecs = time, time % 1 * 1000
     logger.handle(record)
+
+
+_thread = Background("zklock-log", _hand_on)
+begin, join = _thread.begin, _thread.join
