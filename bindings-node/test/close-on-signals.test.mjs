@@ -74,7 +74,9 @@ for (const [how, add] of [
         `const handler = () => {
           console.log('handled');
           // Long enough for a signal that was raised again to end the process first.
-          setTimeout(() => {
+          setTimeout(async () => {
+            // Another thread closes it.
+            while (client.state !== 'closed') await new Promise((resolve) => setTimeout(resolve, 10));
             console.log(client.state, other.state);
             process.exit(7);
           }, 500);

@@ -60,10 +60,12 @@ scenario('a lost leadership aborts its signal and fails its scope', async (t) =>
   const client = (await connected(t)).ref();
   const election = new Election(client, freshPath());
   const lost = election.using(async (leadership) => {
-    await client.breakLock(leadership.node);
-    await new Promise((resolve) => {
+    // The loss may be known before the answer.
+    const aborted = new Promise((resolve) => {
       leadership.signal.addEventListener('abort', resolve);
     });
+    await client.breakLock(leadership.node);
+    await aborted;
     assert.equal(election.isLeader, false);
   });
   await assert.rejects(lost, LockLostError);

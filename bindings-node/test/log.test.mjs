@@ -84,26 +84,31 @@ scenario('a listener that throws is an uncaught exception, and the others are st
 scenario('a thread that is blocked keeps its locks, and what it misses is counted', async (t) => {
   const path = freshPath();
   const done = new Int32Array(new SharedArrayBuffer(4));
-  // Another thread causes events while this one is blocked.
+  const blocked = new Int32Array(new SharedArrayBuffer(4));
+  const records = listen(t, { level: 'debug' });
+  // Another thread causes events: a few first, and those that are too many while this one is blocked.
   const worker = new Worker(
     `const { workerData } = require('node:worker_threads');
     const { Client, Mutex } = require('zklock');
     void (async () => {
       const client = await Client.connect(workerData.hosts);
       const mutex = new Mutex(client, workerData.path);
+      await (await mutex.acquire()).release();
+      Atomics.wait(workerData.blocked, 0, 0);
       for (let turn = 0; turn < ${CAPACITY}; turn++) await (await mutex.acquire()).release();
       await client.close();
       Atomics.store(workerData.done, 0, 1);
       Atomics.notify(workerData.done, 0);
     })();`,
-    { eval: true, workerData: { hosts, path, done } },
+    { eval: true, workerData: { hosts, path, done, blocked } },
   );
   t.after(() => worker.terminate());
-  const lease = await new Mutex(await connected(t, { sessionTimeout: 2000 }), freshPath()).acquire();
-  const records = listen(t, { level: 'debug' });
+  const lease = await new Mutex(await connected(t, { sessionTimeout: 4000 }), freshPath()).acquire();
   await told(records, path, 'acquired');
   const before = records.length;
   const term = performance.now() + 2500;
+  Atomics.store(blocked, 0, 1);
+  Atomics.notify(blocked, 0);
   assert.notEqual(Atomics.wait(done, 0, 0, 40_000), 'timed-out');
   // Beyond the term, if no heartbeat extended it.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Math.max(0, term - performance.now()));

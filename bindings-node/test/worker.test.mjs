@@ -70,6 +70,7 @@ scenario('a worker that is terminated while it waits leaves the queue', async (t
   await message(worker);
   await untilContenders(mutex.path, 2);
   await worker.terminate();
+  await untilContenders(mutex.path, 1);
   assert.deepEqual(await contenders(mutex.path), [lease.node]);
   lease.check();
   await lease.release();
@@ -85,6 +86,7 @@ scenario('several locks of a worker go with it, held or waited for', async (t) =
   // A node of the mutex and, for the semaphore, those of its turn and of its permit, besides ours.
   await untilContenders(path, 4);
   await waiting.terminate();
+  await untilContenders(path, 1);
   assert.deepEqual(await contenders(path), [permit.node]);
   await permit.release();
   const holding = start(path, 'hold', true);
