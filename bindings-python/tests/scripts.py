@@ -61,10 +61,10 @@ class Program(subprocess.Popen[str]):
         # A stopped process takes no other signal.
         self.send_signal(signal.SIGCONT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.wait(5)
+            self.wait(20)
         self._signal_all(signal.SIGABRT)
         try:
-            output, errors = self.communicate(timeout=5)
+            output, errors = self.communicate(timeout=20)
         except subprocess.TimeoutExpired:
             self._signal_all(signal.SIGKILL)
             output, errors = self.communicate()

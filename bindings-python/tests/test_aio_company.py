@@ -72,6 +72,7 @@ def test_a_loop_where_another_one_was_is_told(hosts: str, path: str) -> None:
         """,
         hosts,
         path,
+        timeout=90,
     )
     assert done.stdout.strip() == "done", done
 

@@ -263,10 +263,11 @@ def test_what_an_async_callback_raises_is_reported(hosts: str) -> None:
 
         notice = client.on_state(fail)
         await client.connect()
-        notice.cancel()
+        # The call may still be on its way here.
         while not reported.is_set():
             await asyncio.sleep(0.01)
             gc.collect()
+        notice.cancel()
         await client.close()
         return reports
 

@@ -169,13 +169,12 @@ def test_asyncio(run: Run, path: str) -> None:
         assert inspect.iscoroutinefunction(nested)
         assert not lock.owned()
 
-        @lock.hold(timeout=0.1)
-        async def briefly() -> bool:
+        async def owned() -> bool:
             return lock.owned()
 
-        assert await briefly()
+        assert await lock.hold(timeout=10)(owned)()
         async with lock:
             with pytest.raises(zklock.LockTimeout):
-                await asyncio.create_task(briefly())
+                await asyncio.create_task(lock.hold(timeout=0.1)(owned)())
 
     run(body)

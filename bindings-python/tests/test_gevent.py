@@ -28,7 +28,7 @@ class Ticks:
     def tick(self):
         while True:
             self.count += 1
-            gevent.sleep(0.01)
+            gevent.sleep(0.001)
     def __exit__(self, *_):
         self.greenlet.kill()
 """
@@ -151,7 +151,7 @@ def test_every_wait_lets_other_greenlets_run(hosts: str, path: str) -> None:
         lines = told(code, distant.hosts, path)
     counts = {name: int(count) for name, count in (line.rsplit(" ", 1) for line in lines)}
     assert list(counts) == list(CALLS)
-    # A round trip takes ten ticks.
+    # A round trip takes a hundred ticks, on a machine that does nothing else.
     assert min(counts.values()) >= 3, counts
 
 
@@ -232,6 +232,10 @@ def test_a_storm(hosts: str, path: str) -> None:
         random.choice(users).kill(block=False)
     [user.get() for user in users]
     locks = [zklock.Mutex(clients[0], f"{path}/{n}") for n in range(3)]
+    # Nodes of those that gave up go in the background.
+    deadline = time.monotonic() + 10
+    while any(lock.contenders() for lock in locks) and time.monotonic() < deadline:
+        gevent.sleep(0.01)
     print(all(ended.values()), [lock.contenders() for lock in locks])
     """
     assert told(code, hosts, path) == ["True [[], [], []]"]

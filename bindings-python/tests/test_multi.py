@@ -52,7 +52,8 @@ def test_time_out(client: zklock.Client, other: zklock.Client, observer: Observe
             started = time.monotonic()
             assert not both.acquire(timeout=0.3)
             assert time.monotonic() - started >= 0.3
-        with pytest.raises(zklock.LockTimeout, match=taken.path), both.hold(timeout=0.1):
+        # Long enough to get there.
+        with pytest.raises(zklock.LockTimeout, match=taken.path), both.hold(timeout=1):
             raise AssertionError("entered")
         observer.wait_queue(f"{path}/a", 0)
     with both:

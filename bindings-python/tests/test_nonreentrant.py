@@ -52,8 +52,8 @@ def test_any_thread_may_release(client: zklock.Client, path: str) -> None:
         assert lock.acquire()
         in_a_thread(release)
         assert not lock.owned()
-    threading.Timer(0.2, lock.release).start()
     assert lock.acquire()
+    threading.Timer(0.2, lock.release).start()
     with in_time(5):
         assert lock.acquire(timeout=10)
     lock.release()

@@ -19,7 +19,8 @@ async def until(client: aio.Client, states: set[str]) -> None:
 
 def test_connect_is_answered_during_an_outage_and_after_it(hosts: str) -> None:
     async def main(proxy: Proxy) -> None:
-        async with asyncio.timeout(30), aio.Client(proxy.hosts, connect_timeout=0.5) as client:
+        # Long enough for the first connection.
+        async with asyncio.timeout(30), aio.Client(proxy.hosts, connect_timeout=2) as client:
             proxy.refuse()
             await until(client, {"suspended", "connecting"})
             with pytest.raises(zklock.ConnectionFailed):

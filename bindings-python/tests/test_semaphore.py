@@ -51,7 +51,8 @@ def test_scopes(client: zklock.Client, observer: Observer, path: str) -> None:
         assert {one.path, two.path} == {path}
         assert one.node.startswith(f"{path}/leases/")
         assert one.node != two.node
-        with pytest.raises(zklock.LockTimeout, match="permits"), slots.hold(timeout=0.1):
+        # Long enough to see that.
+        with pytest.raises(zklock.LockTimeout, match="permits"), slots.hold(timeout=1):
             raise AssertionError("entered")
     assert held(observer, path) == 0
 

@@ -106,6 +106,10 @@ def test_what_a_signal_handler_raises_while_the_logger_is_asked_ends_the_wait(
             except {raised}:
                 print('raised')
             armed = False
+            # It leaves the queue on the library's thread.
+            deadline = time.monotonic() + 10
+            while opened.health().waits and time.monotonic() < deadline:
+                time.sleep(0.01)
             print(opened.health().waits)
             """
         done = scripts.run(code, hosts, path, timeout=30)
@@ -283,7 +287,7 @@ def test_the_end_of_a_scope_is_silent(client: zklock.Client, path: str) -> None:
 
 
 def test_a_hold_may_be_entered_again(client: zklock.Client, path: str) -> None:
-    hold = zklock.Mutex(client, path).hold(timeout=1)
+    hold = zklock.Mutex(client, path).hold(timeout=10)
     with hold as outer, hold as inner:
         assert outer is not inner
         assert outer.node == inner.node
