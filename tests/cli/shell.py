@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import select
 import signal
 import struct
 import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from threading import Thread
+from threading import Event, Thread
 
 import pyte
 
@@ -30,13 +31,24 @@ class Shell:
         self.pid = pid
         self.resize(COLUMNS, LINES)
         self.shown = b""
+        self._closing = Event()
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
         with suppress(OSError):
-            while some := os.read(self._descriptor, 4096):
-                self.shown += some
+            while not self._closing.is_set():
+                if select.select([self._descriptor], [], [], 0.05)[0]:
+                    if not (some := os.read(self._descriptor, 4096)):
+                        return
+                    self.shown += some
+
+    def close(self) -> None:
+        """Hang up on all that the terminal controls."""
+        # Nobody reads any more: by then the number may be another file's.
+        self._closing.set()
+        self._reader.join()
+        os.close(self._descriptor)
 
     def resize(self, columns: int, lines: int) -> None:
         """As a user makes the window larger or smaller."""
@@ -85,12 +97,11 @@ def shell(hosts: str) -> Iterator[Shell]:
     if pid == 0:
         environment = {**os.environ, "ZKLOCK_HOSTS": hosts, "PS1": "ready> ", MARK_NAME: MARK}
         os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], environment)
+    made = Shell(pid, descriptor)
     try:
-        made = Shell(pid, descriptor)
         made.wait("ready> ")
         yield made
     finally:
-        # Hangs up on all that the terminal controls.
-        os.close(descriptor)
+        made.close()
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

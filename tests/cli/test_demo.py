@@ -57,4 +57,4 @@ def test_s575_the_demo_is_ended() -> None:
     with Command("", "demo") as demo:
         demo.read_until("process 1 holds")
         demo.signal(signal.SIGTERM)
-        assert demo.wait(5).status == 128 + signal.SIGTERM
+        assert demo.wait(LIMIT).status == 128 + signal.SIGTERM

@@ -25,6 +25,7 @@ def test_s565_who_is_in_the_queue(server: Standalone, observer: Observer, path: 
     ):
         (node,) = [node for node in observer.wait_queue(path, 1) if "lock" in node]
         observer.wait_queue(f"{path}/deeper/leases", 1)
+        observer.wait_queue(f"{path}/deeper/locks", 0)
         with Command(server.hosts, "run", "-s", path, "--", "sleep", "60"):
             observer.wait_queue(path, 2)
             shown = run(server.hosts, "ls", path)

@@ -172,7 +172,7 @@ def test_s553_a_killed_parent(server: Standalone, path: str, log: Log) -> None:
         (started,) = log.wait("start")
         assert is_alive(started.pid)
         command.signal(signal.SIGKILL)
-        eventually(lambda: not is_alive(started.pid), "the command ends with its parent", 5)
+        eventually(lambda: not is_alive(started.pid), "the command ends with its parent")
 
 
 def test_s554_an_ignored_signal(server: Standalone, observer: Observer, path: str, log: Log) -> None:

@@ -63,10 +63,13 @@ def test_s551_a_black_hole(
         # It is killed 0.2 s before; a machine that does not run anything for so long cannot kill either.
         assert last <= cut + TERM + max(0, lag.late - MARGIN), "no tick after the end of the term"
         told = log.events("SIGTERM")
-        assert len(told) == 2
+        # Who does not run between both signals cannot write down the first.
+        assert len(told) == 2 or lag.late >= int(SESSION / 8 * 1e9) - MARGIN
         # An eighth of the session time-out before the end of the term at the latest.
-        assert max(event.time for event in told) <= cut + TERM - int(SESSION / 8 * 1e9) + lag.late
-        assert all(not is_alive(event.pid) for event in log.events("start"))
+        assert all(event.time <= cut + TERM - int(SESSION / 8 * 1e9) + lag.late for event in told)
+        # Those that were killed with it may be reaped after it.
+        pids = {event.pid for event in log.events("start")}
+        eventually(lambda: not any(map(is_alive, pids)), "all of its group are gone")
         proxy.heal()
         assert other.wait().status == 0
         assert others.events("start")[0].time > last, "the next one begins after the last sign of this one"
@@ -96,12 +99,12 @@ def test_s551_killed_before_the_end_of_the_term(proxy: Proxy, path: str, log: Lo
 
 
 def test_s552_a_broken_lock(proxy: Proxy, observer: Observer, path: str, log: Log) -> None:
-    with held(proxy, path, log, []) as command:
+    with held(proxy, path, log, []) as command, Lag() as lag:
         (node,) = observer.wait_queue(path, 1)
         observer.delete(f"{path}/{node}")
         gone = now()
         (told,) = log.wait("SIGTERM")
-        assert told.time - gone < TERM / 2, "at once, not at the end of a term"
+        assert told.time - gone < TERM / 2 + lag.late, "at once, not at the end of a term"
         assert command.wait().status == 79
     # One that does not listen is killed all the same.
     log.path.unlink()
@@ -111,15 +114,15 @@ def test_s552_a_broken_lock(proxy: Proxy, observer: Observer, path: str, log: Lo
         observer.delete(f"{path}/{node}")
         assert command.wait().status == 79
         pids = {event.pid for event in log.events("start")}
-        eventually(lambda: not any(map(is_alive, pids)), "all of its group are gone", 5)
+        eventually(lambda: not any(map(is_alive, pids)), "all of its group are gone")
 
 
 def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, path: str, log: Log) -> None:
     # Long enough for a server to be found again.
     with held(proxy, path, log, ["--on-suspend", "stop"], "60", session=20) as command:
         (started,) = log.wait("start")
-        proxy.cut()
-        proxy.refuse_new()
+        # Both at once: it would be back between the two.
+        proxy.refuse()
         eventually(lambda: state(started.pid) == "T", "it is stopped", 8)
         during = len(log.events("tick"))
         assert state(started.pid) == "T"
@@ -133,23 +136,23 @@ def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, p
 
 
 def test_s556_a_suspended_command_is_ended(proxy: Proxy, path: str, log: Log) -> None:
-    with held(proxy, path, log, ["--on-suspend", "term"]) as command:
+    with held(proxy, path, log, ["--on-suspend", "term"]) as command, Lag() as lag:
         proxy.refuse()
         cut = now()
         (told,) = log.wait("SIGTERM")
-        assert told.time - cut < TERM / 2
+        assert told.time - cut < TERM / 2 + lag.late
         proxy.accept()
         assert command.wait().status == 79
 
 
 def test_s557_what_a_loss_does(proxy: Proxy, observer: Observer, path: str, log: Log) -> None:
-    with held(proxy, path, log, ["--on-lost", "kill"]) as command:
+    with held(proxy, path, log, ["--on-lost", "kill"]) as command, Lag() as lag:
         proxy.black_hole()
         cut = now()
         assert command.wait().status == 79
         assert log.events("SIGTERM") == []
         last = max(event.time for event in log.events("tick"))
-        assert last <= cut + TERM
+        assert last <= cut + TERM + max(0, lag.late - MARGIN)
         proxy.heal()
     log.path.unlink()
     with held(proxy, path, log, ["--on-lost", "ignore"], "2") as command:
@@ -166,23 +169,26 @@ def test_s558_kill_after(proxy: Proxy, path: str, log: Log) -> None:
         proxy.black_hole()
         cut = now()
         assert command.wait().status == 79
-        (told,) = log.events("SIGTERM")
+        told = log.events("SIGTERM")
+        # Who does not run between both signals cannot write down the first.
+        assert len(told) == 1 or lag.late >= int(0.9e9) - MARGIN
         last = max(event.time for event in log.events("tick"))
-        assert told.time <= cut + TERM - int(0.9e9) + lag.late
-        assert last - told.time > 0.9e9 - MARGIN - lag.late, "it has the time that was asked for"
+        for event in told:
+            assert event.time <= cut + TERM - int(0.9e9) + lag.late
+            assert last - event.time > 0.9e9 - MARGIN - lag.late, "it has the time that was asked for"
         proxy.heal()
 
 
 def test_s563_a_paused_zklock(server: Standalone, observer: Observer, path: str, log: Log) -> None:
     """What runs while zklock itself is stopped cannot be helped; it does not run on when zklock does."""
-    with held_by(server, path, log) as command:
+    with held_by(server, path, log) as command, Lag() as lag:
         command.signal(signal.SIGSTOP)
         observer.wait_queue(path, 0, timeout=SESSION * 3)
         command.signal(signal.SIGCONT)
         woken = now()
         assert command.wait().status == 79
         last = max(event.time for event in log.events("tick"))
-        assert last < woken + TERM / 4
+        assert last < woken + TERM / 4 + lag.late
     assert run(server.hosts, "run", "-n", path, "--", "true").status == 0
 
 

@@ -163,8 +163,8 @@ def test_s573_what_it_costs(proxy: Proxy, server: Standalone, observer: Observer
     began = time.monotonic()
     with Command(proxy.hosts, "top", "--json", "-i", "0.2", "--requests", "50", path) as command:
         last = eventually_complete(command, path)
-        took = time.monotonic() - began
         sent = proxy.snapshot().total - before.total
+        took = time.monotonic() - began
         command.signal(signal.SIGTERM)
         assert command.wait().status == 128 + signal.SIGTERM
     assert sent <= 50 * (took + 1) + 20, f"{sent} requests in {took:.1f} s"

@@ -34,7 +34,7 @@ def test_curators_recipes(request: pytest.FixtureRequest) -> None:
         running = spawn([JAVA, *flags, quiet, *program], stdout=subprocess.PIPE)
         assert running.stdout is not None
         results = {found["check"]: found.get("problem") for found in map(json.loads, running.stdout)}
-        assert reap(running, grace=5) == 0
+        assert reap(running, grace=20) == 0
     finally:
         made.close()
     problems = [f"{name}: {problem}" for name, problem in results.items() if problem is not None]

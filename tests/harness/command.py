@@ -68,7 +68,8 @@ class Command:
     def read_until(self, text: str, limit: float = LIMIT) -> str:
         """Wait until it has printed something; returns all that it has printed."""
         deadline = time.monotonic() + limit
-        while text not in (shown := os.pread(self.out.fileno(), 1 << 20, 0).decode()):
+        # A character may have been written in part.
+        while text not in (shown := os.pread(self.out.fileno(), 1 << 20, 0).decode(errors="replace")):
             assert time.monotonic() < deadline, f"no {text!r} in {limit} s, but {shown!r}"
             time.sleep(POLL)
         return shown
@@ -110,7 +111,9 @@ class Log:
     def events(self, *names: str) -> list[Event]:
         """All with these names; every one if none is named."""
         text = self.path.read_text() if self.path.exists() else ""
-        found = [Event(**json.loads(line)) for line in text.splitlines()]
+        # The last line may have been written in part.
+        *lines, _ = text.split("\n")
+        found = [Event(**json.loads(line)) for line in lines]
         return [event for event in found if not names or event.event in names]
 
     def wait(self, name: str, number: int = 1, limit: float = LIMIT) -> list[Event]:

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,9 @@ from typing import IO
 
 MARK_NAME = "ZKLOCK_TEST_RUN"
 MARK = uuid.uuid4().hex
+
+ENDING = 5.0
+"""Seconds in which a process ends that has been killed, or whose parent has."""
 
 _PR_SET_PDEATHSIG = 1
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
@@ -94,7 +98,17 @@ def reap_all() -> None:
 
 
 def survivors() -> list[str]:
-    """The command lines of all live processes that carry this run's mark, except for our own process."""
+    """The command lines of all live processes that carry this run's mark, except for our own process.
+
+    What was killed a moment ago, or ends with its parent that was, has the time to end.
+    """
+    deadline = time.monotonic() + ENDING
+    while (found := _marked()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return found
+
+
+def _marked() -> list[str]:
     mark = f"{MARK_NAME}={MARK}".encode()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):

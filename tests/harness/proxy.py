@@ -54,7 +54,7 @@ class Proxy(Switchboard):
     def newest_session(self) -> int:
         """The session that began last."""
         # The server answers a client that asks for an expired session with the number 0.
-        return [session for session in self.passwords if session != 0][-1]
+        return self._call(lambda: [session for session in self.passwords if session != 0][-1])
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -64,7 +65,8 @@ def test_without_java(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "node").symlink_to(subprocess.check_output(["which", node], text=True).strip())
     done = subprocess.run(
-        [PYTHON, "-m", "demo", "--rounds", "3", "--picture", str(tmp_path / "demo.svg")],
+        # In three of them the victim may be killed: in one, a machine that is late is too late.
+        [PYTHON, "-m", "demo", "--rounds", "5", "--picture", str(tmp_path / "demo.svg")],
         cwd=TESTS,
         env={**os.environ, "PATH": str(tmp_path / "bin")},
         capture_output=True,
@@ -77,7 +79,7 @@ def test_without_java(tmp_path: Path) -> None:
     assert lines[0].startswith("5 processes contend for one lock, on an in-memory server")
     assert "With a JDK and Maven, a Java process on Apache Curator would join in." in lines
     assert sum("Python, killed is killed with SIGKILL" in " ".join(line.split()) for line in lines) == 1
-    assert "15 holds; 0 overlaps; " in done.stdout
+    assert re.search(r"\b2[345] holds; 0 overlaps; ", done.stdout)
     assert (tmp_path / "demo.svg").read_text().startswith("<svg")
 
 

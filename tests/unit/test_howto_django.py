@@ -90,7 +90,7 @@ def test_two_terminals(project: Path, server: Standalone, observer: Observer) ->
         first.stdin.write(b"\n")
         first.stdin.close()
         assert first.wait(20) == 0
-        observer.wait_queue("/howto-django-two/locks/nightly-report", 0, timeout=1)
+        observer.wait_queue("/howto-django-two/locks/nightly-report", 0, timeout=5)
     finally:
         reap(first)
 

@@ -157,7 +157,7 @@ def test_the_leader_answers_probes_and_frees_its_lock(
             leader = zklock.Election(other, "/elections/scheduler").leader()
             assert leader is not None
             assert leader.id == POD
-    observer.wait_queue("/howto-kubernetes/elections/scheduler", 0, timeout=1)
+    observer.wait_queue("/howto-kubernetes/elections/scheduler", 0, timeout=5)
 
 
 def test_a_pod_lives_without_an_ensemble(tmp_path: Path) -> None:

@@ -47,6 +47,6 @@ def test_the_server_drains_and_frees_its_locks(
             assert status(listening[1]) == 409
         process.terminate()
         assert process.wait(15) == 0
-        observer.wait_queue("/howto-node/locks/report", 0, timeout=1)
+        observer.wait_queue("/howto-node/locks/report", 0, timeout=5)
     finally:
         reap(process)

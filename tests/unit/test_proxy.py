@@ -28,7 +28,11 @@ def test_requests_and_flights_are_counted(proxy: Proxy) -> None:
     proxy.delay = 0.05
     with Observer(proxy.hosts) as through:
         proxy.reset()
+        # No reply comes before all three are on their way, however late the machine is.
+        proxy.black_hole("down")
         together = [through.client.exists_async("/") for _ in range(3)]
+        eventually(lambda: proxy.snapshot().requests["exists"] == 3, "all three are on their way")
+        proxy.heal()
         for one in together:
             one.get(timeout=5)
         through.exists("/")
@@ -127,7 +131,8 @@ def test_a_black_hole_holds_everything_until_it_heals(proxy: Proxy) -> None:
 
 def test_requests_that_a_black_hole_held_come_late(proxy: Proxy, observer: Observer, path: str) -> None:
     observer.create(path)
-    through = KazooClient(hosts=proxy.hosts, timeout=1.0)
+    # It hangs up after two thirds of its time-out, or a little later, and its session must last until then.
+    through = KazooClient(hosts=proxy.hosts, timeout=3.0)
     through.start()
     proxy.black_hole()
     through.create_async(path + "/x")

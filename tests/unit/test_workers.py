@@ -10,7 +10,7 @@ from harness.surfaces import ALL
 from harness.worker import Worker
 
 # In seconds. No worker needs a server for it.
-AT_ONCE = 5
+AT_ONCE = 10
 
 
 @pytest.fixture(params=sorted(ALL))

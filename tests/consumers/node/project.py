@@ -66,7 +66,8 @@ class Program:
             env={"ZKLOCK_HOSTS": hosts},
         )
         self._lines: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -98,7 +99,7 @@ class Program:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        reap(self._process)
+        reap(self._process, readers=[self._reader])
 
 
 def lines(text: str, *needles: str) -> Sequence[str]:

@@ -60,7 +60,7 @@ def test_express(project: Project, server: Standalone, observer: Observer) -> No
             assert status(listening[1]) == 409
         process.terminate()
         assert process.wait(15) == 0
-        observer.wait_queue("/howto-express/locks/reports/sales", 0, timeout=1)
+        observer.wait_queue("/howto-express/locks/reports/sales", 0, timeout=5)
     finally:
         reap(process)
 

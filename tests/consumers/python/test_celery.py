@@ -24,6 +24,15 @@ from harness.steps import eventually
 HERE = Path(__file__).parent
 
 
+def whole(file: Path) -> bool:
+    """Whether a result is there, and was written to its end."""
+    try:
+        json.loads(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return False
+    return True
+
+
 class Station:
     """A broker, and the workers that were started on it."""
 
@@ -54,7 +63,9 @@ class Station:
 
     def send(self, task: str, *arguments: Any, status: str = "SUCCESS") -> Callable[[], Any]:
         """Have a task done; returns what waits for its result."""
-        code = f"import {self.module} as tasks; print(tasks.{task}.delay(*{arguments!r}).id)"
+        # celery_app puts messages there as a whole, for other modules too.
+        code = f"import sys; sys.path.append({str(HERE)!r}); import celery_app, {self.module} as tasks; "
+        code += f"print(tasks.{task}.delay(*{arguments!r}).id)"
         done = subprocess.run(
             [sys.executable, "-c", code],
             env=self.environment,
@@ -68,7 +79,8 @@ class Station:
 
         def result() -> Any:
             file = self.files / "results" / f"celery-task-meta-{task_id}"
-            eventually(file.exists, f"{task} is done: {self.notes()}", 40)
+            # It is there before there is anything in it.
+            eventually(lambda: whole(file), f"{task} is done: {self.notes()}", 40)
             told = json.loads(file.read_text())
             assert told["status"] == status, told
             return told["result"]
@@ -125,8 +137,8 @@ def test_tasks_exclude_each_other_and_a_warm_shutdown_frees_everything(
     assert worker.wait(30) == 0
     assert last()[1] in processes | {worker.pid}
     # With its session, a lock would be free after ten seconds.
-    observer.wait_queue(path, 0, timeout=1)
-    observer.wait_queue(f"{path}-kept", 0, timeout=1)
+    observer.wait_queue(path, 0, timeout=5)
+    observer.wait_queue(f"{path}-kept", 0, timeout=5)
     assert "Traceback" not in station.logs()
 
 

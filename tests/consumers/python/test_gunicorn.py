@@ -111,8 +111,8 @@ def test_all_locks_are_free_when_it_stops(gunicorn: Gunicorn, observer: Observer
     gunicorn.ask("enter")
     gunicorn.master.terminate()
     assert gunicorn.master.wait(20) == 0
-    observer.wait_queue(f"{path}-kept", 0, timeout=1)
-    observer.wait_queue(path, 0, timeout=1)
+    observer.wait_queue(f"{path}-kept", 0, timeout=5)
+    observer.wait_queue(path, 0, timeout=5)
     log = gunicorn.log.read_text()
     assert "Traceback" not in log
     assert "panicked" not in log

@@ -112,8 +112,11 @@ class Cable:
     @property
     def passwords(self) -> dict[int, bytes]:
         """The passwords of the sessions that passed through."""
+        # Copies: sessions may begin meanwhile.
         return {
-            session: word for proxy in self._proxies.values() for session, word in proxy.passwords.items()
+            session: word
+            for proxy in self._proxies.values()
+            for session, word in proxy.passwords.copy().items()
         }
 
     @property

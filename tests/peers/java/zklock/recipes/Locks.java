@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Future;
@@ -70,13 +71,13 @@ final class Locks {
             end(one);
         }
         same(threads * rounds, Integer.parseInt(text(clients.get(0).getData().forPath(number))), "increments");
-        same(List.of(), left(clients.get(0), world.path() + "/lock"), "contenders left");
+        same(List.of(), left(() -> clients.get(0).getChildren().forPath(world.path() + "/lock")), "contenders left");
     }
 
     /** Who is in a queue. Its directory is a container: the server takes it away when it has been empty for a while. */
-    private static List<String> left(CuratorFramework client, String lock) throws Exception {
+    private static Collection<String> left(Callable<Collection<String>> queue) throws Exception {
         try {
-            return client.getChildren().forPath(lock);
+            return queue.call();
         } catch (KeeperException.NoNodeException gone) {
             return List.of();
         }
@@ -185,7 +186,7 @@ final class Locks {
         require(all != null && all.size() == permits, "not all permits came back");
         same(null, semaphore.acquire(MOMENT, TimeUnit.MILLISECONDS), "one permit more");
         semaphore.returnAll(all);
-        same(0, semaphore.getParticipantNodes().size(), "permits left");
+        same(List.of(), left(semaphore::getParticipantNodes), "permits left");
     }
 
     /** A shared count says how many permits there are, and one more is given out as soon as it does. */

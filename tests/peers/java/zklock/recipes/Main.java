@@ -18,7 +18,7 @@ import java.util.concurrent.TimeUnit;
  */
 public final class Main {
     /** Seconds for all checks. */
-    private static final long LIMIT = 45;
+    private static final long LIMIT = 120;
     /** Most checks wait most of the time. */
     private static final int AT_A_TIME = 4;
 

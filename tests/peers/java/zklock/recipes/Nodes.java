@@ -79,7 +79,8 @@ final class Nodes {
 
     /** It outlives its time while its owner touches it, and goes some time after its owner. */
     private static void touched(World world) throws Exception {
-        int ttl = 400;
+        // It is touched twice in that time: a machine that is late must not be late by half of it.
+        int ttl = 2_000;
         List<CuratorFramework> clients = world.clients(2);
         CuratorFramework other = clients.get(1);
         PersistentTtlNode node = new PersistentTtlNode(clients.get(0), world.path(), ttl, bytes("1"));

@@ -6,8 +6,8 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -69,18 +69,30 @@ final class World implements AutoCloseable {
         return work.get(PATIENCE, TimeUnit.MILLISECONDS);
     }
 
-    /** Ends a client's session as ZooKeeper knows it: its own close, sent by a second connection. */
+    /**
+     * Ends a client's session as ZooKeeper knows it: its own close, sent by a second connection. The client may come
+     * back before that, and take its session along; so it is closed until it is gone.
+     */
     void expire(CuratorFramework client) throws Exception {
         ZooKeeper session = client.getZookeeperClient().getZooKeeper();
-        CountDownLatch connected = new CountDownLatch(1);
+        long id = session.getSessionId();
+        byte[] password = session.getSessionPasswd();
+        eventually("the end of a session", () -> hasEnded(id, password));
+    }
+
+    /** Whether a session has ended. One that has not is closed. */
+    private boolean hasEnded(long session, byte[] password) throws Exception {
+        CompletableFuture<Boolean> ended = new CompletableFuture<>();
         Watcher told = event -> {
             if (event.getState() == Watcher.Event.KeeperState.SyncConnected) {
-                connected.countDown();
+                ended.complete(false);
+            } else if (event.getState() == Watcher.Event.KeeperState.Expired) {
+                ended.complete(true);
             }
         };
-        ZooKeeper second = new ZooKeeper(hosts, SESSION, told, session.getSessionId(), session.getSessionPasswd());
+        ZooKeeper second = new ZooKeeper(hosts, SESSION, told, session, password);
         try {
-            require(connected.await(PATIENCE, TimeUnit.MILLISECONDS), "the second connection is refused");
+            return ended.get(PATIENCE, TimeUnit.MILLISECONDS);
         } finally {
             second.close();
         }
