@@ -78,7 +78,7 @@ scenario('ready says that no server answers; the next use tries again, for as lo
   const free = await silent(t);
   const port = Number(free.hosts.split(':')[1]);
   await free.close();
-  const client = lazy(t, free.hosts, { connectTimeout: 300 });
+  const client = lazy(t, free.hosts, { connectTimeout: 2000 });
   await assert.rejects(client.ready(), { code: 'CONNECTION_FAILED' });
   assert.equal(client.state, 'idle');
   const acquiring = new Mutex(client, freshPath()).acquire();
