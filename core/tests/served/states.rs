@@ -67,10 +67,10 @@ fn who_waits_behind_its_own_client_is_found_again_when_its_node_is_deleted() {
         let node = seen.contenders().await.expect("an answer").remove(1).node;
         let known = proxy.requests().len();
         operator.break_lock(&node).await.expect("a node");
-        // Nothing watches it: the heartbeat finds out, before a look does, which would begin with a listing.
+        // Nothing watches it: the heartbeat finds out, before a look does, which would begin with a read or a listing.
         until_contenders(&seen, 2).await;
         assert_ne!(seen.contenders().await.expect("an answer")[1].node, node);
-        let found = |request: &&Request| [op::LIST, op::CREATE].contains(&request.op);
+        let found = |request: &&Request| [op::LIST, op::MULTI_READ, op::CREATE].contains(&request.op);
         let first_of_these = proxy.requests()[known..].iter().find(found).map(|request| request.op);
         assert_eq!(first_of_these, Some(op::CREATE), "what it asks when it knows");
         assert_eq!(first.session_id(), one.session_id(), "the session is another one");
