@@ -107,8 +107,8 @@ APART: dict[str, Suite] = {
 # Suites that need no part: cargo builds what they run.
 CARGO = {"rust", "worlds"}
 
-# What runs beside each other, in this order. The first uses every processor by itself. The scenarios mostly
-# wait, and the worlds need one processor.
+# Stages run one after the other, the suites of a stage beside each other. Rust uses every processor by
+# itself. The scenarios mostly wait, and the worlds need one processor.
 STAGES = [
     ["rust"],
     ["packages", "simulation", "harness", "python", "node", "coverage", "clients", "cli"],

@@ -48,7 +48,7 @@ scenario('a scrape tells what was done, and what is', async (t) => {
   const theirs = collected(other);
   await until('it waits', async () => (await scrape(theirs))['zklock_waiters{client="",mode="mutex",path=""}'] === 1);
   assert.ok((await scrape(theirs))['zklock_oldest_wait_seconds{client=""}'] > 0);
-  // One that waits for the answer to its create may find the lock free.
+  // Before the answer to its create the waiter might still find the lock free, and count as not contended.
   await until('it knows of the holder', () => other.health().waits[0]?.behind);
   await client.breakLock(lease.node);
   await until('it is lost', () => lease.state === 'lost');

@@ -89,24 +89,24 @@ def test_what_a_signal_handler_raises_while_the_logger_is_asked_ends_the_wait(
                 raise {raised}
             class Logger(logging.Logger):
                 def isEnabledFor(self, level):
-                    if threading.current_thread() is threading.main_thread() and armed:
+                    if threading.current_thread() is threading.main_thread():
                         os.kill(os.getpid(), signal.SIGINT)
                     return super().isEnabledFor(level)
-            armed = False
             signal.signal(signal.SIGINT, handle)
             opened = zklock.Client(hosts)
             opened.connect()
             lock = zklock.Mutex(opened, path)
             logging.getLogger('zklock').__class__ = Logger
-            # It is asked every now and then.
-            time.sleep(1.1)
-            armed = True
+            deadline = time.monotonic() + 10
             try:
-                print(lock.acquire(timeout=20))
+                # The library asks the logger again after a second.
+                while time.monotonic() < deadline:
+                    lock.acquire(timeout=0.1)
+                print('not raised')
             except {raised}:
                 print('raised')
-            armed = False
-            # It leaves the queue on the library's thread.
+            logging.getLogger('zklock').__class__ = logging.Logger
+            # The waiter leaves the queue on the library's thread.
             deadline = time.monotonic() + 10
             while opened.health().waits and time.monotonic() < deadline:
                 time.sleep(0.01)

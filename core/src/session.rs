@@ -144,8 +144,8 @@ impl Drop for Stops {
     }
 }
 
-/// Ends a session, and with it all its nodes. Returns whether the server has acknowledged it within `limit`. Whatever
-/// becomes of it, nothing is said on its connection afterwards, nor once this is dropped.
+/// Ends a session, and with it all its nodes. Returns whether the server has acknowledged it within `limit`. Nothing
+/// is sent on its connection afterwards in any case, nor once this is dropped.
 pub(crate) async fn close(session: Session, limit: Duration) -> bool {
     let Session { client, tasks, .. } = session;
     let mut state = client.state_watcher();

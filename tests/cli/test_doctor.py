@@ -114,7 +114,7 @@ def test_s577_clocks(server: Standalone, path: str, tmp_path: Path, shift: int, 
     what = finding(told, f"{verdict} the servers'")
     measured = re.search(r"this machine's clock is ([\d.]+)s .*\(measured within ([\d.]+)(m?)s\)", what)
     assert measured is not None, what
-    # What is certain of it: less if the machine was late meanwhile.
+    # The doctor subtracts its own uncertainty, which grows when the machine is late.
     least = min(89.0, 90 - float(measured[2]) / (1000 if measured[3] else 1))
     assert least <= float(measured[1]) < 91
     assert "locks are as safe" in what

@@ -63,11 +63,11 @@ def test_s551_a_black_hole(
         # It is killed 0.2 s before; a machine that does not run anything for so long cannot kill either.
         assert last <= cut + TERM + max(0, lag.late - MARGIN), "no tick after the end of the term"
         told = log.events("SIGTERM")
-        # Who does not run between both signals cannot write down the first.
+        # A job that does not run between both signals cannot log the first.
         assert len(told) == 2 or lag.late >= int(SESSION / 8 * 1e9) - MARGIN
         # An eighth of the session time-out before the end of the term at the latest.
         assert all(event.time <= cut + TERM - int(SESSION / 8 * 1e9) + lag.late for event in told)
-        # Those that were killed with it may be reaped after it.
+        # Its killed children may be reaped after it.
         pids = {event.pid for event in log.events("start")}
         eventually(lambda: not any(map(is_alive, pids)), "all of its group are gone")
         proxy.heal()
@@ -170,7 +170,7 @@ def test_s558_kill_after(proxy: Proxy, path: str, log: Log) -> None:
         cut = now()
         assert command.wait().status == 79
         told = log.events("SIGTERM")
-        # Who does not run between both signals cannot write down the first.
+        # A job that does not run between both signals cannot log the first.
         assert len(told) == 1 or lag.late >= int(0.9e9) - MARGIN
         last = max(event.time for event in log.events("tick"))
         for event in told:

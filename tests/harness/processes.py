@@ -100,7 +100,7 @@ def reap_all() -> None:
 def survivors() -> list[str]:
     """The command lines of all live processes that carry this run's mark, except for our own process.
 
-    What was killed a moment ago, or ends with its parent that was, has the time to end.
+    A process that was killed a moment ago, or whose parent was, has the time to end.
     """
     deadline = time.monotonic() + ENDING
     while (found := _marked()) and time.monotonic() < deadline:

@@ -133,8 +133,8 @@ class Proxy(Switchboard):
             return
         for accepting in listener.sockets:
             self.loop.remove_reader(accepting)
-        # What was accepted becomes a connection in the next turns of the loop. Once the listener is closed it
-        # could not any more, and would stay open without an answer.
+        # The loop serves an accepted socket in its next turns. A listener that is closed before that would
+        # leave the socket open without an answer.
         for _ in range(TURNS):
             await asyncio.sleep(0)
         listener.close()

@@ -15,7 +15,7 @@ from harness.paths import REPOSITORY, TARGET
 
 SETTINGS = {
     "MATURIN_PEP517_ARGS": "--profile dev",
-    # What is below our packages, and has the same features, has been compiled for the tests.
+    # The build of the tests has compiled the dependencies that have the same features.
     "CARGO_BUILD_BUILD_DIR": os.environ.get("CARGO_TARGET_DIR", str(REPOSITORY / "target")),
     "CARGO_TARGET_DIR": str(TARGET / "sdist"),
     # What pip would fetch is what the tests have.

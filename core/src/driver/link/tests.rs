@@ -5,6 +5,7 @@ use zklock_embedded::Server;
 use super::*;
 use crate::mailbox::{Checked, News};
 use crate::queue::NodeName;
+use crate::supervision::Tasks;
 
 /// A server, and a link that has begun to look for a session on it.
 async fn searching() -> (Server, Link, mpsc::UnboundedReceiver<Input>) {
@@ -22,6 +23,17 @@ async fn news(receiver: &mut mpsc::UnboundedReceiver<Input>) -> News {
         Some(Input::News(news)) => news,
         _ => panic!("news"),
     }
+}
+
+/// The tasks that serve the session that was found, and its time-out.
+fn serving(found: &News) -> (Tasks, Duration) {
+    let News::Established(_, Ok(session)) = found else { panic!("a session") };
+    (session.tasks.clone(), session.client.session_timeout())
+}
+
+/// Waits for the end of these tasks. By themselves they would end with their session.
+async fn end_before_their_session((mut tasks, timeout): (Tasks, Duration)) {
+    tokio::time::timeout(timeout / 2, tasks.ended()).await.expect("nothing serves it any more");
 }
 
 /// Where the client crate finds a place for its tasks.
@@ -52,14 +64,12 @@ async fn nothing_is_left_of_a_session_that_nobody_wants_when_its_link_closes() {
     on_the_runtime(async {
         let (server, mut link, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
-        let News::Established(_, Ok(session)) = &found else { panic!("a session") };
-        let (mut tasks, timeout) = (session.tasks.clone(), session.client.session_timeout());
+        let serving = serving(&found);
         assert!(link.stop());
         server.stop().await;
         assert!(matches!(link.handle(found), Change::None));
         link.close(Duration::ZERO).await;
-        // By itself it would end with its session.
-        tokio::time::timeout(timeout / 2, tasks.ended()).await.expect("nothing serves it any more");
+        end_before_their_session(serving).await;
     })
     .await;
 }
@@ -70,11 +80,10 @@ async fn nothing_is_left_of_a_session_that_nobody_hears_of() {
     on_the_runtime(async {
         let (server, link, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
-        let News::Established(_, Ok(session)) = &found else { panic!("a session") };
-        let (mut tasks, timeout) = (session.tasks.clone(), session.client.session_timeout());
+        let serving = serving(&found);
         server.stop().await;
         drop((found, link));
-        tokio::time::timeout(timeout / 2, tasks.ended()).await.expect("nothing serves it any more");
+        end_before_their_session(serving).await;
     })
     .await;
 }
@@ -84,11 +93,12 @@ async fn a_session_that_nobody_wants_is_closed_on_its_server() {
     on_the_runtime(async {
         let (server, mut link, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
+        let serving = serving(&found);
         let News::Established(_, Ok(session)) = &found else { panic!("a session") };
-        let (mut tasks, id) = (session.tasks.clone(), session.client.session_id().0);
+        let id = session.client.session_id().0;
         assert!(link.stop());
         assert!(matches!(link.handle(found), Change::None));
-        tasks.ended().await;
+        end_before_their_session(serving).await;
         assert!(!server.expire(id).await, "the server keeps it");
     })
     .await;
