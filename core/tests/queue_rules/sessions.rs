@@ -1,6 +1,6 @@
 //! The end of a session, and of a node (rules 11 and 12).
 
-use zklock::queue::{Action, Event, Outcome};
+use zklock::queue::{Action, Event, Outcome, Refusal};
 
 use super::desk::{
     A, B, Desk, acknowledged, create, created, grants, list, listed, lost, name, release, released, waits,
@@ -65,6 +65,19 @@ fn rule_12_a_long_hold_watches_its_node_and_a_deletion_is_a_loss() {
     desk.tell([acknowledged(watches(&watching)[0].0)]);
     assert_eq!(desk.tell([Event::Gone(watches(&watching)[0].0)]), [lost(&node)]);
     assert!(desk.0.is_idle());
+}
+
+#[test]
+fn rule_12_a_long_hold_whose_node_may_not_be_watched_asks_once_and_nobody_is_refused() {
+    let mut desk = Desk::new(1);
+    let node = desk.hold(A, 5);
+    desk.place(B, 6, std::slice::from_ref(&node));
+    let watching = desk.tell([Event::WatchHold(name(&node))]);
+    let refusal = || Outcome::Refused(Refusal::NotAuthorized);
+    assert_eq!(desk.tell([Event::Watched(watches(&watching)[0].0, refusal())]), []);
+    assert_eq!(desk.tell([Event::WatchHold(name(&node))]), []);
+    // The heartbeat still tells of it.
+    assert!(desk.tell([Event::Missing(name(&node))]).contains(&lost(&node)));
 }
 
 #[test]

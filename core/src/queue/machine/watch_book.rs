@@ -46,6 +46,11 @@ impl WatchBook {
         Some(watch)
     }
 
+    /// The node of the watch with this ticket.
+    pub(super) fn name(&self, ticket: Ticket) -> Option<&NodeName> {
+        self.by_ticket.get(&ticket)
+    }
+
     /// Forgets the watch with this ticket. Returns the name of its node.
     pub(super) fn remove_ticket(&mut self, ticket: Ticket) -> Option<NodeName> {
         let name = self.by_ticket.get(&ticket)?.clone();

@@ -14,11 +14,18 @@ impl Queue {
             Outcome::Done(()) => self.watches.arm(ticket),
             Outcome::NoNode => self.watched_node_gone(ticket),
             Outcome::Lost => drop(self.watches.remove_ticket(ticket)),
+            // Nobody waits for the node of a hold, and the heartbeat checks it. As its entry stays, it is not asked for
+            // again.
+            Outcome::Refused(_) if self.is_for_a_hold(ticket) => {}
             Outcome::Refused(refusal) => {
                 drop(self.watches.remove_ticket(ticket));
                 self.refuse_all(refusal);
             }
         }
+    }
+
+    fn is_for_a_hold(&self, ticket: Ticket) -> bool {
+        self.watches.name(ticket).is_some_and(|name| self.line().long_held().contains(name))
     }
 
     pub(super) fn watched_node_gone(&mut self, ticket: Ticket) {
