@@ -34,6 +34,21 @@ fn a_client_reports_each_change_and_its_lease_is_suspended_meanwhile() {
 }
 
 #[test]
+fn the_leases_of_a_closed_client_are_lost_before_the_server_answers() {
+    run(async {
+        let (_server, proxy) = behind_proxy().await;
+        let client = client(&proxy.hosts).await;
+        let lease = hold(&client, "/l").await;
+        proxy.rule(|_| Fate::Wait);
+        let closing = tokio::spawn(async move { client.close().await });
+        assert_eq!(lease.lost().await, LossReason::ClientClosed);
+        assert!(!closing.is_finished(), "the server has not answered");
+        proxy.open();
+        closing.await.expect("no panic").expect("an end");
+    });
+}
+
+#[test]
 fn with_the_session_its_leases_are_lost_and_its_waiters_queue_again() {
     run(async {
         let server = server().await;

@@ -37,6 +37,11 @@ impl InFlight {
         }
     }
 
+    /// Whether credentials were sent under this `xid` and are not answered yet.
+    pub(super) fn has_credentials(&self, xid: i32) -> bool {
+        self.credentials.iter().any(|request| request.xid == xid)
+    }
+
     /// The request that is due to be answered with this `xid`.
     pub(super) fn due(&self, xid: i32) -> Result<Asked<'_>, Malformed> {
         if xid == PING && !self.pings.is_empty() {

@@ -75,6 +75,16 @@ impl Inbox {
         self.push(&rest[there..]);
     }
 
+    /// Takes the next frame out, which has so many bytes, all of them there, and is not open.
+    pub(super) fn remove(&mut self, size: usize) -> Vec<u8> {
+        self.bytes.drain(self.checked..self.checked + size).collect()
+    }
+
+    /// Puts these frames in front of what is not checked yet.
+    pub(super) fn insert(&mut self, frames: &[u8]) {
+        self.bytes.splice(self.checked..self.checked, frames.iter().copied());
+    }
+
     /// Drops what is not checked: nothing more will come.
     pub(super) fn end(&mut self) {
         self.skip = None;

@@ -70,6 +70,8 @@ pub(crate) struct Guard {
     in_flight: InFlight,
     watches: Watches,
     inbox: Inbox,
+    /// Replies that overtook the greeting.
+    early: Vec<u8>,
     /// What is to be told next of what the server has heard.
     heard: Option<Sign>,
     failure: Option<Malformed>,
@@ -110,6 +112,7 @@ impl Guard {
             in_flight: InFlight::default(),
             watches: Watches::default(),
             inbox: Inbox::default(),
+            early: Vec::new(),
             heard: None,
             failure: None,
         }
@@ -200,6 +203,10 @@ impl Guard {
                 let Some((prefix, rest)) = bytes.split_first_chunk() else { return Ok(false) };
                 let size = greeting::size(*prefix)?;
                 let Some(answer) = rest.get(..size) else { return Ok(false) };
+                if self.is_early(answer) {
+                    self.early.extend(self.inbox.remove(4 + size));
+                    return Ok(true);
+                }
                 let granted = greeting::check(answer, asked)?;
                 self.heard = granted.map(|Granted { timeout, has_password }| Sign::Greeting {
                     sent,
@@ -208,10 +215,23 @@ impl Guard {
                 });
                 self.expects = Expects::Replies;
                 self.inbox.pass(4 + size);
+                self.inbox.insert(&std::mem::take(&mut self.early));
                 Ok(true)
             }
             Expects::Replies => self.check_reply(),
         }
+    }
+
+    /// Whether this frame, which is there in place of the greeting, is to be handed on behind the greeting.
+    ///
+    /// A server answers credentials as soon as it reads them, but grants the session only when its ensemble has agreed
+    /// to it. The client crate expects the greeting first. This is safe: the frame is checked like every other
+    /// reply when its turn comes, and a server can make us hold no more than a short frame's worth of them.
+    fn is_early(&self, frame: &[u8]) -> bool {
+        let xid = frame.first_chunk().map(|xid| i32::from_be_bytes(*xid));
+        // A greeting begins with 0, the version of the protocol, and no request has that number.
+        xid.is_some_and(|xid| xid != 0 && self.in_flight.has_credentials(xid))
+            && self.early.len() + frame.len() < LEAST_FRAME
     }
 
     fn check_reply(&mut self) -> Result<bool, Malformed> {

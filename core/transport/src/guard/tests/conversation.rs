@@ -95,6 +95,38 @@ fn credentials_and_pings_overtake_other_requests_and_nothing_else_does() {
 }
 
 #[test]
+fn answers_to_credentials_are_handed_on_behind_a_greeting_that_they_overtook() {
+    let auth = |xid| request(xid, 100, &bytes().int(0).buffer("digest").buffer("a:b"));
+    let login = request(8, 102, &bytes().buffer(""));
+    let challenge = reply(8, 0, &bytes().buffer(super::lies::CHALLENGE));
+    let synced = reply(9, 0, &bytes().buffer("/a"));
+    let replies = [reply(7, 0, &bytes()), challenge].concat();
+    let said = [&replies[..], &greeting(TIMEOUT, 1), &synced].concat();
+    let asked = [connect(TIMEOUT), auth(7), login, request(9, 9, &bytes().buffer("/a"))].concat();
+    for cut in 0..=said.len() {
+        let mut guard = Guard::new(Limits::default());
+        guard.sent(&asked, 0);
+        guard.received(&said[..cut]);
+        let (mut read, _) = drain(&mut guard);
+        guard.received(&said[cut..]);
+        let (rest, end) = drain(&mut guard);
+        read.extend(rest);
+        assert_eq!(end, Ok(()), "cut at {cut}");
+        assert!(read == [&greeting(TIMEOUT, 1)[..], &replies, &synced].concat(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_server_can_make_us_hold_few_answers_before_its_greeting() {
+    let mut guard = Guard::new(Limits::default());
+    guard.sent(&connect(TIMEOUT), 0);
+    guard.sent(&request(7, 100, &bytes().int(0).buffer("digest").buffer("a:b")), 0);
+    guard.received(&reply(7, 0, &bytes()).repeat(100_000));
+    assert_eq!(drain(&mut guard).0, b"");
+    assert!(guard.failure().unwrap().to_string().contains("version 7 of the protocol"));
+}
+
+#[test]
 fn ten_thousand_requests_can_be_in_flight() {
     let requests: Vec<_> = (1..=10_000).map(|xid| request(xid, 9, &bytes().buffer("/a"))).collect();
     let replies: Vec<_> = (1..=10_000).flat_map(|xid| reply(xid, 0, &bytes().buffer("/a"))).collect();

@@ -181,7 +181,7 @@ fn an_event_is_sane() {
     }
 }
 
-const CHALLENGE: &str =
+pub(super) const CHALLENGE: &str =
     r#"realm="zk-sasl-md5",nonce="x1/+=",charset=utf-8,algorithm=md5-sess,qop="auth,auth-int""#;
 
 fn challenged(challenge: &[u8]) -> (Vec<u8>, Vec<u8>, Result<(), super::Malformed>) {
