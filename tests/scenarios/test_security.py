@@ -155,7 +155,7 @@ def test_s136_a_wrong_password(surface: str, secured: Secured, start: Start, log
         error = pending.error()
         assert error.code == "AUTH_FAILED"
         assert login[1] not in str(error)
-        # The server may answer the first message of a login before it grants the session. That is no reason for
+        # The server may answer the first message of a login before it grants the session: no reason for
         # a second connection.
         assert proxy.next_number() == 2, "one connection"
 
