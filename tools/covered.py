@@ -56,7 +56,7 @@ def rules() -> Iterator[str]:
 
 def losses() -> Iterator[str]:
     """The ways in which a lease is lost, by the words for them; a fork is no transition in any process."""
-    text = (ROOT / "core" / "src" / "lease_state.rs").read_text()
+    text = (ROOT / "core" / "src" / "error" / "loss_reason.rs").read_text()
     words = re.findall(r'Self::\w+ => "([^"]+)"', text.partition("impl fmt::Display for LossReason")[0])
     return (f"lease held > lost: {reason}" for reason in words if "fork" not in reason)
 

@@ -81,7 +81,7 @@ def planted() -> str | None:
 
 
 def arrows() -> str | None:
-    """Arrows between files run one way."""
+    """Arrows between folders run one way."""
     return "\n".join(circles(ROOT)) or None
 
 

@@ -42,17 +42,16 @@ INSTALLED = ROOT / "target" / "cargo-mutants"
 
 SUBJECT = [
     "driver/**",
-    "term.rs",
-    "session.rs",
-    "lease.rs",
-    "lock.rs",
-    "semaphore.rs",
-    "semaphore/**",
-    "multi.rs",
+    "lease/mod.rs",
+    "lock/mod.rs",
+    "lock/multi.rs",
+    "lock/semaphore/**",
+    "session/mod.rs",
+    "session/term.rs",
 ]
 """What is mutated, below core/src."""
 
-TESTS_ONLY = "core/src/driver/run/{costs,memory}.rs"
+TESTS_ONLY = "core/src/driver/event_loop/bounds/**"
 """Their condition is not one that cargo-mutants takes for that of tests."""
 
 SURVIVORS = ROOT / "tests" / "mutants" / "survivors.toml"

@@ -15,7 +15,7 @@ use std::time::Duration;
 use napi::Env;
 use napi::bindgen_prelude::{Function, FunctionRef, ToNapiValue, Unknown};
 use napi_derive::napi;
-use zklock::binding::{self, Operation};
+use zklock::internal::{self, Operation};
 use zklock::{Client, ClientState};
 
 use crate::error::{Failure, NativeDetails, Result};
@@ -164,7 +164,7 @@ impl Bridge {
             id
         };
         let shared = Arc::clone(&self.shared);
-        match binding::begin(future, move |result| shared.settle(id, result.map(boxed))) {
+        match internal::begin(future, move |result| shared.settle(id, result.map(boxed))) {
             Ok(begun) => {
                 if let Some(operation) = self.shared.operations().running.get_mut(&id) {
                     *operation = Some(begun);
@@ -214,7 +214,7 @@ impl Shared {
         let operations = std::mem::take(&mut *self.operations());
         drop(operations);
         let clients: Vec<_> = self.clients().drain(..).filter_map(|client| client.upgrade()).collect();
-        binding::close_all(clients.iter().map(AsRef::as_ref), CLOSING);
+        internal::close_all(clients.iter().map(AsRef::as_ref), CLOSING);
     }
 
     /// Runs on the library's thread.

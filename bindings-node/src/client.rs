@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use napi::bindgen_prelude::{BigInt, Uint8Array};
 use napi_derive::napi;
-use zklock::binding::{Identity, TlsParts};
+use zklock::internal::{Identity, TlsParts};
 use zklock::{Client, ClientOptions};
 
 use crate::bridge::Bridge;

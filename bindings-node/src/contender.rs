@@ -2,7 +2,7 @@
 
 use napi::bindgen_prelude::{BigInt, Buffer};
 use napi_derive::napi;
-use zklock::binding::Shown;
+use zklock::internal::Shown;
 use zklock::{About, Contender};
 
 #[napi(object, object_from_js = false)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use napi::JsError;
 use napi_derive::napi;
-use zklock::binding::{Language, Spelling};
+use zklock::internal::{Language, Spelling};
 
 /// JavaScript's units and names.
 pub const NODE: Language =

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use napi::bindgen_prelude::BigInt;
 use napi_derive::napi;
-use zklock::binding::bad_argument;
+use zklock::internal::bad_argument;
 
 use crate::error::Result;
 

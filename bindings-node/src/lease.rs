@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use napi::Env;
 use napi::bindgen_prelude::{BigInt, ClassInstance, ObjectFinalize};
 use napi_derive::napi;
-use zklock::binding::{Acquired, Left, Raised, collectable, leave, loss_to_raise, pin, remains};
+use zklock::internal::{Acquired, Left, Raised, collectable, leave, loss_to_raise, pin, remains};
 use zklock::{Lease, Leases, LossReason};
 
 use crate::bridge::Bridge;

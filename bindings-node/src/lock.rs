@@ -4,7 +4,7 @@ use std::slice;
 
 use napi::bindgen_prelude::{ClassInstance, Either};
 use napi_derive::napi;
-use zklock::binding::{owners, parse_naming, reenter};
+use zklock::internal::{owners, parse_naming, reenter};
 use zklock::{AnyLock, Mutex, ReadWriteLock};
 
 use crate::bridge::Bridge;

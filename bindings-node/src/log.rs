@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use napi::bindgen_prelude::{Either3, Function};
 use napi_derive::napi;
-use zklock::binding::log::{Level, Listener, Value};
+use zklock::internal::log::{Level, Listener, Value};
 
 use crate::wake::Wake;
 

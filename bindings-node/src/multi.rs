@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use napi::bindgen_prelude::ClassInstance;
 use napi_derive::napi;
-use zklock::binding::owners;
+use zklock::internal::owners;
 use zklock::{AnyLock, MultiLock};
 
 use crate::bridge::Bridge;

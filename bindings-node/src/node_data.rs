@@ -2,7 +2,7 @@
 
 use napi::bindgen_prelude::Buffer;
 use napi_derive::napi;
-use zklock::binding::parse_count;
+use zklock::internal::parse_count;
 use zklock::{Client, NodeData};
 
 use crate::bridge::Bridge;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use napi_derive::napi;
 use zklock::Semaphore;
-use zklock::binding::{parse_count, parse_permits};
+use zklock::internal::{parse_count, parse_permits};
 
 use crate::bridge::Bridge;
 use crate::client::NativeClient;

@@ -3,7 +3,7 @@
 use napi::bindgen_prelude::Uint8Array;
 use napi_derive::napi;
 use zklock::Transaction;
-use zklock::binding::{Draft, parse_version};
+use zklock::internal::{Draft, parse_version};
 
 use crate::bridge::Bridge;
 use crate::error::Result;

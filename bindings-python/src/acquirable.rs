@@ -7,7 +7,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::ErrorKind;
-use zklock::binding::{self, Acquired, Exit, Levels, Saved, collectable};
+use zklock::internal::{self, Acquired, Exit, Levels, Saved, collectable};
 
 use crate::arguments::{Blocking, Patience, bounded_patience, release_patience};
 use crate::errors::{Failure, Result};
@@ -89,7 +89,7 @@ impl Acquirable {
         &self,
         py: Python<'_>,
         patience: zklock::Patience,
-        scope: Option<binding::Site>,
+        scope: Option<internal::Site>,
     ) -> Result<Py<PyAny>> {
         let caller = Caller::find(py)?;
         let owner = caller.owner();
@@ -214,7 +214,7 @@ impl Acquirable {
     fn exit(
         &self,
         py: Python<'_>,
-        site: binding::Site,
+        site: internal::Site,
         only: bool,
         exception: &Bound<'_, PyTuple>,
     ) -> Result<()> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use zklock::binding::{self, Language, Spelling, unless_minus_one};
+use zklock::internal::{self, Language, Spelling, unless_minus_one};
 
 use crate::errors::Result;
 
@@ -80,5 +80,5 @@ pub(crate) fn release_patience(wait: bool, timeout: Option<f64>) -> Result<zkloc
 
 /// How long to wait for something else than a lock; `None` is for ever.
 pub(crate) fn wait_limit(timeout: Option<f64>) -> Result<Option<Duration>> {
-    Ok(binding::limit(patience(true, timeout)?))
+    Ok(internal::limit(patience(true, timeout)?))
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use zklock::binding::PerProcess;
+use zklock::internal::PerProcess;
 
 use crate::deliver;
 use crate::exit;

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use zklock::ClientOptions;
-use zklock::binding::{Connection, Identity, parse_count};
+use zklock::internal::{Connection, Identity, parse_count};
 
 use crate::arguments::PYTHON;
 use crate::errors::Result;

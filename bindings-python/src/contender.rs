@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use zklock::binding::Shown;
+use zklock::internal::Shown;
 
 /// One contender in the queue of a lock, as `Lock.contenders()` found it. Does not change.
 ///

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use zklock::ErrorKind;
-use zklock::binding::{PerProcess, block_signals, error};
+use zklock::internal::{PerProcess, block_signals, error};
 
 use crate::errors::Result;
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use zklock::binding::{Acquired, Exit, Levels, Shown, collectable};
+use zklock::internal::{Acquired, Exit, Levels, Shown, collectable};
 
 use crate::acquirable::raised;
 use crate::arguments::{Patience, bounded_patience};

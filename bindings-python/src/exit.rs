@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::modules::{attribute, interned, once};
-use zklock::binding::PerProcess;
+use zklock::internal::PerProcess;
 
 /// How long daemon threads are held up: the handlers of `atexit` that run after ours have this long. Usually the
 /// interpreter is gone by then, and the daemon threads with it.

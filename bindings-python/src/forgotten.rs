@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use pyo3::exceptions::PyResourceWarning;
 use pyo3::prelude::*;
-use zklock::binding::Forgotten;
+use zklock::internal::Forgotten;
 
 use crate::exit;
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use zklock::ErrorKind;
-use zklock::binding::{Origin, error};
+use zklock::internal::{Origin, error};
 
 use crate::deliver::{self, Deliver};
 use crate::errors::Failure;

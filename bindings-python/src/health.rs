@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
-use zklock::binding::{Shown, bad_argument};
+use zklock::internal::{Shown, bad_argument};
 
 use crate::errors::Result;
 

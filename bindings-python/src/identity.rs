@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use zklock::binding::TlsParts;
+use zklock::internal::TlsParts;
 
 use crate::errors::Result;
 

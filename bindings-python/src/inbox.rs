@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use zklock::binding::{Origin, PerProcess};
+use zklock::internal::{Origin, PerProcess};
 
 use crate::modules::interned;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use zklock::ErrorKind;
-use zklock::binding::{self, Shown, collectable};
+use zklock::internal::{self, Shown, collectable};
 
 use crate::arguments::wait_limit;
 use crate::errors::Result;
@@ -189,7 +189,7 @@ impl Lease {
 /// Note in `Client.health()` that something keeps a lease until it is released or lost.
 #[pyfunction]
 pub(crate) fn pin(lease: &Lease) {
-    binding::pin(&lease.0);
+    internal::pin(&lease.0);
 }
 
 /// Begin to wait for the end of the hold: whether it is lost.

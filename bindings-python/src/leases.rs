@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
-use zklock::binding::{Shown, collectable_all};
+use zklock::internal::{Shown, collectable_all};
 
 use crate::acquirable::raised;
 use crate::lease::Lease;

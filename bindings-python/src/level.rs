@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use zklock::binding::{Acquired, Raised, Released, loss_to_raise};
+use zklock::internal::{Acquired, Raised, Released, loss_to_raise};
 use zklock::{ErrorKind, Patience};
 
 use crate::arguments::{ReleasePatience, release_patience};

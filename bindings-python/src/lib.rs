@@ -62,7 +62,7 @@ mod _zklock {
         // SAFETY: attached, so there is a current interpreter. Its number cannot have run out: it is running.
         let interpreter = unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
         if interpreter == 0 {
-            zklock::binding::on_forgotten(super::forgotten::warn);
+            zklock::internal::on_forgotten(super::forgotten::warn);
             return Ok(());
         }
         Err(PyImportError::new_err(

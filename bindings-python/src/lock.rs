@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::AnyLock;
-use zklock::binding::{Shown, reenter, shown_hosts};
+use zklock::internal::{Shown, reenter, shown_hosts};
 
 use crate::acquirable::{Acquirable, SavedLevels, Target};
 use crate::contender::Contender;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use zklock::binding::Levels;
+use zklock::internal::Levels;
 
 use crate::modules::is_only_reference;
 use crate::owner::Left;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use zklock::binding::PerProcess;
-use zklock::binding::log::{Backlog, Level, Listener, Record};
+use zklock::internal::PerProcess;
+use zklock::internal::log::{Backlog, Level, Listener, Record};
 
 use crate::deliver::{self, Deliver};
 use crate::exit;

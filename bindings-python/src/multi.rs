@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
-use zklock::binding::{Shown, shown_hosts};
+use zklock::internal::{Shown, shown_hosts};
 
 use crate::acquirable::{Acquirable, Target};
 use crate::errors::Result;

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use zklock::binding::parse_naming;
+use zklock::internal::parse_naming;
 
 use crate::arguments::PYTHON;
 use crate::errors::Result;

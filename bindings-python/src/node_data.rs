@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use zklock::binding::Shown;
+use zklock::internal::Shown;
 
 use crate::pending::IntoPython;
 

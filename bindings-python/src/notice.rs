@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyWeakrefReference};
-use zklock::binding::Origin;
+use zklock::internal::Origin;
 use zklock::{ErrorKind, Leaders, States};
 
 use crate::callbacks::Caller;

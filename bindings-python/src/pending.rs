@@ -10,7 +10,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
-use zklock::binding::Origin;
+use zklock::internal::Origin;
 
 use crate::arguments::wait_limit;
 use crate::contender::Contender;

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use zklock::binding::{Shown, parse_naming, shown_hosts};
+use zklock::internal::{Shown, parse_naming, shown_hosts};
 
 use crate::arguments::PYTHON;
 use crate::errors::Result;

@@ -6,7 +6,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zklock::ErrorKind;
-use zklock::binding::{self, Exit, Exited, Frame, Levels, error};
+use zklock::internal::{self, Exit, Exited, Frame, Levels, error};
 
 use crate::errors::Result;
 use crate::greenlets;
@@ -19,7 +19,7 @@ const GENERATOR: u32 = 0x20 | 0x200;
 
 /// Where a scope is entered, or left: the frame, and the number of the hold, or 0 for the lock itself.
 #[pyclass(frozen, module = "zklock._zklock")]
-pub(crate) struct Site(pub(crate) binding::Site);
+pub(crate) struct Site(pub(crate) internal::Site);
 
 #[pymethods]
 impl Site {
@@ -31,8 +31,8 @@ impl Site {
 }
 
 /// Where Python code calls the function that we are in.
-pub(crate) fn site(py: Python<'_>, through: u64) -> PyResult<binding::Site> {
-    let nowhere = binding::Site { frame: Frame { address: 0, code: 0 }, moves: false, through };
+pub(crate) fn site(py: Python<'_>, through: u64) -> PyResult<internal::Site> {
+    let nowhere = internal::Site { frame: Frame { address: 0, code: 0 }, moves: false, through };
     calling_frame(py).map_or(Ok(nowhere), |frame| site_of(&frame, through))
 }
 
@@ -48,9 +48,9 @@ fn frame_of(frame: &Bound<'_, PyAny>) -> PyResult<(Frame, u32)> {
     Ok((Frame { address: frame.as_ptr() as usize, code: code.as_ptr() as usize }, flags))
 }
 
-fn site_of(frame: &Bound<'_, PyAny>, through: u64) -> PyResult<binding::Site> {
+fn site_of(frame: &Bound<'_, PyAny>, through: u64) -> PyResult<internal::Site> {
     let (frame, flags) = frame_of(frame)?;
-    Ok(binding::Site { frame, moves: flags & GENERATOR != 0, through })
+    Ok(internal::Site { frame, moves: flags & GENERATOR != 0, through })
 }
 
 /// Whether the frame is on the call stack of this thread, or greenlet.

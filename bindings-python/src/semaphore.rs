@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zklock::Permits;
-use zklock::binding::{parse_count, parse_permits};
+use zklock::internal::{parse_count, parse_permits};
 
 use crate::arguments::{Blocking, PYTHON, Patience, bounded_patience};
 use crate::errors::Result;

@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 use zklock::ErrorKind;
-use zklock::binding::{Origin, bad_argument, error};
+use zklock::internal::{Origin, bad_argument, error};
 use zklock_embedded::{Settings, TestServer};
 
 use crate::arguments::PYTHON;

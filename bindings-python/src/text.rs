@@ -7,7 +7,7 @@ use std::ops::Deref;
 use pyo3::exceptions::PyUnicodeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use zklock::binding::bad_argument;
+use zklock::internal::bad_argument;
 
 use crate::errors::Failure;
 

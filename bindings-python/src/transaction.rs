@@ -1,7 +1,7 @@
 //! `zklock.Transaction`.
 
 use pyo3::prelude::*;
-use zklock::binding::{Draft, parse_version};
+use zklock::internal::{Draft, parse_version};
 
 use crate::errors::Result;
 use crate::pending::Pending;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use zklock::ErrorKind;
-use zklock::binding::{Origin, error};
+use zklock::internal::{Origin, error};
 
 use crate::errors::Failure;
 use crate::greenlets::{self, Hub};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use zklock::binding::TlsParts;
+use zklock::internal::TlsParts;
 use zklock::{Acl, ClientOptions, Tls};
 
 use crate::duration;

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::Value;
 use zklock::Client;
-use zklock::binding::{Shown, children};
+use zklock::internal::{Shown, children};
 
 use crate::connection::Connection;
 use crate::failure::Failure;

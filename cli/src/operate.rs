@@ -4,7 +4,7 @@ use std::io::{IsTerminal, stdin};
 
 use clap::Args;
 use zklock::Client;
-use zklock::binding::Shown;
+use zklock::internal::Shown;
 
 use crate::connection::Connection;
 use crate::failure::Failure;

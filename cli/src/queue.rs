@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use zklock::binding::Shown;
+use zklock::internal::Shown;
 use zklock::{Client, Contender, Mutex, Semaphore};
 
 use crate::failure::Failure;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use zklock::binding::Shown;
+use zklock::internal::Shown;
 
 use crate::connection::Connection;
 use crate::duration;

@@ -30,15 +30,15 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use crate::client_source::ClientSource;
-use crate::contender::Contender;
+use crate::client::source::ClientSource;
+use crate::config::ClientOptions;
+use crate::config::timeout::Patience;
 use crate::error::{Error, ErrorKind, Result};
-use crate::lock_options::LockOptions;
-use crate::options::ClientOptions;
-use crate::owner::Owner;
-use crate::patience::Patience;
+use crate::lease::owner::Owner;
+use crate::lock::options::LockOptions;
+use crate::lock::semaphore::Permits;
+use crate::queue::contender::Contender;
 use crate::runtime;
-use crate::semaphore::Permits;
 
 /// Wakes the thread that waits.
 struct Unpark(Thread);

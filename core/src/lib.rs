@@ -30,121 +30,66 @@
 //! | *shared* | Said of a client: the process's one with the same options ([`Client::shared`]) |
 //!
 //! # Layers
-//! `queue` decides, without I/O; `driver` carries out its decisions on a `session`; the handles are thin.
+//! `queue` decides, without I/O; `driver` carries out its decisions on a `session`; the handles in `lock` and `lease` are
+//! thin. Each folder uses those on its right, and none on its left:
+//! `blocking`, `internal` → `lock` → `client` → `driver` → `lease` → `session` → `config` → `runtime`, `metrics` →
+//! `error` → `queue`.
 
-mod about;
-mod access;
-#[doc(hidden)]
-pub mod answer;
-mod any_lock;
-mod aside;
-mod backoff;
-mod begun;
-#[doc(hidden)]
-pub mod binding;
-mod blockers;
 pub mod blocking;
-mod certificates;
 mod client;
-mod client_source;
-mod clock;
-mod contender;
-#[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod costs;
-mod date;
+mod config;
 mod driver;
-mod dump;
-mod dump_signal;
-mod each_process;
-mod election;
 mod error;
-mod exit;
-mod fate;
-mod first;
-#[cfg(feature = "_simulation")]
-mod gate;
-mod health;
-mod hold;
-mod hosts;
+#[doc(hidden)]
+pub mod internal;
 mod lease;
-mod lease_state;
-mod leases;
-mod limits;
 mod lock;
-mod lock_options;
-mod looks;
-mod mailbox;
-#[cfg(test)]
-mod memory;
-mod meter;
-mod multi;
-mod mutex;
-mod node_data;
-mod number;
-mod operation;
-mod options;
-mod outages;
-mod owner;
-mod path;
-mod patience;
-mod process;
+mod metrics;
 #[doc(hidden)]
 pub mod queue;
-mod random;
-mod registry;
-mod release;
-mod room;
 mod runtime;
-mod rwlock;
-mod scope;
-mod secret;
-mod semaphore;
-mod servers;
 mod session;
-mod shown;
-mod sight;
-mod signals;
+
+pub use client::dump::dump;
+pub use client::dump_signal::dump_on;
+pub use client::health::Health;
+pub use client::node_data::NodeData;
+pub use client::signals::close_on_signals;
+pub use client::source::ClientSource;
+pub use client::{Client, shutdown};
+pub use config::ClientOptions;
+pub use config::acl::{Acl, Rule};
+pub use config::timeout::Patience;
+pub use config::tls::Tls;
+pub use driver::status::{ClientState, States};
+pub use error::loss_reason::LossReason;
+pub use error::server_report::{ServerProblem, ServerReport};
+pub use error::timeout_reason::TimeoutReason;
+pub use error::{Error, ErrorKind, Result};
+pub use lease::Lease;
+pub use lease::lease_set::Leases;
+pub use lease::mode::LockMode;
+pub use lease::owner::Owner;
+pub use lease::report::{HoldReport, WaitReport};
+pub use lease::state::LeaseState;
+pub use lease::transaction::Transaction;
+pub use lock::Lock;
+pub use lock::any::AnyLock;
+pub use lock::election::{Candidate, Election, Leaders, Leadership};
+pub use lock::multi::MultiLock;
+pub use lock::mutex::Mutex;
+pub use lock::options::LockOptions;
+pub use lock::rwlock::ReadWriteLock;
+pub use lock::semaphore::{Permits, Semaphore};
+pub use metrics::{Histogram, RequestKind, Stats, Transport};
+pub use queue::Naming;
+pub use queue::contender::{About, Contender};
+
 #[cfg(feature = "_simulation")]
 #[doc(hidden)]
-pub mod simulation;
-mod state;
-mod stats;
-mod supervision;
-mod term;
-mod timeout_reason;
-mod transaction;
-
-pub use access::{Acl, Rule, Tls};
-pub use any_lock::AnyLock;
-pub use client::{Client, shutdown};
-pub use client_source::ClientSource;
-pub use contender::{About, Contender};
-pub use dump::dump;
-pub use dump_signal::dump_on;
-pub use election::{Candidate, Election, Leaders, Leadership};
-pub use error::{Error, ErrorKind, Result};
-pub use health::Health;
-pub use lease::Lease;
-pub use lease_state::{LeaseState, LossReason};
-pub use leases::Leases;
-pub use lock::Lock;
-pub use lock_options::LockOptions;
-pub use multi::MultiLock;
-pub use mutex::Mutex;
-pub use node_data::NodeData;
-pub use options::ClientOptions;
-pub use owner::Owner;
-pub use patience::Patience;
-pub use queue::Naming;
-pub use rwlock::ReadWriteLock;
-pub use semaphore::{Permits, Semaphore};
-pub use servers::{ServerProblem, ServerReport};
-pub use sight::{HoldReport, LockMode, WaitReport};
-pub use signals::close_on_signals;
-pub use state::{ClientState, States};
-pub use stats::{Histogram, RequestKind, Stats, Transport};
-pub use timeout_reason::TimeoutReason;
-pub use transaction::Transaction;
+pub use runtime::simulation;
+#[doc(hidden)]
+pub use session::reply;
 
 /// The README's example, compiled.
 #[cfg(doctest)]

@@ -229,8 +229,34 @@ def test_a_circle_is_explained_by_the_names_that_make_it(tmp_path: Path) -> None
     arrows = Crate(built(tmp_path, tree)).arrows()
     (members,) = arrows.components()
     assert list(arrows.explain(members, tmp_path)) == [
-        "3 files form a circle: a.rs, b.rs, c.rs",
+        "3 of them form a circle: a.rs, b.rs, c.rs",
         "  a.rs:1 uses `crate::b::B` of b.rs",
         "  b.rs:1 uses `crate::c::C` of c.rs",
         "  c.rs:3 uses `crate::a::A` of a.rs",
     ]
+
+
+def between_folders(root: Path, tree: Tree) -> list[set[str]]:
+    return circle(Crate(built(root, tree)).arrows().between_folders(root), root)
+
+
+def test_folders_that_use_each_other_are_a_circle_although_their_files_are_none(tmp_path: Path) -> None:
+    tree = {
+        "lib.rs": "mod a;\nmod b;",
+        "a/mod.rs": "mod one;\nmod two;",
+        "a/one.rs": "pub struct One(crate::b::B);",
+        "a/two.rs": "pub struct Two;",
+        "b/mod.rs": "pub struct B(crate::a::two::Two);",
+    }
+    assert rust(tmp_path, tree) == []
+    assert between_folders(tmp_path, tree) == [{"a", "b"}]
+
+
+def test_a_file_and_its_own_modules_are_no_folders_that_use_each_other(tmp_path: Path) -> None:
+    tree = {
+        "lib.rs": "mod a;\nmod c;",
+        "a.rs": "mod b;\npub struct A(b::B);",
+        "a/b.rs": "use super::A;\npub struct B(Box<A>, crate::c::C);",
+        "c.rs": "pub struct C;",
+    }
+    assert between_folders(tmp_path, tree) == [{"a.rs", "a/b.rs"}]

@@ -14,7 +14,7 @@ from harness.paths import REPOSITORY
 
 READ = (
     "docs",
-    "core/src/error.rs",
+    "core/src/error/mod.rs",
     "README.md",
     "bindings-python/README.md",
     "bindings-node/README.md",
@@ -44,7 +44,7 @@ def test_a_member_without_a_word_is_found(copy: Path) -> None:
 
 
 def test_an_error_without_a_word_is_found(copy: Path) -> None:
-    source = copy / "core/src/error.rs"
+    source = copy / "core/src/error/mod.rs"
     code = 'Self::LockLost => "LOCK_LOST"'
     assert code in source.read_text()
     source.write_text(source.read_text().replace(code, code + ',\nSelf::Unheard => "UNHEARD"'))

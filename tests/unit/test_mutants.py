@@ -86,7 +86,7 @@ def test_what_fails_without_a_test_that_failed_notices_nothing() -> None:
     assert has_failed(1, "# pass 1\n# fail 2\n")
     assert has_failed(1, "# pass 7\n# fail 0\n# cancelled 1\n")
     assert not has_failed(1, "# pass 7\n# fail 0\n# cancelled 0\n")
-    assert not has_failed(4, "ERROR: python is out of date: core/src/lease.rs changed; run `make python`")
+    assert not has_failed(4, "ERROR: python is out of date: core/src/lease/mod.rs changed; run `make python`")
     assert not has_failed(1, "# pass 3\n# fail 0\n")
 
 

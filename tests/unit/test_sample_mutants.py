@@ -144,11 +144,11 @@ def test_a_sample_follows_from_its_seed_and_survives_other_lines() -> None:
 
 
 def test_twins_on_a_line_are_told_apart() -> None:
-    text = (ROOT / "core/src/term.rs").read_text()
+    text = (ROOT / "core/src/session/term.rs").read_text()
     assert Source(text).line((1, 1)) == text.split("\n", 1)[0]
     here = ((1, 1), (2, 1))
     first, second = (
-        Mutant("core/src/term.rs", "delete !", "", here, ((1, column), (1, column + 1)), "")
+        Mutant("core/src/session/term.rs", "delete !", "", here, ((1, column), (1, column + 1)), "")
         for column in (1, 2)
     )
     known = keys([second, first])

@@ -14,6 +14,8 @@ class Use:
 
     line: int
     name: str
+    file: Path | None = None
+    """The file, where the arrow is one between folders."""
 
 
 @dataclass
@@ -27,6 +29,27 @@ class Arrows:
         targets = self.uses.setdefault(user, {})
         if user != used:
             targets[used] = min(use, targets.get(used, use))
+
+    def between_folders(self, root: Path) -> Arrows:
+        """The arrows between the entries of each folder: files, and folders with all that is in them.
+
+        The folder of a file's own modules (`a.rs`, `a/b.rs`) is one entry with it.
+        """
+        entries = Arrows()
+
+        def entry(path: Path, depth: int) -> Path:
+            parts = path.relative_to(root).parts
+            own = path.with_suffix("")
+            return own if depth == len(parts) and own in folders else root.joinpath(*parts[:depth])
+
+        folders = {parent for file in self.uses for parent in file.parents}
+        for user, targets in self.uses.items():
+            for used, use in targets.items():
+                depth = 1
+                while user != used and entry(user, depth) == entry(used, depth) and depth < len(user.parts):
+                    depth += 1
+                entries.add(entry(user, depth), entry(used, depth), Use(use.line, use.name, user))
+        return entries
 
     def components(self) -> list[set[Path]]:
         """The largest sets of several files in which each file leads to every other (Tarjan's algorithm)."""
@@ -79,8 +102,9 @@ class Arrows:
     def explain(self, members: set[Path], root: Path) -> Iterator[str]:
         """A component for people: its files, and a shortest circle with the names that make it."""
         names = ", ".join(str(file.relative_to(root)) for file in sorted(members))
-        yield f"{len(members)} files form a circle: {names}"
+        yield f"{len(members)} of them form a circle: {names}"
         circle = self.circle(members)
         for user, used in pairwise(circle):
             use = self.uses[user][used]
-            yield f"  {user.relative_to(root)}:{use.line} uses `{use.name}` of {used.relative_to(root)}"
+            file = use.file or user
+            yield f"  {file.relative_to(root)}:{use.line} uses `{use.name}` of {used.relative_to(root)}"

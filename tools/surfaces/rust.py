@@ -90,7 +90,7 @@ def types(root: Path) -> tuple[Types, set[str]]:
     """All types of the crate, and which are public."""
     found: Types = {}
     for file in sorted((root / SOURCE).rglob("*.rs")):
-        if not {"queue", "binding", "driver", "blocking.rs"} & set(file.parts):
+        if not {"queue", "internal", "blocking.rs"} & set(file.parts):
             _read(found, file.read_text())
     library = re.sub(
         r"#\[doc\(hidden\)\]\npub use .*?;", "", (root / SOURCE / "lib.rs").read_text(), flags=re.DOTALL
@@ -105,5 +105,5 @@ def types(root: Path) -> tuple[Types, set[str]]:
 
 def errors(root: Path) -> dict[str, str]:
     """The code of each kind of error."""
-    text = (root / SOURCE / "error.rs").read_text()
+    text = (root / SOURCE / "error" / "mod.rs").read_text()
     return dict(re.findall(r"(?:Self|ErrorKind)::(\w+) => \"([A-Z_]+)\"", text))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use zklock::binding::Shown;
+use zklock::internal::Shown;
 
 /// One line of the diagnosis.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ mod words;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use zklock::binding::{Shown, look};
+use zklock::internal::{Shown, look};
 use zklock::{Client, Mutex, Owner};
 
 use crate::connection::Connection;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use zklock::About;
-use zklock::binding::{Listing, Sight, about};
+use zklock::internal::{Listing, Sight, about};
 
 use crate::top::directory::Look;
 

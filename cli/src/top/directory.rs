@@ -1,6 +1,6 @@
 //! What one listing of a directory shows of its lock. Pure.
 
-use zklock::binding::Listing;
+use zklock::internal::Listing;
 use zklock::queue::{Kind, NodeName};
 
 /// A directory's children, counted. Their names are not kept: there may be very many.

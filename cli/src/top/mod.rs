@@ -18,7 +18,7 @@ use ratatui::crossterm::event::{self, Event};
 use serde_json::json;
 use tokio::sync::mpsc;
 use zklock::Client;
-use zklock::binding::Shown;
+use zklock::internal::Shown;
 
 use crate::connection::Connection;
 use crate::duration;

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zklock::binding::Shown;
+use zklock::internal::Shown;
 
 use crate::top::board::{Board, Entry, Holder};
 
@@ -231,7 +231,7 @@ fn semaphore(board: &Board, path: &str) -> Option<Row> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use zklock::binding::{Listing, Sight};
+    use zklock::internal::{Listing, Sight};
 
     use super::*;
 

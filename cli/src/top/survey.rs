@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use zklock::binding::{Listing, Sight, list, look};
+use zklock::internal::{Listing, Sight, list, look};
 use zklock::queue::NodeName;
 use zklock::{Client, ClientState, ErrorKind};
 

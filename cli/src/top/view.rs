@@ -7,7 +7,7 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Row as Cells, Table};
-use zklock::binding::Shown;
+use zklock::internal::Shown;
 
 use crate::top::keys::{Choice, HELP};
 use crate::top::rows::{Age, Row, State};

@@ -1,91 +1,263 @@
-//! The heartbeat as a request.
+//! Keeps the session's term running by heartbeats while a contender holds or is about to, and ends holds with it.
 
-use zookeeper_client as zk;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::metered::Metered;
-use super::wire::ANY_VERSION;
-use crate::answer::{Beat, Verdict, beaten, missing_at};
-use crate::clock::Moment;
-use crate::mailbox::{Checked, News, OwnNode};
-use crate::stats::RequestKind;
-use crate::term::Term;
+use tokio::time::Instant;
+use zklock_transport::Urgency;
 
-/// Proves a session: a transaction that changes nothing is a committed write, even when it finds a node missing, or one
-/// that may not be read. Reports the nodes that do not exist.
-///
-/// On a connection on which the session has not been proven yet it may be a different one: a server that did not keep
-/// ours gives us another, and the client crate accepts that silently (rule 11). Then a node of ours exists but does not
-/// belong to the session.
-pub(super) async fn heartbeat(
-    client: &Metered,
-    term: &Term,
-    (epoch, connection): (u64, u64),
-    mut nodes: Vec<OwnNode>,
-    report: impl Fn(News),
-) {
-    let checked = |missing, last| report(News::Beaten(epoch, connection, Checked { missing, last }));
-    let mut writer = client.ask(RequestKind::Heartbeat).new_multi_writer();
-    for one in &nodes {
-        if writer.add_check_version(&path(one), ANY_VERSION).is_err() {
-            return checked(Vec::new(), None);
+use super::connection::Link;
+use super::directory::Slot;
+use super::timers::{Alarm, AlarmKey, Timers};
+use crate::driver::directory::table::Slots;
+use crate::driver::mailbox::OwnNode;
+use crate::queue::{Event, NodeName};
+
+/// Within this time every node of ours at a vital path is checked, also while other writes prove the session: the nodes
+/// for which there is no watch depend on it. With what a heartbeat may be late, that is a minute.
+const TURN: Duration = Duration::from_secs(50);
+
+/// How long it is at most from one heartbeat to the next, however few nodes there are.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How many nodes a heartbeat checks that comes only to check nodes.
+const NODES_AT_ONCE: usize = 128;
+
+/// How many bytes of paths a heartbeat has at most: servers refuse requests above a mebibyte.
+const BYTES_AT_ONCE: usize = 256 * 1024;
+
+/// What a driver knows of its heartbeat.
+#[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and they come in any combination"
+)]
+pub(super) struct Pulse {
+    /// The paths with a holder, or with a contender that may soon be one, and how many nodes of ours are at each.
+    vital: BTreeMap<Arc<str>, usize>,
+    /// How many nodes of ours are there.
+    nodes: usize,
+    /// The last node that was checked.
+    checked: Option<OwnNode>,
+    /// Whether a node was missing: perhaps nothing is proven, and other nodes are to prove it.
+    interrupted: bool,
+    /// When it last beat, or began to.
+    beaten: Option<Instant>,
+    /// When it beats next. Not set while nothing is vital.
+    beat: Option<AlarmKey>,
+    /// When the term ends, as far as was known when this was set.
+    end: Option<AlarmKey>,
+    /// When the session is given up, as far as was known when this was set.
+    surrender: Option<AlarmKey>,
+    /// Whether the term runs, as far as the holders know.
+    running: bool,
+    /// Whether a hold may begin, as the queues were told.
+    fresh: bool,
+    /// Whether the holders were told that the session is disconnected.
+    suspended: bool,
+    /// Whether anything was vital when the connection was lost. Without one nothing is known of the others in a queue, so
+    /// that every waiter might be next, and none is to hurry for that.
+    at_stake: bool,
+}
+
+impl Pulse {
+    /// Whether a hold may begin, as the queues were told.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
+    /// How urgent a connection is while there is none. Where anything would be lost with the session, a hold or a place
+    /// near the head of a queue, it is found in time (rule 10).
+    fn urgency(&self, link: &Link, slots: &Slots) -> Urgency {
+        match link.term() {
+            Some(term) if self.at_stake && !self.vital.is_empty() => Urgency::Session(term.session_timeout()),
+            Some(_) if slots.is_empty() => Urgency::Idle,
+            _ => Urgency::Wanted,
         }
     }
-    let sent = Moment::now();
-    let committed = writer.commit();
-    // Answered after the transaction, by a server that knows everything that was committed before it.
-    let unknown = nodes.first().map(path).filter(|_| !term.is_proven_on(connection));
-    let owned = unknown.as_ref().map(|node| client.ask(RequestKind::Heartbeat).list_ephemerals(node));
-    let committed = committed.await;
-    // It is lost whoever's session this is, so its lease must not wait for the second answer.
-    let first_missing = missing_at(&committed).and_then(|at| nodes.get(at)).filter(|_| owned.is_some());
-    let told = first_missing.is_some();
-    if let Some(node) = first_missing {
-        checked(vec![node.clone()], None);
+
+    /// Notes how many nodes the heartbeat is to check at a path; with none, the path does not need it.
+    pub(super) fn note(&mut self, path: &Arc<str>, nodes: usize) {
+        let before = match self.vital.get_mut(path) {
+            Some(before) if nodes > 0 => std::mem::replace(before, nodes),
+            Some(_) => self.vital.remove(path).unwrap_or_default(),
+            None if nodes > 0 => self.vital.insert(Arc::clone(path), nodes).unwrap_or_default(),
+            None => 0,
+        };
+        self.nodes = self.nodes + nodes - before;
     }
-    let owned = match owned {
-        Some(owned) => Some(owned.await.map(|owned| unknown.is_some_and(|node| owned.contains(&node)))),
-        None => None,
-    };
-    let Beat { verdict, missing, unreadable } = beaten(&committed, owned);
-    match verdict {
-        Verdict::Alive => term.prove(sent, connection),
-        Verdict::Over => return report(News::Over(epoch)),
-        Verdict::Unknown => {}
+
+    /// The nodes to check next: those behind the last that was checked, and from the first again.
+    fn in_turn<'a>(&'a self, slots: &'a Slots) -> impl Iterator<Item = (&'a Arc<str>, &'a NodeName)> {
+        let checked = self.checked.as_ref();
+        let here = checked.and_then(|(path, node)| Some((self.vital.get_key_value(path)?.0, node)));
+        let rest = here.into_iter().flat_map(|(path, node)| nodes(slots, path, Some(node)));
+        let behind = checked.map_or(Bound::Unbounded, |(path, _)| Bound::Excluded(path));
+        let later = self.vital.range::<Arc<str>, _>((behind, Bound::Unbounded));
+        let again = checked.map(|(path, _)| self.vital.range::<Arc<str>, _>(..=Arc::clone(path)));
+        let paths = later.chain(again.into_iter().flatten()).map(|(path, _)| path);
+        rest.chain(paths.flat_map(|path| nodes(slots, path, None)))
     }
-    // Reported in any case: holders that are suspended are told of the proof.
-    let Some(stop) = missing.or(unreadable).filter(|stop| *stop < nodes.len()) else {
-        return checked(Vec::new(), None);
-    };
-    let behind = nodes.split_off(stop + 1);
-    let last = nodes.pop();
-    let gone = last.clone().filter(|_| missing.is_some() && !told).into_iter().collect();
-    if behind.is_empty() {
-        return checked(gone, None);
+
+    fn stop(&mut self, timers: &mut Timers) {
+        self.beaten = None;
+        let alarms: Vec<_> = self.beat.take().into_iter().chain(self.end.take()).collect();
+        timers.cancel(&alarms);
     }
-    // Only on a connection that is proven to be our session's: another session's server may lag behind.
-    if !term.is_proven_on(connection) {
-        return checked(gone, last);
+
+    /// Reads the clock, and reports what follows from it.
+    pub(super) fn check_term(&mut self, link: &Link, slots: &mut Slots) {
+        let running = link.term().is_some_and(|term| term.runs());
+        if std::mem::replace(&mut self.running, running) && !running {
+            slots.iter_mut().for_each(Slot::end_term);
+        }
+        // A hold begins as `held`, and with more than a third of the term left (rule 16): both are what fresh means.
+        let fresh = link.is_fresh();
+        if std::mem::replace(&mut self.fresh, fresh) != fresh {
+            slots.tell_all(if fresh { &Event::TermBegan } else { &Event::TermEnded });
+        }
+        if self.suspended && fresh {
+            self.suspend(slots, false);
+        } else if !self.suspended && !fresh && !self.vital.is_empty() {
+            self.suspend(slots, true);
+        }
     }
-    checked(gone, None);
-    match missing_ones(client, behind).await {
-        Some(missing) => checked(missing, None),
-        None => checked(Vec::new(), last),
+
+    /// Tells the holders that the session is disconnected, or connected again.
+    pub(super) fn suspend(&mut self, slots: &Slots, suspended: bool) {
+        self.suspended = suspended;
+        if suspended {
+            self.at_stake = !self.vital.is_empty();
+        }
+        for slot in slots.iter() {
+            slot.suspend(suspended);
+        }
+    }
+
+    /// Beats when it is due, and sets the alarms. Returns whether the session is to be given up, because it no longer
+    /// answers.
+    pub(super) fn keep_term(&mut self, link: &mut Link, slots: &Slots, timers: &mut Timers) -> bool {
+        self.keep_beating(link, slots, timers);
+        if !link.is_connected() {
+            link.set_urgency(self.urgency(link, slots));
+        }
+        let patience = link.patience();
+        if let Some(left) = patience.filter(|_| self.surrender.is_none()) {
+            self.surrender = Some(timers.set(Instant::now() + left, Alarm::Surrender));
+        }
+        patience.is_some_and(|left| left.is_zero())
+    }
+
+    fn keep_beating(&mut self, link: &mut Link, slots: &Slots, timers: &mut Timers) {
+        let Some(term) = link.term().filter(|_| !self.vital.is_empty()) else {
+            return self.stop(timers);
+        };
+        let (remaining, interval, due_in) = (term.remaining(), term.interval(), term.due_in());
+        if !remaining.is_zero() && self.end.is_none() {
+            self.end = Some(timers.set(Instant::now() + remaining, Alarm::TermEnd));
+        }
+        if self.beat.is_some() || !link.is_connected() {
+            return;
+        }
+        // A lease that is suspended is held again only after a proof on this connection.
+        let now = Instant::now();
+        let pause = pause(self.nodes, interval);
+        let due_in = due_in.min((*self.beaten.get_or_insert(now) + pause).saturating_duration_since(now));
+        let interrupted = std::mem::take(&mut self.interrupted);
+        let next = if interrupted || due_in.is_zero() || self.suspended {
+            self.beaten = Some(now);
+            self.beat(link, slots, at_once(self.nodes, pause));
+            interval
+        } else {
+            due_in
+        };
+        self.beat = Some(timers.set(Instant::now() + next, Alarm::Beat));
+    }
+
+    /// Nodes were checked: up to `last`, if those behind it were not. If some were missing, beats at once.
+    pub(super) fn go_on_behind(&mut self, last: Option<OwnNode>, missing: bool, timers: &mut Timers) {
+        self.checked = last.or_else(|| self.checked.take());
+        if missing {
+            self.interrupted = true;
+            self.beat_now(timers);
+        }
+    }
+
+    /// The alarm for the next beat has gone off, or there is a reason not to wait for it.
+    pub(super) fn beat_now(&mut self, timers: &mut Timers) {
+        if let Some(beat) = self.beat.take() {
+            timers.cancel(&[beat]);
+        }
+    }
+
+    /// The alarm for the end of the term has gone off; perhaps the term has been extended by now.
+    pub(super) fn term_may_have_ended(&mut self) {
+        self.end = None;
+    }
+
+    /// The alarm for giving up the session has gone off; perhaps it has answered by now.
+    pub(super) fn may_surrender(&mut self) {
+        self.surrender = None;
+    }
+
+    /// Checks so many nodes.
+    pub(super) fn beat(&mut self, link: &mut Link, slots: &Slots, limit: usize) {
+        let mut bytes = 0;
+        let fits = |(path, node): &(&Arc<str>, &NodeName)| {
+            bytes += path.len() + node.as_str().len();
+            bytes <= BYTES_AT_ONCE
+        };
+        let next = self.in_turn(slots).take(limit.min(self.nodes)).take_while(fits);
+        let nodes: Vec<_> = next.map(|(path, node)| (Arc::clone(path), node.clone())).collect();
+        if let Some(last) = nodes.last() {
+            self.checked = Some(last.clone());
+            link.beat(nodes);
+        }
     }
 }
 
-/// Which of these nodes do not exist; `None` if that is not certain. Reads them: a transaction ends at the first node that
-/// is missing or may not be read, a multiRead does not. Ephemeral nodes have no children, so the answer is short.
-///
-/// To be asked behind an answered transaction, so that the server knows our nodes.
-async fn missing_ones(client: &Metered, nodes: Vec<OwnNode>) -> Option<Vec<OwnNode>> {
-    let mut reader = client.ask(RequestKind::Heartbeat).new_multi_reader();
-    nodes.iter().try_for_each(|node| reader.add_get_children(&path(node))).ok()?;
-    let found = reader.commit().await.ok().filter(|found| found.len() == nodes.len())?;
-    let is_missing =
-        |one: &zk::MultiReadResult| matches!(one, zk::MultiReadResult::Error { err: zk::Error::NoNode });
-    Some(nodes.into_iter().zip(found).filter(|(_, one)| is_missing(one)).map(|(node, _)| node).collect())
+/// Our nodes at a path, those behind a node if one is given.
+fn nodes<'a>(
+    slots: &'a Slots,
+    path: &'a Arc<str>,
+    behind: Option<&'a NodeName>,
+) -> impl Iterator<Item = (&'a Arc<str>, &'a NodeName)> {
+    let slot = slots.get(path);
+    slot.into_iter().flat_map(move |slot| slot.places_behind(behind)).map(move |node| (path, node))
 }
 
-fn path((directory, name): &OwnNode) -> String {
-    format!("{directory}/{}", name.as_str())
+/// How long it is from one heartbeat to the next if other writes prove the session.
+fn pause(nodes: usize, interval: Duration) -> Duration {
+    let batches = u32::try_from(nodes.div_ceil(NODES_AT_ONCE)).unwrap_or(u32::MAX).max(1);
+    (TURN / batches).min(LONGEST_PAUSE).max(interval)
+}
+
+/// How many nodes a heartbeat checks, so that all are checked within a turn.
+fn at_once(nodes: usize, pause: Duration) -> usize {
+    let part = nodes as u128 * pause.as_millis() / TURN.as_millis();
+    usize::try_from(part).unwrap_or(usize::MAX).saturating_add(1).max(NODES_AT_ONCE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_is_checked_within_a_turn_and_few_of_them_seldom() {
+        for millis in [100, 666, 1_666, 6_666] {
+            let interval = Duration::from_millis(millis);
+            for nodes in [1, 128, 129, 1_000, 10_000, 50_000] {
+                let pause = pause(nodes, interval);
+                let batches = nodes.div_ceil(at_once(nodes, pause));
+                assert!(
+                    pause * u32::try_from(batches).unwrap() <= TURN + pause,
+                    "{nodes} nodes, {interval:?}"
+                );
+                assert!(pause >= interval);
+            }
+            assert_eq!(pause(1, interval), LONGEST_PAUSE);
+        }
+    }
 }

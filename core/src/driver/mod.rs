@@ -1,35 +1,25 @@
 //! Carries out the queues' actions on a session, and reports the results to them.
 //!
 //! One driver per client, one task on the runtime thread. Everything that happens reaches it through its
-//! [inbox](crate::mailbox::Inbox), in the order in which it happened: commands from the handles, replies and watch
+//! [inbox](mailbox::Inbox), in the order in which it happened: commands from the handles, replies and watch
 //! events from the server, changes of the session. The queue's reasoning rests on that order.
 //!
-//! From the bottom: `metered` sends requests, `wire` those of one directory, `link` on one session after another;
-//! `inquiries` ask what no queue needs to know. `waiters`, `watches`, `releases` and `pauses` are the books
-//! of a `slot`, which is one lock directory; `slots` are all of a client, on the `shelf` while the driver waits. `pulse` keeps the term running. `run` is the
-//! loop over all of it.
+//! * [`mailbox`] carries commands and events to the driver, in order of arrival.
+//! * `event_loop` takes them in, and lets everything else act.
+//! * `directory` is one lock path: its queue, waiters, watches and releases; its table has all of a client.
+//! * `connection` sends requests on one session after another, and reports what comes back.
+//! * `heartbeat` keeps the session's term running.
+//! * `queries` answers questions that no queue has to know of.
 
-mod contenders;
-mod errand;
+mod connection;
+mod directory;
+mod errors;
+mod event_loop;
 mod heartbeat;
-mod holders;
-mod inquiries;
-mod link;
-mod metered;
-mod pauses;
-mod pulse;
-mod refusals;
-mod releases;
-mod run;
-mod shelf;
-mod silence;
-mod sizes;
-mod slot;
-mod slots;
+pub(crate) mod mailbox;
+mod queries;
+pub(crate) mod status;
 mod timers;
-mod waiters;
-mod watches;
-mod wire;
 
-pub(crate) use self::refusals::unreachable;
-pub(crate) use self::run::drive;
+pub(crate) use self::errors::unreachable;
+pub(crate) use self::event_loop::drive;

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Lease;
-use crate::shown::Shown;
+use crate::error::escape::Shown;
 
 /// A lock that was forgotten. Its text is for the program's developers.
 #[derive(Debug)]

@@ -3,13 +3,13 @@
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
-use super::*;
-use crate::clock::Moment;
-use crate::hold::Report;
-use crate::path::Place;
-use crate::process::Origin;
+use crate::config::lock_path::Place;
+use crate::lease::hold::Report;
+use crate::lease::*;
 use crate::queue::NodeName;
-use crate::term::Term;
+use crate::runtime::clock::Moment;
+use crate::runtime::fork::Origin;
+use crate::session::term::Term;
 
 /// Stands in for the driver: notes what it is told.
 #[derive(Default)]

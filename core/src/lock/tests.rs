@@ -1,6 +1,6 @@
 //! What a lock decides before any server is asked.
 
-use super::*;
+use crate::lock::*;
 
 fn client(hosts: &str) -> Client {
     Client::new(ClientOptions::new(Some(hosts)).unwrap())

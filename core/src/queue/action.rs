@@ -1,7 +1,7 @@
 //! What a queue wants done.
 
 use super::event::{JoinId, Refusal, Ticket};
-use super::name::NodeName;
+use super::node_name::NodeName;
 
 /// What a queue wants done.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

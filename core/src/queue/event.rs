@@ -1,6 +1,6 @@
 //! What a queue is told: its events, and the words that they are made of.
 
-use super::name::{Kind, Naming, NodeName};
+use super::node_name::{Kind, Naming, NodeName};
 
 /// One attempt to hold the lock. It ends when it is granted or refused: a hold is identified by its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

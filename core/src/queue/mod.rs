@@ -11,14 +11,15 @@
 //! * [`Disconnected`](Event::Disconnected) comes before the lost outcomes that it causes.
 
 mod action;
+pub(crate) mod contender;
 mod event;
-mod few;
 mod machine;
-mod name;
-mod view;
+mod node_name;
+mod remote_view;
+mod small_map;
 
-pub use action::Action;
-pub use event::{Event, Intent, JoinId, Outcome, Refusal, Ticket};
-pub(crate) use few::{Map, Set};
-pub use machine::{Known, NEAR, Queue, Standing};
-pub use name::{Kind, Naming, NodeName, is_kazoos};
+pub use self::action::Action;
+pub use self::event::{Event, Intent, JoinId, Outcome, Refusal, Ticket};
+pub use self::machine::{Known, NEAR, Queue, Standing};
+pub use self::node_name::{Kind, Naming, NodeName, is_kazoos};
+pub(crate) use self::small_map::{Map, Set};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use zklock::answer::{self, Beat, Judged, Verdict};
 use zklock::queue::{Event, NodeName, Outcome, Ticket};
+use zklock::reply::{self, Beat, Judged, Verdict};
 use zookeeper_client::{Error, MultiWriteError};
 
 use super::request::{Request, Sent};
@@ -97,14 +97,14 @@ impl Connection {
             Request::Create(ticket, prefix) => {
                 let made = server.create_sequential(serving, &prefix);
                 let made = made.map(|(name, _)| (name.clone(), server.nodes[&name].found()));
-                answer::created(ticket, known.number(), made.map_err(Error::from))
+                reply::created(ticket, known.number(), made.map_err(Error::from))
             }
             Request::CreateInPlace(ticket, name, check) => {
                 create_in_place(asker, ticket, name, check, server)
             }
             Request::Delete(ticket, name) => {
                 // Whether it is known whose session this is, the client's end finds out.
-                answer::deleted(ticket, true, server.delete(&name).map_err(Error::from))
+                reply::deleted(ticket, true, server.delete(&name).map_err(Error::from))
             }
             Request::MakeParents(ticket) => {
                 server.make_directory();
@@ -117,7 +117,7 @@ impl Connection {
                 let owned = nodes.first().and_then(|name| server.node_at(name.as_str(), server.now));
                 let owned = asks.then(|| Ok(owned.is_some_and(|node| node.owner == Some(serving))));
                 let Beat { verdict, missing, .. } =
-                    answer::beaten(&missing.map(no_node).map_or(Ok(()), Err), owned);
+                    reply::beaten(&missing.map(no_node).map_or(Ok(()), Err), owned);
                 let missing = missing.and_then(|index| nodes.into_iter().nth(index));
                 return (missing.map(Event::Missing), verdict);
             }
@@ -143,17 +143,17 @@ impl Connection {
             Request::List(ticket) | Request::ListAndWatch(ticket) => {
                 if std::mem::take(&mut self.unsynced) {
                     // The driver drops the watch that came with it; here it is not set at all.
-                    return unknown(answer::listed(ticket, Err(Error::Throttled), Ok(Vec::new())));
+                    return unknown(reply::listed(ticket, Err(Error::Throttled), Ok(Vec::new())));
                 }
                 let watched = request.watches().filter(|(_, name)| server.can_watch(name, self.at));
                 self.watches.extend(watched.map(|(_, name)| name.to_owned()));
                 let exists = server.has_directory_at(self.at);
                 let children = exists.then(|| server.children_at(self.at)).ok_or(Error::NoNode);
-                unknown(answer::listed(ticket, Ok(()), children))
+                unknown(reply::listed(ticket, Ok(()), children))
             }
             Request::Verify(ticket, name) => {
                 let found = server.node_at(&name, self.at).map(Node::found);
-                Some(answer::verified(ticket, asker.known.number(), Ok(found)))
+                Some(reply::verified(ticket, asker.known.number(), Ok(found)))
             }
             Request::Probe(ticket, names) => {
                 let forbidden = server.forbidden == Some(Permission::Read);
@@ -163,14 +163,14 @@ impl Connection {
                     Some(_) => Ok(()),
                 };
                 let each = names.iter().map(each).collect();
-                unknown(answer::probed(ticket, names, Ok(each)))
+                unknown(reply::probed(ticket, names, Ok(each)))
             }
             Request::Watch(ticket, name) => {
                 let exists = server.node_at(&name, self.at).is_some();
                 if exists {
                     self.watches.insert(name);
                 }
-                unknown(answer::watched(ticket, exists.then_some(()).ok_or(Error::NoNode)))
+                unknown(reply::watched(ticket, exists.then_some(()).ok_or(Error::NoNode)))
             }
             Request::Unwatch(name) => {
                 self.watches.remove(&name);
@@ -199,14 +199,14 @@ fn create_in_place(
         return match server.create(name.clone(), Some(serving)) {
             Ok(_) => {
                 let found = server.nodes[&name].found();
-                answer::created(ticket, known, Ok((name, found)))
+                reply::created(ticket, known, Ok((name, found)))
             }
             Err(failure) => match Error::from(failure) {
                 Error::NodeExists => {
                     let found = server.nodes[&name].found();
-                    answer::found_in_place(ticket, known, name, Ok(Some(found)))
+                    reply::found_in_place(ticket, known, name, Ok(Some(found)))
                 }
-                error => answer::created(ticket, known, Err(error)),
+                error => reply::created(ticket, known, Err(error)),
             },
         };
     };
@@ -221,5 +221,5 @@ fn create_in_place(
             .map_or_else(|failure| failed(1, failure.into()), |_| Ok(()))
     };
     let found = server.node_at(&name, server.now).map(Node::found);
-    answer::created_beside(ticket, known, name, committed, Ok(found))
+    reply::created_beside(ticket, known, name, committed, Ok(found))
 }

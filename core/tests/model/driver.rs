@@ -1,7 +1,7 @@
 //! A client's driver: it drives the real queue as the crate's driver does.
 
-use zklock::answer::vet;
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, NodeName};
+use zklock::reply::vet;
 
 use super::client::{Client, Hold, Input, Place, Told};
 use super::mutants::{Mutant, Pipe};

@@ -1,7 +1,7 @@
 //! What a driver requests from a server.
 
-use zklock::answer::{self, Judged, Verdict};
 use zklock::queue::{Event, NodeName, Ticket};
+use zklock::reply::{self, Judged, Verdict};
 use zookeeper_client::{Error, MultiWriteError};
 
 use super::server::{CHILDREN, Permission};
@@ -71,23 +71,23 @@ impl Request {
                     Error::NoAuth => MultiWriteError::OperationFailed { index: 1, source: error },
                     source => MultiWriteError::RequestFailed { source },
                 };
-                Some(answer::created_beside::<()>(*ticket, 0, name.clone(), Err(failed), Ok(None)))
+                Some(reply::created_beside::<()>(*ticket, 0, name.clone(), Err(failed), Ok(None)))
             }
             Self::Create(ticket, _) | Self::CreateInPlace(ticket, ..) => {
-                Some(answer::created(*ticket, 0, Err(error)))
+                Some(reply::created(*ticket, 0, Err(error)))
             }
             Self::MakeParents(ticket) => {
-                Some((Event::ParentsMade(*ticket, answer::failed(&error)), Verdict::Unknown))
+                Some((Event::ParentsMade(*ticket, reply::failed(&error)), Verdict::Unknown))
             }
             Self::List(ticket) | Self::ListAndWatch(ticket) => {
-                Some((answer::listed(*ticket, Ok(()), Err(error)), Verdict::Unknown))
+                Some((reply::listed(*ticket, Ok(()), Err(error)), Verdict::Unknown))
             }
-            Self::Verify(ticket, _) => Some(answer::verified(*ticket, 0, Err(error))),
+            Self::Verify(ticket, _) => Some(reply::verified(*ticket, 0, Err(error))),
             Self::Probe(ticket, names) => {
-                Some((answer::probed(*ticket, names.clone(), Err(error)), Verdict::Unknown))
+                Some((reply::probed(*ticket, names.clone(), Err(error)), Verdict::Unknown))
             }
-            Self::Watch(ticket, _) => Some((answer::watched(*ticket, Err(error)), Verdict::Unknown)),
-            Self::Delete(ticket, _) => Some(answer::deleted(*ticket, false, Err(error))),
+            Self::Watch(ticket, _) => Some((reply::watched(*ticket, Err(error)), Verdict::Unknown)),
+            Self::Delete(ticket, _) => Some(reply::deleted(*ticket, false, Err(error))),
             Self::Sync | Self::Unwatch(_) | Self::Heartbeat(..) => None,
         }
     }

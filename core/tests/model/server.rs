@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use zklock::answer::Found;
+use zklock::reply::Found;
 use zookeeper_client::Error;
 
 /// A transaction number.

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use zklock::answer::Verdict;
 use zklock::queue::{Event, Outcome, Ticket};
+use zklock::reply::Verdict;
 
 use super::connection::{Asker, Connection, Message};
 use super::request::{Request, Sent};

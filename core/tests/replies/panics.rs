@@ -34,7 +34,7 @@ struct Traps;
 impl Subscriber for Traps {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         let target = metadata.target();
-        let ours = ["zklock::driver::wire", "zklock::driver::slot"];
+        let ours = ["zklock::driver::connection::requests", "zklock::driver::directory"];
         target.starts_with("zookeeper_client") || ours.contains(&target)
     }
 

@@ -13,6 +13,7 @@ mod fault;
 mod frame;
 mod gate;
 mod history;
+mod locks;
 mod names;
 mod network;
 mod oracle;

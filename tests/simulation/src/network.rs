@@ -15,11 +15,10 @@ use tokio::sync::Notify;
 use zklock::simulation::{Connecting, Network as Networks, Stream as AnyStream};
 
 use crate::chance::Chance;
-use crate::clock;
 use crate::fateful::Fateful;
-use crate::names;
 use crate::schedule::Schedule;
 use crate::witness::Witness;
+use crate::{clock, names};
 
 pub use crate::names::{CLIENTS, Id, server_of};
 

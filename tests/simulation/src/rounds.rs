@@ -5,9 +5,9 @@ use std::cell::RefCell;
 
 use crate::clients::Clients;
 use crate::ensemble::Ensemble;
+use crate::locks::DIRECTORIES;
 use crate::oracle::Oracle;
 use crate::setting::Setting;
-use crate::workload::DIRECTORIES;
 
 /// When somebody looks next, and when the server removes empty directories.
 #[derive(Debug)]

@@ -1,12 +1,10 @@
 //! What happens when a fault begins, and when it ends.
 
-use crate::clock;
 use crate::fault::{Fault, What};
 use crate::frame::{self, STRANGER};
-use crate::network;
-use crate::sweep;
-use crate::workload::DIRECTORIES;
+use crate::locks::DIRECTORIES;
 use crate::world::{Turn, World};
+use crate::{clock, network, sweep};
 
 /// How often an operator looks whether there is something to sweep, in milliseconds.
 const LOOK: u64 = 10;

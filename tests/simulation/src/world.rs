@@ -14,12 +14,13 @@ use crate::chance::Chance;
 use crate::ensemble::Ensemble;
 use crate::fault::Fault;
 use crate::gate::Stopped;
+use crate::locks::DIRECTORIES;
 use crate::network::{self, Id, Network, Packet, Way};
 use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::rounds::Rounds;
 use crate::schedule::Schedule;
-use crate::workload::{Contender, DIRECTORIES, GUARDED, VISITED, Visitor, WORN_OUT};
+use crate::workload::{Contender, GUARDED, VISITED, Visitor, WORN_OUT};
 use crate::{chance, clients::Clients, clock};
 
 /// Bytes. A server that decides alone answers all that has arrived from a client in one go, each request within the one

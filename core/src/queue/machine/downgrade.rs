@@ -1,9 +1,9 @@
 //! Downgrades: a reader takes the place of a writer that its owner holds (rule 4).
 
-use super::super::event::{Intent, JoinId, Refusal, Ticket};
-use super::super::name::NodeName;
-use super::join::{Join, Stage};
-use super::state::{Look, Queue};
+use super::entry::{Join, Stage};
+use super::{Look, Queue};
+use crate::queue::event::{Intent, JoinId, Refusal, Ticket};
+use crate::queue::node_name::NodeName;
 
 impl Queue {
     pub(super) fn downgrade(&mut self, reader: JoinId, writer: NodeName) {

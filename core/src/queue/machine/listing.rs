@@ -2,13 +2,13 @@
 
 use uuid::Uuid;
 
-use super::super::action::Action;
-use super::super::event::{JoinId, Outcome, Refusal, Ticket};
-use super::super::few::{Map, Set};
-use super::super::name::NodeName;
-use super::super::view::View;
-use super::join::{Join, Place, Stage};
-use super::state::{Look, Queue};
+use super::entry::{Join, Place, Stage};
+use super::{Look, Queue};
+use crate::queue::action::Action;
+use crate::queue::event::{JoinId, Outcome, Refusal, Ticket};
+use crate::queue::node_name::NodeName;
+use crate::queue::remote_view::View;
+use crate::queue::small_map::{Map, Set};
 
 /// So many of our contenders that want to hold alone must have been seen in the queue before another one need not be. With
 /// one, a hand-off from it to the next would wait for a listing.

@@ -24,13 +24,12 @@ use zklock_embedded::{Settings, Time};
 use self::server::{Change, Entry, Server, operators};
 use self::sessions::Sessions;
 use crate::chance::Chance;
-use crate::clock;
 use crate::fateful::Fateful;
-use crate::frame;
 use crate::network::{Id, Packet};
 use crate::schedule::Schedule;
 use crate::setting::Setting;
 use crate::workload::{GUARDED, LAST_NUMBER, WORN_OUT};
+use crate::{clock, frame};
 
 /// What clocks of servers show at the beginning, in milliseconds.
 const WALL: i64 = 1_900_000_000_000;

@@ -18,8 +18,8 @@ use super::scopes::Scopes;
 use crate::clock;
 use crate::gate::Stopped;
 use crate::history::History;
+use crate::locks::{ELECTION, READ_WRITE};
 use crate::setting::Setting;
-use crate::workload::{ELECTION, READ_WRITE};
 
 /// How much later something may end than it was to, in milliseconds: timers are rounded up.
 const SLACK: u128 = 10;

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use zklock::binding::{Acquired, Exit, Exited, Frame, Levels, Released, Site};
+use zklock::internal::{Acquired, Exit, Exited, Frame, Levels, Released, Site};
 use zklock::{Owner, Patience};
 
 use crate::chance::Chance;

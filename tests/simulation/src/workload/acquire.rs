@@ -9,11 +9,10 @@ use zklock::{
     Semaphore,
 };
 
-use super::want::{
-    CROWDED, ELECTION, MOST, MUTEXES, Manner, Member, Place, READ_WRITE, SEMAPHORES, SHARED, Want,
-};
+use super::want::{Manner, Member, Want};
 use super::{Attempt, Contender, Moment, milliseconds};
 use crate::clients::CONNECT_TIMEOUT;
+use crate::locks::{CROWDED, ELECTION, MOST, MUTEXES, Place, READ_WRITE, SEMAPHORES, SHARED};
 use crate::oracle::{Asked, Granted, Mode};
 
 /// How long a semaphore's try may wait for its turn.

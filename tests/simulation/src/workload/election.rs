@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zklock::{Candidate, Election, Error, ErrorKind, Lease, Patience};
 
-use super::want::ELECTION;
 use super::{Attempt, Contender, Moment};
 use crate::clock;
+use crate::locks::ELECTION;
 
 impl Contender {
     /// Leads, or gives up.

@@ -9,9 +9,8 @@ use zklock::{Client, Election, Error, Lease, Leases, Patience, Semaphore};
 
 use super::milliseconds;
 use super::visitor::{VISITED, Visitor};
-use crate::clock;
 use crate::fateful::Fateful;
-use crate::network;
+use crate::{clock, network};
 
 /// Locks that only guests take.
 const OTHER: &str = "/visited-too";

@@ -6,10 +6,11 @@ use tokio::time::{sleep, sleep_until, timeout};
 use zklock::{ClientState, ErrorKind, Lease, LeaseState, LossReason, Patience};
 
 use super::listen::Each;
-use super::want::{CROWDED, Manner, SEMAPHORES, Want};
+use super::want::{Manner, Want};
 use super::{Attempt, Contender, Moment, milliseconds};
 use crate::clients::CONNECT_TIMEOUT;
 use crate::clock;
+use crate::locks::{CROWDED, SEMAPHORES};
 use crate::oracle::{Granted, Mode};
 
 /// A hold that lasts longer than this is told at once when its node is gone.
@@ -172,7 +173,7 @@ impl Contender {
         match acquired {
             Ok(lease) => {
                 let granted =
-                    vec![self.granted(self.of, super::READ_WRITE, Mode::Shared, lease, attempt.limit)];
+                    vec![self.granted(self.of, crate::locks::READ_WRITE, Mode::Shared, lease, attempt.limit)];
                 self.tell(&granted);
                 self.oracle.borrow_mut().judge_grants(&granted);
                 Some(granted)

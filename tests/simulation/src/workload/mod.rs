@@ -20,12 +20,12 @@ use tokio::time::sleep;
 use zklock::{Client, Owner};
 
 pub use self::visitor::{GUARDED, LAST_NUMBER, VISITED, Visitor, WORN_OUT};
-use self::want::{CROWDED, Manner, Want, limit};
-pub use self::want::{DIRECTORIES, ELECTION, READ_WRITE};
+use self::want::{Manner, Want, limit};
 use crate::chance::Chance;
 use crate::clients::Clients;
 use crate::clock;
 use crate::gate::Stopped;
+use crate::locks::CROWDED;
 use crate::oracle::{Granted, Oracle};
 use crate::setting::Setting;
 

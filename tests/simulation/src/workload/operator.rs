@@ -3,12 +3,11 @@
 
 use zklock::{Error, ErrorKind, NodeData};
 
-use super::want::{COUNT, ELECTION, MOST, MUTEXES};
 use super::{Contender, Moment, milliseconds};
 use crate::clients::CONNECT_TIMEOUT;
-use crate::clock;
-use crate::network;
+use crate::locks::{COUNT, ELECTION, MOST, MUTEXES};
 use crate::oracle::Granted;
+use crate::{clock, network};
 
 /// Where the last holder of each mutex writes its token.
 const RECORDS: [&str; 2] = ["/locks/record-a", "/locks/record-b"];
@@ -156,7 +155,9 @@ impl Contender {
     /// Lists the contenders for a lock. Who holds it all the while is among them.
     pub(super) async fn list(&mut self) {
         let Some(node) = self.any_node() else { return };
-        if let Some(place) = super::DIRECTORIES.iter().find(|place| node.starts_with(&format!("{place}/"))) {
+        if let Some(place) =
+            crate::locks::DIRECTORIES.iter().find(|place| node.starts_with(&format!("{place}/")))
+        {
             self.list_place(place).await;
         }
     }

@@ -10,11 +10,10 @@ use zklock::{Client, ClientState, Error, ErrorKind, Lease, LeaseState, Lock, Mut
 use super::{SLACK, milliseconds};
 use crate::chance::Chance;
 use crate::clients::{CONNECT_TIMEOUT, Clients};
-use crate::clock;
 use crate::gate::Stopped;
-use crate::network;
 use crate::oracle::Oracle;
 use crate::setting::Setting;
+use crate::{clock, network};
 
 /// A lock in whose directory so many nodes were created that the server has no numbers left.
 pub const WORN_OUT: &str = "/worn";

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
-use zklock::binding::{Language, Spelling};
+use zklock::internal::{Language, Spelling};
 use zklock::{
     Client, ClientOptions, ClientSource, Election, ErrorKind, Lease, MultiLock, NodeData, Owner, Patience,
 };

@@ -1,0 +1,112 @@
+//! What this process waits for and holds, as text for people: for a program that hangs.
+
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+use crate::client::health::Health;
+use crate::client::registry;
+use crate::config::ClientOptions;
+use crate::error::escape::Shown;
+use crate::error::timestamp::Date;
+use crate::lease::report::{HoldReport, WaitReport};
+use crate::runtime::clock;
+
+/// All waits and holds of this process, client by client, as text for people: for a program that hangs. The text may
+/// change; programs read [`Client::health`](crate::Client::health). Clients that were never used are left out, and so
+/// are closed ones.
+///
+/// Sends nothing, and waits for no server; for the library's own thread up to a tenth of a second for each client.
+/// [`dump_on`](crate::dump_on) writes the same when the process gets a signal.
+///
+/// ```
+/// eprintln!("{}", zklock::dump());
+/// ```
+#[must_use]
+pub fn dump() -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    write(&mut text, &registry::health_of_all()).ok();
+    text
+}
+
+fn write(text: &mut String, all: &[(ClientOptions, Health)]) -> fmt::Result {
+    let now = Date(u64::try_from(clock::since_1970().as_millis()).unwrap_or(u64::MAX));
+    let (version, process) = (env!("CARGO_PKG_VERSION"), std::process::id());
+    writeln!(text, "zklock {version}, process {process}, {now}: {}", Count(all.len(), "client"))?;
+    for (options, health) in all {
+        let Health { state, server, session_id, waits, holds, .. } = health;
+        write!(text, "client of {}: {state}", Shown(&options.hosts.to_string()))?;
+        if let Some(server) = server {
+            write!(text, " to {}", Shown(server))?;
+        }
+        if *session_id != 0 {
+            write!(text, ", session {session_id:#x} of {}", Seconds(health.session_timeout))?;
+        }
+        if let Some(age) = health.last_proof {
+            write!(text, ", proven {} ago, {} of the term left", Seconds(age), Seconds(health.remaining))?;
+        }
+        if !health.responsive {
+            writeln!(text, "; its queues could not be looked at: the library's thread is busy")?;
+            continue;
+        }
+        writeln!(text, "; {}, {}", Count(waits.len(), "wait"), Count(holds.len(), "hold"))?;
+        for wait in waits {
+            write_wait(text, wait)?;
+        }
+        for hold in holds {
+            write_hold(text, hold)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_wait(text: &mut String, wait: &WaitReport) -> fmt::Result {
+    let WaitReport { path, mode, label, age, node, position, behind } = wait;
+    write!(text, "  waits for {} ({mode}{}) for {}", Shown(path), Label(label.as_deref()), Seconds(*age))?;
+    match (node, position) {
+        (Some(node), Some(position)) => write!(text, ", {position} before it, as {}", Shown(node))?,
+        _ => text.push_str(", not in the queue yet"),
+    }
+    if let Some(behind) = behind {
+        write!(text, ", behind {}", Shown(behind))?;
+    }
+    writeln!(text)
+}
+
+fn write_hold(text: &mut String, hold: &HoldReport) -> fmt::Result {
+    let HoldReport { path, mode, label, age, node, fencing_token, levels, pinned, state, remaining } = hold;
+    write!(text, "  holds {} ({mode}{}) for {}", Shown(path), Label(label.as_deref()), Seconds(*age))?;
+    write!(text, ", as {}, token {fencing_token}, {state}, {} left", Shown(node), Seconds(*remaining))?;
+    if *levels > 1 {
+        write!(text, ", {levels} leases")?;
+    }
+    if *pinned {
+        text.push_str(", pinned");
+    }
+    writeln!(text)
+}
+
+struct Count(usize, &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(count, what) = self;
+        write!(f, "{count} {what}{}", if *count == 1 { "" } else { "s" })
+    }
+}
+
+struct Seconds(Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} s", self.0.as_secs_f64())
+    }
+}
+
+struct Label<'a>(Option<&'a str>);
+
+impl fmt::Display for Label<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |label| write!(f, ", {}", Shown(label)))
+    }
+}

@@ -1,0 +1,69 @@
+//! A client of which every process has its own: for one that is created before a server forks its workers.
+
+use std::sync::Arc;
+
+use crate::client::Client;
+use crate::config::ClientOptions;
+use crate::runtime::fork::PerProcess;
+
+/// A client that connects when it is first used, and again in every process that inherits it through fork: there with a
+/// session of that process's own. Clones are the same client.
+///
+/// Unlike the shared client of the same options it stays closed in a process that has closed it, and it closes when
+/// nothing in the process uses it any more.
+#[derive(Clone, Debug)]
+pub struct EachProcess(Arc<Own>);
+
+#[derive(Debug)]
+struct Own {
+    options: ClientOptions,
+    /// Dropped with the last clone. A child forgets its parent's, which it must not touch.
+    client: PerProcess<Client>,
+}
+
+impl EachProcess {
+    /// Sends nothing, and starts no thread.
+    #[must_use]
+    pub fn new(options: ClientOptions) -> Self {
+        Self(Arc::new(Own { options, client: PerProcess::new() }))
+    }
+
+    /// This process's client.
+    #[must_use]
+    pub fn here(&self) -> &Client {
+        self.0.client.get_or_init(|| Client::new(self.0.options.clone()))
+    }
+
+    pub(crate) fn options(&self) -> &ClientOptions {
+        &self.0.options
+    }
+
+    /// Whether two handles belong to one client.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::status::ClientState;
+
+    #[test]
+    fn a_process_has_one_which_goes_with_the_last_handle() {
+        let options = ClientOptions::new(Some("a")).unwrap();
+        let client = EachProcess::new(options);
+        let clone = client.clone();
+        assert!(client.is(&clone) && client.here().is(clone.here()));
+        assert_eq!(client.here().state(), ClientState::Idle);
+        let mut states = client.here().states();
+        drop(client);
+        assert_eq!(clone.here().state(), ClientState::Idle);
+        drop(clone);
+        let next = std::future::Future::poll(
+            std::pin::pin!(states.next()),
+            &mut std::task::Context::from_waker(std::task::Waker::noop()),
+        );
+        assert_eq!(next, std::task::Poll::Ready(None));
+    }
+}

@@ -1,0 +1,74 @@
+//! Where locks have their clients from.
+
+use crate::client::Client;
+use crate::client::per_process::EachProcess;
+use crate::config::ClientOptions;
+use crate::config::hosts::Hosts;
+
+/// Where a lock's client comes from.
+///
+/// ```no_run
+/// # async fn example() -> zklock::Result<()> {
+/// use zklock::{Client, ClientOptions, ClientSource, Mutex};
+///
+/// // On a client of its own…
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let lock = Mutex::new(&client, "/locks/report")?;
+/// // … or on the process's one client with these options.
+/// let options = ClientOptions::new(Some("127.0.0.1:2181"))?;
+/// let lock = Mutex::new(ClientSource::Shared(options), "/locks/report")?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub enum ClientSource {
+    /// This client.
+    Client(Client),
+    /// The process's one client with these options, created when it is first needed.
+    Shared(ClientOptions),
+    /// A client of which every process has its own, in bindings.
+    #[doc(hidden)]
+    EachProcess(EachProcess),
+}
+
+impl From<&Client> for ClientSource {
+    fn from(client: &Client) -> Self {
+        Self::Client(client.clone())
+    }
+}
+
+impl From<Client> for ClientSource {
+    fn from(client: Client) -> Self {
+        Self::Client(client)
+    }
+}
+
+impl From<ClientOptions> for ClientSource {
+    fn from(options: ClientOptions) -> Self {
+        Self::Shared(options)
+    }
+}
+
+impl ClientSource {
+    /// Whether it is the same client as another one.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Client(one), Self::Client(other)) => one.is(other),
+            (Self::Shared(one), Self::Shared(other)) => one == other,
+            (Self::EachProcess(one), Self::EachProcess(other)) => one.is(other),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn hosts(&self) -> &Hosts {
+        &self.options().hosts
+    }
+
+    pub(crate) fn options(&self) -> &ClientOptions {
+        match self {
+            Self::Client(client) => client.options(),
+            Self::Shared(options) => options,
+            Self::EachProcess(client) => client.options(),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The heartbeat as a request.
+
+use zookeeper_client as zk;
+
+use super::counted_client::Metered;
+use super::requests::ANY_VERSION;
+use crate::driver::mailbox::{Checked, News, OwnNode};
+use crate::metrics::RequestKind;
+use crate::runtime::clock::Moment;
+use crate::session::reply::{Beat, Verdict, beaten, missing_at};
+use crate::session::term::Term;
+
+/// Proves a session: a transaction that changes nothing is a committed write, even when it finds a node missing, or one
+/// that may not be read. Reports the nodes that do not exist.
+///
+/// On a connection on which the session has not been proven yet it may be a different one: a server that did not keep
+/// ours gives us another, and the client crate accepts that silently (rule 11). Then a node of ours exists but does not
+/// belong to the session.
+pub(in crate::driver) async fn heartbeat(
+    client: &Metered,
+    term: &Term,
+    (epoch, connection): (u64, u64),
+    mut nodes: Vec<OwnNode>,
+    report: impl Fn(News),
+) {
+    let checked = |missing, last| report(News::Beaten(epoch, connection, Checked { missing, last }));
+    let mut writer = client.ask(RequestKind::Heartbeat).new_multi_writer();
+    for one in &nodes {
+        if writer.add_check_version(&path(one), ANY_VERSION).is_err() {
+            return checked(Vec::new(), None);
+        }
+    }
+    let sent = Moment::now();
+    let committed = writer.commit();
+    // Answered after the transaction, by a server that knows everything that was committed before it.
+    let unknown = nodes.first().map(path).filter(|_| !term.is_proven_on(connection));
+    let owned = unknown.as_ref().map(|node| client.ask(RequestKind::Heartbeat).list_ephemerals(node));
+    let committed = committed.await;
+    // It is lost whoever's session this is, so its lease must not wait for the second answer.
+    let first_missing = missing_at(&committed).and_then(|at| nodes.get(at)).filter(|_| owned.is_some());
+    let told = first_missing.is_some();
+    if let Some(node) = first_missing {
+        checked(vec![node.clone()], None);
+    }
+    let owned = match owned {
+        Some(owned) => Some(owned.await.map(|owned| unknown.is_some_and(|node| owned.contains(&node)))),
+        None => None,
+    };
+    let Beat { verdict, missing, unreadable } = beaten(&committed, owned);
+    match verdict {
+        Verdict::Alive => term.prove(sent, connection),
+        Verdict::Over => return report(News::Over(epoch)),
+        Verdict::Unknown => {}
+    }
+    // Reported in any case: holders that are suspended are told of the proof.
+    let Some(stop) = missing.or(unreadable).filter(|stop| *stop < nodes.len()) else {
+        return checked(Vec::new(), None);
+    };
+    let behind = nodes.split_off(stop + 1);
+    let last = nodes.pop();
+    let gone = last.clone().filter(|_| missing.is_some() && !told).into_iter().collect();
+    if behind.is_empty() {
+        return checked(gone, None);
+    }
+    // Only on a connection that is proven to be our session's: another session's server may lag behind.
+    if !term.is_proven_on(connection) {
+        return checked(gone, last);
+    }
+    checked(gone, None);
+    match missing_ones(client, behind).await {
+        Some(missing) => checked(missing, None),
+        None => checked(Vec::new(), last),
+    }
+}
+
+/// Which of these nodes do not exist; `None` if that is not certain. Reads them: a transaction ends at the first node that
+/// is missing or may not be read, a multiRead does not. Ephemeral nodes have no children, so the answer is short.
+///
+/// To be asked behind an answered transaction, so that the server knows our nodes.
+async fn missing_ones(client: &Metered, nodes: Vec<OwnNode>) -> Option<Vec<OwnNode>> {
+    let mut reader = client.ask(RequestKind::Heartbeat).new_multi_reader();
+    nodes.iter().try_for_each(|node| reader.add_get_children(&path(node))).ok()?;
+    let found = reader.commit().await.ok().filter(|found| found.len() == nodes.len())?;
+    let is_missing =
+        |one: &zk::MultiReadResult| matches!(one, zk::MultiReadResult::Error { err: zk::Error::NoNode });
+    Some(nodes.into_iter().zip(found).filter(|(_, one)| is_missing(one)).map(|(node, _)| node).collect())
+}
+
+fn path((directory, name): &OwnNode) -> String {
+    format!("{directory}/{}", name.as_str())
+}

@@ -1,0 +1,302 @@
+//! The driver's end of a session: whether there is one, whether it has a connection, and what runs on it.
+
+mod counted_client;
+mod heartbeat_request;
+mod lifecycle;
+pub(super) mod request_size;
+pub(super) mod requests;
+#[cfg(test)]
+mod tests;
+mod unanswered;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use zklock_transport::{Settings, Urgency};
+use zookeeper_client as zk;
+
+use self::counted_client::Metered;
+use self::heartbeat_request::heartbeat;
+use self::requests::{AccessLists, Errand, Route, Wire};
+use self::unanswered::Unanswered;
+use crate::config::ClientOptions;
+use crate::driver::mailbox::{Checked, Input, OwnNode};
+use crate::error::server_report::{ServerReport, Servers};
+use crate::metrics::recorder::Meter;
+use crate::queue::Event;
+use crate::runtime;
+use crate::runtime::backoff::Rests;
+use crate::runtime::clock::Moment;
+use crate::runtime::{Part, random};
+use crate::session::certificates::Certificates;
+use crate::session::outage_log::Outages;
+use crate::session::term::Term;
+use crate::session::watch_budget::WatchRoom;
+use crate::session::{Denial, Session, reply};
+
+/// What news means.
+pub(super) enum Change {
+    None,
+    /// Nodes of ours were checked.
+    Checked(Checked),
+    /// A session began, with a connection.
+    Began {
+        session_id: i64,
+        timeout: Duration,
+    },
+    Disconnected,
+    Reconnected,
+    /// The session is over, and a new one is being looked for.
+    Lost,
+    /// There will be no session.
+    Refused(Denial),
+}
+
+/// How far it is on the way to a session.
+enum Stage {
+    Idle,
+    Searching(AbortHandle),
+    Live(Live),
+}
+
+struct Live {
+    session: Session,
+    /// What all requests on the session share.
+    route: Arc<Route>,
+    since: Moment,
+    term: Arc<Term>,
+    connected: bool,
+    /// Whether the driver knows of the session.
+    began: bool,
+    /// Renews the certificates while there is no connection.
+    renewing: Option<AbortHandle>,
+    /// Tells the log what happens at the servers while there is no connection.
+    telling: Option<AbortHandle>,
+}
+
+pub(super) struct Link {
+    options: ClientOptions,
+    /// Those of the connections.
+    settings: Settings,
+    /// What the connections are encrypted with, if they are.
+    certificates: Option<Certificates>,
+    meter: Arc<Meter>,
+    sender: mpsc::UnboundedSender<Input>,
+    lists: AccessLists,
+    stage: Stage,
+    /// What was asked for on the session.
+    unanswered: Unanswered,
+    /// The pauses before another session is looked for.
+    rests: Rests,
+    /// The log's record of servers that cannot be used.
+    outages: Outages,
+    /// How urgent a connection is.
+    urgency: Urgency,
+    /// The session's number.
+    epoch: u64,
+    /// The connection's number. Grows when one is lost, so that a late reply can be told from a timely one.
+    connection: u64,
+    room: WatchRoom,
+    /// Everything that runs on the session.
+    tasks: JoinSet<()>,
+}
+
+impl Link {
+    pub(super) fn new(
+        options: ClientOptions,
+        meter: Arc<Meter>,
+        sender: mpsc::UnboundedSender<Input>,
+    ) -> Self {
+        let settings = Settings::new(options.limits(), random::fraction, || Moment::now().0);
+        settings.set_servers(options.hosts.servers.split(',').count());
+        Self {
+            lists: AccessLists::of(&options),
+            certificates: options.tls.as_deref().map(|tls| Certificates::new(tls, &settings)),
+            options,
+            settings,
+            meter,
+            sender,
+            stage: Stage::Idle,
+            unanswered: Unanswered::default(),
+            rests: Rests::default(),
+            outages: Outages::default(),
+            urgency: Urgency::default(),
+            epoch: 0,
+            connection: 0,
+            room: WatchRoom::default(),
+            tasks: JoinSet::new(),
+        }
+    }
+
+    /// What happened at each server when it was last tried.
+    pub(super) fn settings(&self) -> Settings {
+        self.settings.clone()
+    }
+
+    pub(super) fn servers(&self) -> Servers {
+        ServerReport::all(&self.options.hosts.servers, &self.settings.entries()).into()
+    }
+
+    /// Sets how urgent a connection is while there is none.
+    pub(super) fn set_urgency(&mut self, urgency: Urgency) {
+        if std::mem::replace(&mut self.urgency, urgency) != urgency {
+            self.settings.set_urgency(urgency);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn urgency(&self) -> Urgency {
+        self.urgency
+    }
+
+    /// A path as the client's callers know it.
+    pub(super) fn below_chroot<'a>(&self, path: &'a str) -> &'a str {
+        self.options.hosts.below_chroot(path)
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        matches!(self.stage, Stage::Live(Live { connected: true, .. }))
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.stage, Stage::Live(_))
+    }
+
+    /// The session's id, 0 without one.
+    pub(super) fn session_id(&self) -> i64 {
+        match &self.stage {
+            Stage::Live(live) => live.session.client.session_id().0,
+            _ => 0,
+        }
+    }
+
+    /// The session's term.
+    pub(super) fn term(&self) -> Option<&Arc<Term>> {
+        match &self.stage {
+            Stage::Live(live) => Some(&live.term),
+            _ => None,
+        }
+    }
+
+    /// Whether the session has a connection on which it was proven recently.
+    pub(super) fn is_fresh(&self) -> bool {
+        match &self.stage {
+            Stage::Live(Live { term, connected: true, .. }) => term.is_fresh(self.connection),
+            _ => false,
+        }
+    }
+
+    /// Runs a task that asks something of the server whose answer could be a proof.
+    pub(super) fn ask(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.asks_proof();
+        let unanswered = self.unanswered.write();
+        self.run(task, Some(unanswered));
+    }
+
+    /// Runs a task that asks something of the server whose answer is no proof. That there is none is a sign all the same:
+    /// answers come in the order of the requests, so a server that answers pings has dropped it.
+    pub(super) fn question(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        let task = self.run(task, None);
+        self.unanswered.asks(task, Moment::now());
+    }
+
+    /// The same after a pause.
+    pub(super) fn question_later(
+        &mut self,
+        pause: Duration,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let asked = Moment::now().after(pause);
+        let later = async move {
+            tokio::time::sleep(pause).await;
+            task.await;
+        };
+        let task = self.run(later, None);
+        self.unanswered.asks(task, asked);
+    }
+
+    /// Notes that something is asked of the server whose answer could be a proof.
+    pub(super) fn asks_proof(&mut self) {
+        self.unanswered.asks_proof();
+    }
+
+    /// Notes that the server has answered what could have been a proof.
+    pub(super) fn answered(&mut self) {
+        self.unanswered.proof_is_answered();
+    }
+
+    /// For how much longer proofs may be asked for in vain, or a question be unanswered; `None` while nothing is asked.
+    /// After that the session is useless, whatever its connection says: pings are answered by a server that carries
+    /// nothing out, and a client crate whose task has ended goes on saying that it is connected.
+    pub(super) fn patience(&mut self) -> Option<Duration> {
+        let Stage::Live(Live { term, .. }) = &self.stage else { return None };
+        let since = self.unanswered.since(term)?;
+        Some(term.patience().saturating_sub(Moment::now().since(since)))
+    }
+
+    /// Proves the session, and checks whether these nodes of ours exist.
+    pub(super) fn beat(&mut self, nodes: Vec<OwnNode>) {
+        let Stage::Live(Live { session, term, .. }) = &self.stage else {
+            return;
+        };
+        let client = Metered::new(session.client.clone(), Arc::clone(&self.meter));
+        let term = Arc::clone(term);
+        let (epoch, connection, sender) = (self.epoch, self.connection, self.sender.clone());
+        self.ask(async move {
+            let report = |news| drop(sender.send(Input::News(news)));
+            heartbeat(&client, &term, (epoch, connection), nodes, report).await;
+        });
+    }
+
+    /// Where requests go: the session, and how to report their outcomes.
+    pub(super) fn wire(&self, path: &Arc<str>) -> Option<Wire> {
+        let Stage::Live(Live { route, .. }) = &self.stage else {
+            return None;
+        };
+        Some(Wire { route: Arc::clone(route), path: Arc::clone(path), connection: self.connection })
+    }
+
+    /// Runs a task until it ends or the session does. Tasks begin in the order in which they were spawned. If one panics,
+    /// the session is over: a request that has no outcome would be waited for for ever.
+    pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.run(task, None)
+    }
+
+    fn run(
+        &mut self,
+        task: impl Future<Output = ()> + Send + 'static,
+        unanswered: Option<Arc<()>>,
+    ) -> AbortHandle {
+        let (epoch, sender) = (self.epoch, self.sender.clone());
+        let task = runtime::fragile(Part::Request, task);
+        self.tasks.spawn(runtime::gated(Errand::new(task, epoch, sender, unanswered)))
+    }
+
+    /// The access control list of the nodes that are created.
+    pub(super) fn acl(&self) -> &[zk::Acl] {
+        &self.lists.own
+    }
+
+    /// The session's room for watches.
+    pub(super) fn room(&self) -> &WatchRoom {
+        &self.room
+    }
+
+    /// Forgets the tasks that ended.
+    pub(super) fn reap(&mut self) {
+        while self.tasks.try_join_next().is_some() {}
+    }
+
+    /// Whether this is the number of the current connection.
+    pub(super) fn is_current(&self, connection: u64) -> bool {
+        self.is_connected() && connection == self.connection
+    }
+
+    /// What a queue is told of the answer to a request that was made on a connection.
+    pub(super) fn vet(&self, connection: u64, event: Event) -> Event {
+        reply::vet(event, connection, self.connection)
+    }
+}

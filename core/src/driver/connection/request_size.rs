@@ -1,0 +1,74 @@
+//! How many bytes requests take, for those that can be too large.
+
+use zookeeper_client as zk;
+
+use crate::config::size_limits::{HEAD, LENGTH, REQUEST};
+use crate::lease::transaction::Operation;
+use crate::queue::NodeName;
+
+/// The kind of an operation in a transaction, whether it is the last, and an error code that is not used; there is one
+/// more behind the last operation.
+const OPERATION: usize = 9;
+
+/// The flags of a node, or a version.
+const NUMBER: usize = 4;
+
+/// A transaction that creates nodes without data at these paths, with these access control lists.
+pub(in crate::driver) fn creates(levels: &[(&str, &[zk::Acl])]) -> usize {
+    transaction(levels.iter().map(|(path, acl)| create(path.len(), 0, acl)))
+}
+
+/// A transaction of these operations, below a chroot, on condition that a node exists.
+pub(in crate::driver) fn conditional(
+    condition: &str,
+    chroot: &str,
+    operations: &[Operation],
+    acl: &[zk::Acl],
+) -> usize {
+    let operations = operations.iter().map(|operation| {
+        let path = chroot.len() + operation.path().len();
+        match operation {
+            Operation::Create { data, .. } => create(path, data.len(), acl),
+            Operation::SetData { data, .. } => LENGTH + path + LENGTH + data.len() + NUMBER,
+            Operation::Delete { .. } | Operation::Check { .. } => LENGTH + path + NUMBER,
+        }
+    });
+    transaction(std::iter::once(LENGTH + condition.len() + NUMBER).chain(operations))
+}
+
+/// How many of these nodes of a directory, from the first on, one request can read.
+pub(in crate::driver) fn readable(directory: &str, names: &[NodeName]) -> usize {
+    let mut bytes = HEAD + OPERATION;
+    let fits = |name: &&NodeName| {
+        bytes += OPERATION + LENGTH + directory.len() + 1 + name.as_str().len() + 1;
+        bytes <= REQUEST
+    };
+    names.iter().take_while(fits).count()
+}
+
+fn transaction(operations: impl Iterator<Item = usize>) -> usize {
+    HEAD + OPERATION + operations.map(|bytes| OPERATION + bytes).sum::<usize>()
+}
+
+fn create(path: usize, data: usize, acl: &[zk::Acl]) -> usize {
+    let rule = |rule: &zk::Acl| NUMBER + LENGTH + rule.scheme().len() + LENGTH + rule.id().len();
+    LENGTH + path + LENGTH + data + LENGTH + acl.iter().map(rule).sum::<usize>() + NUMBER
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_nodes_are_readable_as_one_request_can_name_to_the_byte() {
+        let names = ["lock-0000000000", "_c_00000000-0000-0000-0000-000000000000-lock-0000000001"];
+        let bytes = names.iter().map(|name| name.len()).sum::<usize>();
+        let names = names.map(|name| NodeName::parse(name).expect("a node's name"));
+        // For each node a kind with its flags, a length, a slash and whether to watch; and the end of all.
+        let left = REQUEST - HEAD - OPERATION - 2 * (OPERATION + LENGTH + 2) - bytes;
+        assert_eq!(left % 2, 0, "a directory of half that length fills the request");
+        assert_eq!(readable(&"d".repeat(left / 2), &names), 2);
+        assert_eq!(readable(&"d".repeat(left / 2 + 1), &names), 1);
+        assert_eq!(readable(&"d".repeat(REQUEST), &names), 0);
+    }
+}

@@ -1,0 +1,428 @@
+//! The requests that a queue can ask for, each sent on a session and reported back.
+
+use std::future::Future;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+
+use tokio::sync::{mpsc, oneshot};
+use zklock_transport::{Limits, TooLarge};
+use zookeeper_client as zk;
+use zookeeper_client::{Acls, CreateMode, EventType};
+
+use super::counted_client::Metered;
+use super::request_size;
+use crate::config::acl::Acl;
+use crate::config::{ClientOptions, size_limits};
+use crate::driver::mailbox::{Input, News};
+use crate::error::escape::Shown;
+use crate::metrics::RequestKind;
+use crate::queue::contender::Sighting;
+use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
+use crate::runtime::clock::Moment;
+use crate::runtime::supervise::{Tasks, poll_caught};
+use crate::session::reply;
+use crate::session::reply::{Found, Judged, Verdict, failed};
+use crate::session::term::Term;
+
+/// The data of a node whose owner is asked to give up the lock, as Curator writes it.
+pub(in crate::driver) const REVOKE: &[u8] = b"__REVOKE__";
+
+/// The data of a node is kept if it has no more bytes than this. Ours has about 150.
+pub(in crate::driver) const LONGEST_DATA: usize = 4096;
+
+/// What was seen of a node, once it was.
+pub(in crate::driver) type Seen = Arc<OnceLock<Arc<Sighting>>>;
+
+/// Matches any version.
+pub(in crate::driver) const ANY_VERSION: i32 = -1;
+
+/// The access control lists of what is created.
+#[derive(Clone)]
+pub(in crate::driver) struct AccessLists {
+    /// Of nodes and lock directories.
+    pub(in crate::driver) own: Arc<[zk::Acl]>,
+    /// Of the parents of lock directories.
+    pub(in crate::driver) parents: Arc<[zk::Acl]>,
+}
+
+impl AccessLists {
+    pub(in crate::driver) fn of(options: &ClientOptions) -> Self {
+        let parents =
+            options.parent_acl.as_deref().map_or_else(|| options.acl.to_parents_list(), Acl::to_list);
+        Self { own: options.acl.to_list().into(), parents: parents.into() }
+    }
+}
+
+/// What all requests on a session share.
+pub(in crate::driver) struct Route {
+    pub(in crate::driver) client: Metered,
+    /// The client crate's, which end with the session.
+    pub(in crate::driver) tasks: Tasks,
+    pub(in crate::driver) term: Arc<Term>,
+    /// How long the client's chroot is, with which the path begins.
+    pub(in crate::driver) chroot: usize,
+    pub(in crate::driver) lists: AccessLists,
+    /// Of the replies that it reads.
+    pub(in crate::driver) limits: Limits,
+    pub(in crate::driver) epoch: u64,
+    pub(in crate::driver) sender: mpsc::UnboundedSender<Input>,
+}
+
+/// One lock directory on one session: where requests go, and where their outcomes are reported.
+pub(in crate::driver) struct Wire {
+    pub(in crate::driver) route: Arc<Route>,
+    pub(in crate::driver) path: Arc<str>,
+    pub(in crate::driver) connection: u64,
+}
+
+impl Deref for Wire {
+    type Target = Route;
+
+    fn deref(&self) -> &Route {
+        &self.route
+    }
+}
+
+impl Wire {
+    fn report(&self, event: Event) {
+        let (path, connection) = (Arc::clone(&self.path), self.connection);
+        self.sender.send(Input::Queue { path, connection, event }).ok();
+    }
+
+    pub(in crate::driver) fn child(&self, name: &str) -> String {
+        // Not by `format!`, which guesses how long it gets.
+        [&*self.path, "/", name].concat()
+    }
+
+    /// The path as the client's callers know it: below the chroot.
+    pub(in crate::driver) fn shown(&self) -> &str {
+        &self.path[self.chroot..]
+    }
+
+    fn session(&self) -> i64 {
+        self.client.session_id()
+    }
+
+    /// Reports an answer to a request that was sent at a given moment, and what it says about the session.
+    fn report_judged(&self, sent: Moment, (event, verdict): Judged) {
+        match verdict {
+            Verdict::Alive => self.term.prove(sent, self.connection),
+            Verdict::Over => self.report_end(),
+            Verdict::Unknown => {}
+        }
+        self.report(event);
+    }
+
+    /// Reports that the session is over.
+    pub(in crate::driver) fn report_end(&self) {
+        self.sender.send(Input::News(News::Over(self.epoch))).ok();
+    }
+
+    pub(in crate::driver) async fn create(self, ticket: Ticket, prefix: String, data: Arc<[u8]>) {
+        let options = CreateMode::EphemeralSequential.with_acls(self.acls());
+        let sent = Moment::now();
+        let made = self.client.ask(RequestKind::Create).create(&self.child(&prefix), &data, &options).await;
+        let made = made.map(|(stat, sequence)| (format!("{prefix}{sequence}"), stat.into()));
+        self.report_judged(sent, reply::created(ticket, self.session(), made));
+    }
+
+    /// Creates a node in the place of a writer's, in one transaction with a check that the writer's exists. Whose the new
+    /// one is tells its Stat, which is requested in the same flight: the transaction's own Stat is invalid before 3.7.2
+    /// and 3.8.2 (ZOOKEEPER-4026).
+    pub(in crate::driver) async fn create_beside(
+        self,
+        ticket: Ticket,
+        writer: NodeName,
+        name: String,
+        data: Arc<[u8]>,
+    ) {
+        let options = CreateMode::Ephemeral.with_acls(self.acls());
+        let (node, sent) = (self.child(&name), Moment::now());
+        let mut multi = self.client.ask(RequestKind::Create).new_multi_writer();
+        let added = multi.add_check_version(&self.child(writer.as_str()), ANY_VERSION);
+        if let Err(error) = added.and_then(|()| multi.add_create(&node, &data, &options)) {
+            return self.report(Event::Created(ticket, failed(&error)));
+        }
+        let committed = multi.commit();
+        let found = self.client.ask(RequestKind::Verify).check_stat(&node);
+        let committed = committed.await;
+        let found = if reply::needs_stat(&committed) { found.await } else { Ok(None) };
+        let found = found.map(|stat| stat.map(Found::from));
+        self.report_judged(sent, reply::created_beside(ticket, self.session(), name, committed, found));
+    }
+
+    pub(in crate::driver) async fn create_in_place(self, ticket: Ticket, name: String, data: Arc<[u8]>) {
+        let options = CreateMode::Ephemeral.with_acls(self.acls());
+        let (node, sent) = (self.child(&name), Moment::now());
+        let judged = match self.client.ask(RequestKind::Create).create(&node, &data, &options).await {
+            Err(zk::Error::NodeExists) => {
+                let found = self.client.ask(RequestKind::Verify).check_stat(&node).await;
+                let found = found.map(|stat| stat.map(Found::from));
+                reply::found_in_place(ticket, self.session(), name, found)
+            }
+            made => reply::created(ticket, self.session(), made.map(|(stat, _)| (name, stat.into()))),
+        };
+        self.report_judged(sent, judged);
+    }
+
+    pub(in crate::driver) async fn list(self, ticket: Ticket, sync: bool) {
+        // Sent back to back, answered in order.
+        let synced = sync.then(|| self.client.ask(RequestKind::Sync).sync(&self.path));
+        let listed = self.client.ask(RequestKind::List).list_children(&self.path);
+        let synced = match synced {
+            Some(synced) => synced.await,
+            None => Ok(()),
+        };
+        self.report(self.listed(ticket, synced, listed.await));
+    }
+
+    /// Lists, and watches the children until the watch fires; dropping the future drops the watch on the server. Drops
+    /// `unanswered` when the listing is answered.
+    pub(in crate::driver) async fn list_and_watch(
+        self,
+        ticket: Ticket,
+        sync: bool,
+        unanswered: oneshot::Sender<()>,
+    ) {
+        let outcome = {
+            let synced = sync.then(|| self.client.ask(RequestKind::Sync).sync(&self.path));
+            let listed = self.client.ask(RequestKind::List).list_and_watch_children(&self.path);
+            let synced = match synced {
+                Some(synced) => synced.await,
+                None => Ok(()),
+            };
+            listed.await.and_then(|listed| synced.map(|()| listed))
+        };
+        drop(unanswered);
+        match outcome {
+            Ok((children, watcher)) => {
+                self.report(reply::listed(ticket, Ok(()), Ok(children)));
+                self.await_change(ticket, watcher).await;
+            }
+            Err(error) => self.report(self.listed(ticket, Ok(()), Err(error))),
+        }
+    }
+
+    /// The answer to a listing. A directory that is too large to list does not get smaller by itself, so nobody can queue
+    /// there.
+    fn listed(
+        &self,
+        ticket: Ticket,
+        synced: Result<(), zk::Error>,
+        children: Result<Vec<String>, zk::Error>,
+    ) -> Event {
+        match children.as_ref().err().and_then(|error| too_large(error, self.limits)) {
+            Some(problem) => Event::Listed(ticket, Outcome::Refused(Refusal::TooLarge(problem))),
+            None => reply::listed(ticket, synced, children),
+        }
+    }
+
+    /// Asks which of these nodes exist, all in one request. Ephemeral nodes have no children, so the answer is short
+    /// whatever others have written to them.
+    pub(in crate::driver) async fn probe(self, ticket: Ticket, names: Vec<NodeName>) {
+        if request_size::readable(&self.path, &names) < names.len() {
+            return self.report(reply::probed(ticket, names, Err(zk::Error::MarshallingError)));
+        }
+        let mut reader = self.client.ask(RequestKind::Verify).new_multi_reader();
+        let added = names.iter().try_for_each(|name| reader.add_get_children(&self.child(name.as_str())));
+        let answer = match added {
+            Ok(()) => reader.commit().await,
+            Err(error) => Err(error),
+        };
+        let each = |one| match one {
+            zk::MultiReadResult::Error { err } => Err(err),
+            _ => Ok(()),
+        };
+        let answer = answer.map(|all| all.into_iter().map(each).collect());
+        self.report(reply::probed(ticket, names, answer));
+    }
+
+    pub(in crate::driver) async fn verify(self, ticket: Ticket, name: NodeName) {
+        let (node, sent) = (self.child(name.as_str()), Moment::now());
+        let found = self.client.ask(RequestKind::Verify).check_stat(&node).await;
+        let found = found.map(|stat| stat.map(Found::from));
+        self.report_judged(sent, reply::verified(ticket, self.session(), found));
+    }
+
+    /// Watches a node until the watch fires; dropping the future drops the watch on the server.
+    /// Notes what it sees of the node, if that is wanted.
+    pub(in crate::driver) async fn watch(self, ticket: Ticket, name: NodeName, sighting: Option<Seen>) {
+        let path = self.child(name.as_str());
+        // Reading the data leaves no watch on a missing node, asking for the Stat would; but reading may be forbidden.
+        let watcher = match self.client.ask(RequestKind::Watch).get_and_watch_data(&path).await {
+            Ok((data, stat, watcher)) => {
+                if let Some(sighting) = sighting {
+                    let data = (data.len() <= LONGEST_DATA).then(|| data.clone());
+                    sighting.set(Arc::new(Sighting::new(&stat, data))).ok();
+                }
+                if data == REVOKE {
+                    let (path, node) = (Arc::clone(&self.path), name.clone());
+                    self.sender.send(Input::Revoked { path, node }).ok();
+                }
+                Ok(watcher)
+            }
+            Err(zk::Error::NoAuth) => {
+                match self.client.ask(RequestKind::Watch).check_and_watch_stat(&path).await {
+                    Ok((Some(stat), watcher)) => {
+                        if let Some(sighting) = sighting {
+                            sighting.set(Arc::new(Sighting::new(&stat, None))).ok();
+                        }
+                        Ok(watcher)
+                    }
+                    Ok((None, _)) => Err(zk::Error::NoNode),
+                    Err(error) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        };
+        let watcher = match watcher {
+            Ok(watcher) => watcher,
+            Err(error) => return self.report(reply::watched(ticket, Err(error))),
+        };
+        self.report(reply::watched(ticket, Ok(())));
+        self.await_change(ticket, watcher).await;
+    }
+
+    async fn await_change(self, ticket: Ticket, watcher: zk::OneshotWatcher) {
+        // The watch must not keep the session alive.
+        let Self { route, path, connection } = self;
+        let sender = route.sender.clone();
+        drop(route);
+        let event = match watcher.changed().await.event_type {
+            EventType::NodeDeleted => Event::Gone(ticket),
+            // The session is over; the driver learns of that by itself.
+            EventType::Session => return,
+            _ => Event::Changed(ticket),
+        };
+        sender.send(Input::Queue { path, connection, event }).ok();
+    }
+
+    pub(in crate::driver) async fn delete(self, ticket: Ticket, name: NodeName) {
+        let sent = Moment::now();
+        let deleted = self.client.ask(RequestKind::Delete).delete(&self.child(name.as_str()), None).await;
+        let judged = reply::deleted(ticket, self.term.is_proven_on(self.connection), deleted);
+        if let (Event::Deleted(_, Outcome::Refused(refusal)), _) = &judged {
+            let (path, node) = (Shown(self.shown()), Shown(name.as_str()));
+            tracing::warn!(%path, %node, ?refusal, "the server refuses to delete a node of ours; it keeps its place until the session ends");
+        }
+        self.report_judged(sent, judged);
+    }
+
+    fn acls(&self) -> Acls<'_> {
+        Acls::new(&self.lists.own)
+    }
+
+    /// Creates the lock directory and its parents as containers, which the server removes some time after their last
+    /// child. What is shorter than `lock`, the length of the lock's path, is a parent, which may be others' too.
+    pub(in crate::driver) async fn make_parents(self, ticket: Ticket, lock: usize) {
+        let ends = self.path.match_indices('/').skip(1).map(|(at, _)| at).chain([self.path.len()]);
+        let list = |at| if at < lock { &self.lists.parents } else { &self.lists.own };
+        let levels: Vec<_> = ends.map(|at| (&self.path[..at], &**list(at))).collect();
+        let all = match request_size::creates(&levels) {
+            fits if fits <= size_limits::REQUEST => self.make_all(&levels).await,
+            _ => Err(zk::Error::MarshallingError),
+        };
+        let outcome = match all {
+            Ok(()) => Outcome::Done(()),
+            Err(zk::Error::ConnectionLoss) => Outcome::Lost,
+            Err(zk::Error::SessionExpired) => {
+                self.report_end();
+                Outcome::Lost
+            }
+            // Some already exist, the server has no containers, or they are too much at once: one by one, all in one
+            // flight.
+            Err(_) => self.make_each(&levels).await,
+        };
+        self.report(Event::ParentsMade(ticket, outcome));
+    }
+
+    /// Creates the directories above a node at this wire's own path.
+    pub(in crate::driver) async fn make_parents_of_node(&self) -> Outcome<()> {
+        let ends = self.path.match_indices('/').skip(1).map(|(at, _)| at);
+        let levels: Vec<_> = ends.map(|at| (&self.path[..at], &*self.lists.parents)).collect();
+        self.make_each(&levels).await
+    }
+
+    async fn make_all(&self, levels: &[(&str, &[zk::Acl])]) -> Result<(), zk::Error> {
+        let mut writer = self.client.ask(RequestKind::Parents).new_multi_writer();
+        for (level, acl) in levels {
+            writer.add_create(level, b"", &CreateMode::Container.with_acls(Acls::new(acl)))?;
+        }
+        writer.commit().await?;
+        Ok(())
+    }
+
+    async fn make_each(&self, levels: &[(&str, &[zk::Acl])]) -> Outcome<()> {
+        let mut outcome = Outcome::Done(());
+        for mode in [CreateMode::Container, CreateMode::Persistent] {
+            let options: Vec<_> = levels.iter().map(|(_, acl)| mode.with_acls(Acls::new(acl))).collect();
+            let mut creates = Vec::new();
+            for ((level, _), options) in levels.iter().zip(&options) {
+                creates.push(self.client.ask(RequestKind::Parents).create(level, b"", options));
+            }
+            let (mut forbidden, mut last) = (false, Ok(()));
+            for create in creates {
+                last = create.await.map(drop);
+                forbidden |= last == Err(zk::Error::NoAuth);
+            }
+            outcome = match last {
+                Ok(()) | Err(zk::Error::NodeExists) => Outcome::Done(()),
+                // A level above may exist although we may not create it; only the last one counts.
+                Err(zk::Error::NoNode) if forbidden => Outcome::Refused(Refusal::NotAuthorized),
+                Err(zk::Error::Unimplemented) => continue,
+                Err(error) => failed(&error),
+            };
+            break;
+        }
+        outcome
+    }
+}
+
+/// What was too large to be read, and what would not have been, if that is the error.
+pub(in crate::driver) fn too_large(error: &zk::Error, limits: Limits) -> Option<String> {
+    let zk::Error::UnexpectedErrorCode(code) = error else { return None };
+    let large = TooLarge::from_code(*code)?;
+    let limit = match large {
+        TooLarge::Size { .. } => format!("{} KiB", limits.max_frame / 1024),
+        TooLarge::Names { .. } => format!("{} names", TooLarge::most_names(limits.max_frame)),
+    };
+    Some(format!("{large}, where the client reads {limit}"))
+}
+
+/// Something that runs on the session. A future by hand: one that the compiler makes out of it keeps what it runs twice,
+/// once as it was given and once as it is run, and there are three of them in an acquire and its release.
+pub(in crate::driver) struct Errand<F> {
+    task: F,
+    epoch: u64,
+    sender: mpsc::UnboundedSender<Input>,
+    /// Held until it is over, if its answer could prove the session.
+    _unanswered: Option<Arc<()>>,
+}
+
+impl<F> Errand<F> {
+    pub(in crate::driver) fn new(
+        task: F,
+        epoch: u64,
+        sender: mpsc::UnboundedSender<Input>,
+        unanswered: Option<Arc<()>>,
+    ) -> Self {
+        Self { task, epoch, sender, _unanswered: unanswered }
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Errand<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // SAFETY: nothing is moved out of it, and the task stays pinned where it is for as long as this is.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as above.
+        let task = unsafe { Pin::new_unchecked(&mut this.task) };
+        if let Err(panic) = ready!(poll_caught(task, cx)) {
+            this.sender.send(Input::News(News::Panicked(this.epoch, panic))).ok();
+        }
+        Poll::Ready(())
+    }
+}

@@ -1,0 +1,109 @@
+//! How an attempt ends: with a lease or an error, and with what that means for its owner's others.
+
+use std::sync::Arc;
+
+use super::Slot;
+use super::waiters::Waiter;
+use crate::driver::connection::Link;
+use crate::driver::errors::refused;
+use crate::driver::mailbox::Attempt;
+use crate::driver::timers::Timers;
+use crate::error::Result;
+use crate::lease::hold::{Claim, Grant, Holds};
+use crate::lease::{Entry, Lease};
+use crate::queue::{Event, Intent, JoinId, Kind, NodeName, Refusal};
+
+impl Slot {
+    pub(super) fn grant(
+        &mut self,
+        join: JoinId,
+        node: &NodeName,
+        czxid: i64,
+        link: &Link,
+        timers: &mut Timers,
+    ) {
+        let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else {
+            // The waiter gave up at the same moment.
+            self.hear(Event::Release(node.clone()));
+            return;
+        };
+        timers.cancel(&alarms);
+        let Attempt { holds, claim, data, label, reply, .. } = attempt;
+        let grant = Grant {
+            node: node.clone(),
+            fencing_token: czxid,
+            session_id: link.session_id(),
+            // The queue grants only while the term of a session runs.
+            term: link.term().map(Arc::clone).unwrap_or_default(),
+        };
+        self.holders.add(node, &holds, claim, (data, label), timers);
+        let lease = holds.grant(claim, grant);
+        if self.revoked.remove(node) {
+            holds.revoke(node);
+        }
+        // Its owner's other waiters re-enter before the first lease can be released.
+        for other in self.waiters.end_line((claim.owner, claim.kind)) {
+            if !self.is_waiting(other) {
+                continue;
+            }
+            match holds.enter(claim.owner, claim.kind, Intent::Wait) {
+                Ok(Entry::Reentered(lease)) => self.answer(other, timers, Ok(lease)),
+                Err(error) => self.answer(other, timers, Err(error)),
+                // The term has ended since it was last looked at: they wait for a lock that their owner does not hold.
+                Ok(Entry::Queues(_)) => {
+                    if self.waiters.line_up(other) {
+                        self.enter_queue(other);
+                    }
+                }
+            }
+        }
+        self.settle_other_half(&holds, claim, node, timers);
+        // A lease that no one receives is dropped, which releases it.
+        reply.send(Ok(lease)).ok();
+    }
+
+    /// Answers a waiter that is out of the queue, if it still waits.
+    fn answer(&mut self, join: JoinId, timers: &mut Timers, answer: Result<Lease>) {
+        let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else { return };
+        timers.cancel(&alarms);
+        attempt.reply.send(answer).ok();
+    }
+
+    /// An owner that asked for both halves of a read/write lock at once now has one of them, and must not wait for
+    /// itself with the other.
+    fn settle_other_half(&mut self, holds: &Holds, granted: Claim, node: &NodeName, timers: &mut Timers) {
+        match granted.kind {
+            Kind::Read => {
+                for writer in self.waiters.end_line((granted.owner, Kind::Write)) {
+                    self.queue.handle(Event::Leave(writer));
+                    self.unsettled = true;
+                    self.answer(writer, timers, Err(holds.upgrade_refused()));
+                }
+            }
+            Kind::Write => {
+                if let Some(reader) = self.waiters.first_in_line((granted.owner, Kind::Read)) {
+                    self.hear(Event::Downgrade(reader, node.clone()));
+                }
+            }
+            Kind::Exclusive | Kind::Permit(_) | Kind::Lead => {}
+        }
+    }
+
+    pub(super) fn refuse(&mut self, join: JoinId, refusal: Refusal, link: &Link, timers: &mut Timers) {
+        let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else {
+            return;
+        };
+        timers.cancel(&alarms);
+        let busy = refusal == Refusal::Busy;
+        if busy && !attempt.claim.is_part() {
+            attempt.holds.meter.busy();
+        }
+        let (holds, kind) = (&attempt.holds, attempt.claim.kind);
+        let mut error = refused(holds.place.path(), kind, refusal);
+        if busy {
+            error = error.blocked_by(self.blockers(holds, self.queue.in_the_way_of_newcomer(kind), link));
+        }
+        self.leave_line(&attempt);
+        attempt.reply.send(Err(error)).ok();
+    }
+}

@@ -1,0 +1,109 @@
+//! The holds that a driver granted in one lock directory, each with its alarms.
+
+use std::sync::{Arc, Weak};
+
+use tokio::time::Instant;
+
+use crate::driver::timers::{Alarm, AlarmKey, Timers};
+use crate::error::loss_reason::LossReason;
+use crate::lease::hold::{Claim, Holds};
+use crate::lease::report::HoldReport;
+use crate::queue::{Map, NodeName};
+
+/// A hold that the driver granted.
+pub(in crate::driver) struct Holder {
+    holds: Weak<Holds>,
+    /// Goes off when it has lasted for as long as it may.
+    limit: Option<AlarmKey>,
+    /// The data of its node.
+    data: Arc<[u8]>,
+    /// The label of its lock.
+    label: Option<Arc<str>>,
+}
+
+impl Holder {
+    /// Short holds are many, and their alarms would be too.
+    pub(in crate::driver) fn cancel_alarms(&self, node: &NodeName, timers: &mut Timers) {
+        timers.hold_ends(node);
+        timers.cancel(self.limit.as_slice());
+    }
+
+    /// Tells the hold through this node that it is lost. Returns false if its release is on its way.
+    pub(in crate::driver) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
+        self.holds.upgrade().is_some_and(|holds| holds.lose(node, reason))
+    }
+}
+
+/// All of a directory, by node.
+#[derive(Default)]
+pub(in crate::driver) struct Holders(Map<NodeName, Holder>);
+
+impl Holders {
+    /// A claim is granted through a node with this data, to a lock with this label.
+    pub(in crate::driver) fn add(
+        &mut self,
+        node: &NodeName,
+        holds: &Arc<Holds>,
+        claim: Claim,
+        (data, label): (Arc<[u8]>, Option<Arc<str>>),
+        timers: &mut Timers,
+    ) {
+        let path = || Arc::clone(holds.place.full());
+        timers.hold_begins(holds.place.full(), node);
+        let limit = claim
+            .max_hold
+            .map(|time| timers.set(Instant::now() + time, Alarm::HeldTooLong(path(), node.clone())));
+        self.0.insert(node.clone(), Holder { holds: Arc::downgrade(holds), limit, data, label });
+    }
+
+    pub(in crate::driver) fn remove(&mut self, node: &NodeName) -> Option<Holder> {
+        self.0.remove(node)
+    }
+
+    pub(in crate::driver) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(in crate::driver) fn contains(&self, node: &NodeName) -> bool {
+        self.0.contains_key(node)
+    }
+
+    pub(in crate::driver) fn nodes(&self) -> Vec<NodeName> {
+        self.0.keys().cloned().collect()
+    }
+
+    /// The data of a holder's node.
+    pub(in crate::driver) fn data(&self, node: &NodeName) -> Option<&[u8]> {
+        self.0.get(node).map(|holder| &*holder.data)
+    }
+
+    pub(in crate::driver) fn cancel_alarms(&self, node: &NodeName, timers: &mut Timers) {
+        if let Some(holder) = self.0.get(node) {
+            holder.cancel_alarms(node, timers);
+        }
+    }
+
+    /// What is to be said of each, but for holds that only serve an attempt.
+    pub(in crate::driver) fn reports(&self) -> impl Iterator<Item = HoldReport> {
+        self.0.iter().filter_map(|(node, holder)| {
+            let mut report = holder.holds.upgrade()?.report(node)?;
+            report.label = holder.label.as_deref().map(str::to_owned);
+            Some(report)
+        })
+    }
+
+    /// Tells the hold through a node to give up the lock. Returns whether there is one.
+    pub(in crate::driver) fn revoke(&self, node: &NodeName) -> bool {
+        let holds = self.0.get(node).and_then(|holder| holder.holds.upgrade());
+        holds.is_some_and(|holds| holds.revoke(node))
+    }
+
+    /// Tells the holds whether they are disconnected from the server.
+    pub(in crate::driver) fn suspend(&self, suspended: bool) {
+        for (node, holder) in self.0.iter() {
+            if let Some(holds) = holder.holds.upgrade() {
+                holds.suspend(node, suspended);
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Where a driver leaves its queues while it waits for something to happen, so that others can look at them: a question
+//! about a program that hangs must not wait for the thread that may be what hangs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use zklock_transport::Settings;
+
+use super::Slot;
+use crate::error::server_report::{ServerReport, Servers};
+use crate::lease::report::{Inspect, Sight};
+use crate::runtime;
+use crate::runtime::clock::Moment;
+
+/// For how long the driver is waited for. What it does at a time takes microseconds; a batch of hundreds of commands,
+/// milliseconds.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How often it is tried meanwhile.
+const STEP: Duration = Duration::from_micros(500);
+
+/// The slots of a client, by the paths of their directories.
+pub(in crate::driver) type All = BTreeMap<Arc<str>, Box<Slot>>;
+
+/// The driver holds the lock whenever it is not waiting, which costs it one uncontended lock for each batch.
+pub(in crate::driver) struct Shelf {
+    slots: Mutex<All>,
+    settings: Settings,
+    /// The label of the client, which its locks have unless they have their own.
+    label: Option<String>,
+}
+
+impl Shelf {
+    pub(in crate::driver) fn new(settings: Settings, label: Option<String>) -> Self {
+        Self { slots: Mutex::default(), settings, label }
+    }
+
+    /// For the driver. After a panic of its nothing is in there.
+    pub(in crate::driver) fn lock(&self) -> MutexGuard<'_, All> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For anyone else.
+    fn look(&self) -> Option<MutexGuard<'_, All>> {
+        let mut waited = Duration::ZERO;
+        loop {
+            match self.slots.try_lock() {
+                Ok(slots) => return Some(slots),
+                Err(TryLockError::Poisoned(slots)) => return Some(slots.into_inner()),
+                // The driver asks this of itself, as from a program's subscriber to its events: nobody would let go.
+                Err(TryLockError::WouldBlock) if runtime::is_current() || waited >= PATIENCE => return None,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
+            }
+            waited += STEP;
+        }
+    }
+}
+
+impl Inspect for Shelf {
+    fn inspect(&self) -> Sight {
+        let server = self.settings.connected().map(|(host, port)| {
+            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        });
+        let queues = self.look().map(|slots| {
+            let (mut waits, mut holds) = (Vec::new(), Vec::new());
+            for slot in slots.values() {
+                slot.report(&mut waits, &mut holds);
+            }
+            drop(slots);
+            for label in waits
+                .iter_mut()
+                .map(|wait| &mut wait.label)
+                .chain(holds.iter_mut().map(|hold| &mut hold.label))
+            {
+                *label = label.take().or_else(|| self.label.clone());
+            }
+            (waits, holds)
+        });
+        Sight { server, queues }
+    }
+
+    fn last_answer(&self) -> Option<Moment> {
+        self.settings.last_answer().map(Moment)
+    }
+
+    fn servers(&self, hosts: &str) -> Servers {
+        ServerReport::all(hosts, &self.settings.entries()).into()
+    }
+}

@@ -1,0 +1,397 @@
+//! One lock directory in a driver: its queue, its waiters and its holders. Events come in here and actions go out: each
+//! of them changes at least two of the three, so they are kept together, in one type.
+
+mod dispatch;
+mod grant;
+mod holders;
+pub(super) mod inspect;
+mod releases;
+mod report;
+pub(super) mod resync;
+mod retry;
+pub(super) mod table;
+#[cfg(test)]
+mod tests;
+pub(super) mod waiters;
+mod watches;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use self::holders::Holders;
+use self::releases::Releases;
+use self::resync::{Due, Silence};
+use self::retry::Pauses;
+use self::waiters::{Waiter, Waiters};
+use self::watches::Watches;
+use super::connection::Link;
+use super::timers::Timers;
+use crate::driver::mailbox::Attempt;
+use crate::error::Error;
+use crate::error::escape::Shown;
+use crate::error::loss_reason::LossReason;
+use crate::lease::hold::Claim;
+use crate::lease::release::Release;
+use crate::queue::{Action, Event, JoinId, Kind, Naming, NodeName, Outcome, Queue, Set, Ticket, is_kazoos};
+
+pub(super) struct Slot {
+    queue: Queue,
+    waiters: Waiters,
+    holders: Holders,
+    releases: Releases,
+    /// Nodes of waiters that were asked to give up the lock before they had it.
+    revoked: Set<NodeName>,
+    watches: Watches,
+    pauses: Pauses,
+    /// The creates that wait, while the listings that were to be sent behind them do not.
+    late: Set<Ticket>,
+    silence: Silence,
+    /// Whether there was a listing since: only that shows who stands before a waiter.
+    listed: bool,
+    /// Whether the queue was told something since it last drew conclusions.
+    unsettled: bool,
+    /// Whether there was a contender whose node kazoo sees only if it is told of such names.
+    hidden_from_kazoo: bool,
+}
+
+impl Slot {
+    /// `last_ticket`: new tickets follow this one; `term`: the session's term runs. A session without a connection may
+    /// get it back, and is not announced again then.
+    /// `seed`: of the names of its nodes, drawn for it alone.
+    pub(super) fn new(path: &Arc<str>, last_ticket: Ticket, link: &Link, term: bool, seed: u64) -> Self {
+        let mut queue = Queue::after(last_ticket);
+        if link.is_live() {
+            queue.handle(Event::SessionBegan(seed));
+        }
+        if link.is_connected() {
+            queue.handle(Event::Connected);
+        }
+        if term {
+            queue.handle(Event::TermBegan);
+        }
+        Self {
+            queue,
+            waiters: Waiters::default(),
+            holders: Holders::default(),
+            releases: Releases::default(),
+            revoked: Set::default(),
+            watches: Watches::new(Arc::clone(path)),
+            pauses: Pauses::new(Instant::now()),
+            late: Set::default(),
+            silence: Silence::new(Instant::now()),
+            listed: false,
+            unsettled: true,
+            hidden_from_kazoo: false,
+        }
+    }
+
+    pub(super) fn hear(&mut self, event: Event) {
+        self.silence.hear(&event, Instant::now());
+        self.unsettled = true;
+        self.pauses.hear(&event);
+        self.listed |= matches!(event, Event::Listed(..));
+        match &event {
+            Event::Gone(ticket) | Event::Changed(ticket) => self.watches.ended(*ticket),
+            Event::Watched(ticket, outcome) if *outcome != Outcome::Done(()) => self.watches.ended(*ticket),
+            Event::SessionLost => {
+                self.late.clear();
+                self.waiters.end_session();
+                self.watches.forget();
+                self.releases.end_session();
+                self.lose_all(LossReason::SessionExpired);
+            }
+            _ => {}
+        }
+        let late = matches!(&event, Event::Created(ticket, _) if self.late.remove(ticket));
+        self.queue.handle(event);
+        if late {
+            // Only a listing that was sent after it shows what came before it (rule 3).
+            self.queue.handle(Event::LookAgain);
+        }
+    }
+
+    /// When to tell the queue that a request was lost; `None` is at once. `connection`: the one on which it was sent;
+    /// `connected`: that one is well.
+    pub(super) fn put_off(&mut self, event: &Event, connection: u64, connected: bool) -> Option<Instant> {
+        self.pauses.after(event, connection, connected, Instant::now())
+    }
+
+    /// Tells the queue what the server's silence calls for. Returns whether it did.
+    pub(super) fn break_silence(&mut self) -> bool {
+        let event = match self.silence.due(self.queue.doubt(), self.is_vital(), Instant::now()) {
+            Due::Nothing => return false,
+            Due::Look => Event::LookAgain,
+            Due::Certain(doubt) => Event::Certain(doubt),
+        };
+        self.queue.handle(event);
+        true
+    }
+
+    /// Lets a queue that cannot watch poll.
+    pub(super) fn poll(&mut self, link: &Link) {
+        let event = self.watches.poll(link).map_or(Event::LookAgain, Event::Changed);
+        self.queue.handle(event);
+    }
+
+    pub(super) fn last_ticket(&self) -> Ticket {
+        self.queue.last_ticket()
+    }
+
+    /// See [`Queue::warn_no_more`].
+    pub(super) fn warn_no_more(&mut self) {
+        self.queue.warn_no_more();
+    }
+
+    /// The contender on kazoo in a listing that may not see ours.
+    pub(super) fn may_be_blind<'a>(&self, event: &'a Event) -> Option<&'a str> {
+        let Event::Listed(_, Outcome::Done(children)) = event else { return None };
+        let found = children.iter().find(|child| self.hidden_from_kazoo && is_kazoos(child));
+        found.map(String::as_str)
+    }
+
+    /// Whether this says that the server refuses checks. One before 3.6 also ends the connection.
+    pub(super) fn is_refused_check(&self, event: &Event) -> bool {
+        let Event::Probed(ticket, Outcome::NoNode | Outcome::Refused(_)) = event else { return false };
+        self.queue.is_checking(*ticket)
+    }
+
+    /// See [`Queue::check_no_more`].
+    pub(super) fn check_no_more(&mut self) {
+        self.queue.check_no_more();
+    }
+
+    pub(super) fn has_warned(&self) -> bool {
+        self.queue.has_warned()
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_idle() && self.waiters.is_empty() && !self.releases.awaits_any()
+    }
+
+    pub(super) fn has_waiters(&self) -> bool {
+        !self.waiters.is_empty()
+    }
+
+    pub(super) fn is_waiting(&self, join: JoinId) -> bool {
+        self.waiters.get(join).is_some()
+    }
+
+    pub(super) fn only_tries(&self, join: JoinId) -> bool {
+        self.waiters.get(join).is_some_and(|attempt| attempt.intent.only_tries())
+    }
+
+    /// For how long a try may wait for an answer, if that is not left to its client.
+    pub(super) fn answer_within(&self, join: JoinId) -> Option<Duration> {
+        let attempt = self.waiters.get(join).filter(|_| self.only_tries(join))?;
+        let within = attempt.deadline?.saturating_duration_since(attempt.asked);
+        // The bound that was given, without the moments that it took to get here.
+        Some(Duration::from_millis(within.as_millis().try_into().unwrap_or(u64::MAX)))
+    }
+
+    pub(super) fn join(&mut self, waiter: Waiter) {
+        let join = waiter.attempt.join;
+        if self.waiters.add(waiter) {
+            self.enter_queue(join);
+        }
+    }
+
+    fn enter_queue(&mut self, join: JoinId) {
+        if let Some(Attempt { naming, claim, intent, .. }) = self.waiters.get(join) {
+            // A semaphore of kazoo's has another layout in any case.
+            self.hidden_from_kazoo |= *naming == Naming::Curator && !matches!(claim.kind, Kind::Permit(_));
+            self.hear(Event::Join(join, *naming, claim.kind, intent.clone()));
+        }
+    }
+
+    /// Removes a waiter; its place in the queue goes to its owner's next.
+    pub(super) fn leave(&mut self, join: JoinId, timers: &mut Timers) -> Option<Attempt> {
+        let Waiter { attempt, alarms, .. } = self.waiters.remove(join)?;
+        timers.cancel(&alarms);
+        self.queue.handle(Event::Leave(join));
+        self.leave_line(&attempt);
+        Some(attempt)
+    }
+
+    fn leave_line(&mut self, attempt: &Attempt) {
+        let Claim { owner, kind, .. } = attempt.claim;
+        if let Some(next) = self.waiters.leave_line((owner, kind), attempt.join) {
+            self.enter_queue(next);
+        }
+    }
+
+    /// The last lease of a hold was released.
+    pub(super) fn release(
+        &mut self,
+        path: &Arc<str>,
+        node: &NodeName,
+        release: Release,
+        timers: &mut Timers,
+    ) {
+        // A hold that was lost has nothing left to release; dropping the waiter says so.
+        let Some(holder) = self.holders.remove(node) else {
+            return self.releases.came_late(node, &release);
+        };
+        holder.cancel_alarms(node, timers);
+        self.releases.begin(path, node, release, timers);
+        self.hear(Event::Release(node.clone()));
+    }
+
+    /// A caller that released a hold waits no longer.
+    pub(super) fn stop_waiting(&mut self, node: &NodeName) {
+        self.releases.stop_waiting(node);
+    }
+
+    /// The outcome of a delete. `missing`: the node did not exist, as an answer to be trusted.
+    pub(super) fn judge(&mut self, ticket: Ticket, missing: bool) {
+        self.releases.judge(ticket, missing);
+    }
+
+    /// A hold has lasted for long, or its holder wants to be told at once when it is asked to give up the lock.
+    pub(super) fn watch_hold(&mut self, node: &NodeName) {
+        if self.holders.contains(node) {
+            self.hear(Event::WatchHold(node.clone()));
+        }
+    }
+
+    /// Whether somebody holds through this node.
+    pub(super) fn holds_through(&self, node: &NodeName) -> bool {
+        self.holders.contains(node)
+    }
+
+    pub(super) fn fail_all(&mut self, error: &Error) {
+        for (join, waiter) in self.waiters.remove_all() {
+            self.queue.handle(Event::Leave(join));
+            waiter.attempt.reply.send(Err(error.clone())).ok();
+        }
+    }
+
+    /// The term is over: holds are lost, and their nodes are deleted as soon as the server can be told.
+    pub(super) fn end_term(&mut self) {
+        let nodes = self.holders.nodes();
+        for node in nodes {
+            self.expire(&node, LossReason::TermEnded);
+        }
+    }
+
+    /// A holder has lost the lock because its time is over, the term's or its own. The loss is told before the node
+    /// goes, so before anyone else is granted the lock.
+    pub(super) fn expire(&mut self, node: &NodeName, reason: LossReason) {
+        if self.lose(node, reason) {
+            self.hear(Event::Release(node.clone()));
+        }
+    }
+
+    /// The hold through a node is lost. Returns whether there was one.
+    fn lose(&mut self, node: &NodeName, reason: LossReason) -> bool {
+        let Some(holder) = self.holders.remove(node) else { return false };
+        let known = holder.lose(node, reason);
+        if !known {
+            self.releases.lost_meanwhile(node, reason);
+        }
+        true
+    }
+
+    pub(super) fn lose_all(&mut self, reason: LossReason) {
+        let nodes = self.holders.nodes();
+        for node in nodes {
+            self.lose(&node, reason);
+        }
+    }
+
+    /// The owner of a node of ours is asked to give up the lock; if it is still waiting, it is told when it holds.
+    pub(super) fn revoked(&mut self, node: NodeName) {
+        if self.holders.revoke(&node) {
+            return;
+        }
+        self.revoked.retain(|waiter| self.queue.is_ours(waiter));
+        if self.queue.is_ours(&node) {
+            self.revoked.insert(node);
+        }
+    }
+
+    /// The holders are disconnected from the server, or connected again.
+    pub(super) fn suspend(&self, suspended: bool) {
+        self.holders.suspend(suspended);
+    }
+
+    /// Whether a contender holds, or may soon: the term matters.
+    pub(super) fn is_vital(&self) -> bool {
+        !self.holders.is_empty() || self.queue.is_near()
+    }
+
+    /// How many nodes of ours there are.
+    pub(super) fn places(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Our nodes in order, those behind this one if one is given.
+    pub(super) fn places_behind(&self, node: Option<&NodeName>) -> impl Iterator<Item = &NodeName> {
+        let all = node.is_none().then(|| self.queue.places(usize::MAX));
+        let behind = node.map(|node| self.queue.places_behind(node));
+        all.into_iter().flatten().chain(behind.into_iter().flatten())
+    }
+
+    /// Draws the queue's conclusions and carries them out.
+    pub(super) fn settle(&mut self, path: &Arc<str>, link: &mut Link, timers: &mut Timers) {
+        // Carrying out an action may tell the queue something: a refusal lets its owner's next waiter in.
+        loop {
+            self.unsettled = false;
+            self.queue.settle();
+            while let Some(action) = self.queue.next_action() {
+                tracing::trace!(path = %Shown(link.below_chroot(path)), ?action, "queue");
+                self.act(action, path, link, timers);
+            }
+            if !self.unsettled {
+                break;
+            }
+        }
+        if std::mem::take(&mut self.listed) {
+            self.waiters.note_contended(&self.queue);
+        }
+        self.watches.settle(link, timers, self.queue.has_waiters());
+        if self.queue.awaits_permits() {
+            // All attempts in a directory share its holds.
+            if let Some(attempt) = self.waiters.attempts().next() {
+                attempt.holds.permit_news().waiting.notify_waiters();
+            }
+        }
+    }
+
+    /// What the queue would have done, for a test that is its server.
+    #[cfg(test)]
+    pub(super) fn next_action(&mut self) -> Option<Action> {
+        self.queue.settle();
+        self.queue.next_action()
+    }
+
+    fn act(&mut self, action: Action, path: &Arc<str>, link: &mut Link, timers: &mut Timers) {
+        match action {
+            Action::Grant(join, node, czxid) => {
+                self.grant(join, &node, czxid, link, timers);
+            }
+            Action::Refuse(join, refusal) => self.refuse(join, refusal, link, timers),
+            Action::NodeLost(node) => {
+                let reason =
+                    if link.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
+                self.holders.cancel_alarms(&node, timers);
+                if !self.lose(&node, reason) {
+                    // Its release came before this was acted on.
+                    self.releases.lost(&node, reason);
+                }
+            }
+            Action::Released(node) => self.releases.end(&node, timers),
+            Action::Unwatch(ticket) => self.watches.unset(ticket),
+            Action::Ignored(child) => {
+                let (path, child) = (Shown(link.below_chroot(path)), Shown(&child));
+                tracing::warn!(%path, %child, "a child without a sequence number does not count as a contender");
+            }
+            Action::Watch(ticket, name) => {
+                let ours = self.queue.is_ours(&name);
+                self.watches.set(ticket, name, ours, link);
+            }
+            request => self.send(request, path, link),
+        }
+    }
+}

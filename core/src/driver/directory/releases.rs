@@ -1,0 +1,308 @@
+//! The releases in one lock directory: who waits for them, and whether the lock turns out to have been broken.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::driver::timers::{Alarm, AlarmKey, Timers};
+use crate::error::loss_reason::LossReason;
+use crate::lease::release::{Judge, Release};
+use crate::queue::{Map, NodeName, Ticket};
+
+/// A hold that was released, and whose node is not gone yet.
+struct Releasing {
+    /// The caller that waits, and the alarm that ends the wait.
+    waiter: Option<(oneshot::Sender<()>, AlarmKey)>,
+    /// Whom to tell if the lock was gone; none once that is done.
+    judge: Option<Judge>,
+    /// Whether a delete was sent.
+    tried: bool,
+}
+
+#[derive(Default)]
+pub(in crate::driver) struct Releases {
+    by_node: Map<NodeName, Releasing>,
+    /// The first delete of each node, if it is under way.
+    first_deletes: Map<Ticket, NodeName>,
+    /// Nodes that were lost while the release was on its way here, and why: somebody deleted them, or ended the session.
+    lost: Map<NodeName, LossReason>,
+}
+
+impl Releases {
+    /// Whether a release must still come.
+    pub(in crate::driver) fn awaits_any(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// The last lease of a hold was released.
+    pub(in crate::driver) fn begin(
+        &mut self,
+        path: &Arc<str>,
+        node: &NodeName,
+        release: Release,
+        timers: &mut Timers,
+    ) {
+        let Release { waiter, judge } = release;
+        let waiter = waiter.map(|waiter| {
+            let end = Alarm::Released(Arc::clone(path), node.clone());
+            (waiter.done, timers.set(waiter.until, end))
+        });
+        self.by_node.insert(node.clone(), Releasing { waiter, judge, tried: false });
+    }
+
+    /// The node of a hold is gone, or will go without the caller.
+    pub(in crate::driver) fn end(&mut self, node: &NodeName, timers: &mut Timers) {
+        let waiter = self.by_node.remove(node).and_then(|releasing| releasing.waiter);
+        if let Some((done, alarm)) = waiter {
+            timers.cancel(&[alarm]);
+            done.send(()).ok();
+        }
+    }
+
+    /// The caller's time is up; the release goes on.
+    pub(in crate::driver) fn stop_waiting(&mut self, node: &NodeName) {
+        if let Some(releasing) = self.by_node.get_mut(node) {
+            releasing.waiter = None;
+        }
+    }
+
+    /// A delete is sent. Only the first one of a node can tell that somebody else deleted it: the reply to an earlier
+    /// one may be lost.
+    pub(in crate::driver) fn deleting(&mut self, ticket: Ticket, node: &NodeName) {
+        let Some(releasing) = self.by_node.get_mut(node) else { return };
+        if !std::mem::replace(&mut releasing.tried, true) {
+            self.first_deletes.insert(ticket, node.clone());
+        }
+    }
+
+    /// The outcome of a delete. `missing`: the node did not exist, though the session and its term did.
+    pub(in crate::driver) fn judge(&mut self, ticket: Ticket, missing: bool) {
+        let node = self.first_deletes.remove(&ticket).filter(|_| missing);
+        if let Some(node) = node {
+            self.lost(&node, LossReason::NodeDeleted);
+        }
+    }
+
+    /// A hold whose release has begun turns out to be lost, before it is told to its waiter that the node is gone.
+    pub(in crate::driver) fn lost(&mut self, node: &NodeName, reason: LossReason) {
+        if let Some(judge) = self.by_node.get_mut(node).and_then(|releasing| releasing.judge.take()) {
+            judge.tell(node.as_str(), reason);
+        }
+    }
+
+    /// A hold whose release is on its way here is lost.
+    pub(in crate::driver) fn lost_meanwhile(&mut self, node: &NodeName, reason: LossReason) {
+        if matches!(reason, LossReason::NodeDeleted | LossReason::SessionExpired) {
+            self.lost.insert(node.clone(), reason);
+        }
+    }
+
+    /// The release of a hold that was lost before it came.
+    pub(in crate::driver) fn came_late(&mut self, node: &NodeName, release: &Release) {
+        if let (Some(reason), Some(judge)) = (self.lost.remove(node), &release.judge) {
+            judge.tell(node.as_str(), reason);
+        }
+    }
+
+    /// The session is over, and what was sent in it says nothing any more: if its term still runs, somebody has ended it
+    /// before its time, and the lock may have been gone before it was released.
+    pub(in crate::driver) fn end_session(&mut self) {
+        self.first_deletes.clear();
+        for (node, releasing) in self.by_node.iter_mut() {
+            if let Some(judge) = releasing.judge.take() {
+                judge.tell(node.as_str(), LossReason::SessionExpired);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::config::lock_path::Place;
+    use crate::lease::release::{Level, Releaser};
+    use crate::metrics::recorder::Meter;
+    use crate::runtime::clock::Moment;
+    use crate::session::term::Term;
+
+    const LIMIT: Duration = Duration::from_millis(20);
+
+    struct Fixture {
+        path: Arc<str>,
+        node: NodeName,
+        releases: Releases,
+        timers: Timers,
+        meter: Arc<Meter>,
+        level: Arc<Level>,
+        term: Arc<Term>,
+        released: oneshot::Receiver<()>,
+    }
+
+    impl Fixture {
+        /// A hold that was released by a caller that waits.
+        fn new() -> Self {
+            let mut fixture = Self::on_its_way().0;
+            let (done, released) = oneshot::channel();
+            let release = fixture.release(done);
+            let Fixture { path, node, releases, timers, .. } = &mut fixture;
+            releases.begin(path, node, release, timers);
+            Self { released, ..fixture }
+        }
+
+        /// The same, while the driver has not been told.
+        fn on_its_way() -> (Self, Release) {
+            let (done, released) = oneshot::channel();
+            let fixture = Self {
+                path: "/lock".into(),
+                node: NodeName::parse("lock-0000000001").unwrap(),
+                releases: Releases::default(),
+                timers: Timers::default(),
+                meter: Arc::default(),
+                level: Arc::default(),
+                term: Arc::new(Term::new(Duration::from_secs(60), 1)),
+                released,
+            };
+            fixture.term.prove(Moment::now(), 1);
+            let release = fixture.release(done);
+            (fixture, release)
+        }
+
+        fn release(&self, done: oneshot::Sender<()>) -> Release {
+            let place = Place::new("", &self.path, "").unwrap();
+            let (meter, level) = (Arc::clone(&self.meter), Arc::clone(&self.level));
+            let waiter = Releaser { done, until: Instant::now() + LIMIT };
+            let term = Arc::clone(&self.term);
+            Release { waiter: Some(waiter), judge: Some(Judge { place, meter, level, term }) }
+        }
+
+        fn delete(&mut self, ticket: u64, missing: bool) {
+            self.releases.deleting(Ticket(ticket), &self.node);
+            self.releases.judge(Ticket(ticket), missing);
+        }
+
+        fn losses(&self) -> u64 {
+            self.meter.snapshot(None).losses
+        }
+    }
+
+    #[tokio::test]
+    async fn a_caller_waits_until_the_moment_that_it_named() {
+        let began = Instant::now();
+        let mut fixture = Fixture::new();
+        assert!(fixture.timers.due().is_none());
+        fixture.timers.next().await;
+        assert!(began.elapsed() >= LIMIT);
+        let Some(Alarm::Released(_, node)) = fixture.timers.due() else { panic!("no alarm") };
+        assert!(fixture.released.try_recv() == Err(oneshot::error::TryRecvError::Empty));
+        fixture.releases.stop_waiting(&node);
+        assert!(fixture.released.try_recv() == Err(oneshot::error::TryRecvError::Closed));
+        // What comes later finds out nevertheless.
+        fixture.delete(1, true);
+        assert_eq!(fixture.level.late_loss(), Some(LossReason::NodeDeleted));
+    }
+
+    #[tokio::test]
+    async fn the_alarm_goes_with_the_node() {
+        let mut fixture = Fixture::new();
+        fixture.releases.end(&fixture.node, &mut fixture.timers);
+        assert_eq!(fixture.released.try_recv(), Ok(()));
+        tokio::time::sleep(LIMIT).await;
+        assert!(fixture.timers.due().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_node_that_the_first_delete_does_not_find_was_broken() {
+        let mut fixture = Fixture::new();
+        fixture.delete(1, true);
+        assert_eq!(fixture.level.late_loss(), Some(LossReason::NodeDeleted));
+        assert_eq!(fixture.losses(), 1);
+        fixture.delete(2, true);
+        assert_eq!(fixture.losses(), 1);
+    }
+
+    /// The event of its watch came first, and the release before the driver had acted on it.
+    #[tokio::test]
+    async fn a_node_that_is_known_to_be_gone_when_its_release_begins_was_broken() {
+        let mut fixture = Fixture::new();
+        fixture.releases.lost(&fixture.node, LossReason::NodeDeleted);
+        fixture.releases.end(&fixture.node, &mut fixture.timers);
+        assert_eq!(fixture.level.late_loss(), Some(LossReason::NodeDeleted));
+        assert_eq!((fixture.released.try_recv(), fixture.losses()), (Ok(()), 1));
+    }
+
+    #[tokio::test]
+    async fn a_second_delete_tells_nothing() {
+        let mut fixture = Fixture::new();
+        fixture.delete(1, false);
+        fixture.delete(2, true);
+        assert_eq!(fixture.level.late_loss(), None);
+        assert_eq!(fixture.losses(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_delete_of_a_session_that_is_over_tells_nothing() {
+        let mut fixture = Fixture::new();
+        fixture.term = Arc::default();
+        let release = fixture.release(oneshot::channel().0);
+        fixture.releases.begin(&fixture.path, &fixture.node, release, &mut fixture.timers);
+        fixture.releases.deleting(Ticket(1), &fixture.node);
+        fixture.releases.end_session();
+        fixture.releases.judge(Ticket(1), true);
+        assert_eq!((fixture.level.late_loss(), fixture.losses()), (None, 0));
+    }
+
+    /// Whether or not a delete was on its way: the lock may have been gone before.
+    #[tokio::test]
+    async fn a_session_that_ends_within_its_term_before_the_release_is_acknowledged_was_ended_by_somebody() {
+        for deletes in 0..3 {
+            let mut fixture = Fixture::new();
+            for ticket in 0..deletes {
+                fixture.delete(ticket, false);
+            }
+            fixture.releases.end_session();
+            assert_eq!(fixture.level.late_loss(), Some(LossReason::SessionExpired));
+            fixture.releases.end_session();
+            assert_eq!(fixture.losses(), 1);
+        }
+        // One whose delete was acknowledged in time was not.
+        let mut fixture = Fixture::new();
+        fixture.delete(1, false);
+        fixture.releases.end(&fixture.node, &mut fixture.timers);
+        fixture.releases.end_session();
+        assert_eq!((fixture.level.late_loss(), fixture.losses()), (None, 0));
+    }
+
+    #[tokio::test]
+    async fn a_session_that_ends_while_the_release_is_on_its_way_was_ended_by_somebody() {
+        let (mut fixture, release) = Fixture::on_its_way();
+        fixture.releases.lost_meanwhile(&fixture.node, LossReason::SessionExpired);
+        fixture.releases.came_late(&fixture.node, &release);
+        assert_eq!(fixture.level.late_loss(), Some(LossReason::SessionExpired));
+        // The end of the client or of the term is its own.
+        for reason in [LossReason::ClientClosed, LossReason::TermEnded] {
+            let (mut fixture, release) = Fixture::on_its_way();
+            fixture.releases.lost_meanwhile(&fixture.node, reason);
+            assert!(!fixture.releases.awaits_any());
+            fixture.releases.came_late(&fixture.node, &release);
+            assert_eq!(fixture.level.late_loss(), None);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_deleted_while_the_release_is_on_its_way_was_broken() {
+        let (mut fixture, release) = Fixture::on_its_way();
+        fixture.releases.lost_meanwhile(&fixture.node, LossReason::NodeDeleted);
+        assert!(fixture.releases.awaits_any());
+        fixture.releases.came_late(&fixture.node, &release);
+        assert_eq!(fixture.level.late_loss(), Some(LossReason::NodeDeleted));
+        assert!(!fixture.releases.awaits_any());
+        // One that was lost for another reason, and told so, was not.
+        let (mut fixture, release) = Fixture::on_its_way();
+        fixture.releases.came_late(&fixture.node, &release);
+        assert_eq!(fixture.level.late_loss(), None);
+    }
+}

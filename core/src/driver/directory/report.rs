@@ -1,0 +1,77 @@
+//! What is seen of a slot from outside: who waits and who holds, and what stood in the way of a waiter whose time is up.
+
+use std::sync::Arc;
+
+use super::Slot;
+use crate::driver::connection::Link;
+use crate::driver::errors::timed_out;
+use crate::error::Error;
+use crate::error::blockers::{Blocker, Blockers};
+use crate::error::server_report::Servers;
+use crate::error::timeout_reason::TimeoutReason;
+use crate::lease::hold::Holds;
+use crate::lease::report::{HoldReport, WaitReport};
+use crate::queue::contender::Sighting;
+use crate::queue::{JoinId, Known, NodeName, Standing};
+
+impl Slot {
+    /// Adds what is to be said of what waits here and what holds.
+    pub(in crate::driver) fn report(&self, waits: &mut Vec<WaitReport>, holds: &mut Vec<HoldReport>) {
+        waits.extend(self.waiters.attempts().map(|attempt| {
+            let (join, place) = (attempt.join, &attempt.holds.place);
+            let node = |name: &NodeName| format!("{}/{}", place.directory(), name.as_str());
+            WaitReport {
+                path: place.path().to_owned(),
+                mode: attempt.mode(),
+                label: attempt.label.as_deref().map(str::to_owned),
+                age: attempt.asked.elapsed(),
+                node: self.queue.node_of(join).map(node),
+                position: self.queue.ahead_of(join),
+                behind: self.queue.waits_for(join).map(node),
+            }
+        }));
+        holds.extend(self.holders.reports());
+    }
+
+    /// The error of a contender whose time is up. `servers`: what happened there, if the client is not connected.
+    pub(in crate::driver) fn timeout_error(
+        &self,
+        join: JoinId,
+        link: &Link,
+        servers: Option<Servers>,
+    ) -> Error {
+        let Some(attempt) = self.waiters.get(join) else { return Error::client_closed() };
+        let holds = &attempt.holds;
+        let heard = holds.heard_since(attempt.asked);
+        let reason = match self.waiters.is_blocked(join, &self.queue, heard) {
+            true => TimeoutReason::Taken,
+            false if heard => TimeoutReason::Unknown,
+            false => TimeoutReason::Unreachable,
+        };
+        let too_few = self.queue.awaits_permits();
+        let error = timed_out(holds.place.path(), reason, too_few, self.queue.ahead_of(join), servers);
+        error.blocked_by(self.blockers(holds, self.queue.in_the_way(join), link))
+    }
+
+    /// The blockers, as far as they are known.
+    pub(super) fn blockers(&self, holds: &Holds, standing: Vec<Standing>, link: &Link) -> Blockers {
+        let seen = standing.into_iter().filter_map(|standing| self.blocker(holds, standing, link));
+        Blockers::new(seen.collect(), holds.place.directory(), &holds.place.part())
+    }
+
+    /// What is known of one that stands in the way.
+    fn blocker(&self, of: &Holds, standing: Standing, link: &Link) -> Option<Blocker> {
+        let Standing { name, position, holds, known } = standing;
+        let (sighting, ours) = match known {
+            Known::Watched(ticket) => (self.watches.sighting(ticket)?, false),
+            Known::Listed => (of.permit_news().sighting(&name)?, false),
+            Known::Ours(join, czxid) => {
+                let waiting = self.waiters.get(join).map(|attempt| &*attempt.data);
+                let data = waiting.or_else(|| self.holders.data(&name))?;
+                let (data, data_length) = (data.into(), data.len());
+                (Arc::new(Sighting { owner: link.session_id(), czxid, data, data_length }), true)
+            }
+        };
+        Some(Blocker { position, name, sighting, ours, holds })
+    }
+}

@@ -1,0 +1,212 @@
+//! When the net under the watches is cast: a directory of which the server says nothing is looked at again (rule 10).
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::queue::{Event, Ticket};
+use crate::runtime::random;
+
+/// After this long without news of a directory, its queue looks again, whatever the watches say.
+const LONG_SILENCE: Duration = Duration::from_secs(20);
+
+/// The same for a queue in which none of ours is near: it looks at most this often, however many clients there are.
+const FAR_SILENCE: Duration = Duration::from_secs(60);
+
+/// Looks of clients that joined or reconnected together are spread over this time.
+const SPREAD: Duration = Duration::from_secs(10);
+
+/// How often the clock is checked.
+pub(in crate::driver) const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long a create that was given up may still be carried out: docs/protocol.md, rule 8, says of what this is the sum.
+const DOUBT: Duration = Duration::from_secs(300);
+
+/// What is known of one directory's silence.
+pub(in crate::driver) struct Silence {
+    /// When the server last said something about the directory that was not asked for by a look.
+    news: Instant,
+    /// When its queue last looked.
+    looked: Instant,
+    /// How many seconds later than others it looks, while none of ours is near.
+    delay: u8,
+    /// How many milliseconds after the last look it looks because of a reconnection, unless one of ours is near: then the
+    /// queue has listed the directory.
+    reconnected: Option<NonZeroU32>,
+    /// The doubt that the queue has, and since when.
+    doubt: Option<(Ticket, Instant)>,
+}
+
+/// What is due.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::driver) enum Due {
+    Nothing,
+    Look,
+    /// What was in doubt with this ticket can no longer come.
+    Certain(Ticket),
+}
+
+impl Silence {
+    pub(in crate::driver) fn new(now: Instant) -> Self {
+        Self { news: now, looked: now, delay: 0, reconnected: None, doubt: None }
+    }
+
+    /// Local events, and the coming and going of connections and terms, are no news of the directory. Nor is a listing or
+    /// a probe: it may be a look's own.
+    pub(in crate::driver) fn hear(&mut self, event: &Event, now: Instant) {
+        let looks = matches!(event, Event::Listed(..) | Event::Probed(..));
+        let asked = event.is_outcome() && !event.is_lost() && !looks;
+        if asked || matches!(event, Event::Gone(_) | Event::Changed(_) | Event::Missing(_)) {
+            self.news = now;
+        }
+        match event {
+            Event::Connected => self.reconnected = Some(self.after_look(now + spread())),
+            Event::Disconnected | Event::SessionLost => self.reconnected = None,
+            _ => {}
+        }
+    }
+
+    /// The next step that is due. `doubt`: the queue's; `near`: whether one of ours holds, or may soon.
+    pub(in crate::driver) fn due(&mut self, doubt: Option<Ticket>, near: bool, now: Instant) -> Due {
+        if self.doubt.map(|(ticket, _)| ticket) != doubt {
+            self.doubt = doubt.map(|ticket| (ticket, now));
+        }
+        if let Some((ticket, _)) = self.doubt.filter(|(_, since)| now - *since >= DOUBT) {
+            return Due::Certain(ticket);
+        }
+        // What comes late makes no noise.
+        let since = if doubt.is_some() { self.looked } else { self.looked.max(self.news) };
+        let often = near || doubt.is_some();
+        let silence = if often { LONG_SILENCE } else { FAR_SILENCE + Duration::from_secs(self.delay.into()) };
+        let passed = self.after_look(now);
+        let reconnected = self.reconnected.take_if(|at| often || *at <= passed).is_some_and(|_| !often);
+        if now - since < silence && !reconnected {
+            return Due::Nothing;
+        }
+        (self.looked, self.reconnected) = (now, None);
+        self.delay = u8::try_from(spread().as_secs()).unwrap_or_default();
+        Due::Look
+    }
+
+    /// How many milliseconds after the last look a moment is, and one more.
+    fn after_look(&self, moment: Instant) -> NonZeroU32 {
+        let millis = moment.saturating_duration_since(self.looked).as_millis();
+        NonZeroU32::MIN.saturating_add(u32::try_from(millis).unwrap_or(u32::MAX))
+    }
+}
+
+/// A random part of the time over which looks are spread.
+fn spread() -> Duration {
+    SPREAD.mul_f64(random::fraction())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::{JoinId, Outcome};
+
+    /// How many looks are due in five minutes, if this is heard every second, and when it begins to be certain.
+    fn looks(heard: &[Event], doubt: Option<Ticket>) -> (usize, Option<u64>) {
+        let began = Instant::now();
+        let mut silence = Silence::new(began);
+        let mut looks = 0;
+        for second in 1..=600 {
+            let now = began + Duration::from_secs(second);
+            for event in heard {
+                silence.hear(event, now);
+            }
+            if second % CHECK_INTERVAL.as_secs() == 0 {
+                match silence.due(doubt, true, now) {
+                    Due::Nothing => {}
+                    Due::Look if second > 300 => return (looks, None),
+                    Due::Look => looks += 1,
+                    Due::Certain(_) => return (looks, Some(second)),
+                }
+            }
+        }
+        (looks, None)
+    }
+
+    #[test]
+    fn a_silent_directory_is_looked_at_every_twenty_seconds_whatever_its_own_client_does() {
+        let local = [
+            Event::Leave(JoinId(1)),
+            Event::TermEnded,
+            Event::TermBegan,
+            Event::Disconnected,
+            Event::Connected,
+            Event::Listed(Ticket(1), Outcome::Done(Vec::new())),
+            Event::Probed(Ticket(1), Outcome::Done(Vec::new())),
+            Event::Watched(Ticket(1), Outcome::Lost),
+        ];
+        assert_eq!(looks(&[], None), (15, None));
+        assert_eq!(looks(&local, None), (15, None));
+    }
+
+    /// When the looks are due in these many seconds, by the second, if none of ours is near.
+    fn far_looks(silence: &mut Silence, began: Instant, seconds: std::ops::RangeInclusive<u64>) -> Vec<u64> {
+        let due = |second: &u64| {
+            let now = began + Duration::from_secs(*second);
+            second % CHECK_INTERVAL.as_secs() == 0 && silence.due(None, false, now) == Due::Look
+        };
+        seconds.filter(due).collect()
+    }
+
+    #[test]
+    fn a_far_waiter_looks_at_most_once_a_minute_and_not_together_with_others() {
+        let began = Instant::now();
+        let mut seconds = std::collections::BTreeSet::new();
+        for _ in 0..20 {
+            let looks = far_looks(&mut Silence::new(began), began, 1..=3600);
+            let pauses = looks.windows(2).map(|two| two[1] - two[0]);
+            assert!(pauses.into_iter().all(|pause| (60..=75).contains(&pause)), "{looks:?}");
+            seconds.extend(looks.get(5).copied());
+        }
+        assert!(seconds.len() > 1, "all twenty look at the same time: {seconds:?}");
+    }
+
+    #[test]
+    fn a_far_waiter_looks_once_soon_after_a_reconnection_and_a_near_one_does_not() {
+        let began = Instant::now();
+        for near in [false, true] {
+            let mut silence = Silence::new(began);
+            silence.hear(&Event::Disconnected, began + Duration::from_secs(1));
+            silence.hear(&Event::Connected, began + Duration::from_secs(2));
+            if near {
+                assert_eq!(silence.due(None, true, began + Duration::from_secs(3)), Due::Nothing);
+            }
+            let looks = far_looks(&mut silence, began, 5..=59);
+            assert_eq!(looks.len(), usize::from(!near), "{looks:?}");
+            assert!(looks.iter().all(|second| *second <= 2 + 10 + 5), "{looks:?}");
+        }
+    }
+
+    #[test]
+    fn while_connections_come_and_go_a_far_waiter_does_not_look() {
+        let began = Instant::now();
+        let mut silence = Silence::new(began);
+        for second in 0..50 {
+            let now = began + Duration::from_secs(second);
+            silence.hear(if second % 2 == 0 { &Event::Disconnected } else { &Event::Connected }, now);
+        }
+        silence.hear(&Event::Disconnected, began + Duration::from_secs(50));
+        assert_eq!(silence.due(None, false, began + Duration::from_secs(55)), Due::Nothing);
+    }
+
+    #[test]
+    fn a_directory_of_which_the_server_speaks_is_left_alone() {
+        for news in [Event::Gone(Ticket(1)), Event::Deleted(Ticket(1), Outcome::Done(()))] {
+            assert_eq!(looks(&[news], None), (0, None));
+        }
+    }
+
+    #[test]
+    fn doubt_lasts_for_five_minutes_and_is_looked_into_meanwhile() {
+        for heard in [&[][..], &[Event::Gone(Ticket(1))]] {
+            let (looks, certain) = looks(heard, Some(Ticket(7)));
+            // The doubt was seen at the first check.
+            assert_eq!((looks, certain), (15, Some(305)), "{heard:?}");
+        }
+    }
+}

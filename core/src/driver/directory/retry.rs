@@ -1,0 +1,146 @@
+//! Pauses before a directory's requests are repeated that the server did not carry out.
+
+use std::collections::HashMap;
+use std::mem::Discriminant;
+
+use tokio::time::Instant;
+
+use crate::queue::Event;
+use crate::runtime::backoff::Backoff;
+
+/// The pauses of one directory.
+pub(in crate::driver) struct Pauses {
+    /// By kind of request, as long as the last of the kind was lost: that listings succeed says nothing about creates.
+    lost: HashMap<Discriminant<Event>, Losses>,
+    /// When the present one is over.
+    until: Instant,
+}
+
+/// The losses of one kind of request.
+#[derive(Default)]
+struct Losses {
+    backoff: Backoff,
+    /// The connection with which the first ones were lost.
+    connection: Option<u64>,
+}
+
+impl Pauses {
+    pub(in crate::driver) fn new(now: Instant) -> Self {
+        Self { lost: HashMap::new(), until: now }
+    }
+
+    /// The queue is told of an event.
+    pub(in crate::driver) fn hear(&mut self, event: &Event) {
+        if event.is_outcome() && !event.is_lost() && !self.lost.is_empty() {
+            self.lost.remove(&std::mem::discriminant(event));
+        }
+    }
+
+    /// When to tell the queue that a request was lost, so that it asks again; `None` is at once. `connection`: the one on
+    /// which it was sent; `connected`: that one is well. If it was lost with its connection, what went wrong is probably
+    /// the connection; but if the next one goes the same way, perhaps because of the request.
+    ///
+    /// Requests that were in flight together pause together, or not at all: a contender whose loss is told late does not
+    /// look for its node, and if it has one, those behind it wait.
+    pub(in crate::driver) fn after(
+        &mut self,
+        event: &Event,
+        connection: u64,
+        connected: bool,
+        now: Instant,
+    ) -> Option<Instant> {
+        if !event.is_lost() {
+            return None;
+        }
+        let kind = std::mem::discriminant(event);
+        let first = !self.lost.contains_key(&kind);
+        let losses = self.lost.entry(kind).or_default();
+        if !connected {
+            if first {
+                losses.connection = Some(connection);
+            }
+            if losses.connection == Some(connection) {
+                return None;
+            }
+        }
+        if self.until <= now {
+            self.until = now + losses.backoff.pause();
+        }
+        Some(self.until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::queue::{Outcome, Ticket};
+
+    const TICKET: Ticket = Ticket(1);
+    const CREATE: Event = Event::Created(TICKET, Outcome::Lost);
+    const LISTING: Event = Event::Listed(TICKET, Outcome::Lost);
+
+    /// Loses this request so often, with nothing but other requests' success in between.
+    fn pauses(event: &Event, connected: bool, count: usize) -> Vec<Option<Duration>> {
+        let mut now = Instant::now();
+        let mut pauses = Pauses::new(now);
+        let mut connection = 0;
+        let mut lose = || {
+            // Each time on the next connection, if it is lost with it.
+            connection += u64::from(!connected);
+            let until = pauses.after(event, connection, connected, now);
+            let pause = until.map(|until| until - now);
+            now = until.unwrap_or(now);
+            pauses.hear(event);
+            pauses.hear(&Event::Verified(TICKET, Outcome::NoNode));
+            pause
+        };
+        std::iter::repeat_with(&mut lose).take(count).collect()
+    }
+
+    #[test]
+    fn what_fails_while_others_succeed_is_repeated_less_and_less_often() {
+        for event in [&CREATE, &LISTING] {
+            let pauses = pauses(event, true, 9);
+            assert!(pauses[8] > pauses[0].map(|first| first * 4), "{pauses:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_was_lost_with_its_connection_is_repeated_at_once_but_only_once() {
+        let pauses = pauses(&CREATE, false, 9);
+        assert_eq!(pauses[0], None);
+        assert!(pauses[8] > pauses[1].map(|first| first * 4), "{pauses:?}");
+    }
+
+    #[test]
+    fn success_forgets_the_failures_of_its_kind() {
+        let now = Instant::now();
+        let mut pauses = Pauses::new(now);
+        assert_eq!(pauses.after(&CREATE, 1, false, now), None);
+        pauses.hear(&Event::Listed(TICKET, Outcome::NoNode));
+        assert!(pauses.after(&CREATE, 2, false, now).is_some());
+        pauses.hear(&Event::Created(TICKET, Outcome::NoNode));
+        assert_eq!(pauses.after(&CREATE, 3, false, now), None);
+        assert_eq!(pauses.after(&Event::Created(TICKET, Outcome::NoNode), 3, true, now), None);
+    }
+
+    #[test]
+    fn what_was_lost_with_one_connection_is_repeated_together() {
+        let now = Instant::now();
+        let mut pauses = Pauses::new(now);
+        for _ in 0..3 {
+            assert_eq!(pauses.after(&CREATE, 1, false, now), None);
+        }
+        let together = [2, 2, 2].map(|connection| pauses.after(&CREATE, connection, false, now));
+        assert!(together[0].is_some() && together == [together[0]; 3], "{together:?}");
+    }
+
+    #[test]
+    fn what_was_in_flight_together_pauses_together() {
+        let now = Instant::now();
+        let mut pauses = Pauses::new(now);
+        assert_eq!(pauses.after(&CREATE, 1, true, now), pauses.after(&LISTING, 1, true, now));
+    }
+}

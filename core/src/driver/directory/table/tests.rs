@@ -1,0 +1,228 @@
+//! What goes from one queue of a path to the next, and which queues are told to look.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::config::ClientOptions;
+use crate::driver::directory::table::*;
+use crate::queue::{Action, Intent, JoinId, Kind, Naming, Outcome};
+
+struct Fixture {
+    slots: Slots,
+    link: Link,
+    timers: Timers,
+    path: Arc<str>,
+}
+
+impl Fixture {
+    /// Without a session: the tests are the server.
+    fn new() -> Self {
+        let (sender, _) = mpsc::unbounded_channel();
+        let link = Link::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender);
+        Self { slots: Slots::new(Arc::default()), link, timers: Timers::default(), path: "/l".into() }
+    }
+
+    /// Lets somebody queue at the path, with a node of this number, behind others or alone. Returns the tickets of the
+    /// create and of the listing.
+    fn queue(&mut self, number: u64, others: &[&str]) -> (Ticket, Ticket) {
+        let slot = self.slots.change_or_make(&self.path, &self.link, false);
+        slot.hear(Event::Join(JoinId(number), Naming::Curator, Kind::Exclusive, Intent::Wait));
+        for event in [Event::SessionBegan(1), Event::Connected] {
+            slot.hear(event);
+        }
+        let Some(Action::Create(create, _, prefix)) = slot.next_action() else { panic!("a create") };
+        let Some(Action::List { ticket, .. }) = slot.next_action() else { panic!("a listing") };
+        let name = format!("{prefix}{number:010}");
+        slot.hear(Event::Created(create, Outcome::Done((name.clone(), 1))));
+        let children = others.iter().map(ToString::to_string).chain([name]).collect();
+        slot.hear(Event::Listed(ticket, Outcome::Done(children)));
+        (create, ticket)
+    }
+
+    fn actions(&mut self) -> Vec<Action> {
+        let slot = self.slots.get_mut(&self.path).expect("a queue");
+        std::iter::from_fn(|| slot.next_action()).collect()
+    }
+}
+
+#[tokio::test]
+async fn the_tickets_of_a_queue_follow_those_of_the_one_before_it() {
+    let mut fixture = Fixture::new();
+    let (_, first) = fixture.queue(1, &[]);
+    let path = Arc::clone(&fixture.path);
+    fixture.slots.tell(&path, Event::Leave(JoinId(1)));
+    let deletes = fixture.actions().into_iter().find_map(|action| match action {
+        Action::Delete(ticket, _) => Some(ticket),
+        _ => None,
+    });
+    let last = deletes.expect("a delete");
+    assert!(last > first);
+    fixture.slots.tell(&path, Event::Deleted(last, Outcome::Done(())));
+    fixture.slots.settle(&path, &mut fixture.link, &mut fixture.timers);
+    assert!(fixture.slots.get("/l").is_none(), "nobody is there");
+    // A late answer to the first queue is none to the second.
+    let (create, listing) = fixture.queue(2, &[]);
+    assert!(create > last && listing > last, "{create:?} and {listing:?} after {last:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_hears_nothing_for_twenty_seconds_looks_again() {
+    let mut fixture = Fixture::new();
+    fixture.queue(2, &["_c_x-lock-0000000001"]);
+    assert!(!fixture.actions().is_empty(), "it watches");
+    fixture.slots.take_unsettled();
+    tokio::time::advance(Duration::from_secs(19)).await;
+    fixture.slots.wake_silent();
+    assert!(fixture.slots.take_unsettled().is_empty() && fixture.actions().is_empty());
+    tokio::time::advance(Duration::from_secs(1)).await;
+    fixture.slots.wake_silent();
+    assert_eq!(fixture.slots.take_unsettled().iter().count(), 1);
+    assert!(matches!(fixture.actions()[..], [Action::Probe(..)]), "it looks");
+}
+
+/// The bytes that one look of a waiter may take in requests and replies, and its shortest interval.
+const MOST_BYTES: usize = 1_536;
+const MINUTES: usize = 30;
+
+/// How many bytes a request that reads these nodes takes on the wire, with its reply: `docs/protocol.md`, rule 10.
+fn probe_bytes(path: &str, nodes: &[NodeName]) -> usize {
+    const REQUEST: usize = 4 + 8 + 9;
+    const REPLY: usize = 4 + 16 + 9;
+    let node = |node: &NodeName| 9 + 4 + path.len() + 1 + node.as_str().len() + 1 + 9 + 4;
+    REQUEST + REPLY + nodes.iter().map(node).sum::<usize>()
+}
+
+/// Lets somebody wait behind so many others, with its watches acknowledged.
+fn idle(fixture: &mut Fixture, others: u64) {
+    let others: Vec<_> = (0..others).map(|number| format!("{:038}-lock-{number:010}", 7)).collect();
+    let number = others.len() as u64;
+    fixture.queue(number, &others.iter().map(String::as_str).collect::<Vec<_>>());
+    let watching = fixture.actions();
+    assert_eq!(watching.len(), 3, "{watching:?}");
+    let path = Arc::clone(&fixture.path);
+    for action in watching {
+        let Action::Watch(ticket, _) = action else { panic!("{action:?}") };
+        fixture.slots.tell(&path, Event::Watched(ticket, Outcome::Done(())));
+    }
+    fixture.slots.take_unsettled();
+}
+
+/// Lets time pass. All that the queue asks for is answered: each node exists.
+async fn pass(fixture: &mut Fixture, minutes: usize) -> Vec<Action> {
+    let path = Arc::clone(&fixture.path);
+    let mut asked = Vec::new();
+    for _ in 0..minutes * 60 / 5 {
+        tokio::time::advance(Duration::from_secs(5)).await;
+        fixture.slots.wake_silent();
+        for action in fixture.actions() {
+            if let Action::Probe(ticket, _) = &action {
+                fixture.slots.tell(&path, Event::Probed(*ticket, Outcome::Done(Vec::new())));
+            }
+            asked.push(action);
+        }
+    }
+    asked
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_far_waiter_looks_at_a_few_nodes_once_a_minute_however_many_wait() {
+    let mut all = Vec::new();
+    for others in [40, 400] {
+        let mut fixture = Fixture::new();
+        idle(&mut fixture, others);
+        let looks = pass(&mut fixture, MINUTES).await;
+        let bytes = |action: &Action| match action {
+            Action::Probe(_, nodes) => probe_bytes(&fixture.path, nodes),
+            other => panic!("an idle waiter asks for {other:?}"),
+        };
+        let bytes: Vec<_> = looks.iter().map(bytes).collect();
+        assert!(bytes.iter().all(|bytes| *bytes <= MOST_BYTES), "{bytes:?}");
+        assert!((MINUTES * 60 / 75..=MINUTES).contains(&looks.len()), "{} looks", looks.len());
+        all.push(bytes[0]);
+    }
+    assert_eq!(all[0], all[1], "they depend on how many wait");
+}
+
+/// A server before 3.6 also ends the connection on which it is asked.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_one_check_is_asked_for_no_other_one() {
+    let mut fixture = Fixture::new();
+    idle(&mut fixture, 40);
+    let first = std::mem::replace(&mut fixture.path, "/before".into());
+    idle(&mut fixture, 4);
+    let asked = |fixture: &mut Fixture, path: &str| {
+        let slot = fixture.slots.get_mut(path).expect("a queue");
+        slot.hear(Event::LookAgain);
+        slot.next_action()
+    };
+    let Some(Action::Probe(ticket, _)) = asked(&mut fixture, "/l") else { panic!("it checks") };
+    let refusal = crate::queue::Refusal::Server("Unimplemented".to_owned());
+    fixture.slots.tell(&first, Event::Probed(ticket, Outcome::Refused(refusal)));
+    assert!(matches!(asked(&mut fixture, "/before"), Some(Action::List { .. })));
+    fixture.path = "/after".into();
+    idle(&mut fixture, 4);
+    assert!(matches!(asked(&mut fixture, "/after"), Some(Action::List { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_far_waiter_that_is_connected_again_looks_once_and_lists_nothing() {
+    let mut fixture = Fixture::new();
+    idle(&mut fixture, 40);
+    for _ in 0..3 {
+        fixture.slots.tell_all(&Event::Disconnected);
+        assert_eq!(fixture.actions(), []);
+        fixture.slots.tell_all(&Event::Connected);
+        assert_eq!(fixture.actions(), [], "not at once");
+        assert!(!fixture.slots.get(&fixture.path).expect("a queue").is_vital(), "it needs no heartbeat");
+        let looks = pass(&mut fixture, 1).await;
+        assert!(matches!(looks[..], [Action::Probe(..)]), "{looks:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_does_not_count_is_reported_once_however_many_queues_there_are() {
+    let mut fixture = Fixture::new();
+    let path = Arc::clone(&fixture.path);
+    let ignored = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Ignored(_)));
+    for reported in [true, false] {
+        fixture.queue(1, &["readme"]);
+        let mut actions = fixture.actions();
+        fixture.slots.tell(&path, Event::Leave(JoinId(1)));
+        actions.extend(fixture.actions());
+        assert_eq!(ignored(&actions), reported, "{actions:?}");
+        let Some(Action::Delete(ticket, _)) = actions.pop() else { panic!("{actions:?}") };
+        fixture.slots.tell(&path, Event::Deleted(ticket, Outcome::Done(())));
+        fixture.slots.settle(&path, &mut fixture.link, &mut fixture.timers);
+        assert!(fixture.slots.get("/l").is_none(), "nobody is there");
+    }
+}
+
+/// Joins and leaves at so many paths, beside a child that does not count. Returns at how many of them it was reported.
+fn use_paths(fixture: &mut Fixture, paths: std::ops::Range<usize>) -> usize {
+    let mut reported = 0;
+    for number in paths {
+        fixture.path = format!("/locks/{number}").into();
+        let path = Arc::clone(&fixture.path);
+        fixture.queue(1, &["readme"]);
+        fixture.slots.tell(&path, Event::Leave(JoinId(1)));
+        let slot = fixture.slots.get_mut(&path).expect("a queue");
+        let actions: Vec<_> = std::iter::from_fn(|| slot.next_action()).collect();
+        reported += actions.iter().filter(|action| matches!(action, Action::Ignored(_))).count();
+        let Some(Action::Delete(ticket, _)) = actions.last() else { panic!("{actions:?}") };
+        fixture.slots.tell(&path, Event::Deleted(*ticket, Outcome::Done(())));
+        fixture.slots.settle(&path, &mut fixture.link, &mut fixture.timers);
+        assert!(fixture.slots.get(&path).is_none(), "nobody is there");
+    }
+    reported
+}
+
+#[tokio::test]
+async fn however_many_paths_a_client_uses_it_remembers_a_thousand_reports_and_makes_no_more() {
+    let mut fixture = Fixture::new();
+    assert_eq!(use_paths(&mut fixture, 0..10_000), MOST_REPORTED);
+    assert_eq!(fixture.slots.warned.0.len(), MOST_REPORTED);
+    // Neither of a path that was reported, nor of one that is forgotten.
+    assert_eq!(use_paths(&mut fixture, 0..10), 0);
+    assert_eq!(use_paths(&mut fixture, 9_990..10_000), 0);
+}

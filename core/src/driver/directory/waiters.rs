@@ -1,0 +1,186 @@
+//! The waiters in one lock directory.
+
+use std::iter::once;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::driver::mailbox::Attempt;
+use crate::driver::timers::AlarmKey;
+use crate::lease::owner::Owner;
+use crate::queue::{JoinId, Kind, Map, Queue, Set};
+use crate::runtime::backoff::Rests;
+
+/// An attempt that waits for the lock.
+pub(in crate::driver) struct Waiter {
+    pub(in crate::driver) attempt: Attempt,
+    /// To be cancelled when it no longer waits.
+    pub(in crate::driver) alarms: Vec<AlarmKey>,
+    /// When its last node was to be created, and the pauses before it gets another.
+    created: Option<Instant>,
+    rests: Rests,
+    /// Whether an answer since it asked showed another contender in its way.
+    blocked: bool,
+}
+
+impl Waiter {
+    pub(in crate::driver) fn new(attempt: Attempt, alarms: Vec<AlarmKey>) -> Self {
+        Self { attempt, alarms, created: None, rests: Rests::default(), blocked: false }
+    }
+}
+
+/// The waiters of an owner for a kind of hold.
+type Line = (Owner, Kind);
+
+/// A line among others.
+type Key = (u64, u8, u32);
+
+/// Who is in the queue, and who of the line follows.
+struct Turns {
+    first: JoinId,
+    others: Vec<JoinId>,
+}
+
+fn key((owner, kind): Line) -> Key {
+    let (kind, permits) = match kind {
+        Kind::Exclusive => (0, 0),
+        Kind::Write => (1, 0),
+        Kind::Read => (2, 0),
+        Kind::Permit(permits) => (3, permits),
+        Kind::Lead => (4, 0),
+    };
+    (owner.number(), kind, permits)
+}
+
+#[derive(Default)]
+pub(in crate::driver) struct Waiters {
+    all: Map<JoinId, Waiter>,
+    /// For each owner, its queueing waiters, oldest first. Only the first is in the queue: when it is granted, the
+    /// others re-enter; in the queue they would wait for their own owner.
+    lines: Map<Key, Turns>,
+    /// Waiters for which it is not yet known whether they have to wait for another contender, or are in its way.
+    newcomers: Set<JoinId>,
+}
+
+impl Waiters {
+    pub(in crate::driver) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(in crate::driver) fn get(&self, join: JoinId) -> Option<&Attempt> {
+        self.all.get(&join).map(|waiter| &waiter.attempt)
+    }
+
+    pub(in crate::driver) fn attempts(&self) -> impl Iterator<Item = &Attempt> {
+        self.all.values().map(|waiter| &waiter.attempt)
+    }
+
+    /// A node is to be created for a waiter. Returns the pause before that: a waiter whose nodes are gone as soon as they
+    /// are there, or are never seen, gets them less and less often.
+    pub(in crate::driver) fn rest(&mut self, join: JoinId) -> Duration {
+        let Some(waiter) = self.all.get_mut(&join) else { return Duration::ZERO };
+        let now = Instant::now();
+        let life = waiter.created.map(|created| now.saturating_duration_since(created));
+        let pause = life.map_or(Duration::ZERO, |life| waiter.rests.after(life));
+        waiter.created = Some(now + pause);
+        pause
+    }
+
+    /// The session is over, and what happened to its nodes with it. Between sessions there are pauses too.
+    pub(in crate::driver) fn end_session(&mut self) {
+        for waiter in self.all.values_mut() {
+            (waiter.created, waiter.rests) = (None, Rests::default());
+        }
+    }
+
+    /// Adds a waiter. Returns whether it is to enter the queue now.
+    pub(in crate::driver) fn add(&mut self, waiter: Waiter) -> bool {
+        let join = waiter.attempt.join;
+        self.all.insert(join, waiter);
+        self.newcomers.insert(join);
+        self.line_up(join)
+    }
+
+    /// Puts a waiter at the end of its owner's line, if it queues. Returns whether it is to enter the queue now.
+    pub(in crate::driver) fn line_up(&mut self, join: JoinId) -> bool {
+        let Some(attempt) = self.get(join) else { return false };
+        if attempt.intent.only_tries() {
+            return true;
+        }
+        let claim = attempt.claim;
+        let key = key((claim.owner, claim.kind));
+        if let Some(turns) = self.lines.get_mut(&key) {
+            turns.others.push(join);
+            return false;
+        }
+        self.lines.insert(key, Turns { first: join, others: Vec::new() });
+        true
+    }
+
+    /// Removes a waiter, but not from its line.
+    pub(in crate::driver) fn remove(&mut self, join: JoinId) -> Option<Waiter> {
+        self.all.remove(&join)
+    }
+
+    /// Removes all.
+    pub(in crate::driver) fn remove_all(&mut self) -> Map<JoinId, Waiter> {
+        self.lines.clear();
+        std::mem::take(&mut self.all)
+    }
+
+    /// Removes one from its line. Returns whose turn it is now to enter the queue, if that changed.
+    pub(in crate::driver) fn leave_line(&mut self, line: Line, join: JoinId) -> Option<JoinId> {
+        let Turns { first, others } = self.lines.get_mut(&key(line))?;
+        if *first != join {
+            others.retain(|other| *other != join);
+            return None;
+        }
+        if others.is_empty() {
+            self.lines.remove(&key(line));
+            return None;
+        }
+        *first = others.remove(0);
+        Some(*first)
+    }
+
+    /// Ends a line; returns those that were in it.
+    pub(in crate::driver) fn end_line(&mut self, line: Line) -> impl Iterator<Item = JoinId> + use<> {
+        let all = self.lines.remove(&key(line)).map(|Turns { first, others }| once(first).chain(others));
+        all.into_iter().flatten()
+    }
+
+    /// The one of a line that is in the queue.
+    pub(in crate::driver) fn first_in_line(&self, line: Line) -> Option<JoinId> {
+        self.lines.get(&key(line)).map(|turns| turns.first)
+    }
+
+    /// A waiter joins behind others of this client: it has to wait for them, whether or not it is ever seen to.
+    pub(in crate::driver) fn contend(&mut self, join: JoinId) {
+        if let Some(waiter) = self.all.get_mut(&join) {
+            waiter.attempt.claim.contended = true;
+        }
+    }
+
+    /// A waiter that was seen in the queue behind another contender, and was still not granted the lock, has to wait
+    /// for it.
+    pub(in crate::driver) fn note_contended(&mut self, queue: &Queue) {
+        self.newcomers.retain(|join| {
+            let Some(Waiter { attempt, blocked, .. }) = self.all.get_mut(join) else { return false };
+            attempt.claim.contended |= queue.stands_behind_another(*join);
+            *blocked |= queue.is_held_up(*join);
+            !(attempt.claim.contended && *blocked)
+        });
+    }
+
+    /// Whether an answer since a waiter asked showed another contender in its way. `heard`: whether there was any answer
+    /// since. One that waits behind others of its own owner, outside the queue, waits for what the first of them does.
+    pub(in crate::driver) fn is_blocked(&self, join: JoinId, queue: &Queue, heard: bool) -> bool {
+        let is_blocked =
+            |join| self.all.get(&join).is_some_and(|waiter| waiter.blocked) || queue.is_held_up(join);
+        let first = || {
+            let claim = self.get(join)?.claim;
+            self.first_in_line((claim.owner, claim.kind)).filter(|first| *first != join)
+        };
+        is_blocked(join) || heard && first().is_some_and(is_blocked)
+    }
+}

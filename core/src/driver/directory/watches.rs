@@ -1,0 +1,133 @@
+//! The watches of one lock directory on the server.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::driver::connection::Link;
+use crate::driver::connection::requests::Seen;
+use crate::driver::timers::{Alarm, Timers};
+use crate::error::escape::Shown;
+use crate::queue::contender::Sighting;
+use crate::queue::{NodeName, Ticket};
+use crate::session::watch_budget::Reserved;
+
+/// How often a queue that cannot watch polls.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+
+/// A watch on the server.
+struct Watch {
+    task: AbortHandle,
+    /// What was seen of the node when the watch was set, if it is another client's. There is room for few watches on a
+    /// session, so this is little too.
+    sighting: Option<Seen>,
+    _room: Reserved,
+}
+
+pub(in crate::driver) struct Watches {
+    /// The directory.
+    path: Arc<str>,
+    set: HashMap<Ticket, Watch>,
+    /// The watches for which there is no room on the session.
+    parked: BTreeMap<Ticket, (NodeName, bool)>,
+    /// The watch on the children, if there was no room for it: the listing came without it.
+    parked_listing: Option<Ticket>,
+    /// Whether the queue will poll, because watches are parked.
+    polling: bool,
+}
+
+impl Watches {
+    pub(in crate::driver) fn new(path: Arc<str>) -> Self {
+        Self { path, set: HashMap::new(), parked: BTreeMap::new(), parked_listing: None, polling: false }
+    }
+
+    fn bytes_of(&self, name: &NodeName) -> usize {
+        self.path.len() + 1 + name.as_str().len()
+    }
+
+    /// Sets a watch, or parks it until there is room.
+    ///
+    /// `ours`: whether the node is one of ours, of which there is nothing to learn.
+    pub(in crate::driver) fn set(&mut self, ticket: Ticket, name: NodeName, ours: bool, link: &mut Link) {
+        let bytes = self.bytes_of(&name);
+        // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
+        let Some(wire) = link.wire(&self.path) else { return };
+        if let Some(room) = link.room().reserve(bytes) {
+            let sighting = (!ours).then(Seen::default);
+            let task = link.spawn(wire.watch(ticket, name, sighting.clone()));
+            self.set.insert(ticket, Watch { task, sighting, _room: room });
+        } else {
+            self.parked.insert(ticket, (name, ours));
+        }
+    }
+
+    /// Reserves room for a watch on the children. Without it the queue polls until there is some.
+    pub(in crate::driver) fn reserve_listing(&mut self, ticket: Ticket, link: &Link) -> Option<Reserved> {
+        let room = link.room().reserve(self.path.len());
+        self.parked_listing = room.is_none().then_some(ticket);
+        room
+    }
+
+    /// Notes the watch on the children, which a task sets.
+    pub(in crate::driver) fn add_listing(&mut self, ticket: Ticket, task: AbortHandle, room: Reserved) {
+        self.set.insert(ticket, Watch { task, sighting: None, _room: room });
+    }
+
+    /// What was seen of another client's node when this watch was set.
+    pub(in crate::driver) fn sighting(&self, ticket: Ticket) -> Option<Arc<Sighting>> {
+        self.set.get(&ticket)?.sighting.as_ref()?.get().cloned()
+    }
+
+    /// Drops a watch.
+    pub(in crate::driver) fn unset(&mut self, ticket: Ticket) {
+        self.parked.remove(&ticket);
+        self.parked_listing.take_if(|parked| *parked == ticket);
+        if let Some(watch) = self.set.get(&ticket) {
+            watch.task.abort();
+        }
+        self.ended(ticket);
+    }
+
+    /// A watch has fired, or was never set.
+    pub(in crate::driver) fn ended(&mut self, ticket: Ticket) {
+        self.set.remove(&ticket);
+    }
+
+    /// The session is over, and all watches with it.
+    pub(in crate::driver) fn forget(&mut self) {
+        self.set.clear();
+        self.parked.clear();
+        self.parked_listing = None;
+    }
+
+    /// The queue polls. Returns the watch on the children for which there is room now, so that it is set with the next
+    /// listing.
+    pub(in crate::driver) fn poll(&mut self, link: &Link) -> Option<Ticket> {
+        self.polling = false;
+        let fits = link.room().fits(self.path.len());
+        self.parked_listing.take_if(|_| fits)
+    }
+
+    /// Tries to set the parked watches. `waits`: whether any of ours waits, to whom they matter. A
+    /// holder's node is checked by the heartbeat.
+    pub(in crate::driver) fn settle(&mut self, link: &mut Link, timers: &mut Timers, waits: bool) {
+        while let Some((ticket, (name, ours))) = self.parked.first_key_value() {
+            if !link.room().fits(self.bytes_of(name)) {
+                break;
+            }
+            let (ticket, name, ours) = (*ticket, name.clone(), *ours);
+            self.parked.remove(&ticket);
+            self.set(ticket, name, ours, link);
+        }
+        let parked = !self.parked.is_empty() || self.parked_listing.is_some();
+        if parked && waits && !self.polling {
+            self.polling = true;
+            let path = &self.path;
+            tracing::debug!(path = %Shown(link.below_chroot(path)), "no room for more watches on one session: polling");
+            timers.set(Instant::now() + POLL_INTERVAL, Alarm::Poll(Arc::clone(path)));
+        }
+    }
+}

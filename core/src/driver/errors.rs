@@ -1,0 +1,116 @@
+//! The messages that callers read when the driver refuses or fails.
+
+use std::time::Duration;
+
+use crate::config::ClientOptions;
+use crate::error::server_report::Servers;
+use crate::error::timeout_reason::TimeoutReason;
+use crate::error::{Error, ErrorKind};
+use crate::queue::{Kind, Refusal};
+use crate::session::Denial;
+
+/// No server answered within this time, or the connect time-out; `servers` tell what each of them did instead.
+pub(crate) fn unreachable(options: &ClientOptions, within: Option<Duration>, servers: Servers) -> Error {
+    let within = within.unwrap_or(options.connect_timeout);
+    let mut message = format!(
+        "no ZooKeeper server answered at {} within {within:?}: {servers}; check the address and that the server runs",
+        options.hosts.servers
+    );
+    if options.tls.is_some() {
+        message += ", that its port is the one for TLS, and that each side trusts the other's certificate";
+    }
+    Error::new(ErrorKind::ConnectionFailed, message).at_servers(servers)
+}
+
+/// There will be no session.
+pub(super) fn denied(options: &ClientOptions, denial: Denial) -> Error {
+    let servers = &options.hosts.servers;
+    let message = match denial {
+        Denial::Credentials if options.login.is_some() => format!(
+            "{servers} refused the login, or does not know SASL; check user and password, and that the server has a \
+             JAAS configuration with DIGEST-MD5, which FIPS mode disables (the default of ZooKeeper 3.9.6 and later: \
+             use `digest` credentials or a client certificate there), and create a new client"
+        ),
+        Denial::Credentials => {
+            format!("{servers} refused the credentials; check them and create a new client")
+        }
+        Denial::StockTransport => {
+            let problem = "this program's connections cannot be encrypted, because it lacks the two \
+                [patch.crates-io] lines that zklock's README shows; nothing was sent";
+            return Error::bad_argument("tls", problem);
+        }
+    };
+    Error::new(ErrorKind::AuthFailed, message)
+}
+
+pub(super) fn not_authorized(path: &str) -> Error {
+    let message =
+        format!("not permitted to use {path:?}; check the access control lists and the client's credentials");
+    Error::new(ErrorKind::AuthFailed, message)
+}
+
+/// The time is up for a contender. `too_few`: there are too few permits; `ahead`: how many are known to stand before it;
+/// `servers`: what happened there, if the client was not connected.
+pub(super) fn timed_out(
+    path: &str,
+    reason: TimeoutReason,
+    too_few: bool,
+    ahead: Option<usize>,
+    servers: Option<Servers>,
+) -> Error {
+    use TimeoutReason::{Taken, Unreachable};
+
+    let Some(servers) = servers else {
+        let message = match (reason, ahead) {
+            (Taken, _) if too_few => too_few_permits(path),
+            (Taken, Some(ahead @ 1..)) => format!("{path:?} is taken: {ahead} still ahead in the queue"),
+            (Taken, _) => {
+                format!("{path:?} is taken: somebody was still ahead in the queue when it was last seen")
+            }
+            (Unreachable, _) => format!(
+                "{path:?} was not acquired in time: connected, but the server has answered nothing since; check that it                  carries out requests, and try again"
+            ),
+            _ => format!(
+                "{path:?} was not acquired in time: no answer showed anybody in the way; try again, or for longer"
+            ),
+        };
+        return Error::timed_out(reason, message);
+    };
+    let message = if reason == Taken {
+        format!("{path:?} was taken when the connection was lost: {servers}")
+    } else {
+        format!("the server did not answer in time while acquiring {path:?}: {servers}")
+    };
+    Error::timed_out(reason, message).at_servers(servers)
+}
+
+/// What the server says about a path is more than the client reads. It is no use to ask again.
+pub(super) fn too_large(path: &str, problem: &str) -> Error {
+    let advice = "delete what is not needed there, or raise the client's `max_frame`";
+    Error::bad_argument("path", format_args!("{path:?} cannot be used: the server has {problem}; {advice}"))
+}
+
+/// The queue refuses a contender of this kind.
+pub(super) fn refused(path: &str, kind: Kind, refusal: Refusal) -> Error {
+    let taken = |message| Error::timed_out(TimeoutReason::Taken, message);
+    let (error, message) = match (refusal, kind) {
+        (Refusal::Busy, Kind::Permit(_)) => return taken(too_few_permits(path)),
+        (Refusal::Busy, _) => return taken(format!("{path:?} is taken; `contenders()` tells by whom")),
+        (Refusal::SequenceExhausted, _) => (
+            ErrorKind::SequenceExhausted,
+            format!(
+                "the sequence numbers of {path:?} are used up; delete the directory while it is idle, or use another path"
+            ),
+        ),
+        (Refusal::NotAuthorized, _) => return not_authorized(path),
+        (Refusal::TooLarge(problem), _) => return too_large(path, &problem),
+        (Refusal::Server(problem), _) => {
+            (ErrorKind::ConnectionFailed, format!("the server refused to queue at {path:?}: {problem}"))
+        }
+    };
+    Error::new(error, message)
+}
+
+fn too_few_permits(path: &str) -> String {
+    format!("too few permits of {path:?} are free; `contenders()` tells who has them")
+}

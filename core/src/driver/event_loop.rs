@@ -1,0 +1,446 @@
+//! The driver's loop: receives what reaches a client, and lets what follows from it happen.
+
+#[cfg(test)]
+mod bounds;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Weak};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::connection::{Change, Link};
+use super::directory::Slot;
+use super::errors::{denied, unreachable};
+use super::heartbeat::Pulse;
+use super::queries::{inquire, transact};
+use super::timers::{Alarm, Timers};
+use crate::config::ClientOptions;
+use crate::driver::directory::inspect::Shelf;
+use crate::driver::directory::resync::CHECK_INTERVAL;
+use crate::driver::directory::table::Slots;
+use crate::driver::directory::waiters::Waiter;
+use crate::driver::mailbox::{Attempt, Checked, Command, Inbox, Input};
+use crate::driver::status::{ClientState, Status};
+use crate::error::escape::Shown;
+use crate::error::loss_reason::LossReason;
+use crate::error::{Error, ErrorKind, Result};
+use crate::lease::Entry;
+use crate::lease::hold::Notice;
+use crate::queue::{Event, JoinId, Outcome};
+use crate::runtime::random;
+use crate::session::CLOSE_LIMIT;
+use crate::session::term::Term;
+
+/// How many inputs are received before conclusions are drawn: joins that come together share a listing.
+const BATCH: usize = 256;
+
+/// Serves a client until it is closed.
+pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
+    let Inbox { status, sender, mut receiver } = inbox;
+    let mut driver = Driver::new(options, status, sender);
+    driver.timers.set(Instant::now() + CHECK_INTERVAL, Alarm::LookAgain);
+    let shelf = Arc::clone(&driver.shelf);
+    let done = loop {
+        let input = tokio::select! {
+            // In a fixed order, not a random one. Alarms that are due are few, and cannot starve the inputs.
+            biased;
+            () = driver.timers.next() => None,
+            Some(input) = receiver.recv() => Some(input),
+        };
+        let mut shelved = shelf.lock();
+        driver.slots.exchange(&mut shelved);
+        if let Some(input) = input {
+            let more = std::iter::from_fn(|| receiver.try_recv().ok()).take(BATCH);
+            if let ControlFlow::Break(done) = driver.take_in(std::iter::once(input).chain(more)) {
+                break done;
+            }
+        } else {
+            driver.alarms();
+        }
+        driver.settle();
+        driver.slots.exchange(&mut shelved);
+    };
+    driver.close(done, receiver).await;
+}
+
+/// A session's id, in the form in which ZooKeeper writes it.
+struct Session(i64);
+
+impl fmt::Display for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// Everything of one client.
+struct Driver {
+    options: ClientOptions,
+    status: Arc<Status>,
+    link: Link,
+    shelf: Arc<Shelf>,
+    slots: Slots,
+    timers: Timers,
+    /// Callers that wait for a connection, and until when.
+    connecting: Vec<(Instant, oneshot::Sender<Result<()>>)>,
+    /// The last connection on which the server was seen to throttle.
+    throttled: u64,
+    pulse: Pulse,
+    /// Whether there has ever been a session: from then on connection loss only lengthens waits.
+    was_connected: bool,
+    /// Whether it was considered to warn of what others could read.
+    warned: bool,
+}
+
+impl Driver {
+    fn new(options: ClientOptions, status: Arc<Status>, sender: mpsc::UnboundedSender<Input>) -> Self {
+        let link = Link::new(options.clone(), Arc::clone(&status.meter), sender);
+        let shelf = Arc::new(Shelf::new(link.settings(), options.label.clone()));
+        let shown: Weak<Shelf> = Arc::downgrade(&shelf);
+        status.set_driver(shown);
+        Self {
+            link,
+            options,
+            slots: Slots::new(Arc::clone(&status)).with_shelf(&shelf),
+            shelf,
+            status,
+            timers: Timers::default(),
+            connecting: Vec::new(),
+            throttled: u64::MAX,
+            pulse: Pulse::default(),
+            was_connected: false,
+            warned: false,
+        }
+    }
+
+    /// Receives inputs; breaks off, with the caller to notify, when one of them says to close.
+    fn take_in(&mut self, inputs: impl Iterator<Item = Input>) -> ControlFlow<Option<oneshot::Sender<()>>> {
+        for input in inputs {
+            match input {
+                Input::Queue { path, connection, event } => self.outcome(path, connection, event),
+                Input::News(news) => {
+                    let change = self.link.handle(news);
+                    self.follow(change);
+                }
+                Input::Revoked { path, node } => self.slots.revoked(&path, node),
+                Input::Command(Command::Connect { reply }) => self.connect(reply),
+                Input::Command(Command::Join(attempt)) => self.join(attempt),
+                Input::Command(Command::Leave { path, join }) => self.leave(&path, join),
+                Input::Command(Command::Hold { path, notice }) => self.notice(&path, notice),
+                Input::Command(Command::Ask(inquiry)) => inquire(&mut self.link, &self.options, inquiry),
+                Input::Command(Command::Close { done }) => return ControlFlow::Break(done),
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn outcome(&mut self, path: Arc<str>, connection: u64, event: Event) {
+        let current = self.link.is_current(connection);
+        if event.is_written() && current {
+            self.link.answered();
+        }
+        // An answer that leaves everything open, on a working connection: the server asks for patience.
+        if event.is_lost() && current && std::mem::replace(&mut self.throttled, connection) != connection {
+            let path = Shown(self.link.below_chroot(&path));
+            tracing::warn!(%path, "the server does not carry out requests, as when it throttles; trying again");
+        }
+        let put_off = |slot: &mut Slot| slot.put_off(&event, connection, current);
+        if let Some(until) = self.slots.get_mut(&path).and_then(put_off) {
+            self.timers.set(until, Alarm::Tell(path, event));
+            return;
+        }
+        let event = self.link.vet(connection, event);
+        if let Event::Deleted(ticket, outcome) = &event {
+            // Only a proof tells whose session a connection is, and only in its term are its nodes certain to exist.
+            let certain = |term: &Arc<Term>| current && term.is_proven_on(connection) && term.runs();
+            let missing = *outcome == Outcome::NoNode && self.link.term().is_some_and(certain);
+            if let Some(slot) = self.slots.change(&path) {
+                slot.judge(*ticket, missing);
+            }
+        }
+        self.slots.tell(&path, event);
+    }
+
+    fn connect(&mut self, reply: oneshot::Sender<Result<()>>) {
+        if self.link.is_connected() {
+            reply.send(Ok(())).ok();
+            return;
+        }
+        let deadline = Instant::now() + self.options.connect_timeout;
+        self.connecting.retain(|(_, reply)| !reply.is_closed());
+        self.connecting.push((deadline, reply));
+        self.start_link();
+        self.timers.set(deadline, Alarm::Connect);
+    }
+
+    /// Tells the callers that wait for a connection.
+    fn connected(&mut self) {
+        self.status.set(ClientState::Connected);
+        self.slots.tell_all(&Event::Connected);
+        self.pulse.beat_now(&mut self.timers);
+        for (_, reply) in self.connecting.drain(..) {
+            reply.send(Ok(())).ok();
+        }
+    }
+
+    fn start_link(&mut self) {
+        if self.link.start() {
+            if !std::mem::replace(&mut self.warned, true) && self.options.exposes_credentials() {
+                let servers = &self.options.hosts.servers;
+                tracing::warn!(%servers, "credentials go over connections that are not encrypted, where others on the way can read them; use TLS");
+            }
+            self.status.set(ClientState::Connecting);
+        }
+    }
+
+    fn join(&mut self, mut attempt: Attempt) {
+        // What the owner holds may have changed since it asked.
+        match attempt.holds.enter(attempt.claim.owner, attempt.claim.kind, attempt.intent) {
+            Ok(Entry::Queues(intent)) => attempt.intent = intent,
+            Ok(Entry::Reentered(lease)) => return drop(attempt.reply.send(Ok(lease))),
+            Err(error) => return drop(attempt.reply.send(Err(error))),
+        }
+        self.start_link();
+        let (path, join) = (Arc::clone(attempt.holds.place.full()), attempt.join);
+        let mut alarms = Vec::new();
+        let tries = attempt.intent.only_tries();
+        if let Some(deadline) = attempt.deadline.filter(|_| !tries) {
+            alarms.push(self.timers.set(deadline, Alarm::Deadline(Arc::clone(&path), join)));
+        }
+        if !self.was_connected || tries {
+            let bound = attempt.deadline.filter(|_| tries);
+            let unreachable = bound.unwrap_or_else(|| Instant::now() + self.options.connect_timeout);
+            alarms.push(self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join)));
+        }
+        let slot = self.slots.change_or_make(&path, &self.link, self.pulse.is_fresh());
+        slot.join(Waiter::new(attempt, alarms));
+    }
+
+    fn leave(&mut self, path: &Arc<str>, join: JoinId) {
+        if let Some(slot) = self.slots.change(path) {
+            drop(slot.leave(join, &mut self.timers));
+        }
+        self.stop_unless_wanted();
+    }
+
+    fn notice(&mut self, path: &Arc<str>, notice: Notice) {
+        if let Notice::Transact { node, operations, reply } = notice {
+            return transact(&mut self.link, &self.options, (path, &node), operations, reply);
+        }
+        // Without a slot nothing is left of the hold; dropping the notice says so.
+        let Some(slot) = self.slots.change(path) else { return };
+        match notice {
+            Notice::Released { node, release } => slot.release(path, &node, release, &mut self.timers),
+            Notice::Expired { node, reason } => slot.expire(&node, reason),
+            Notice::Listening { node } => slot.watch_hold(&node),
+            Notice::Transact { .. } => {}
+        }
+    }
+
+    fn follow(&mut self, change: Change) {
+        match change {
+            Change::None => {}
+            Change::Checked(Checked { missing, last }) => {
+                self.pulse.go_on_behind(last, !missing.is_empty(), &mut self.timers);
+                for (path, name) in missing {
+                    self.slots.tell(&path, Event::Missing(name));
+                }
+            }
+            Change::Began { session_id, timeout } => {
+                let servers = &self.options.hosts.servers;
+                tracing::info!(session = %Session(session_id), %servers, "a session began");
+                let asked = self.options.session_timeout;
+                if timeout < asked && self.status.session_timeout() != Some(timeout) {
+                    tracing::warn!(?asked, granted = ?timeout, "the server shortened the session time-out: it frees locks sooner than was asked for; see its maxSessionTimeout");
+                }
+                self.was_connected = true;
+                self.status.meter.session_began();
+                self.status.set_session(session_id, timeout);
+                self.status.set_term(self.link.term().cloned());
+                for slot in self.slots.iter_mut() {
+                    slot.hear(Event::SessionBegan(random::bits()));
+                }
+                self.connected();
+            }
+            Change::Disconnected => {
+                tracing::warn!(session = %self.session(), "connection lost; the session may survive");
+                self.pulse.suspend(&self.slots, true);
+                self.slots.tell_all(&Event::Disconnected);
+                // Who is told of it, and looks at a lease, finds it suspended.
+                self.status.set(ClientState::Suspended);
+            }
+            Change::Reconnected => {
+                tracing::info!(session = %self.session(), "connected again");
+                self.status.meter.reconnected();
+                self.connected();
+            }
+            Change::Lost => {
+                tracing::warn!(session = %self.session(), "the session is over; looking for a new one");
+                self.status.set_term(None);
+                self.slots.tell_all(&Event::SessionLost);
+                self.status.set(ClientState::Connecting);
+            }
+            Change::Refused(denial) => {
+                let error = denied(&self.options, denial);
+                tracing::error!("{error}");
+                self.status.set_term(None);
+                self.status.set(ClientState::Idle);
+                self.slots.tell_all(&Event::SessionLost);
+                self.fail_all(&error);
+            }
+        }
+    }
+
+    /// The last session that there was.
+    fn session(&self) -> Session {
+        Session(self.status.session())
+    }
+
+    /// Fails all waiters.
+    fn fail_all(&mut self, error: &Error) {
+        for (_, reply) in self.connecting.drain(..) {
+            reply.send(Err(error.clone())).ok();
+        }
+        for slot in self.slots.iter_mut() {
+            slot.fail_all(error);
+        }
+    }
+
+    fn alarms(&mut self) {
+        while let Some(alarm) = self.timers.due() {
+            match alarm {
+                Alarm::Deadline(path, join) => {
+                    let servers = (!self.link.is_connected()).then(|| self.link.servers());
+                    self.give_up(&path, join, |slot, link| slot.timeout_error(join, link, servers));
+                }
+                Alarm::Unreachable(path, join) => {
+                    let within = self.slots.get(&path).and_then(|slot| slot.answer_within(join));
+                    let unreachable = unreachable(&self.options, within, self.link.servers());
+                    // A waiter in a queue that was reached keeps waiting; one that only tries was promised an answer.
+                    let reached = self.was_connected;
+                    if self.slots.get(&path).is_some_and(|slot| !reached || slot.only_tries(join)) {
+                        self.give_up(&path, join, |_, _| unreachable);
+                    }
+                }
+                Alarm::Connect => {
+                    let now = Instant::now();
+                    let unreachable = unreachable(&self.options, None, self.link.servers());
+                    let due = |(deadline, _): &(Instant, _)| *deadline <= now;
+                    let (due, waiting) = std::mem::take(&mut self.connecting).into_iter().partition(due);
+                    self.connecting = waiting;
+                    for (_, reply) in due {
+                        reply.send(Err(unreachable.clone())).ok();
+                    }
+                }
+                Alarm::Tell(path, event) => self.slots.tell(&path, event),
+                Alarm::Released(path, node) => self.slots.stop_waiting(&path, &node),
+                Alarm::LongHold(path, node) => {
+                    // Most are over by then, and nothing is to be concluded from that.
+                    if self.slots.get(&path).is_some_and(|slot| slot.holds_through(&node)) {
+                        self.slots.tell(&path, Event::WatchHold(node));
+                    }
+                }
+                Alarm::HeldTooLong(path, node) => {
+                    if let Some(slot) = self.slots.change(&path) {
+                        slot.expire(&node, LossReason::HeldTooLong);
+                    }
+                }
+                Alarm::Beat => self.pulse.beat_now(&mut self.timers),
+                Alarm::Surrender => self.pulse.may_surrender(),
+                Alarm::TermEnd => self.pulse.term_may_have_ended(),
+                Alarm::Poll(path) => {
+                    if let Some(slot) = self.slots.change(&path) {
+                        slot.poll(&self.link);
+                    }
+                }
+                Alarm::LookAgain => {
+                    self.slots.wake_silent();
+                    self.timers.set(Instant::now() + CHECK_INTERVAL, Alarm::LookAgain);
+                }
+            }
+        }
+        // Once: when many give up together, none of them is to look through all of them.
+        self.stop_unless_wanted();
+    }
+
+    fn give_up(&mut self, path: &Arc<str>, join: JoinId, error: impl FnOnce(&Slot, &Link) -> Error) {
+        let Some(slot) = self.slots.change(path).filter(|slot| slot.is_waiting(join)) else {
+            return;
+        };
+        let error = error(slot, &self.link);
+        if let Some(attempt) = slot.leave(join, &mut self.timers) {
+            if error.kind() == ErrorKind::LockTimeout && !attempt.claim.is_part() {
+                self.status.meter.timed_out();
+            }
+            attempt.reply.send(Err(error)).ok();
+        }
+    }
+
+    /// A client that has never had a session looks for one only while a caller waits for it.
+    fn stop_unless_wanted(&mut self) {
+        if self.was_connected {
+            return;
+        }
+        let wanted = !self.connecting.is_empty() || self.slots.iter().any(Slot::has_waiters);
+        if !wanted && self.link.stop() {
+            self.status.set(ClientState::Idle);
+        }
+    }
+
+    /// Lets the queues draw conclusions, and carries them out.
+    fn settle(&mut self) {
+        self.pulse.check_term(&self.link, &mut self.slots);
+        // Carrying out an action may drop a lease, whose release comes through the channel: one round is enough.
+        for path in self.slots.take_unsettled() {
+            let vital = self.slots.settle(&path, &mut self.link, &mut self.timers);
+            self.pulse.note(&path, vital);
+        }
+        let deaf = self.pulse.keep_term(&mut self.link, &self.slots, &mut self.timers);
+        self.link.reap();
+        if deaf {
+            tracing::warn!(session = %self.session(), "the server answers pings, but nothing else");
+            let change = self.link.lose();
+            self.follow(change);
+        }
+    }
+
+    async fn close(
+        mut self,
+        done: Option<oneshot::Sender<()>>,
+        mut receiver: mpsc::UnboundedReceiver<Input>,
+    ) {
+        self.status.set(ClientState::Closed);
+        self.status.set_term(None);
+        receiver.close();
+        self.slots.lose_all(LossReason::ClientClosed);
+        self.fail_all(&Error::client_closed());
+        // Commands that came too late are dropped, which tells their senders; but other closers wait for this close.
+        let mut waiting: Vec<_> = done.into_iter().collect();
+        while let Ok(input) = receiver.try_recv() {
+            if let Input::Command(Command::Close { done: Some(done) }) = input {
+                waiting.push(done);
+            }
+        }
+        let session = self.session();
+        let mut closing = std::pin::pin!(self.link.close(CLOSE_LIMIT));
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut closing => break,
+                // Callers that wait for a release still wait for no longer than they were promised.
+                () = self.timers.next() => while let Some(alarm) = self.timers.due() {
+                    if let Alarm::Released(path, node) = alarm {
+                        self.slots.stop_waiting(&path, &node);
+                    }
+                },
+            }
+        }
+        tracing::debug!(%session, "closed");
+        for done in waiting {
+            done.send(()).ok();
+        }
+    }
+}

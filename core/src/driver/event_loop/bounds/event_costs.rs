@@ -1,0 +1,219 @@
+//! What an event at one lock takes in a client that waits for many others, or holds them; and a look at one of many
+//! holds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot::{self, Receiver};
+use tokio::time::Instant;
+
+use crate::config::ClientOptions;
+use crate::config::lock_path::Place;
+use crate::driver::event_loop::Driver;
+use crate::driver::event_loop::bounds::instructions::{Costs, compare};
+use crate::driver::mailbox::{Attempt, Command, Inbox, Input, Mailbox};
+use crate::error::Result;
+use crate::error::loss_reason::LossReason;
+use crate::lease::hold::{Claim, Grant, Holds, Notice};
+use crate::lease::owner::Owner;
+use crate::lease::release::Release;
+use crate::lease::{Entry, Lease};
+use crate::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome};
+use crate::runtime::clock::Moment;
+use crate::runtime::fork::Origin;
+use crate::session::term::Term;
+
+/// A driver without a session, and what its callers have.
+pub(in crate::driver) struct Desk {
+    pub(in crate::driver) driver: Driver,
+    mailbox: Arc<Mailbox>,
+    answers: Vec<Receiver<Result<Lease>>>,
+    joins: u64,
+}
+
+impl Desk {
+    pub(in crate::driver) fn new() -> Self {
+        let (mailbox, Inbox { status, sender, .. }) = Mailbox::new();
+        let driver = Driver::new(ClientOptions::new(Some("h")).expect("a host"), status, sender);
+        Self { driver, mailbox: Arc::new(mailbox), answers: Vec::new(), joins: 0 }
+    }
+
+    /// A client that waits for so many locks.
+    fn waiting(count: u64) -> Self {
+        let mut desk = Self::new();
+        for number in 0..count {
+            let join = desk.join(&path(number));
+            tell(&mut desk.driver, join);
+        }
+        desk
+    }
+
+    /// A client that holds so many locks.
+    pub(in crate::driver) fn holding(count: u64) -> Self {
+        let mut desk = Self::waiting(count);
+        desk.driver.was_connected = true;
+        for number in 0..count {
+            let (path, node) = (path(number).into(), node());
+            for event in desk.grant(&path, &node) {
+                tell(&mut desk.driver, queue(&path, event));
+            }
+        }
+        desk
+    }
+
+    pub(in crate::driver) fn join(&mut self, path: &str) -> Input {
+        self.joins += 1;
+        let (reply, answer) = oneshot::channel();
+        self.answers.push(answer);
+        let meter = Arc::clone(&self.mailbox.status.meter);
+        let place = Place::new("", path, "").expect("a path");
+        Input::Command(Command::Join(Attempt {
+            join: JoinId(self.joins),
+            holds: Arc::new(Holds::new(place, Origin::new(), meter, self.mailbox.clone())),
+            claim: Claim::new(Owner::new(), Kind::Exclusive, None),
+            intent: Intent::Wait,
+            asked: Instant::now(),
+            label: None,
+            naming: Naming::Curator,
+            data: [b'x'; 150].into(),
+            deadline: Some(Instant::now()),
+            reply,
+        }))
+    }
+
+    /// The answers of a server that grant the lock at a path.
+    fn grant(&mut self, path: &Arc<str>, node: &NodeName) -> [Event; 2] {
+        let slot = self.driver.slots.change(path).expect("somebody waits there");
+        for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
+            slot.hear(event);
+        }
+        let Some(Action::Create(create, ..)) = slot.next_action() else { panic!("a create") };
+        let Some(Action::List { ticket, .. }) = slot.next_action() else { panic!("a listing") };
+        let name = node.as_str().to_owned();
+        let listed = Event::Listed(ticket, Outcome::Done(vec![name.clone()]));
+        [Event::Created(create, Outcome::Done((name, 1))), listed]
+    }
+
+    /// Something happens, in a copy of this process and here.
+    fn happens(&mut self, costs: &mut Costs, name: &'static str, input: impl Fn(&mut Self) -> Input) {
+        let copy = input(self);
+        let driver = &mut self.driver;
+        costs.note(name, || tell(driver, copy));
+        let input = input(self);
+        tell(&mut self.driver, input);
+    }
+
+    fn joins(&mut self, costs: &mut Costs, path: &str) {
+        self.happens(costs, "join", |desk| desk.join(path));
+    }
+
+    fn is_at(&self, path: &str) -> bool {
+        self.driver.slots.get(path).is_some()
+    }
+}
+
+pub(in crate::driver) fn path(number: u64) -> String {
+    format!("/locks/{number:05}")
+}
+
+/// Of one more lock, in the midst of so many.
+fn path_amidst(count: u64) -> Arc<str> {
+    format!("{}-and-one", path(count / 2)).into()
+}
+
+pub(in crate::driver) fn node() -> NodeName {
+    NodeName::parse("_c_0f0f0f0f-0f0f-4f0f-8f0f-0f0f0f0f0f0f-lock-0000000001").expect("a node's name")
+}
+
+pub(in crate::driver) fn queue(path: &Arc<str>, event: Event) -> Input {
+    Input::Queue { path: Arc::clone(path), connection: 0, event }
+}
+
+fn notice(path: &Arc<str>, notice: Notice) -> Input {
+    Input::Command(Command::Hold { path: Arc::clone(path), notice })
+}
+
+pub(in crate::driver) fn tell(driver: &mut Driver, input: Input) {
+    assert!(driver.take_in(std::iter::once(input)).is_continue());
+    driver.settle();
+}
+
+fn time_passes(driver: &mut Driver) {
+    driver.alarms();
+    driver.settle();
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn one_more_waiter_costs_at_most_twice_as_much_beside_many_paths() {
+    compare("waiting elsewhere", |count, costs| {
+        let mut desk = Desk::waiting(count);
+        // The others' time is not up.
+        desk.driver.timers = crate::driver::event_loop::Timers::default();
+        let path = path_amidst(count);
+        desk.joins(costs, &path);
+        assert!(desk.is_at(&path));
+        let driver = &mut desk.driver;
+        costs.note("its time is up", || time_passes(driver));
+        time_passes(driver);
+        assert!(!desk.is_at(&path));
+        desk.joins(costs, &path);
+        let join = JoinId(desk.joins);
+        desk.happens(costs, "leave", |_| Input::Command(Command::Leave { path: Arc::clone(&path), join }));
+        assert!(!desk.is_at(&path));
+    });
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn one_more_hold_costs_at_most_twice_as_much_beside_many_paths() {
+    compare("holding elsewhere", |count, costs| {
+        let mut desk = Desk::holding(count);
+        let (path, node) = (path_amidst(count), node());
+        desk.joins(costs, &path);
+        let [created, listed] = desk.grant(&path, &node);
+        desk.happens(costs, "created", |_| queue(&path, created.clone()));
+        desk.happens(costs, "granted", |_| queue(&path, listed.clone()));
+        let granted = desk.answers.last_mut().and_then(|answer| answer.try_recv().ok());
+        assert!(matches!(granted, Some(Ok(_))), "it is held");
+        desk.happens(costs, "watched", |_| notice(&path, Notice::Listening { node: node.clone() }));
+        desk.happens(costs, "revoked", |_| Input::Revoked { path: Arc::clone(&path), node: node.clone() });
+        for name in ["checked", "checked behind the last"] {
+            let Driver { pulse, link, slots, .. } = &mut desk.driver;
+            costs.note(name, || pulse.beat(link, slots, 4));
+            pulse.beat(link, slots, usize::try_from(count / 2).unwrap_or(usize::MAX));
+        }
+        let release = || Release { waiter: None, judge: None };
+        desk.happens(costs, "released", |_| {
+            notice(&path, Notice::Released { node: node.clone(), release: release() })
+        });
+        assert!(!desk.driver.slots.get(&path).expect("its node is deleted").is_vital());
+    });
+}
+
+#[test]
+fn a_look_at_one_hold_costs_at_most_twice_as_much_beside_many() {
+    compare("holds", |count, costs| {
+        let (mailbox, _inbox) = Mailbox::new();
+        let place = Place::new("", "/l", "").expect("a path");
+        let holds = Arc::new(Holds::new(place, Origin::new(), Arc::default(), Arc::new(mailbox)));
+        let term = Arc::new(Term::new(Duration::from_secs(3_600), 1));
+        term.prove(Moment::now(), 1);
+        let node = |number| NodeName::parse(&format!("lock-{number:010}")).expect("a node's name");
+        let grant = |owner, number| {
+            let (node, term) = (node(number), Arc::clone(&term));
+            let grant = Grant { node, fencing_token: 1, session_id: 1, term };
+            holds.grant(Claim::new(owner, Kind::Read, None), grant)
+        };
+        let (one, newcomer) = (Owner::new(), Owner::new());
+        let owner = |number| if number == count / 2 { one } else { Owner::new() };
+        let _leases: Vec<_> = (0..count).map(|number| grant(owner(number), number)).collect();
+        let enter = |owner| holds.enter(owner, Kind::Read, Intent::Wait);
+        costs.note("grant", || grant(newcomer, count));
+        costs.note("enter", || assert!(matches!(enter(newcomer), Ok(Entry::Queues(_)))));
+        costs.note("re-enter", || assert!(matches!(enter(one), Ok(Entry::Reentered(_)))));
+        let node = node(count / 2);
+        costs.note("suspend", || holds.suspend(&node, true));
+        costs.note("revoke", || assert!(holds.revoke(&node)));
+        costs.note("lose", || assert!(holds.lose(&node, LossReason::NodeDeleted)));
+        costs.note("take", || assert!(holds.all().take(&node).is_some()));
+    });
+}

@@ -1,0 +1,80 @@
+//! How much memory a contender takes in a driver, with the handle that waits for it: to the byte, and without a server.
+
+use super::event_costs::{Desk, node, path, queue, tell};
+use crate::driver::event_loop::bounds::allocations::kept;
+use crate::queue::{Action, Event, NodeName, Outcome};
+
+const MANY: u32 = 1_000;
+
+/// What a contender may take.
+const MOST: isize = 4 * 1024;
+
+fn each(bytes: isize) -> isize {
+    bytes / isize::try_from(MANY).expect("a thousand")
+}
+
+/// Queues one more contender at a path, with a node of this number.
+fn queue_up(desk: &mut Desk, at: &str, number: u32) {
+    let join = desk.join(at);
+    let path = at.into();
+    assert!(desk.driver.take_in(std::iter::once(join)).is_continue());
+    let slot = desk.driver.slots.change(&path).expect("it waits there");
+    for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
+        slot.hear(event);
+    }
+    let mut asked = Vec::new();
+    let mut all = vec!["lock-0000000000".to_owned()];
+    all.extend(slot.places_behind(None).map(|name| name.as_str().to_owned()));
+    while let Some(action) = slot.next_action() {
+        match action {
+            Action::Create(ticket, _, prefix) => {
+                all.push(format!("{prefix}{number:010}"));
+                asked.push(Event::Created(ticket, Outcome::Done((format!("{prefix}{number:010}"), 1))));
+            }
+            Action::List { ticket, .. } => asked.push(Event::Listed(ticket, Outcome::Done(all.clone()))),
+            _ => {}
+        }
+    }
+    for event in asked {
+        tell(&mut desk.driver, queue(&path, event));
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_waiter_among_a_thousand_for_one_lock_takes_at_most_four_kibibytes() {
+    let mut desk = Desk::new();
+    let bytes = kept(|| {
+        for number in 1..=MANY {
+            queue_up(&mut desk, "/l", number);
+        }
+    });
+    let slot = desk.driver.slots.get("/l").expect("they wait there");
+    assert_eq!(slot.places(), MANY as usize);
+    assert!(each(bytes) <= MOST, "{} bytes", each(bytes));
+    assert!(each(bytes) > 500, "{} bytes: it was not counted", each(bytes));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_waiter_for_a_lock_of_its_own_takes_at_most_4_900_bytes() {
+    let mut desk = Desk::new();
+    let bytes = kept(|| {
+        for number in 1..=MANY {
+            queue_up(&mut desk, &path(number.into()), 1);
+        }
+    });
+    assert_eq!(desk.driver.slots.iter().filter(|slot| slot.places() == 1).count(), MANY as usize);
+    // With all that the client keeps of the path.
+    assert!(each(bytes) <= 4_900, "{} bytes", each(bytes));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_hold_of_a_lock_of_its_own_takes_at_most_4_600_bytes() {
+    let mut desk = Desk::new();
+    let node: NodeName = node();
+    let bytes = kept(|| {
+        desk = Desk::holding(MANY.into());
+    });
+    assert!(desk.driver.slots.iter().all(|slot| slot.holds_through(&node)));
+    // With the lease, and all that the client keeps of the path.
+    assert!(each(bytes) <= 4_600, "{} bytes", each(bytes));
+}

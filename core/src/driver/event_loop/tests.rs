@@ -1,0 +1,192 @@
+//! What a driver makes of single answers and of news.
+
+use std::fmt::{self, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Metadata, Subscriber};
+use zklock_embedded::Server;
+use zklock_transport::Urgency;
+use zookeeper_client as zk;
+
+use crate::driver::event_loop::*;
+use crate::driver::mailbox::Mailbox;
+use crate::queue::Ticket;
+use crate::runtime;
+
+/// A driver without a session, of a client that asks for sessions of a minute, and the handles' end.
+fn driver(hosts: &str) -> (Driver, Inbox, Mailbox) {
+    let (mailbox, inbox) = Mailbox::new();
+    let options = ClientOptions::new(Some(hosts)).expect("hosts");
+    let options = options.session_timeout(MINUTE).expect("a time-out");
+    (Driver::new(options, Arc::clone(&inbox.status), inbox.sender.clone()), inbox, mailbox)
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[test]
+fn the_log_writes_sessions_as_zookeeper_does() {
+    assert_eq!(Session(0x0100_0a2b).to_string(), "0x1000a2b");
+}
+
+#[tokio::test]
+async fn a_session_that_answers_only_questions_is_still_waited_for() {
+    let test = async {
+        let server = Server::start("127.0.0.1:0").await.expect("a free port");
+        let (mut driver, mut inbox, _mailbox) = driver(&server.hosts());
+        driver.start_link();
+        while !driver.link.is_connected() {
+            let input = inbox.receiver.recv().await.expect("news");
+            assert!(driver.take_in(std::iter::once(input)).is_continue());
+        }
+        let current = (0..9).find(|connection| driver.link.is_current(*connection)).expect("the first ones");
+        let ticket = Ticket::default();
+        let read = Event::Watched(ticket, Outcome::Done(()));
+        let written = || Event::Deleted(ticket, Outcome::Done(()));
+        assert_eq!(driver.link.patience(), None);
+        driver.link.asks_proof();
+        driver.outcome("/l".into(), current, read);
+        driver.outcome("/l".into(), current + 1, written());
+        assert!(driver.link.patience().is_some(), "neither answers a write of this connection");
+        driver.outcome("/l".into(), current, written());
+        assert_eq!(driver.link.patience(), None);
+        // An answer says nothing of what was asked later.
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        driver.link.ask(async { drop(ended.await) });
+        driver.outcome("/l".into(), current, written());
+        assert!(driver.link.patience().is_some(), "a write is not answered yet");
+        drop(end);
+        tokio::task::yield_now().await;
+        driver.outcome("/l".into(), current, written());
+        assert_eq!(driver.link.patience(), None);
+    };
+    runtime::spawn(test).expect("a thread").await.expect("no panic");
+}
+
+#[tokio::test]
+async fn a_question_that_is_not_answered_counts_and_its_answer_proves_nothing() {
+    let test = async {
+        let server = Server::start("127.0.0.1:0").await.expect("a free port");
+        let (mut driver, mut inbox, _mailbox) = driver(&server.hosts());
+        driver.start_link();
+        while !driver.link.is_connected() {
+            let input = inbox.receiver.recv().await.expect("news");
+            assert!(driver.take_in(std::iter::once(input)).is_continue());
+        }
+        let whole = driver.link.term().expect("a session").patience();
+        let [(first, one), (second, other), (third, last)] =
+            [(); 3].map(|()| tokio::sync::oneshot::channel::<()>());
+        driver.link.question(async { drop(one.await) });
+        let left = driver.link.patience().expect("a question is asked");
+        assert!(left <= whole);
+        // Its pause does not count.
+        driver.link.question_later(Duration::from_secs(1), async { drop(other.await) });
+        driver.link.question(async { drop(last.await) });
+        assert!(driver.link.patience().expect("questions are asked") <= left);
+        drop(first);
+        tokio::task::yield_now().await;
+        assert_eq!(driver.link.patience(), Some(whole));
+        drop((second, third));
+        while driver.link.patience().is_some() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // That questions are answered says nothing of writes.
+        driver.link.asks_proof();
+        driver.link.question(async {});
+        tokio::task::yield_now().await;
+        assert!(driver.link.patience().is_some());
+    };
+    runtime::spawn(test).expect("a thread").await.expect("no panic");
+}
+
+#[tokio::test]
+async fn a_connection_is_urgent_while_something_is_at_stake() {
+    let test = async {
+        let server = Server::start("127.0.0.1:0").await.expect("a free port");
+        let (mut driver, mut inbox, _mailbox) = driver(&server.hosts());
+        let path: Arc<str> = "/l".into();
+        assert_eq!(driver.link.urgency(), Urgency::Wanted, "the first session is somebody's wish");
+        driver.start_link();
+        while !driver.link.is_connected() {
+            let input = inbox.receiver.recv().await.expect("news");
+            assert!(driver.take_in(std::iter::once(input)).is_continue());
+        }
+        let lose_connection = |driver: &mut Driver| {
+            let change = driver.link.changed(zk::SessionState::Disconnected);
+            driver.follow(change);
+            driver.settle();
+        };
+        lose_connection(&mut driver);
+        assert_eq!(driver.link.urgency(), Urgency::Idle);
+        driver.pulse.note(&path, 1);
+        driver.settle();
+        assert_eq!(driver.link.urgency(), Urgency::Idle, "nothing is known of a queue during an outage");
+        let change = driver.link.changed(zk::SessionState::SyncConnected);
+        driver.follow(change);
+        lose_connection(&mut driver);
+        let timeout = driver.link.term().expect("a session").session_timeout();
+        assert_eq!(driver.link.urgency(), Urgency::Session(timeout));
+        driver.pulse.note(&path, 0);
+        driver.settle();
+        assert_eq!(driver.link.urgency(), Urgency::Idle);
+        driver.link.lose();
+        driver.settle();
+        assert_eq!(driver.link.urgency(), Urgency::Wanted);
+    };
+    runtime::spawn(test).expect("a thread").await.expect("no panic");
+}
+
+/// Counts the warnings that contain a text.
+#[derive(Clone)]
+struct Warnings {
+    text: &'static str,
+    count: Arc<AtomicUsize>,
+}
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut said = Said(String::new());
+        event.record(&mut said);
+        self.count.fetch_add(usize::from(said.0.contains(self.text)), Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+struct Said(String);
+
+impl Visit for Said {
+    fn record_debug(&mut self, _: &Field, value: &dyn fmt::Debug) {
+        write!(self.0, "{value:?} ").ok();
+    }
+}
+
+#[tokio::test]
+async fn the_log_warns_of_a_session_time_out_that_a_server_shortened_once_for_each() {
+    let warnings = Warnings { text: "the server shortened", count: Arc::default() };
+    let (mut driver, _inbox, _mailbox) = driver("h");
+    let _recorded = tracing::subscriber::set_default(warnings.clone());
+    // As many as there are granted in one session after the other, and how often it has warned by then.
+    for (timeout, warned) in
+        [(MINUTE * 2, 0), (MINUTE, 0), (MINUTE / 2, 1), (MINUTE / 2, 1), (MINUTE / 3, 2), (MINUTE, 2)]
+    {
+        driver.follow(Change::Began { session_id: 1, timeout });
+        assert_eq!(warnings.count.load(Ordering::Relaxed), warned, "{timeout:?}");
+    }
+}

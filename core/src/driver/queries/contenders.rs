@@ -1,0 +1,233 @@
+//! Who contends, read for a handle. Names and data are others': what they may cost is bounded here.
+
+use std::collections::BTreeSet;
+
+use zookeeper_client as zk;
+
+use crate::driver::connection::request_size;
+use crate::driver::connection::requests::{LONGEST_DATA, Wire};
+use crate::driver::mailbox::node_watch::NumberWatch;
+use crate::driver::mailbox::replies::First;
+use crate::error::escape::Shown;
+use crate::metrics::RequestKind;
+use crate::queue::NodeName;
+use crate::queue::contender::{Contender, data_length};
+use crate::runtime::offload::aside;
+use crate::session::watch_budget::WatchRoom;
+
+/// How many nodes are asked about at once. In between the connection is free for heartbeats.
+const AT_ONCE: usize = 1000;
+
+/// So many bytes of data are read for one answer, the first contenders' first.
+const MOST_DATA: usize = 16 << 20;
+
+/// So many contenders are reported, the first ones.
+const MOST: usize = 100_000;
+
+/// A node, and its data if that was read.
+type Found = (NodeName, zk::Stat, Option<Vec<u8>>);
+
+impl Wire {
+    /// The contenders, in order. Three round trips for the first thousand, two for each further thousand: data is read
+    /// only once it is known to be small.
+    pub(in crate::driver) async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
+        let mut names = self.names().await?;
+        if names.len() > MOST {
+            let (path, found) = (Shown(self.shown()), names.len());
+            tracing::warn!(%path, found, "too many contenders; the first {MOST} are reported");
+            names.truncate(MOST);
+        }
+        let (mut contenders, mut room) = (Vec::with_capacity(names.len()), MOST_DATA);
+        let mut rest = names.as_slice();
+        while !rest.is_empty() {
+            let (names, others) = rest.split_at(self.at_once(rest));
+            rest = others;
+            let found = self.read_data(self.find(names).await?, &mut room).await?;
+            let size = found.iter().filter_map(|(.., data)| data.as_ref()).map(Vec::len).sum();
+            let first = contenders.len();
+            let parse = move || {
+                let numbered = found.into_iter().zip(first..);
+                let new = |((name, stat, data), at)| Contender::new(at, &name, &stat, data);
+                numbered.map(new).collect::<Vec<_>>()
+            };
+            contenders.append(&mut aside(size, parse).await.ok_or(zk::Error::RuntimeInconsistent)?);
+        }
+        Ok(contenders)
+    }
+
+    /// The first contender, and with `room` a watch that fires when there may be another: on its node, or where there is
+    /// none on the directory's children, or where there is no directory on its creation. Three round trips.
+    pub(in crate::driver) async fn first(&self, room: Option<&WatchRoom>) -> Result<First, zk::Error> {
+        loop {
+            let names = self.names().await?;
+            let found = match names.first() {
+                Some(name) => self.first_named(name, room).await?,
+                None => self.nobody(room).await?,
+            };
+            // Otherwise the queue has changed since it was listed. What was watched for that is watched no longer.
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The contender with this node, with a watch on it; `None` if it has gone.
+    async fn first_named(
+        &self,
+        name: &NodeName,
+        room: Option<&WatchRoom>,
+    ) -> Result<Option<First>, zk::Error> {
+        let node = self.child(name.as_str());
+        // Not by reading it: its data is read only once it is known to be small.
+        let (stat, changed) = self.stat(&node, room).await?;
+        let Some(stat) = stat else { return Ok(None) };
+        let size = data_length(&stat);
+        let mut data = None;
+        if size > 0 && size <= LONGEST_DATA {
+            match self.client.ask(RequestKind::Read).get_data(&node).await {
+                // It may have grown in between.
+                Ok((read, _)) => data = (read.len() <= LONGEST_DATA).then_some(read),
+                Err(zk::Error::NoNode) => return Ok(None),
+                Err(zk::Error::NoAuth) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(First { contender: Some(Contender::new(0, name, &stat, data)), changed }))
+    }
+
+    /// That there is no contender, with a watch on the children; `None` if there is one now.
+    async fn nobody(&self, room: Option<&WatchRoom>) -> Result<Option<First>, zk::Error> {
+        let reserved = room.and_then(|room| room.reserve(self.path.len()));
+        let Some(reserved) = reserved else { return Ok(Some(First { contender: None, changed: None })) };
+        let changed = match self.client.ask(RequestKind::List).list_and_watch_children(&self.path).await {
+            Ok((children, watcher)) => {
+                let counts = |child: &String| NodeName::parse(child).is_some();
+                let some = aside(size(&children), move || children.iter().any(counts)).await;
+                if some.ok_or(zk::Error::RuntimeInconsistent)? {
+                    return Ok(None);
+                }
+                Some(NumberWatch { watcher, room: reserved, tasks: self.tasks.clone() })
+            }
+            Err(zk::Error::NoNode) => {
+                drop(reserved);
+                match self.stat(&self.path, room).await? {
+                    (None, changed) => changed,
+                    (Some(_), _) => return Ok(None),
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Some(First { contender: None, changed }))
+    }
+
+    /// A node's Stat, with a watch that fires when it changes, goes or comes, if there is room for one.
+    async fn stat(
+        &self,
+        node: &str,
+        room: Option<&WatchRoom>,
+    ) -> Result<(Option<zk::Stat>, Option<NumberWatch>), zk::Error> {
+        let Some(room) = room.and_then(|room| room.reserve(node.len())) else {
+            return Ok((self.client.ask(RequestKind::Read).check_stat(node).await?, None));
+        };
+        let (stat, watcher) = self.client.ask(RequestKind::Watch).check_and_watch_stat(node).await?;
+        Ok((stat, Some(NumberWatch { watcher, room, tasks: self.tasks.clone() })))
+    }
+
+    /// The number of contenders.
+    pub(in crate::driver) async fn count(&self) -> Result<usize, zk::Error> {
+        let children = self.children().await?;
+        let counts = |child: &String| NodeName::parse(child).is_some();
+        aside(size(&children), move || children.iter().filter(|child| counts(child)).count())
+            .await
+            .ok_or(zk::Error::RuntimeInconsistent)
+    }
+
+    /// The names of the nodes that count, in order.
+    async fn names(&self) -> Result<Vec<NodeName>, zk::Error> {
+        let children = self.children().await?;
+        let size = size(&children);
+        let sort = move || {
+            let mut names: Vec<_> = children.iter().filter_map(|child| NodeName::parse(child)).collect();
+            names.sort();
+            names
+        };
+        aside(size, sort).await.ok_or(zk::Error::RuntimeInconsistent)
+    }
+
+    pub(in crate::driver) async fn children(&self) -> Result<Vec<String>, zk::Error> {
+        match self.client.ask(RequestKind::List).list_children(&self.path).await {
+            Err(zk::Error::NoNode) => Ok(Vec::new()),
+            children => children,
+        }
+    }
+
+    /// How many of these are asked about at once: their paths have to fit in one request.
+    fn at_once(&self, names: &[NodeName]) -> usize {
+        // One that does not fit alone would be a lie of the server: it was created by a larger request.
+        request_size::readable(&self.path, &names[..names.len().min(AT_ONCE)]).max(1)
+    }
+
+    /// Those of the nodes that still exist. All are asked for before the first is answered.
+    async fn find(&self, names: &[NodeName]) -> Result<Vec<Found>, zk::Error> {
+        let ask = |name: &NodeName| self.client.ask(RequestKind::Read).check_stat(&self.child(name.as_str()));
+        let asked: Vec<_> = names.iter().map(ask).collect();
+        let mut found = Vec::with_capacity(names.len());
+        for (name, stat) in names.iter().zip(asked) {
+            if let Some(stat) = stat.await? {
+                found.push((name.clone(), stat, None));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds the data of those that have little, as long as there is room for it. Omits those that left in between.
+    async fn read_data(&self, mut found: Vec<Found>, room: &mut usize) -> Result<Vec<Found>, zk::Error> {
+        let mut reader = self.client.ask(RequestKind::Read).new_multi_reader();
+        let mut asked = Vec::new();
+        for (at, (name, stat, _)) in found.iter().enumerate() {
+            let size = data_length(stat);
+            if size > 0 && size <= LONGEST_DATA.min(*room) {
+                *room -= size;
+                reader.add_get_data(&self.child(name.as_str()))?;
+                asked.push(at);
+            }
+        }
+        if asked.is_empty() {
+            return Ok(found);
+        }
+        let mut gone = BTreeSet::new();
+        for (at, node) in asked.into_iter().zip(reader.commit().await?) {
+            match node {
+                // It may have grown in between.
+                zk::MultiReadResult::Data { data, stat } => {
+                    let data = (data.len() <= LONGEST_DATA).then_some(data);
+                    (found[at].1, found[at].2) = (stat, data);
+                }
+                zk::MultiReadResult::Error { err: zk::Error::NoNode } => drop(gone.insert(at)),
+                // Reading it is forbidden.
+                _ => {}
+            }
+        }
+        let all = found.into_iter().enumerate();
+        Ok(all.filter(|(at, _)| !gone.contains(at)).map(|(_, found)| found).collect())
+    }
+}
+
+fn size(children: &[String]) -> usize {
+    children.iter().map(String::len).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_crowd_is_sorted_on_a_thread_of_its_own_and_a_few_names_are_not() {
+        for (count, elsewhere) in [(1, false), (1_000, true)] {
+            let names: Vec<_> = (0..count).map(|number| format!("lock-{number:010}")).collect();
+            let here = std::thread::current().id();
+            let there = aside(size(&names), || std::thread::current().id()).await;
+            assert_eq!(there != Some(here), elsewhere, "{count}");
+        }
+    }
+}

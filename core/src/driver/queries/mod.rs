@@ -1,0 +1,337 @@
+//! What handles ask the server, and no queue needs to know.
+
+mod contenders;
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use zookeeper_client as zk;
+use zookeeper_client::{Acls, CreateMode};
+
+use super::connection::{Link, request_size};
+use super::errors;
+use super::errors::{not_authorized, unreachable};
+use crate::config::{ClientOptions, size_limits};
+use crate::driver::connection::requests::{ANY_VERSION, REVOKE, Wire, too_large};
+use crate::driver::mailbox::node_watch::{Number, NumberWatch};
+use crate::driver::mailbox::replies::{Listing, Sight};
+use crate::driver::mailbox::{Inquiry, Reply, Touch};
+use crate::error::loss_reason::LossReason;
+use crate::error::{Error, ErrorKind, Result};
+use crate::lease::transaction::Operation;
+use crate::metrics::RequestKind;
+use crate::queue::{NodeName, Outcome, Refusal};
+use crate::session::reply::is_over;
+use crate::session::watch_budget::Reserved;
+
+/// How often a node is set or created that appears and disappears meanwhile.
+const PUTS: usize = 3;
+
+/// The answer; nothing if none came.
+type Answer<T> = Option<Result<T>>;
+
+/// Asks what a handle wants to know.
+pub(super) fn inquire(link: &mut Link, options: &ClientOptions, inquiry: Inquiry) {
+    let silence = unreachable(options, None, link.servers());
+    match inquiry {
+        Inquiry::Contenders { place, reply } => {
+            let path = Arc::clone(place.full());
+            let question = |wire: Wire| async move { wire.read(place.path(), wire.contenders().await) };
+            ask(link, options, &path, silence, reply, question);
+        }
+        Inquiry::First { place, watch, reply } => {
+            let path = Arc::clone(place.full());
+            let room = watch.then(|| link.room().clone());
+            let question =
+                move |wire: Wire| async move { wire.read(place.path(), wire.first(room.as_ref()).await) };
+            ask(link, options, &path, silence, reply, question);
+        }
+        Inquiry::Count { place, reply } => {
+            let path = Arc::clone(place.full());
+            let question = |wire: Wire| async move { wire.read(place.path(), wire.count().await) };
+            ask(link, options, &path, silence, reply, question);
+        }
+        Inquiry::Children { node, reply } => {
+            let question = |wire: Wire| async move { wire.read(wire.shown(), wire.children().await) };
+            ask(link, options, &node, silence, reply, question);
+        }
+        Inquiry::List { node, reply } => {
+            let question = |wire: Wire| async move { wire.read(wire.shown(), wire.all_children().await) };
+            ask(link, options, &node, silence, reply, question);
+        }
+        Inquiry::Look { node, reply } => {
+            let question = |wire: Wire| async move { wire.read(wire.shown(), wire.look().await) };
+            ask(link, options, &node, silence, reply, question);
+        }
+        Inquiry::Exists { node, reply } => {
+            let question = |wire: Wire| async move { wire.read(wire.shown(), wire.exists().await) };
+            insist(link, options, &node, silence, reply, question);
+        }
+        Inquiry::Number { node, watch, reply } => {
+            let room = watch.then(|| link.room().reserve(node.len())).flatten();
+            let question = move |wire: Wire| async move { wire.read(wire.shown(), wire.number(room).await) };
+            insist(link, options, &node, silence, reply, question);
+        }
+        Inquiry::Put { node, data, reply } => {
+            let question = move |wire: Wire| async move { wire.put(&data).await };
+            ask(link, options, &node, Error::unanswered(), reply, question);
+        }
+        Inquiry::Touch { node, touch, reply } => {
+            ask(link, options, &node, silence, reply, move |wire| async move { wire.touch(touch).await });
+        }
+    }
+}
+
+/// Carries out operations if the lock's node exists. A node's name is never used again, so it does not matter which
+/// session asks.
+pub(super) fn transact(
+    link: &mut Link,
+    options: &ClientOptions,
+    (path, node): (&Arc<str>, &NodeName),
+    operations: Vec<Operation>,
+    reply: Reply<()>,
+) {
+    let (condition, chroot) = (format!("{path}/{}", node.as_str()), options.hosts.chroot.clone());
+    let bytes = request_size::conditional(&condition, &chroot, &operations, link.acl());
+    if let Err(error) = size_limits::check("transaction", bytes, size_limits::REQUEST) {
+        return drop(reply.send(Err(error)));
+    }
+    ask(link, options, path, Error::unanswered(), reply, move |wire| async move {
+        wire.transact(&condition, &chroot, &operations).await
+    });
+}
+
+/// Puts a question to the server, within the connect time-out. `silence` is the error if no answer comes.
+fn ask<T: Send + 'static, F>(
+    link: &mut Link,
+    options: &ClientOptions,
+    path: &Arc<str>,
+    silence: Error,
+    reply: Reply<T>,
+    question: impl FnOnce(Wire) -> F,
+) where
+    F: Future<Output = Answer<T>> + Send + 'static,
+{
+    if let Some((question, reply)) = prepare(link, options, path, reply, question) {
+        let limit = options.connect_timeout;
+        drop(link.spawn(async move {
+            tell(pin!(question), limit, silence, reply).await;
+        }));
+    }
+}
+
+/// The same for a question of one request that callers repeat for as long as they wait: if it is not answered, the
+/// session is given up (rule 16), even though whoever asked has been told meanwhile that there is no answer.
+fn insist<T: Send + 'static, F>(
+    link: &mut Link,
+    options: &ClientOptions,
+    path: &Arc<str>,
+    silence: Error,
+    reply: Reply<T>,
+    question: impl FnOnce(Wire) -> F,
+) where
+    F: Future<Output = Answer<T>> + Send + 'static,
+{
+    if let Some((question, reply)) = prepare(link, options, path, reply, question) {
+        let limit = options.connect_timeout;
+        link.question(async move {
+            let mut question = pin!(question);
+            if !tell(question.as_mut(), limit, silence, reply).await {
+                drop(question.await);
+            }
+        });
+    }
+}
+
+/// The question, and whom to tell the answer. Without a session it is told at once that there is none.
+fn prepare<T, F>(
+    link: &Link,
+    options: &ClientOptions,
+    path: &Arc<str>,
+    reply: Reply<T>,
+    question: impl FnOnce(Wire) -> F,
+) -> Option<(F, Reply<T>)> {
+    if let Some(wire) = link.wire(path) {
+        return Some((question(wire), reply));
+    }
+    reply.send(Err(unreachable(options, None, link.servers()))).ok();
+    None
+}
+
+/// Tells the answer, or that none came within the limit. Returns whether one came.
+async fn tell<T>(
+    question: Pin<&mut impl Future<Output = Answer<T>>>,
+    limit: Duration,
+    silence: Error,
+    reply: Reply<T>,
+) -> bool {
+    let answer = tokio::time::timeout(limit, question).await;
+    let in_time = answer.is_ok();
+    reply.send(answer.ok().flatten().unwrap_or(Err(silence))).ok();
+    in_time
+}
+
+/// That there is no node is an answer too.
+fn unless_missing<T>(read: Result<T, zk::Error>) -> Result<Option<T>, zk::Error> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(zk::Error::NoNode) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Wire {
+    /// What reading this wire's own path means, which callers know as `path`.
+    fn read<T>(&self, path: &str, outcome: Result<T, zk::Error>) -> Answer<T> {
+        match outcome {
+            Ok(value) => Some(Ok(value)),
+            Err(zk::Error::NoAuth) => Some(Err(not_authorized(path))),
+            Err(error) => Some(Err(errors::too_large(path, &too_large(&error, self.limits)?))),
+        }
+    }
+
+    /// The children of the node at this wire's own path; nothing if there is no node.
+    async fn all_children(&self) -> Result<Option<Listing>, zk::Error> {
+        let listed = self.client.ask(RequestKind::List).get_children(&self.path).await;
+        unless_missing(
+            listed.map(|(names, stat)| Listing::new(names, stat.czxid, stat.cversion, stat.num_children)),
+        )
+    }
+
+    /// The node at this wire's own path; nothing if there is no node.
+    async fn look(&self) -> Result<Option<Sight>, zk::Error> {
+        let read = self.client.ask(RequestKind::Read).get_data(&self.path).await;
+        unless_missing(read.map(|(data, stat)| Sight {
+            data,
+            czxid: stat.czxid,
+            session_id: stat.ephemeral_owner,
+            created: stat.ctime,
+        }))
+    }
+
+    /// Whether there is a node at this wire's own path, once the server has caught up with its leader.
+    async fn exists(&self) -> Result<bool, zk::Error> {
+        // Sent back to back, answered in order.
+        let synced = self.client.ask(RequestKind::Sync).sync(&self.path);
+        let found = self.client.ask(RequestKind::Verify).check_stat(&self.path);
+        synced.await?;
+        Ok(found.await?.is_some())
+    }
+
+    /// The data of the node at this wire's own path; nothing if there is no node.
+    async fn number(&self, room: Option<Reserved>) -> Result<Option<Number>, zk::Error> {
+        let read = if let Some(room) = room {
+            let read = self.client.ask(RequestKind::Watch).get_and_watch_data(&self.path).await;
+            read.map(|(data, stat, watcher)| {
+                let changed = Some(NumberWatch { watcher, room, tasks: self.tasks.clone() });
+                Number { data, version: stat.version, changed }
+            })
+        } else {
+            self.client.ask(RequestKind::Read).get_data(&self.path).await.map(|(data, stat)| Number {
+                data,
+                version: stat.version,
+                changed: None,
+            })
+        };
+        unless_missing(read)
+    }
+
+    /// Sets the data of the node at this wire's own path; creates it if there is none, and its parents. Somebody else
+    /// may create or delete it at the same time, so this is tried more than once.
+    async fn put(&self, data: &[u8]) -> Answer<()> {
+        let options = CreateMode::Persistent.with_acls(Acls::new(&self.lists.own));
+        let mut outcome = Err(zk::Error::NoNode);
+        for _ in 0..PUTS {
+            outcome = self.client.ask(RequestKind::Write).set_data(&self.path, data, None).await.map(drop);
+            if outcome != Err(zk::Error::NoNode) {
+                break;
+            }
+            let create = || self.client.ask(RequestKind::Write).create(&self.path, data, &options);
+            outcome = create().await.map(drop);
+            if outcome == Err(zk::Error::NoNode) {
+                if let Outcome::Refused(Refusal::NotAuthorized) = self.make_parents_of_node().await {
+                    return Some(Err(not_authorized(self.shown())));
+                }
+                outcome = create().await.map(drop);
+            }
+            if outcome != Err(zk::Error::NodeExists) {
+                break;
+            }
+        }
+        self.read(self.shown(), outcome)
+    }
+
+    /// Does something to the contender's node at this wire's own path.
+    async fn touch(&self, touch: Touch) -> Answer<()> {
+        let node = &self.path;
+        let done = match touch {
+            Touch::Revoke => {
+                self.client.ask(RequestKind::Revoke).set_data(node, REVOKE, None).await.map(drop)
+            }
+            Touch::Break => self.client.ask(RequestKind::Delete).delete(node, None).await,
+        };
+        if done == Err(zk::Error::NoNode) {
+            let message = format!("there is no contender at {:?}, or no longer", self.shown());
+            return Some(Err(Error::new(ErrorKind::NotHeld, message)));
+        }
+        self.read(self.shown(), done)
+    }
+
+    /// Carries out operations on condition that a node exists.
+    async fn transact(&self, condition: &str, chroot: &str, operations: &[Operation]) -> Answer<()> {
+        let mut writer = self.client.ask(RequestKind::Transaction).new_multi_writer();
+        let mut add_all = || {
+            writer.add_check_version(condition, ANY_VERSION)?;
+            operations.iter().try_for_each(|operation| add(&mut writer, chroot, &self.lists.own, operation))
+        };
+        if let Err(error) = add_all() {
+            let message = format!("nothing was written: {error}");
+            return Some(Err(Error::new(ErrorKind::TransactionFailed, message)));
+        }
+        let committed = writer.commit().await;
+        let over = is_over(&committed);
+        let shown = &condition[self.chroot..];
+        if over {
+            self.report_end();
+        }
+        let (kind, message) = match committed {
+            // An operation tells it, so nothing was written. If the whole request does, no one knows.
+            Err(zk::MultiWriteError::OperationFailed { .. }) if over => {
+                let message = "the session is over, and the lock lost; nothing was written";
+                return Some(Err(Error::lost(LossReason::SessionExpired, message)));
+            }
+            Ok(_) => return Some(Ok(())),
+            Err(zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode }) => {
+                let message =
+                    format!("the lock's node {shown:?} is gone, so the lock is lost; nothing was written");
+                return Some(Err(Error::lost(LossReason::NodeDeleted, message)));
+            }
+            Err(zk::MultiWriteError::OperationFailed { index, source }) => {
+                let what = index.checked_sub(1).and_then(|index| operations.get(index));
+                let what = what.map_or_else(|| format!("check {shown:?}"), ToString::to_string);
+                (ErrorKind::TransactionFailed, format!("nothing was written, because of {what}: {source}"))
+            }
+            Err(zk::MultiWriteError::RequestFailed { .. }) => return None,
+        };
+        Some(Err(Error::new(kind, message)))
+    }
+}
+
+fn add(
+    writer: &mut zk::MultiWriter<'_>,
+    chroot: &str,
+    acl: &[zk::Acl],
+    operation: &Operation,
+) -> Result<(), zk::Error> {
+    let path = format!("{chroot}{}", operation.path());
+    match operation {
+        Operation::Create { data, .. } => {
+            writer.add_create(&path, data, &CreateMode::Persistent.with_acls(Acls::new(acl)))
+        }
+        Operation::SetData { data, version, .. } => writer.add_set_data(&path, data, *version),
+        Operation::Delete { version, .. } => writer.add_delete(&path, *version),
+        Operation::Check { version, .. } => writer.add_check_version(&path, *version),
+    }
+}

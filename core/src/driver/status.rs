@@ -1,0 +1,240 @@
+//! Whether a client is connected to the ensemble, and the listeners for that.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::error::server_report::Servers;
+use crate::lease::report::{Inspect, Sight};
+use crate::metrics::recorder::Meter;
+use crate::runtime::clock::Moment;
+use crate::session::term::Term;
+
+/// Whether a client is connected to the ensemble.
+///
+/// ```
+/// use zklock::{Client, ClientOptions, ClientState};
+///
+/// # fn main() -> zklock::Result<()> {
+/// let client = Client::new(ClientOptions::new(None)?);
+/// assert_eq!(client.state(), ClientState::Idle);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum ClientState {
+    /// Nothing has been sent yet.
+    Idle,
+    /// No session yet, or none any more: looking for a server.
+    Connecting,
+    /// Connected to a server.
+    Connected,
+    /// Disconnected; the session may survive.
+    Suspended,
+    /// Closed, for good.
+    Closed,
+    /// Of another process, which this one was forked from: of no use here.
+    Forked,
+}
+
+impl fmt::Display for ClientState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl ClientState {
+    /// What a client can be in its own process, by number.
+    const ALL: [Self; 5] = [Self::Idle, Self::Connecting, Self::Connected, Self::Suspended, Self::Closed];
+
+    /// The state's name, the same in all languages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Connecting => "connecting",
+            Self::Connected => "connected",
+            Self::Suspended => "suspended",
+            Self::Closed => "closed",
+            Self::Forked => "forked",
+        }
+    }
+}
+
+/// Every change of a client's state, in order, from the moment that [`Client::states`](crate::Client::states) was
+/// called.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// let mut states = client.states();
+/// while let Some(state) = states.next().await {
+///     println!("the client is {}", state.as_str());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct States {
+    changes: mpsc::UnboundedReceiver<ClientState>,
+}
+
+impl States {
+    /// Nothing more is reported.
+    pub(crate) fn ended() -> Self {
+        Self { changes: mpsc::unbounded_channel().1 }
+    }
+
+    /// The next state; `None` once the client is closed and that has been reported.
+    ///
+    /// Cancel safe: dropping the future misses nothing.
+    pub async fn next(&mut self) -> Option<ClientState> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// Like [`next`](Self::next), for implementing a stream.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ClientState>> {
+        self.changes.poll_recv(context)
+    }
+}
+
+/// What the driver tells the handles unprompted.
+#[derive(Default)]
+pub(crate) struct Status {
+    state: AtomicU8,
+    session_id: AtomicI64,
+    /// Its time-out in milliseconds, 0 before there is one.
+    session_timeout: AtomicU64,
+    listeners: Mutex<Vec<mpsc::UnboundedSender<ClientState>>>,
+    pub(crate) meter: Arc<Meter>,
+    /// The driver, once there is one.
+    driver: OnceLock<Weak<dyn Inspect>>,
+    /// The session's term, while there is one.
+    term: Mutex<Option<Arc<Term>>>,
+}
+
+impl Status {
+    pub(crate) fn set(&self, state: ClientState) {
+        // Held over both, so that all listeners are told of all changes in one order.
+        let mut listeners = self.listeners();
+        if self.state.swap(state as u8, Ordering::AcqRel) != state as u8 {
+            listeners.retain(|listener| listener.send(state).is_ok());
+        }
+        if state == ClientState::Closed {
+            listeners.clear();
+        }
+    }
+
+    pub(crate) fn get(&self) -> ClientState {
+        ClientState::ALL[usize::from(self.state.load(Ordering::Acquire))]
+    }
+
+    pub(crate) fn listen(&self) -> States {
+        let (listener, changes) = mpsc::unbounded_channel();
+        let mut listeners = self.listeners();
+        if self.get() != ClientState::Closed {
+            listeners.push(listener);
+        }
+        States { changes }
+    }
+
+    pub(crate) fn set_session(&self, session_id: i64, timeout: Duration) {
+        let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        self.session_timeout.store(millis, Ordering::Release);
+        self.session_id.store(session_id, Ordering::Release);
+    }
+
+    pub(crate) fn session(&self) -> i64 {
+        self.session_id.load(Ordering::Acquire)
+    }
+
+    /// The time-out that the last session was granted; `None` before there is one.
+    pub(crate) fn session_timeout(&self) -> Option<Duration> {
+        let millis = self.session_timeout.load(Ordering::Acquire);
+        (millis > 0).then(|| Duration::from_millis(millis))
+    }
+
+    pub(crate) fn set_driver(&self, driver: Weak<dyn Inspect>) {
+        // A client has one driver at most.
+        self.driver.set(driver).ok();
+    }
+
+    /// What the driver has to show; nothing if there is none.
+    pub(crate) fn inspect(&self) -> Sight {
+        match self.driver.get().and_then(Weak::upgrade) {
+            Some(driver) => driver.inspect(),
+            None => Sight { server: None, queues: Some((Vec::new(), Vec::new())) },
+        }
+    }
+
+    /// The result of the last attempt at each of these servers.
+    pub(crate) fn servers(&self, hosts: &str) -> Servers {
+        let driver = self.driver.get().and_then(Weak::upgrade);
+        driver.map_or_else(|| Vec::new().into(), |driver| driver.servers(hosts))
+    }
+
+    /// Whether a server has answered anything since then. On the stock transport, which does not say, a session speaks for
+    /// it.
+    pub(crate) fn heard_since(&self, since: Instant) -> bool {
+        let last = self.driver.get().and_then(Weak::upgrade).and_then(|driver| driver.last_answer());
+        match last {
+            Some(last) => last >= Moment::now().before(since.elapsed()),
+            None => matches!(self.get(), ClientState::Connected | ClientState::Suspended),
+        }
+    }
+
+    pub(crate) fn set_term(&self, term: Option<Arc<Term>>) {
+        *self.term.lock().unwrap_or_else(PoisonError::into_inner) = term;
+    }
+
+    pub(crate) fn term(&self) -> Option<Arc<Term>> {
+        self.term.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<mpsc::UnboundedSender<ClientState>>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_change_is_told_once_and_in_order() {
+        let status = Status::default();
+        let mut changes = status.listen();
+        for state in
+            [ClientState::Connecting, ClientState::Connected, ClientState::Connected, ClientState::Closed]
+        {
+            status.set(state);
+        }
+        let mut told = Vec::new();
+        while let Some(state) = changes.next().await {
+            told.push(state);
+        }
+        assert_eq!(told, [ClientState::Connecting, ClientState::Connected, ClientState::Closed]);
+    }
+
+    #[tokio::test]
+    async fn a_closed_client_has_nothing_more_to_tell() {
+        let status = Status::default();
+        status.set(ClientState::Closed);
+        assert_eq!(status.listen().next().await, None);
+    }
+
+    #[test]
+    fn who_does_not_listen_any_more_is_forgotten() {
+        let status = Status::default();
+        drop(status.listen());
+        status.set(ClientState::Connected);
+        assert_eq!(status.listeners().len(), 0);
+    }
+}

@@ -1,0 +1,386 @@
+//! One error type; its kind has one stable code, the same string in every language.
+
+pub(crate) mod blockers;
+pub(crate) mod escape;
+pub(crate) mod loss_reason;
+pub(crate) mod server_report;
+pub(crate) mod timeout_reason;
+pub(crate) mod timestamp;
+
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use self::blockers::Blockers;
+use self::server_report::{ServerReport, Servers};
+use self::timeout_reason::TimeoutReason;
+use crate::error::loss_reason::LossReason;
+use crate::queue::contender::Contender;
+
+/// What went wrong, coarsely enough to act upon.
+///
+/// ```
+/// use zklock::{ClientOptions, ErrorKind};
+///
+/// let error = ClientOptions::new(Some("localhost:0")).unwrap_err();
+/// match error.kind() {
+///     ErrorKind::BadArgument => println!("{error}"),
+///     kind => unreachable!("{kind:?}"),
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The lock was not acquired before the deadline. The contender has left the queue.
+    LockTimeout,
+    /// The lease is no longer valid: its session ended, its node was deleted, or its client was closed.
+    LockLost,
+    /// There is nothing to release: the caller does not hold the lock, or has already released this lease.
+    NotHeld,
+    /// An owner that holds the read lock asked for the write lock: it would wait for itself for ever.
+    UpgradeRefused,
+    /// No server answered in time.
+    ConnectionFailed,
+    /// The server refused the credentials, or they do not permit the operation.
+    AuthFailed,
+    /// An argument is out of range, or names what does not exist. [`Error::argument`] and the message name it. At most
+    /// what it names was looked at, and nothing is left behind, unless a shared count disappeared while it was in use.
+    BadArgument,
+    /// The client has been closed.
+    ClientClosed,
+    /// The handle was created in another process and inherited through `fork`. Create a new client in this process.
+    Forked,
+    /// The sequence counter of the lock directory is nearly exhausted. Delete the idle directory, or use another path.
+    SequenceExhausted,
+    /// Another contender on this path uses a different number of permits. The message states both; this contender has
+    /// left.
+    PermitsMismatch,
+    /// One operation of a transaction cannot be carried out, so none of them was.
+    TransactionFailed,
+}
+
+impl ErrorKind {
+    /// Every kind, in the order of their documentation.
+    pub const ALL: &'static [Self] = &[
+        Self::LockTimeout,
+        Self::LockLost,
+        Self::NotHeld,
+        Self::UpgradeRefused,
+        Self::ConnectionFailed,
+        Self::AuthFailed,
+        Self::BadArgument,
+        Self::ClientClosed,
+        Self::Forked,
+        Self::SequenceExhausted,
+        Self::PermitsMismatch,
+        Self::TransactionFailed,
+    ];
+
+    /// The stable code, the same in all languages.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::LockTimeout => "LOCK_TIMEOUT",
+            Self::LockLost => "LOCK_LOST",
+            Self::NotHeld => "NOT_HELD",
+            Self::UpgradeRefused => "UPGRADE_REFUSED",
+            Self::ConnectionFailed => "CONNECTION_FAILED",
+            Self::AuthFailed => "AUTH_FAILED",
+            Self::BadArgument => "BAD_ARGUMENT",
+            Self::ClientClosed => "CLIENT_CLOSED",
+            Self::Forked => "FORKED",
+            Self::SequenceExhausted => "SEQUENCE_EXHAUSTED",
+            Self::PermitsMismatch => "PERMITS_MISMATCH",
+            Self::TransactionFailed => "TRANSACTION_FAILED",
+        }
+    }
+}
+
+/// The kind's stable code.
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+/// The error of every operation: a kind to act upon, and a message that says what happened and what to do next. In the
+/// message all text is escaped that does not print, whoever chose it: a node's name, a path, what a server says.
+///
+/// ```
+/// let error = zklock::ClientOptions::new(Some("localhost:0")).unwrap_err();
+/// assert_eq!((error.code(), error.argument()), ("BAD_ARGUMENT", Some("hosts")));
+/// ```
+///
+/// Beside the message it has what a program may act upon: [`servers`](Self::servers), [`blockers`](Self::blockers),
+/// [`timeout_reason`](Self::timeout_reason), [`loss_reason`](Self::loss_reason). Its [`source`](StdError::source) is what happened at the servers, a
+/// [`ServerReport`] if there is only one, or what the system said.
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    argument: Option<Cow<'static, str>>,
+    message: Cow<'static, str>,
+    details: Details,
+}
+
+/// What a program may act upon, beside the kind.
+#[derive(Clone, Debug)]
+enum Details {
+    None,
+    Servers(Servers),
+    TimedOut(TimedOut),
+    Lost(LossReason),
+    Cause(Arc<dyn StdError + Send + Sync>),
+}
+
+/// Why the time ran out.
+#[derive(Clone, Debug)]
+struct TimedOut {
+    reason: TimeoutReason,
+    servers: Option<Servers>,
+    blockers: Option<Arc<Blockers>>,
+}
+
+/// The result of every operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(argument) = &self.argument {
+            write!(f, "{argument}: ")?;
+        }
+        f.write_str(&self.message)?;
+        match &self.details {
+            Details::TimedOut(TimedOut { blockers: Some(blockers), .. }) => f.write_str(blockers.text()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.details {
+            Details::Servers(servers) => servers.cause(),
+            Details::TimedOut(TimedOut { servers, .. }) => servers.as_ref()?.cause(),
+            Details::Cause(cause) => Some(&**cause),
+            _ => None,
+        }
+    }
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, argument: None, message: escape::message(message.into()), details: Details::None }
+    }
+
+    /// The same error, because of what happened at these servers.
+    pub(crate) fn at_servers(mut self, servers: Servers) -> Self {
+        match &mut self.details {
+            Details::TimedOut(timed_out) => timed_out.servers = Some(servers),
+            details => *details = Details::Servers(servers),
+        }
+        self
+    }
+
+    /// The error of an attempt whose time is up.
+    pub(crate) fn timed_out(reason: TimeoutReason, message: impl Into<Cow<'static, str>>) -> Self {
+        let details = Details::TimedOut(TimedOut { reason, servers: None, blockers: None });
+        Self { details, ..Self::new(ErrorKind::LockTimeout, message) }
+    }
+
+    /// Whether it says of an attempt only that there was no answer, or none that told anything.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.timeout_reason().is_some_and(|reason| reason != TimeoutReason::Taken)
+    }
+
+    /// The same error for another reason, if it is one of an attempt whose time is up.
+    pub(crate) fn with_timeout_reason(mut self, reason: TimeoutReason) -> Self {
+        if let Details::TimedOut(timed_out) = &mut self.details {
+            timed_out.reason = reason;
+        }
+        self
+    }
+
+    /// The same error of an attempt whose time is up, because of these contenders. What is said of them is added to the
+    /// message.
+    pub(crate) fn blocked_by(mut self, blockers: Blockers) -> Self {
+        if let Details::TimedOut(timed_out) = &mut self.details {
+            timed_out.blockers = Some(Arc::new(blockers));
+        }
+        self
+    }
+
+    /// The error of a lost lock.
+    pub(crate) fn lost(reason: LossReason, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { details: Details::Lost(reason), ..Self::new(ErrorKind::LockLost, message) }
+    }
+
+    /// The same error, because of another.
+    pub(crate) fn because(self, cause: impl StdError + Send + Sync + 'static) -> Self {
+        Self { details: Details::Cause(Arc::new(cause)), ..self }
+    }
+
+    /// An argument that is out of range; the message begins with its name.
+    pub(crate) fn bad_argument(argument: &str, problem: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::BadArgument, problem.to_string()).with_argument(argument)
+    }
+
+    pub(crate) fn client_closed() -> Self {
+        Self::new(ErrorKind::ClientClosed, "the client has been closed; create a new one")
+    }
+
+    /// A write was sent, and no answer came.
+    pub(crate) fn unanswered() -> Self {
+        Self::new(
+            ErrorKind::ConnectionFailed,
+            "the server has not answered: the operation may or may not have been applied; check before retrying",
+        )
+    }
+
+    pub(crate) fn forked() -> Self {
+        Self::new(
+            ErrorKind::Forked,
+            "this handle was inherited through fork and belongs to the parent process; create a new client in this process",
+        )
+    }
+
+    pub(crate) fn not_held(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::NotHeld, message)
+    }
+
+    /// The error for a lease that was released before.
+    pub(crate) fn released() -> Self {
+        Self::not_held("this lease has been released already")
+    }
+
+    /// What went wrong, to act upon.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The kind's stable code.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.kind.code()
+    }
+
+    /// The argument that is out of range, with which the message begins.
+    #[must_use]
+    pub fn argument(&self) -> Option<&str> {
+        self.argument.as_deref()
+    }
+
+    /// Of a failed connection: what happened at each of the client's servers when it was last tried, in the order of
+    /// `hosts`. Also of a [`LockTimeout`](ErrorKind::LockTimeout) while the client was not connected. Otherwise empty.
+    #[must_use]
+    pub fn servers(&self) -> &[ServerReport] {
+        match &self.details {
+            Details::Servers(Servers(reports))
+            | Details::TimedOut(TimedOut { servers: Some(Servers(reports)), .. }) => reports,
+            _ => &[],
+        }
+    }
+
+    /// Of a [`LockTimeout`](ErrorKind::LockTimeout), and of no other error: whether the lock was taken, or no server was
+    /// reached.
+    #[must_use]
+    pub fn timeout_reason(&self) -> Option<TimeoutReason> {
+        match &self.details {
+            Details::TimedOut(TimedOut { reason, .. }) => Some(*reason),
+            _ => None,
+        }
+    }
+
+    /// Of a [`LockTimeout`](ErrorKind::LockTimeout): the contenders in the way that were known when the time was up, in
+    /// the order of the queue. Nobody was asked, so they are few: the nearest two, and whoever of this client holds the
+    /// lock or waits in front; of a semaphore's permits, up to sixteen of those who have them. Empty if none was known,
+    /// as for a try, which reads no node.
+    #[must_use]
+    pub fn blockers(&self) -> &[Contender] {
+        match &self.details {
+            Details::TimedOut(TimedOut { blockers: Some(blockers), .. }) => blockers.contenders(),
+            _ => &[],
+        }
+    }
+
+    /// Of a [`LockLost`](ErrorKind::LockLost): why the lease was lost.
+    #[must_use]
+    pub fn loss_reason(&self) -> Option<LossReason> {
+        match self.details {
+            Details::Lost(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// The same error for an argument of another name: for callers that pass on an argument of their own.
+    #[must_use]
+    pub fn with_argument(self, argument: impl Into<String>) -> Self {
+        Self { argument: Some(argument.into().into()), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_begins_with_the_arguments_name() {
+        let error = Error::bad_argument("session_timeout", "must be more than zero");
+        assert_eq!(error.argument(), Some("session_timeout"));
+        assert_eq!(error.to_string(), "session_timeout: must be more than zero");
+        let renamed = error.with_argument("sessionTimeout");
+        assert_eq!(renamed.argument(), Some("sessionTimeout"));
+        assert_eq!(renamed.to_string(), "sessionTimeout: must be more than zero");
+    }
+
+    #[test]
+    fn what_the_system_said_is_the_cause() {
+        let cause = std::io::Error::other("no room");
+        let error = Error::client_closed().because(cause);
+        assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("no room"));
+        assert!(error.clone().with_argument("a").source().is_some());
+        assert!(Error::client_closed().source().is_none());
+    }
+
+    #[test]
+    fn a_kind_is_shown_as_its_code_and_none_is_forgotten() {
+        let mut codes: Vec<_> = ErrorKind::ALL.iter().map(ToString::to_string).collect();
+        assert_eq!(codes[0], "LOCK_TIMEOUT");
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), ErrorKind::ALL.len());
+    }
+
+    #[test]
+    fn a_loss_has_its_reason_and_no_other_error_has() {
+        let lost = Error::lost(LossReason::NodeDeleted, "lost");
+        assert_eq!((lost.kind(), lost.loss_reason()), (ErrorKind::LockLost, Some(LossReason::NodeDeleted)));
+        assert_eq!(Error::client_closed().loss_reason(), None);
+        assert!(lost.servers().is_empty() && lost.blockers().is_empty());
+    }
+
+    #[test]
+    fn a_time_out_keeps_its_reason_beside_servers_and_blockers() {
+        let error = Error::timed_out(TimeoutReason::Taken, "taken");
+        let error =
+            error.at_servers(Servers::from(Vec::new())).blocked_by(Blockers::new(Vec::new(), "/l", ""));
+        let error = error.with_argument("a").clone();
+        assert_eq!(
+            (error.kind(), error.timeout_reason()),
+            (ErrorKind::LockTimeout, Some(TimeoutReason::Taken))
+        );
+        let unknown = error.with_timeout_reason(TimeoutReason::Unknown);
+        assert_eq!(unknown.timeout_reason().map(TimeoutReason::as_str), Some("unknown"));
+        assert_eq!(Error::client_closed().with_timeout_reason(TimeoutReason::Taken).timeout_reason(), None);
+    }
+
+    #[test]
+    fn other_errors_are_of_no_argument() {
+        let error = Error::client_closed();
+        assert_eq!(
+            (error.argument(), error.to_string()),
+            (None, "the client has been closed; create a new one".into())
+        );
+    }
+}

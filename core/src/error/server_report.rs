@@ -1,0 +1,250 @@
+//! What happened at each server when none could be used.
+
+use std::fmt;
+use std::sync::Arc;
+
+use zklock_transport::{Distrust, Entry, Outcome};
+
+use crate::error::escape;
+use crate::error::escape::Shown;
+
+/// What kind of thing happened at a server that could not be used.
+///
+/// ```no_run
+/// # async fn example() {
+/// use zklock::{Client, ServerProblem};
+///
+/// if let Err(error) = Client::connect("zk1,zk2,zk3").await {
+///     if error.servers().iter().any(|server| server.problem == ServerProblem::CertificateExpired) {
+///         println!("renew the certificates: {error}");
+///     }
+/// }
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ServerProblem {
+    /// Its name has no address, or the resolver did not say.
+    UnknownHost,
+    /// Its host refused the connection: nothing listens on the port.
+    Refused,
+    /// There is no way to it, or the connection failed for another reason.
+    Unreachable,
+    /// It accepted no connection in time, or did not answer on it.
+    Silent,
+    /// It closed the connection without an answer.
+    Closed,
+    /// It serves no requests: it has no quorum, or has not started yet.
+    NotServing,
+    /// It has lost its quorum and can only be read. No lock is taken through such a server.
+    ReadOnly,
+    /// What it said is not what a ZooKeeper server says.
+    NotZooKeeper,
+    /// Its certificate is for another name than the one by which it was reached.
+    CertificateName,
+    /// Its certificate has expired, or is not valid yet.
+    CertificateExpired,
+    /// No authority that the client trusts has signed its certificate.
+    CertificateAuthority,
+    /// The connection could not be encrypted for another reason: it does not speak TLS there, or does not accept the
+    /// client's certificate.
+    Tls,
+    /// It answered, but there was no session to use when time was up.
+    Answered,
+    /// It was not tried: the others took all the time.
+    NotTried,
+}
+
+impl ServerProblem {
+    /// The problem in words, the same in all languages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownHost => "unknown host",
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+            Self::Silent => "silent",
+            Self::Closed => "closed",
+            Self::NotServing => "not serving",
+            Self::ReadOnly => "read-only",
+            Self::NotZooKeeper => "not zookeeper",
+            Self::CertificateName => "certificate name",
+            Self::CertificateExpired => "certificate expired",
+            Self::CertificateAuthority => "certificate authority",
+            Self::Tls => "tls",
+            Self::Answered => "answered",
+            Self::NotTried => "not tried",
+        }
+    }
+
+    fn of(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Unresolved | Outcome::UnknownHost(_) => Self::UnknownHost,
+            Outcome::Refused(_) => Self::Refused,
+            Outcome::Silent | Outcome::HalfSecured | Outcome::Mute => Self::Silent,
+            Outcome::Unsecured(Distrust::Name, _) => Self::CertificateName,
+            Outcome::Unsecured(Distrust::Expired, _) => Self::CertificateExpired,
+            Outcome::Unsecured(Distrust::Authority, _) => Self::CertificateAuthority,
+            Outcome::Unsecured(..) => Self::Tls,
+            Outcome::Closed => Self::Closed,
+            Outcome::NotServing => Self::NotServing,
+            Outcome::ReadOnly => Self::ReadOnly,
+            Outcome::Malformed(_) => Self::NotZooKeeper,
+            Outcome::Answered => Self::Answered,
+            _ => Self::Unreachable,
+        }
+    }
+}
+
+impl fmt::Display for ServerProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What happened at one server, when it was last tried.
+///
+/// ```no_run
+/// # async fn example() {
+/// if let Err(error) = zklock::Client::connect("zk1,zk2,zk3").await {
+///     for report in error.servers() {
+///         println!("{}: {} ({})", report.server, report.problem, report.detail);
+///     }
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{server} {detail}")]
+#[non_exhaustive]
+pub struct ServerReport {
+    /// The server, as `host:port`.
+    pub server: String,
+    /// What happened, to act upon.
+    pub problem: ServerProblem,
+    /// What happened, for people: what the system, TLS or the server said. It goes on where the server's name ends.
+    pub detail: String,
+}
+
+impl ServerReport {
+    /// For each of the servers (`host:port`, separated by commas), in their order.
+    pub(crate) fn all(servers: &str, entries: &[Entry]) -> Vec<Self> {
+        servers.split(',').map(|server| Self::new(server, entries)).collect()
+    }
+
+    fn new(server: &str, entries: &[Entry]) -> Self {
+        let is_of = |entry: &&Entry| {
+            let (host, port) = server.rsplit_once(':').unwrap_or((server, ""));
+            entry.host == host.trim_matches(['[', ']']) && entry.port.to_string() == port
+        };
+        let (problem, detail) = match entries.iter().find(is_of).map(|entry| &entry.outcome) {
+            None => (ServerProblem::NotTried, "was not tried in that time".to_owned()),
+            Some(Outcome::Answered) => {
+                (ServerProblem::Answered, "answered at first, and not any more".to_owned())
+            }
+            Some(outcome) => (ServerProblem::of(outcome), outcome.to_string()),
+        };
+        let detail = escape::message(detail.into()).into_owned();
+        Self { server: Shown(server).to_string(), problem, detail }
+    }
+}
+
+/// What happened at all of them, as the cause of an error.
+#[derive(Clone, Debug)]
+pub(crate) struct Servers(pub(crate) Arc<[ServerReport]>);
+
+impl From<Vec<ServerReport>> for Servers {
+    fn from(reports: Vec<ServerReport>) -> Self {
+        Self(reports.into())
+    }
+}
+
+impl Servers {
+    /// One server is the cause itself; of several it is what they have in common.
+    pub(crate) fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.0 {
+            [] => None,
+            [one] => Some(one),
+            _ => Some(self),
+        }
+    }
+}
+
+/// Servers at which the same happened are told of together.
+impl fmt::Display for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
+        for ServerReport { server, detail, .. } in &*self.0 {
+            match told.iter_mut().find(|(other, _)| other == detail) {
+                Some((_, servers)) => servers.push(server),
+                None => told.push((detail, vec![server])),
+            }
+        }
+        for (index, (detail, servers)) in told.iter().enumerate() {
+            write!(f, "{}{} {detail}", if index == 0 { "" } else { "; " }, servers.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Servers {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(host: &str, port: u16, outcome: Outcome) -> Entry {
+        Entry { host: host.into(), port, outcome }
+    }
+
+    fn refused() -> Outcome {
+        Outcome::Refused("no".into())
+    }
+
+    #[test]
+    fn every_server_is_reported_in_the_order_of_the_hosts() {
+        let entries = [
+            entry(
+                "::1",
+                1,
+                Outcome::Unsecured(Distrust::Expired, "the server's certificate has expired".into()),
+            ),
+            entry("b", 2, refused()),
+            entry("b", 3, Outcome::Answered),
+        ];
+        let reports = ServerReport::all("b:2,[::1]:1,c:4,b:3", &entries);
+        let problems: Vec<_> =
+            reports.iter().map(|report| (report.server.as_str(), report.problem)).collect();
+        let expected = [
+            ("b:2", ServerProblem::Refused),
+            ("[::1]:1", ServerProblem::CertificateExpired),
+            ("c:4", ServerProblem::NotTried),
+            ("b:3", ServerProblem::Answered),
+        ];
+        assert_eq!(problems, expected);
+        assert_eq!(reports[0].to_string(), "b:2 refused the connection: no");
+    }
+
+    #[test]
+    fn what_happened_to_several_is_said_once() {
+        let entries = [entry("a", 1, refused()), entry("b", 1, Outcome::Mute), entry("c", 1, refused())];
+        let servers = Servers::from(ServerReport::all("a:1,b:1,c:1", &entries));
+        assert_eq!(
+            servers.to_string(),
+            "a:1, c:1 refused the connection: no; b:1 accepted a connection, but did not answer"
+        );
+    }
+
+    #[test]
+    fn the_cause_is_the_one_server_or_all_of_them() {
+        let cause = |servers: &str| {
+            let servers = Servers::from(ServerReport::all(servers, &[entry("a", 1, refused())]));
+            servers
+                .cause()
+                .map(|cause| (cause.is::<ServerReport>(), cause.to_string(), cause.source().is_none()))
+        };
+        assert_eq!(cause("a:1"), Some((true, "a:1 refused the connection: no".to_owned(), true)));
+        let both = "a:1 refused the connection: no; b:1 was not tried in that time";
+        assert_eq!(cause("a:1,b:1"), Some((false, both.to_owned(), true)));
+        assert!(Servers::from(Vec::new()).cause().is_none());
+    }
+}

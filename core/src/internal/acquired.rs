@@ -1,0 +1,186 @@
+//! What one acquire returns: a lease, or several. A binding treats both alike.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::config::timeout::Patience;
+use crate::error::{Error, ErrorKind, Result};
+use crate::lease::Lease;
+use crate::lease::lease_set::Leases;
+use crate::lease::release::Releasing;
+
+/// The acknowledgement of a release. An inner level's is there at once: nothing is sent for it, and nothing allocated.
+#[must_use = "it waits for the acknowledgement only if it is awaited"]
+#[derive(Debug)]
+pub struct Released(Acknowledgement);
+
+enum Acknowledgement {
+    /// A lease's.
+    One(Releasing),
+    /// Those of several leases.
+    Several(Pin<Box<dyn Future<Output = Result<()>> + Send>>),
+}
+
+impl std::fmt::Debug for Acknowledgement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::One(_) => "One",
+            Self::Several(_) => "Several",
+        })
+    }
+}
+
+impl Released {
+    /// There is nothing to wait for.
+    pub(super) fn over(end: Result<()>) -> Self {
+        Self(Acknowledgement::One(end.into()))
+    }
+}
+
+impl Future for Released {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        match &mut self.0 {
+            Acknowledgement::One(one) => Pin::new(one).poll(context),
+            Acknowledgement::Several(all) => all.as_mut().poll(context),
+        }
+    }
+}
+
+/// A lease, or several.
+pub trait Acquired: Send + Sync {
+    /// Succeeds while all of it is held.
+    ///
+    /// # Errors
+    /// As [`Lease::check`].
+    fn check(&self) -> Result<()>;
+
+    /// Whether all of it is held.
+    fn is_held(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    /// Whether there is something left to release. If the lock was lost, there is; for a lease that a forked child
+    /// inherited, there is not.
+    fn is_open(&self) -> bool;
+
+    /// The first loss, if there is one.
+    fn loss(&self) -> Option<Error>;
+
+    /// Releases what has not been released yet, and waits for the acknowledgement: with [`Patience::Try`] not at all,
+    /// otherwise no longer than [`Lease::release`] does. The release has begun when this returns.
+    fn release(&self, patience: Patience) -> Released;
+
+    /// Warns that the owner, a thing of this kind, ended without releasing it.
+    fn owner_ended(&self, _owner: &'static str) {}
+}
+
+impl Acquired for Lease {
+    fn check(&self) -> Result<()> {
+        Self::check(self)
+    }
+
+    fn is_open(&self) -> bool {
+        Self::is_open(self)
+    }
+
+    fn loss(&self) -> Option<Error> {
+        self.check().err().filter(|error| error.kind() == ErrorKind::LockLost)
+    }
+
+    fn release(&self, patience: Patience) -> Released {
+        Released(Acknowledgement::One(self.release_with(patience)))
+    }
+
+    fn owner_ended(&self, owner: &'static str) {
+        Self::owner_ended(self, owner);
+    }
+}
+
+impl Acquired for Leases<Arc<Lease>> {
+    fn check(&self) -> Result<()> {
+        Self::check(self)
+    }
+
+    fn is_open(&self) -> bool {
+        Self::is_open(self)
+    }
+
+    fn loss(&self) -> Option<Error> {
+        self.iter().find_map(|lease| lease.loss())
+    }
+
+    fn release(&self, patience: Patience) -> Released {
+        Released(Acknowledgement::Several(Box::pin(self.release_with(patience))))
+    }
+
+    fn owner_ended(&self, owner: &'static str) {
+        self.iter().for_each(|lease| lease.owner_ended(owner));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::internal::test_support::{client, held, lose, mutex};
+    use crate::lease::owner::Owner;
+
+    /// Whether it is held, open and lost.
+    fn facts(acquired: &dyn Acquired) -> (bool, bool, bool) {
+        (acquired.is_held(), acquired.is_open(), acquired.loss().is_some())
+    }
+
+    #[test]
+    fn a_lease_is_open_until_it_is_released() {
+        let client = client();
+        let lock = mutex(&client, "/a", true);
+        let lease = held(&lock, Owner::new(), 1);
+        assert_eq!(facts(&lease), (true, true, false));
+        lease.release_in_background().unwrap();
+        assert_eq!(facts(&lease), (false, false, false));
+        assert_eq!(lease.check().unwrap_err().code(), "NOT_HELD");
+        assert_eq!(lease.release_in_background().unwrap_err().code(), "NOT_HELD");
+    }
+
+    #[test]
+    fn a_lost_lease_is_still_to_be_released() {
+        let client = client();
+        let lock = mutex(&client, "/a", true);
+        let lease = held(&lock, Owner::new(), 1);
+        lose(&lock, 1);
+        assert_eq!(facts(&lease), (false, true, true));
+        assert_eq!(lease.loss().unwrap().code(), "LOCK_LOST");
+        lease.release_in_background().unwrap();
+        assert_eq!(facts(&lease), (false, false, true));
+    }
+
+    #[test]
+    fn several_leases_are_held_together_and_released_together() {
+        let client = client();
+        let (a, b) = (mutex(&client, "/a", true), mutex(&client, "/b", true));
+        let mut leases = Leases::default();
+        leases.push(held(&a, Owner::new(), 1));
+        leases.push(held(&b, Owner::new(), 2));
+        let leases = leases.into_arcs();
+        assert_eq!(facts(&leases), (true, true, false));
+        lose(&b, 2);
+        assert_eq!(facts(&leases), (false, true, true));
+        assert!(leases.loss().unwrap().to_string().contains("\"/b\""));
+        leases.release_in_background().unwrap();
+        assert!(!Acquired::is_open(&leases));
+    }
+
+    #[test]
+    fn a_lease_outlives_its_set() {
+        let client = client();
+        let lock = mutex(&client, "/a", true);
+        let mut leases = Leases::default();
+        leases.push(held(&lock, Owner::new(), 1));
+        let leases = leases.into_arcs();
+        let lease = Arc::clone(&leases[0]);
+        drop(leases);
+        assert!(lease.check().is_ok());
+    }
+}

@@ -1,0 +1,418 @@
+//! What tells one binding's arguments from another's: the unit of times, and the spelling of names.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::credentials::Identity;
+use crate::client::source::ClientSource;
+use crate::config::timeout::Patience;
+use crate::config::{ClientOptions, LONGEST};
+use crate::error::{Error, Result};
+use crate::lease::transaction::bad_version;
+use crate::lock::options::LockOptions;
+use crate::lock::semaphore::Permits;
+use crate::queue::Naming;
+
+/// A language with a binding.
+#[derive(Clone, Copy, Debug)]
+pub struct Language {
+    /// Its name, which operators see in the data of nodes.
+    pub name: &'static str,
+    /// What a time-out of 1 means.
+    pub unit: Duration,
+    /// How names of several words are spelled.
+    pub spelling: Spelling,
+}
+
+/// How names of several words are spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spelling {
+    /// `session_timeout`, as here.
+    Snake,
+    /// `sessionTimeout`.
+    Camel,
+}
+
+impl Language {
+    /// The error, with its argument spelled as in this language.
+    #[must_use]
+    pub fn spell(self, error: Error) -> Error {
+        match (self.spelling, error.argument()) {
+            (Spelling::Camel, Some(argument)) => {
+                let argument = camel(argument);
+                error.with_argument(argument)
+            }
+            _ => error,
+        }
+    }
+
+    /// A duration; infinity becomes a very long one.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `argument`, for a negative number or NaN.
+    pub fn duration(self, argument: &str, value: f64) -> Result<Duration> {
+        if value.is_nan() || value < 0.0 {
+            return Err(Error::bad_argument(
+                argument,
+                format_args!("must not be negative or NaN, but is {value}"),
+            ));
+        }
+        let seconds = value * self.unit.as_secs_f64();
+        // A time-out that is too small to count is still not zero, which would mean something else.
+        let smallest = if value > 0.0 { Duration::from_nanos(1) } else { Duration::ZERO };
+        Ok(Duration::try_from_secs_f64(seconds).map_or(LONGEST, |time| time.clamp(smallest, LONGEST)))
+    }
+
+    /// What a time-out asks for: zero means a try; none and infinity mean waiting for ever.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a negative number or NaN.
+    pub fn patience(self, timeout: Option<f64>) -> Result<Patience> {
+        let Some(timeout) = timeout else { return Ok(Patience::Forever) };
+        Ok(match self.duration("timeout", timeout)? {
+            Duration::ZERO => Patience::Try,
+            LONGEST => Patience::Forever,
+            time => Patience::For(time),
+        })
+    }
+
+    /// `blocking` and `timeout` with the meanings that `threading.Lock.acquire` gives them: -1 is no time-out.
+    ///
+    /// # Errors
+    /// As [`patience`](Self::patience), and for both a time-out and `blocking=False`.
+    pub fn blocking(self, blocking: bool, timeout: Option<f64>) -> Result<Patience> {
+        let both = "cannot be given together with blocking=False";
+        self.waiting(blocking, unless_minus_one(timeout), both)
+    }
+
+    /// The same patience for an acquire with this `connect_timeout`: for how long a try waits for an answer, in place of the
+    /// client's own.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for zero, a negative number or NaN, and for an acquire that waits:
+    /// its time-out covers everything.
+    pub fn bounded(self, patience: Patience, connect_timeout: Option<f64>) -> Result<Patience> {
+        let Some(value) = connect_timeout else { return Ok(patience) };
+        let bad = |problem: &str| Err(Error::bad_argument("connect_timeout", problem));
+        match (patience, self.duration("connect_timeout", value)?) {
+            (_, Duration::ZERO) => bad("must be more than zero"),
+            (Patience::Try, time) => Ok(Patience::TryWithin(time)),
+            _ => bad(
+                "is for an acquire that does not wait; one that does has a timeout, which covers everything",
+            ),
+        }
+    }
+
+    /// `wait` and `timeout` of a release: for how long it waits for the acknowledgement, at most.
+    ///
+    /// # Errors
+    /// As [`patience`](Self::patience), and for a time-out of a release that does not wait.
+    pub fn releasing(self, wait: bool, timeout: Option<f64>) -> Result<Patience> {
+        self.waiting(wait, timeout, "cannot be given to a release that does not wait")
+    }
+
+    fn waiting(self, waits: bool, timeout: Option<f64>, both: &str) -> Result<Patience> {
+        match (waits, timeout) {
+            (true, timeout) => self.patience(timeout),
+            (false, None) => Ok(Patience::Try),
+            (false, Some(_)) => Err(Error::bad_argument("timeout", both)),
+        }
+    }
+
+    /// How to connect; options that are not given have their defaults.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument), naming the argument.
+    pub fn client_options(
+        self,
+        hosts: Option<&str>,
+        session_timeout: Option<f64>,
+        connect_timeout: Option<f64>,
+        label: Option<String>,
+        max_frame: Option<impl Count>,
+        identity: Identity,
+    ) -> Result<ClientOptions> {
+        let mut options = ClientOptions::new(hosts)?.label(label)?.language(self.name);
+        if let Some(timeout) = session_timeout {
+            options = options.session_timeout(self.duration("session_timeout", timeout)?)?;
+        }
+        if let Some(timeout) = connect_timeout {
+            options = options.connect_timeout(self.duration("connect_timeout", timeout)?)?;
+        }
+        if let Some(bytes) = max_frame {
+            // Out of range is out of range, also if it is not whole or negative.
+            options = options.max_frame(bytes.to_count().unwrap_or(0))?;
+        }
+        identity.apply(options)
+    }
+
+    /// The options that locks of all kinds have.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument), naming the argument.
+    pub fn lock_options(self, label: Option<String>, max_hold: Option<f64>) -> Result<LockOptions> {
+        let mut options = LockOptions::default();
+        if let Some(label) = label {
+            options = options.label(label);
+        }
+        if let Some(time) = max_hold {
+            options = options.max_hold(self.duration("max_hold", time)?);
+        }
+        Ok(options)
+    }
+
+    /// The process's one client for `hosts`; without them for those of [`ClientOptions::new`].
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for malformed hosts.
+    pub fn shared_client(self, hosts: Option<&str>) -> Result<ClientSource> {
+        Ok(ClientSource::Shared(ClientOptions::new(hosts)?.language(self.name)))
+    }
+}
+
+/// In Python a time-out of -1 is none.
+#[must_use]
+pub fn unless_minus_one(timeout: Option<f64>) -> Option<f64> {
+    #[expect(clippy::float_cmp, reason = "exactly -1 means that there is no time-out")]
+    timeout.filter(|timeout| *timeout != -1.0)
+}
+
+/// How long to wait for something other than a lock; `None` is for ever.
+#[must_use]
+pub fn limit(patience: Patience) -> Option<Duration> {
+    match patience {
+        Patience::Forever => None,
+        Patience::For(time) => Some(time),
+        Patience::Try | Patience::TryWithin(_) => Some(Duration::ZERO),
+    }
+}
+
+/// `connect_timeout` → `connectTimeout`.
+fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let (first, rest) = word.split_at(word.len().min(1));
+        camel.push_str(&first.to_ascii_uppercase());
+        camel.push_str(rest);
+    }
+    camel
+}
+
+/// How nodes are to be named.
+///
+/// # Errors
+/// [`BadArgument`](crate::ErrorKind::BadArgument) for any word other than `curator` and `kazoo`.
+pub fn parse_naming(name: &str) -> Result<Naming> {
+    match name {
+        "curator" => Ok(Naming::Curator),
+        "kazoo" => Ok(Naming::Kazoo),
+        _ => Err(Error::bad_argument("naming", "must be 'curator' or 'kazoo'")),
+    }
+}
+
+/// A number that may be a count.
+pub trait Count: Copy + fmt::Display {
+    /// The same number, if it is whole and within range.
+    fn to_count(self) -> Option<u32>;
+}
+
+impl Count for i64 {
+    fn to_count(self) -> Option<u32> {
+        self.try_into().ok()
+    }
+}
+
+impl Count for f64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to be a whole number in the range"
+    )]
+    fn to_count(self) -> Option<u32> {
+        (self.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&self)).then_some(self as u32)
+    }
+}
+
+/// A number of permits. One that is too small or too large is refused like any other invalid number.
+///
+/// # Errors
+/// [`BadArgument`](crate::ErrorKind::BadArgument), naming `argument`.
+pub fn parse_count(argument: &str, number: impl Count) -> Result<u32> {
+    let problem = || Error::bad_argument(argument, format_args!("{number} is not a valid number of permits"));
+    number.to_count().ok_or_else(problem)
+}
+
+/// How many permits a semaphore has: a number, or whatever the node at a path states.
+///
+/// # Errors
+/// [`BadArgument`](crate::ErrorKind::BadArgument) for none or both of them, or for a number that is out of range.
+pub fn parse_permits(number: Option<impl Count>, shared_count: Option<String>) -> Result<Permits> {
+    match (number, shared_count) {
+        (Some(number), None) => Ok(Permits::Fixed(parse_count("permits", number)?)),
+        (None, Some(path)) => Ok(Permits::SharedCount(path)),
+        _ => Err(Error::bad_argument("permits", "give either a number or the path of a shared count")),
+    }
+}
+
+/// The version that a node must have. What is no whole number, or out of range, is refused: converted to one, it would
+/// let a write pass that was meant to be guarded.
+///
+/// # Errors
+/// [`BadArgument`](crate::ErrorKind::BadArgument).
+pub fn parse_version(number: impl Count) -> Result<i32> {
+    number.to_count().and_then(|version| version.try_into().ok()).ok_or_else(|| bad_version(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECONDS: Language = Language { name: "s", unit: Duration::from_secs(1), spelling: Spelling::Snake };
+    const MILLISECONDS: Language =
+        Language { name: "ms", unit: Duration::from_millis(1), spelling: Spelling::Camel };
+
+    fn message<T: std::fmt::Debug>(result: Result<T>) -> String {
+        let error = result.unwrap_err();
+        assert_eq!(error.code(), "BAD_ARGUMENT");
+        error.to_string()
+    }
+
+    #[test]
+    fn time_outs_have_three_meanings() {
+        let patience = |timeout| SECONDS.patience(Some(timeout));
+        assert_eq!(SECONDS.patience(None).unwrap(), Patience::Forever);
+        assert_eq!(patience(0.0).unwrap(), Patience::Try);
+        assert_eq!(patience(-0.0).unwrap(), Patience::Try);
+        assert_eq!(patience(f64::INFINITY).unwrap(), Patience::Forever);
+        assert_eq!(patience(1.5).unwrap(), Patience::For(Duration::from_millis(1500)));
+        assert_eq!(patience(1e-300).unwrap(), Patience::For(Duration::from_nanos(1)));
+        assert_eq!(MILLISECONDS.patience(Some(1.5)).unwrap(), Patience::For(Duration::from_micros(1500)));
+        for bad in [-1.0, -1e-9, f64::NAN, f64::NEG_INFINITY] {
+            assert_eq!(message(patience(bad)), format!("timeout: must not be negative or NaN, but is {bad}"));
+        }
+    }
+
+    #[test]
+    fn no_blocking_is_a_try_and_takes_no_time_out() {
+        assert_eq!(SECONDS.blocking(true, None).unwrap(), Patience::Forever);
+        assert_eq!(SECONDS.blocking(true, Some(-1.0)).unwrap(), Patience::Forever);
+        assert_eq!(SECONDS.blocking(true, Some(0.0)).unwrap(), Patience::Try);
+        assert_eq!(SECONDS.blocking(true, Some(2.0)).unwrap(), Patience::For(Duration::from_secs(2)));
+        assert_eq!(SECONDS.blocking(false, None).unwrap(), Patience::Try);
+        assert_eq!(SECONDS.blocking(false, Some(-1.0)).unwrap(), Patience::Try);
+        assert!(message(SECONDS.blocking(false, Some(0.0))).starts_with("timeout: "));
+        assert!(message(SECONDS.blocking(true, Some(-2.0))).starts_with("timeout: "));
+    }
+
+    #[test]
+    fn only_a_try_has_a_bound_of_its_own() {
+        let second = Duration::from_secs(1);
+        assert_eq!(SECONDS.bounded(Patience::Try, Some(1.0)).unwrap(), Patience::TryWithin(second));
+        assert_eq!(SECONDS.bounded(Patience::Try, None).unwrap(), Patience::Try);
+        assert_eq!(SECONDS.bounded(Patience::Forever, None).unwrap(), Patience::Forever);
+        for (patience, bound) in [
+            (Patience::Forever, 1.0),
+            (Patience::For(second), 1.0),
+            (Patience::Try, 0.0),
+            (Patience::Try, -1.0),
+        ] {
+            assert!(message(SECONDS.bounded(patience, Some(bound))).starts_with("connect_timeout: "));
+        }
+    }
+
+    #[test]
+    fn a_release_that_does_not_wait_takes_no_time_out() {
+        assert_eq!(SECONDS.releasing(true, None).unwrap(), Patience::Forever);
+        assert_eq!(SECONDS.releasing(true, Some(2.0)).unwrap(), Patience::For(Duration::from_secs(2)));
+        assert_eq!(SECONDS.releasing(true, Some(0.0)).unwrap(), Patience::Try);
+        assert_eq!(SECONDS.releasing(false, None).unwrap(), Patience::Try);
+        assert!(message(SECONDS.releasing(false, Some(1.0))).starts_with("timeout: "));
+        assert!(message(SECONDS.releasing(true, Some(-1.0))).starts_with("timeout: "));
+        assert_eq!([Some(-1.0), Some(0.0), None].map(unless_minus_one), [None, Some(0.0), None]);
+    }
+
+    #[test]
+    fn a_limit_is_how_long_to_wait() {
+        let second = Duration::from_secs(1);
+        assert_eq!(
+            [Patience::Forever, Patience::For(second), Patience::Try].map(limit),
+            [None, Some(second), Some(Duration::ZERO)]
+        );
+    }
+
+    #[test]
+    fn options_are_checked_in_the_language_s_units_and_spelled_in_its_way() {
+        let connect = |language: Language, timeout| {
+            let identity = Identity::default();
+            let options =
+                language.client_options(Some("a"), Some(timeout), None, None, None::<f64>, identity);
+            options.map_err(|error| language.spell(error))
+        };
+        let options = connect(MILLISECONDS, 1500.0).unwrap();
+        assert_eq!(options.session_timeout, Duration::from_millis(1500));
+        assert_eq!((options.language, options.hosts.servers.as_str()), ("ms", "a:2181"));
+        assert!(message(connect(MILLISECONDS, 0.0)).starts_with("sessionTimeout: must be between"));
+        assert!(message(connect(MILLISECONDS, f64::NAN)).starts_with("sessionTimeout: must not be"));
+        assert!(message(connect(SECONDS, 0.0)).starts_with("session_timeout: must be between"));
+    }
+
+    #[test]
+    fn errors_of_no_argument_keep_their_words() {
+        let error = MILLISECONDS.spell(Error::client_closed());
+        assert_eq!(error.to_string(), Error::client_closed().to_string());
+    }
+
+    #[test]
+    fn words_are_joined() {
+        assert_eq!(["label", "shared_count", "a_b_c"].map(camel), ["label", "sharedCount", "aBC"]);
+    }
+
+    #[test]
+    fn there_are_two_namings() {
+        assert_eq!(parse_naming("curator").unwrap(), Naming::Curator);
+        assert_eq!(parse_naming("kazoo").unwrap(), Naming::Kazoo);
+        assert_eq!(parse_naming("Curator").unwrap_err().to_string(), "naming: must be 'curator' or 'kazoo'");
+    }
+
+    #[test]
+    fn counts_are_whole_numbers_in_range() {
+        assert_eq!(parse_count("count", 3_i64).unwrap(), 3);
+        assert_eq!(parse_count("count", 3.0).unwrap(), 3);
+        assert_eq!(parse_count("count", f64::from(u32::MAX)).unwrap(), u32::MAX);
+        assert_eq!(
+            parse_count("count", -1_i64).unwrap_err().to_string(),
+            "count: -1 is not a valid number of permits"
+        );
+        assert!(parse_count("count", i64::from(u32::MAX) + 1).is_err());
+        for bad in [-1.0, 0.5, f64::from(u32::MAX) + 1.0, f64::INFINITY, f64::NAN] {
+            assert_eq!(parse_count("count", bad).unwrap_err().argument(), Some("count"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_number_or_a_path_is_given_and_not_both() {
+        let path = || Some("/n".to_owned());
+        assert_eq!(parse_permits(Some(2_i64), None).unwrap(), Permits::Fixed(2));
+        assert_eq!(parse_permits(None::<f64>, path()).unwrap(), Permits::SharedCount("/n".into()));
+        for (number, path) in [(None, None), (Some(2.0), path())] {
+            assert_eq!(parse_permits(number, path).unwrap_err().argument(), Some("permits"));
+        }
+    }
+
+    #[test]
+    fn versions_are_whole_numbers_that_a_server_counts_to() {
+        for (number, version) in [(0.0, 0), (-0.0, 0), (7.0, 7), (2_147_483_647.0, i32::MAX)] {
+            assert_eq!(parse_version(number).unwrap(), version);
+        }
+        assert_eq!(parse_version(i64::from(i32::MAX)).unwrap(), i32::MAX);
+        for bad in [-1.0, 0.9, 2_147_483_648.0, 4_294_967_296.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            let error = parse_version(bad).unwrap_err();
+            assert_eq!((error.code(), error.argument()), ("BAD_ARGUMENT", Some("version")), "{bad}");
+            assert!(error.to_string().contains(&bad.to_string()), "{error}");
+        }
+        for bad in [-1_i64, 1 << 31, 1 << 32] {
+            assert!(parse_version(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A client as a binding's class holds it.
+
+use std::ops::Deref;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::client::per_process::EachProcess;
+use crate::client::source::ClientSource;
+use crate::config::ClientOptions;
+use crate::error::escape::Shown;
+use crate::lock::any::AnyLock;
+use crate::runtime;
+
+/// A client that belongs to the process that created it, or one that every process has for itself. Either way it is
+/// used as a [`Client`].
+#[derive(Clone, Debug)]
+pub enum Connection {
+    /// In another process everything fails with [`Forked`](crate::ErrorKind::Forked).
+    One(Client),
+    /// Connects anew in every process.
+    EachProcess(EachProcess),
+}
+
+impl Connection {
+    /// One for each process. Sends nothing.
+    #[must_use]
+    pub fn of_each_process(options: ClientOptions) -> Self {
+        Self::EachProcess(EachProcess::new(options))
+    }
+
+    /// One for this process. Sends nothing.
+    #[must_use]
+    pub fn one(options: ClientOptions) -> Self {
+        Self::One(Client::new(options))
+    }
+
+    /// Its connect string, for people to read.
+    #[must_use]
+    pub fn shown_hosts(&self) -> String {
+        Shown(&self.source().hosts().to_string()).to_string()
+    }
+
+    /// For locks on it.
+    #[must_use]
+    pub fn source(&self) -> ClientSource {
+        match self {
+            Self::One(client) => ClientSource::Client(client.clone()),
+            Self::EachProcess(client) => ClientSource::EachProcess(client.clone()),
+        }
+    }
+}
+
+impl Deref for Connection {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        match self {
+            Self::One(client) => client,
+            Self::EachProcess(client) => client.here(),
+        }
+    }
+}
+
+/// The connect string of a lock's client, for people to read.
+#[must_use]
+pub fn shown_hosts(lock: &AnyLock) -> String {
+    Shown(&lock.hosts().to_string()).to_string()
+}
+
+/// Closes clients, and waits for the servers' acknowledgements for up to `limit`.
+pub fn close_all<'a>(clients: impl IntoIterator<Item = &'a Client>, limit: Duration) {
+    // This line begins to close them all; what is left is to wait.
+    let closing: Vec<_> = clients.into_iter().map(Client::close).collect();
+    if closing.is_empty() {
+        return;
+    }
+    let (done, closed) = mpsc::channel();
+    let wait = async move {
+        for closed in closing {
+            closed.await.ok();
+        }
+    };
+    if let Ok(waiting) = runtime::run(wait, move |()| done.send(()).unwrap_or_default()) {
+        closed.recv_timeout(limit).ok();
+        drop(waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ClientOptions;
+    use crate::driver::status::ClientState;
+
+    #[test]
+    fn all_are_closed() {
+        let options = ClientOptions::new(Some("127.0.0.1:1")).unwrap();
+        let clients = [Client::new(options.clone()), Client::new(options)];
+        close_all(&clients, Duration::from_secs(5));
+        assert!(clients.iter().all(|client| client.state() == ClientState::Closed));
+    }
+}

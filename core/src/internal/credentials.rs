@@ -1,0 +1,155 @@
+//! Who a client is to the servers, from a binding's arguments.
+
+use std::path::PathBuf;
+
+use crate::config::ClientOptions;
+use crate::config::acl::Acl;
+use crate::config::secret::Secret;
+use crate::config::tls::{Tls, TlsFiles};
+use crate::error::{Error, Result};
+
+/// Who a client is to the servers, and who may touch the nodes that it creates.
+#[derive(Default)]
+pub struct Identity {
+    /// Schemes and credentials.
+    pub auth: Vec<(String, Vec<u8>)>,
+    /// `open`, `creator`, or rules.
+    pub acl: Option<String>,
+    /// The same, for the parents of lock directories.
+    pub parent_acl: Option<String>,
+    /// User and password.
+    pub sasl: Option<(String, String)>,
+    /// The encryption of the connections.
+    pub tls: Option<Tls>,
+    /// Whether nodes say who created them; they do by default.
+    pub identify: Option<bool>,
+}
+
+impl Identity {
+    pub(super) fn apply(self, mut options: ClientOptions) -> Result<ClientOptions> {
+        for (scheme, credential) in self.auth {
+            options = options.auth(&scheme, credential)?;
+        }
+        if let Some(acl) = self.acl {
+            options = options.acl(Acl::parse(&acl)?);
+        }
+        if let Some(acl) = self.parent_acl {
+            let acl = Acl::parse(&acl).map_err(|error| error.with_argument("parent_acl"))?;
+            options = options.parent_acl(acl);
+        }
+        if let Some(identify) = self.identify {
+            options = options.identify(identify);
+        }
+        if let Some((user, password)) = self.sasl {
+            options = options.sasl(&user, &Secret::from(password))?;
+        }
+        if let Some(tls) = self.tls {
+            options = options.tls(tls);
+        }
+        Ok(options)
+    }
+}
+
+/// What encryption needs: PEM text, or files that contain it.
+#[derive(Clone)]
+pub struct TlsParts<T> {
+    ca: T,
+    identity: Option<(T, T)>,
+}
+
+impl<T> TlsParts<T> {
+    /// The certificates of the authorities to trust; and a certificate to present, with its private key.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for only one of `cert` and `key`.
+    pub fn new(ca: T, cert: Option<T>, key: Option<T>) -> Result<Self> {
+        let identity = match (cert, key) {
+            (Some(cert), Some(key)) => Some((cert, key)),
+            (None, None) => None,
+            _ => return Err(Error::bad_argument("tls", "cert and key must be given together")),
+        };
+        Ok(Self { ca, identity })
+    }
+}
+
+impl TlsParts<PathBuf> {
+    /// What the files hold, now and whenever a connection is made.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if one of them cannot be read, or does not hold what it should.
+    pub fn tls(self) -> Result<Tls> {
+        Tls::from_files(&TlsFiles { ca: self.ca, identity: self.identity })
+    }
+}
+
+impl TlsParts<String> {
+    /// What the text says.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if it does not say what it should.
+    pub fn tls(&self) -> Result<Tls> {
+        let tls = Tls::new(&self.ca)?;
+        match &self.identity {
+            Some((cert, key)) => tls.identity(cert, key),
+            None => Ok(tls),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::acl::Rule;
+
+    fn apply(identity: Identity) -> Result<ClientOptions> {
+        identity.apply(ClientOptions::new(Some("a")).unwrap())
+    }
+
+    #[test]
+    fn what_is_given_is_set() {
+        let options = apply(Identity {
+            auth: vec![("digest".into(), b"app:secret".to_vec())],
+            acl: Some("world:anyone:r".into()),
+            parent_acl: Some("open".into()),
+            sasl: Some(("app".into(), "secret".into())),
+            tls: None,
+            identify: Some(false),
+        });
+        let options = options.unwrap();
+        assert_eq!((options.parent_acl.as_deref(), options.identify), (Some(&Acl::Open), false));
+        assert_eq!((options.credentials.len(), options.login.is_some()), (1, true));
+        assert!(matches!(&options.acl, Acl::Rules(rules) if matches!(&rules[..], [Rule { .. }])));
+        let open = apply(Identity::default()).unwrap();
+        assert_eq!((open.parent_acl, open.identify), (None, true));
+        assert_eq!((open.credentials.len(), open.login, open.acl, open.tls), (0, None, Acl::Open, None));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let argument = |identity| apply(identity).unwrap_err().argument().map(str::to_owned);
+        let auth = vec![(String::new(), Vec::new())];
+        assert_eq!(argument(Identity { auth, ..Identity::default() }).as_deref(), Some("auth"));
+        let acl = Some("everybody".to_owned());
+        assert_eq!(argument(Identity { acl, ..Identity::default() }).as_deref(), Some("acl"));
+        let parent_acl = Some("everybody".to_owned());
+        assert_eq!(argument(Identity { parent_acl, ..Identity::default() }).as_deref(), Some("parent_acl"));
+        let tls = TlsParts::new("no certificate".to_owned(), None, None).unwrap().tls();
+        assert_eq!(tls.unwrap_err().argument(), Some("tls"));
+    }
+
+    #[test]
+    fn a_certificate_needs_its_key() {
+        assert!(TlsParts::new("ca", Some("cert"), Some("key")).is_ok());
+        for (cert, key) in [(Some("cert"), None), (None, Some("key"))] {
+            let error = TlsParts::new("ca", cert, key).err().unwrap();
+            assert_eq!(error.to_string(), "tls: cert and key must be given together");
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named() {
+        let parts = TlsParts::new(PathBuf::from("/no/such/file"), None, None).unwrap();
+        let error = parts.tls().err().unwrap().to_string();
+        assert!(error.starts_with("tls: ca: cannot read \"/no/such/file\": "), "{error}");
+    }
+}

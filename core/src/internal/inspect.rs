@@ -1,0 +1,49 @@
+//! Looks at nodes, for those that show many locks: one request each, whatever there is to see.
+
+use std::sync::Arc;
+
+use crate::client::Client;
+use crate::driver::mailbox::Inquiry;
+use crate::driver::mailbox::replies::{Listing, Sight};
+use crate::error::Result;
+use crate::queue::contender::About;
+
+/// Lists the node at `path`, an absolute path below the client's chroot; `None` if there is no node. One request.
+///
+/// Cancel safe: nothing is left behind.
+///
+/// # Errors
+/// As [`Client::get`].
+pub async fn list(client: &Client, path: &str) -> Result<Option<Listing>> {
+    let node = client.full(path)?;
+    client.ask_again(path, |reply| Inquiry::List { node: Arc::clone(&node), reply }).await
+}
+
+/// Reads the node at `path`; `None` if there is no node. One request.
+///
+/// Cancel safe: nothing is left behind.
+///
+/// # Errors
+/// As [`Client::get`].
+pub async fn look(client: &Client, path: &str) -> Result<Option<Sight>> {
+    let node = client.full(path)?;
+    client.ask_again(path, |reply| Inquiry::Look { node: Arc::clone(&node), reply }).await
+}
+
+/// What a contender's data says of it, if it is one of zklock's.
+#[must_use]
+pub fn about(data: &[u8]) -> Option<About> {
+    About::parse(&serde_json::from_slice(data).ok()?)
+}
+
+/// The names of the children of the node at `path`, an absolute path below the client's chroot; none if there is no
+/// node. One round trip.
+///
+/// Cancel safe: nothing is left behind.
+///
+/// # Errors
+/// As [`Client::get`].
+pub async fn children(client: &Client, path: &str) -> Result<Vec<String>> {
+    let node = client.full(path)?;
+    client.ask_again(path, |reply| Inquiry::Children { node: Arc::clone(&node), reply }).await
+}

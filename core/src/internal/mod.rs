@@ -1,0 +1,56 @@
+//! What only bindings need: rules that each of them would otherwise write again. Not for programs in Rust, and not
+//! stable.
+//!
+//! A binding converts errors, durations and handles, and waits as its language does. All decisions are made here or
+//! further down.
+
+mod acquired;
+mod acquired_stack;
+mod arguments;
+mod client_handle;
+mod credentials;
+mod forgotten;
+mod inspect;
+pub mod log;
+mod operation;
+mod reentry;
+mod scope;
+mod scope_match;
+#[cfg(test)]
+mod test_support;
+mod transaction_builder;
+
+pub use self::acquired::{Acquired, Released};
+pub use self::acquired_stack::{Exited, Levels, Saved};
+pub use self::arguments::parse_naming;
+pub use self::arguments::parse_version;
+pub use self::arguments::{Count, parse_count, parse_permits};
+pub use self::arguments::{Language, Spelling, limit, unless_minus_one};
+pub use self::client_handle::close_all;
+pub use self::client_handle::{Connection, shown_hosts};
+pub use self::credentials::{Identity, TlsParts};
+pub use self::forgotten::{Forgotten, collectable, collectable_all, on_forgotten, pin};
+pub use self::inspect::children;
+pub use self::inspect::{about, list, look};
+pub use self::operation::{Operation, begin};
+pub use self::reentry::{owners, reenter, remains};
+pub use self::scope::{Left, Raised, leave, loss_to_raise};
+pub use self::scope_match::{Exit, Frame, Site};
+pub use self::transaction_builder::Draft;
+pub use crate::driver::mailbox::replies::{Listing, Sight};
+pub use crate::error::escape::Shown;
+use crate::error::{Error, ErrorKind};
+pub use crate::runtime::block_signals;
+pub use crate::runtime::fork::{Origin, PerProcess};
+
+/// An error of a kind.
+#[must_use]
+pub fn error(kind: ErrorKind, message: impl Into<String>) -> Error {
+    Error::new(kind, message.into())
+}
+
+/// An argument that is out of range; the message begins with its name.
+#[must_use]
+pub fn bad_argument(argument: &str, problem: impl std::fmt::Display) -> Error {
+    Error::bad_argument(argument, problem)
+}

@@ -1,0 +1,126 @@
+//! Which owners acquire locks for a caller that already holds some of them.
+
+use crate::error::{Error, Result};
+use crate::lease::Lease;
+use crate::lease::owner::Owner;
+use crate::lock::any::AnyLock;
+
+/// For each of the locks, the owner that is to acquire it: the owner of a lease of it, the first one among `named` and
+/// then `around`; for all others one new owner. Only the leases in `named` have to be of these locks, and held.
+///
+/// # Errors
+/// [`BadArgument`](crate::ErrorKind::BadArgument), naming `within`, if one of `named` is of none of the locks, or its
+/// lock is not reentrant; those of [`Lease::check`].
+pub fn owners(locks: &[AnyLock], named: &[&Lease], around: &[&Lease]) -> Result<Vec<Owner>> {
+    for lease in named {
+        if first(locks, |lock| enters(lock, lease))?.is_none() {
+            let problem = format!("a lease of {:?} does not allow re-entry here", lease.path());
+            return Err(Error::bad_argument("within", problem));
+        }
+        lease.check()?;
+    }
+    let new = Owner::new();
+    let owner = |lock| {
+        let held = first(named.iter().chain(around), |lease| enters(lock, lease))?;
+        Ok(held.map_or(new, |lease| lease.owner()))
+    };
+    locks.iter().map(owner).collect()
+}
+
+/// All that an acquire does for an owner that holds the lock, and without a future: one level more of its hold. `None` for
+/// an owner that has to ask for it, and always for a permit, which has no owner.
+///
+/// # Errors
+/// Those of the acquire that it stands for: [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused), and
+/// [`Forked`](crate::ErrorKind::Forked).
+pub fn reenter(lock: &AnyLock, owner: Owner) -> Result<Option<Lease>> {
+    match lock {
+        AnyLock::Lock(lock) => lock.reenter(owner),
+        AnyLock::Semaphore(_) => Ok(None),
+    }
+}
+
+/// What is left of a lease that [`reenter`] gave to the owner of this one, and that was released and dropped: for
+/// languages in which a program may still ask it for what it was.
+pub fn remains(lease: &Lease) -> Lease {
+    lease.remains()
+}
+
+fn first<T>(all: impl IntoIterator<Item = T>, is: impl Fn(&T) -> Result<bool>) -> Result<Option<T>> {
+    for one in all {
+        if is(&one)? {
+            return Ok(Some(one));
+        }
+    }
+    Ok(None)
+}
+
+fn enters(lock: &AnyLock, lease: &Lease) -> Result<bool> {
+    Ok(lock.reentrant() && lock.gave(lease)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::internal::test_support::{client, held, mutex};
+
+    #[test]
+    fn what_is_held_is_entered_by_its_owner_and_the_rest_by_one_new_owner() {
+        let client = client();
+        let locks = ["/a", "/b", "/c"].map(|path| mutex(&client, path, true));
+        let owner = Owner::new();
+        let lease = held(&locks[1], owner, 1);
+        for (named, around) in [(&[&lease][..], &[][..]), (&[][..], &[&lease][..])] {
+            let found = owners(&locks, named, around).unwrap();
+            assert_eq!((found[1], found[0]), (owner, found[2]));
+            assert_ne!(found[0], owner);
+        }
+    }
+
+    #[test]
+    fn what_is_named_comes_before_what_is_around() {
+        let client = client();
+        let lock = mutex(&client, "/a", true);
+        let (outer, inner) = (held(&lock, Owner::new(), 1), held(&lock, Owner::new(), 2));
+        assert_eq!(owners(&[lock], &[&outer], &[&inner]).unwrap(), [outer.owner()]);
+    }
+
+    #[test]
+    fn only_what_is_named_has_to_be_entered() {
+        let client = client();
+        let (lock, other) = (mutex(&client, "/a", true), mutex(&client, "/b", true));
+        let alone = mutex(&client, "/a", false);
+        let lease = held(&other, Owner::new(), 1);
+        let of_alone = held(&alone, Owner::new(), 2);
+        for (lock, lease) in [(&lock, &lease), (&alone, &of_alone)] {
+            let error = owners(std::slice::from_ref(lock), &[lease], &[]).unwrap_err();
+            assert_eq!(error.argument(), Some("within"), "{error}");
+            let found = owners(std::slice::from_ref(lock), &[], &[lease]).unwrap();
+            assert_ne!(found[0], lease.owner());
+        }
+    }
+
+    #[test]
+    fn what_remains_of_a_lease_is_released_and_holds_nothing() {
+        let client = client();
+        let lock = mutex(&client, "/a", true);
+        let lease = held(&lock, Owner::new(), 1);
+        let remains = remains(&lease);
+        assert_eq!(remains.check().unwrap_err().code(), "NOT_HELD");
+        assert_eq!(remains.release_in_background().unwrap_err().code(), "NOT_HELD");
+        assert_eq!((remains.node(), remains.fencing_token()), (lease.node(), lease.fencing_token()));
+        drop(remains);
+        assert!(lease.check().is_ok());
+        lease.release_in_background().unwrap();
+        assert_eq!(lease.check().unwrap_err().code(), "NOT_HELD");
+    }
+
+    #[test]
+    fn what_is_named_has_to_be_held() {
+        let client = client();
+        let lock = mutex(&client, "/a", true);
+        let lease = held(&lock, Owner::new(), 1);
+        lease.release_in_background().unwrap();
+        assert_eq!(owners(&[lock], &[&lease], &[]).unwrap_err().code(), "NOT_HELD");
+    }
+}

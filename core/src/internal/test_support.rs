@@ -1,0 +1,55 @@
+//! For tests: locks of a client that never connects, and leases of them as its driver would grant them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::config::ClientOptions;
+use crate::error::loss_reason::LossReason;
+use crate::lease::Lease;
+use crate::lease::hold::{Claim, Grant, Holds};
+use crate::lease::owner::Owner;
+use crate::lease::report::HoldReport;
+use crate::lock::any::AnyLock;
+use crate::lock::mutex::Mutex;
+use crate::lock::options::LockOptions;
+use crate::metrics::recorder::Wait;
+use crate::queue::{Kind, NodeName};
+use crate::runtime::clock::Moment;
+use crate::session::term::Term;
+
+pub(super) fn client() -> Client {
+    Client::new(ClientOptions::new(Some("127.0.0.1:1")).unwrap())
+}
+
+pub(super) fn mutex(client: &Client, path: &str, reentrant: bool) -> AnyLock {
+    let options = LockOptions::default().reentrant(reentrant);
+    Mutex::with_options(client, path, options).unwrap().into()
+}
+
+fn holds(mutex: &AnyLock) -> Arc<Holds> {
+    let AnyLock::Lock(lock) = mutex else { panic!("not a mutex") };
+    Arc::clone(&lock.resolve().unwrap().holds)
+}
+
+fn node(number: u64) -> NodeName {
+    NodeName::parse(&format!("lock-{number:010}")).unwrap()
+}
+
+/// Has `owner` hold a mutex, through the node with this number.
+pub(super) fn held(mutex: &AnyLock, owner: Owner, number: u64) -> Lease {
+    let term = Term::new(Duration::from_secs(60), 1);
+    term.prove(Moment::now(), 1);
+    let grant = Grant { node: node(number), fencing_token: 1, session_id: 1, term: Arc::new(term) };
+    holds(mutex).grant(Claim::new(owner, Kind::Exclusive, Some(Wait::begin())), grant)
+}
+
+/// Deletes that node.
+pub(super) fn lose(mutex: &AnyLock, number: u64) {
+    holds(mutex).lose(&node(number), LossReason::NodeDeleted);
+}
+
+/// The report of the hold through that node.
+pub(super) fn report(mutex: &AnyLock, number: u64) -> Option<HoldReport> {
+    holds(mutex).report(&node(number))
+}

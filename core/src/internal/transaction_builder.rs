@@ -1,0 +1,57 @@
+//! A transaction that is assembled step by step, by calls on one object.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::lease::transaction::Transaction;
+
+/// A transaction that is being assembled.
+#[derive(Debug)]
+pub struct Draft<T = Transaction>(
+    /// None once it has been committed.
+    Mutex<Option<T>>,
+);
+
+impl<T> Draft<T> {
+    /// Begins with this transaction.
+    pub fn new(transaction: T) -> Self {
+        Self(Mutex::new(Some(transaction)))
+    }
+
+    /// Adds operations.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) after [`take`](Self::take).
+    pub fn add(&self, add: impl FnOnce(T) -> T) -> Result<()> {
+        let mut draft = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *draft = Some(add(draft.take().ok_or_else(committed)?));
+        Ok(())
+    }
+
+    /// The transaction, to be committed.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) the second time.
+    pub fn take(&self) -> Result<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(committed)
+    }
+}
+
+fn committed() -> Error {
+    Error::bad_argument("transaction", "has been committed already; begin another one")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_takes_no_more() {
+        let draft = Draft::new(vec![1]);
+        draft.add(|all| [all, vec![2]].concat()).unwrap();
+        assert_eq!(draft.take().unwrap(), [1, 2]);
+        for refused in [draft.add(|all| all).unwrap_err(), draft.take().unwrap_err()] {
+            assert_eq!(refused.argument(), Some("transaction"));
+        }
+    }
+}

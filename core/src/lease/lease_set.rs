@@ -1,0 +1,370 @@
+//! The leases of several locks or permits that were acquired together.
+
+use std::borrow::Borrow;
+use std::future::{Future, poll_fn};
+use std::ops::Index;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::config::timeout::Patience;
+use crate::error::loss_reason::LossReason;
+use crate::error::{Error, ErrorKind, Result};
+use crate::lease::Lease;
+use crate::lease::state::LeaseState;
+
+/// The leases of one acquire of several locks or permits, in the order in which they were taken.
+///
+/// Each may be released separately. Dropping them releases those that are left, the newest first.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use zklock::{Patience, Semaphore};
+///
+/// let semaphore = Semaphore::new(client, "/locks/upstream", 5)?;
+/// let leases = semaphore.acquire_many(3, Patience::Forever).await?;
+/// for lease in &leases {
+///     println!("a permit through {}", lease.node());
+/// }
+/// leases.check()?;
+/// leases.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// `L` is [`Lease`], or an [`Arc`] of it if each must live as long as it is in use (see
+/// [`into_arcs`](Self::into_arcs)).
+#[derive(Debug)]
+#[must_use = "leases that are dropped release their locks at once: keep them for as long as these are needed"]
+pub struct Leases<L = Lease>(Vec<L>);
+
+impl<L> Default for Leases<L> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl Leases {
+    /// Adds the lease that was taken last.
+    pub(crate) fn push(&mut self, lease: Lease) {
+        self.0.push(lease);
+    }
+
+    /// The same leases, each of which others may hold too: it is released when the last of them drops it.
+    pub fn into_arcs(self) -> Leases<Arc<Lease>> {
+        Leases(self.into_iter().map(Arc::new).collect())
+    }
+}
+
+impl FromIterator<Lease> for Leases {
+    fn from_iter<I: IntoIterator<Item = Lease>>(leases: I) -> Self {
+        Self(leases.into_iter().collect())
+    }
+}
+
+impl<L: Borrow<Lease>> Leases<L> {
+    fn leases(&self) -> impl DoubleEndedIterator<Item = &Lease> {
+        self.0.iter().map(Borrow::borrow)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The leases, in the order in which they were taken.
+    pub fn iter(&self) -> std::slice::Iter<'_, L> {
+        self.0.iter()
+    }
+
+    /// Succeeds while all are held. Sends nothing.
+    ///
+    /// # Errors
+    /// As [`Lease::check`], of the first for which it fails.
+    pub fn check(&self) -> Result<()> {
+        self.leases().try_for_each(Lease::check)
+    }
+
+    /// Whether all are held. Sends nothing.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    /// Whether one is left to be released. False in a process that inherited them through fork. Sends nothing.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.leases().any(Lease::is_open)
+    }
+
+    /// The first of them that is lost, and why. Sends nothing.
+    #[must_use]
+    pub fn first_loss(&self) -> Option<(&Lease, LossReason)> {
+        self.leases().find_map(|lease| match lease.state() {
+            LeaseState::Lost(reason) => Some((lease, reason)),
+            _ => None,
+        })
+    }
+
+    /// Waits until one of them is lost: which one, and why. Never returns if all are released in time.
+    ///
+    /// Cancel safe: dropping the future changes nothing.
+    pub fn lost(&self) -> impl Future<Output = (usize, LossReason)> + Send + 'static {
+        let mut losses: Vec<Pin<Box<dyn Future<Output = LossReason> + Send>>> = Vec::new();
+        for lease in self.leases() {
+            losses.push(Box::pin(lease.lost()));
+        }
+        poll_fn(move |context| {
+            for (index, loss) in losses.iter_mut().enumerate() {
+                if let Poll::Ready(reason) = loss.as_mut().poll(context) {
+                    return Poll::Ready((index, reason));
+                }
+            }
+            Poll::Pending
+        })
+    }
+
+    /// Releases those that have not been released yet, the newest first. All are on their way when this function
+    /// returns; the future waits until the servers have acknowledged them, but no longer than the longest
+    /// [`remaining`](Lease::remaining) was when it was called. See [`Lease::release`].
+    ///
+    /// Cancel safe: if the future is dropped, the release goes on in the background.
+    ///
+    /// # Errors
+    /// [`NotHeld`](crate::ErrorKind::NotHeld) if all were released before, [`Forked`](crate::ErrorKind::Forked).
+    pub fn release(&self) -> impl Future<Output = Result<()>> + Send + 'static {
+        self.release_with(Patience::Forever)
+    }
+
+    /// Like [`release`](Self::release), but waits for at most `time` for all of them, and returns without an error then
+    /// too.
+    ///
+    /// Cancel safe as [`release`](Self::release).
+    ///
+    /// # Errors
+    /// As [`release`](Self::release).
+    pub fn release_within(&self, time: Duration) -> impl Future<Output = Result<()>> + Send + 'static {
+        self.release_with(Patience::For(time))
+    }
+
+    /// Releases them, and waits for the acknowledgements with this patience: it begins for all of them now.
+    pub(crate) fn release_with(
+        &self,
+        patience: Patience,
+    ) -> impl Future<Output = Result<()>> + Send + 'static {
+        let begun = self.release_each(|lease| lease.begin_release(patience));
+        async move {
+            for acknowledged in begun?.into_iter().flatten() {
+                acknowledged.await.ok();
+            }
+            Ok(())
+        }
+    }
+
+    /// Like [`release`](Self::release), without waiting for the acknowledgement.
+    ///
+    /// # Errors
+    /// As [`release`](Self::release).
+    pub fn release_in_background(&self) -> Result<()> {
+        self.release_each(Lease::release_in_background).map(drop)
+    }
+
+    /// Releases all, the newest first; fails if there was nothing to release.
+    fn release_each<T>(&self, release: impl Fn(&Lease) -> Result<T>) -> Result<Vec<T>> {
+        let mut released = Vec::new();
+        for lease in self.leases().rev() {
+            match release(lease) {
+                Ok(done) => released.push(done),
+                Err(error) if error.kind() == ErrorKind::NotHeld => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if released.is_empty() {
+            return Err(Error::not_held("these leases have been released already"));
+        }
+        Ok(released)
+    }
+}
+
+impl<L> Drop for Leases<L> {
+    fn drop(&mut self) {
+        while let Some(newest) = self.0.pop() {
+            drop(newest);
+        }
+    }
+}
+
+impl<L> Index<usize> for Leases<L> {
+    type Output = L;
+
+    fn index(&self, index: usize) -> &L {
+        &self.0[index]
+    }
+}
+
+/// The leases one by one, in the order in which they were taken.
+impl<L> IntoIterator for Leases<L> {
+    type Item = L;
+    type IntoIter = std::vec::IntoIter<L>;
+
+    fn into_iter(mut self) -> Self::IntoIter {
+        std::mem::take(&mut self.0).into_iter()
+    }
+}
+
+impl<'a, L> IntoIterator for &'a Leases<L> {
+    type Item = &'a L;
+    type IntoIter = std::slice::Iter<'a, L>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::config::lock_path::Place;
+    use crate::lease::hold::{Claim, Grant, Holds, Notice, Report};
+    use crate::lease::owner::Owner;
+    use crate::queue::{Kind, NodeName};
+    use crate::runtime::clock::Moment;
+    use crate::runtime::fork::Origin;
+    use crate::session::term::Term;
+
+    /// Stands in for the driver: notes the nodes whose holds were released, and when to say that they are deleted.
+    #[derive(Default)]
+    struct Driver {
+        released: Mutex<Vec<u64>>,
+        acknowledge: Mutex<Vec<oneshot::Sender<()>>>,
+    }
+
+    impl Report for Driver {
+        fn report(&self, _: &Arc<str>, notice: Notice) -> Result<()> {
+            if let Notice::Released { node, release } = notice {
+                self.released.lock().unwrap().push(node.sequence());
+                self.acknowledge.lock().unwrap().extend(release.waiter.map(|waiter| waiter.done));
+            }
+            Ok(())
+        }
+
+        fn silence(&self) -> Error {
+            Error::client_closed()
+        }
+
+        fn heard_since(&self, _: tokio::time::Instant) -> bool {
+            false
+        }
+    }
+
+    struct Directory {
+        driver: Arc<Driver>,
+        holds: Arc<Holds>,
+    }
+
+    impl Directory {
+        fn new() -> Self {
+            let driver = Arc::new(Driver::default());
+            let report: Arc<dyn Report> = Arc::clone(&driver) as _;
+            let place = Place::new("", "/lock", "").unwrap();
+            Self { driver, holds: Arc::new(Holds::new(place, Origin::new(), Arc::default(), report)) }
+        }
+
+        fn node(number: u64) -> NodeName {
+            NodeName::parse(&format!("lock-{number:010}")).unwrap()
+        }
+
+        fn grant(&self, number: u64) -> Lease {
+            let term = Term::new(Duration::from_secs(60), 1);
+            term.prove(Moment::now(), 1);
+            let claim = Claim::new(Owner::new(), Kind::Permit(9), None);
+            let grant =
+                Grant { node: Self::node(number), fencing_token: 1, session_id: 1, term: Arc::new(term) };
+            self.holds.grant(claim, grant)
+        }
+
+        fn three(&self) -> Leases {
+            Leases((1..=3).map(|number| self.grant(number)).collect())
+        }
+
+        fn released(&self) -> Vec<u64> {
+            self.driver.released.lock().unwrap().clone()
+        }
+    }
+
+    #[tokio::test]
+    async fn all_releases_are_on_their_way_before_the_first_is_waited_for_the_newest_first() {
+        let directory = Directory::new();
+        let leases = directory.three();
+        let mut released = Box::pin(leases.release());
+        assert_eq!(directory.released(), [3, 2, 1]);
+        assert!(std::future::poll_fn(|cx| Poll::Ready(released.as_mut().poll(cx))).await.is_pending());
+        for done in directory.driver.acknowledge.lock().unwrap().drain(..) {
+            done.send(()).unwrap();
+        }
+        released.await.unwrap();
+        assert_eq!(leases.release().await.unwrap_err().kind(), ErrorKind::NotHeld);
+        assert_eq!(leases.release_in_background().unwrap_err().kind(), ErrorKind::NotHeld);
+    }
+
+    #[test]
+    fn one_that_was_released_by_itself_is_left_out() {
+        let directory = Directory::new();
+        let leases = directory.three();
+        leases[1].release_in_background().unwrap();
+        assert!(leases.is_open() && !leases.is_held());
+        assert_eq!(leases.check().unwrap_err().kind(), ErrorKind::NotHeld);
+        leases.release_in_background().unwrap();
+        assert_eq!(directory.released(), [2, 3, 1]);
+        assert!(!leases.is_open());
+    }
+
+    #[test]
+    fn dropping_them_releases_the_newest_first() {
+        let directory = Directory::new();
+        drop(directory.three());
+        assert_eq!(directory.released(), [3, 2, 1]);
+    }
+
+    #[tokio::test]
+    async fn the_first_loss_is_told() {
+        let directory = Directory::new();
+        let leases = directory.three();
+        assert!(leases.is_held() && leases.first_loss().is_none());
+        directory.holds.lose(&Directory::node(2), LossReason::NodeDeleted);
+        assert_eq!(leases.lost().await, (1, LossReason::NodeDeleted));
+        let (lease, reason) = leases.first_loss().unwrap();
+        assert_eq!((lease.node(), reason), (leases[1].node(), LossReason::NodeDeleted));
+        assert_eq!(leases.check().unwrap_err().kind(), ErrorKind::LockLost);
+        // A lost lease still has to be released, without telling the driver.
+        leases.release_in_background().unwrap();
+        assert_eq!(directory.released(), [3, 1]);
+    }
+
+    #[test]
+    fn a_lease_that_nobody_receives_is_released_once() {
+        let directory = Directory::new();
+        let (reply, answer) = oneshot::channel();
+        reply.send(directory.grant(1)).unwrap();
+        assert_eq!(directory.released(), [0; 0]);
+        drop(answer);
+        assert_eq!(directory.released(), [1]);
+        let (reply, answer) = oneshot::channel();
+        drop(answer);
+        drop(reply.send(directory.grant(2)));
+        assert_eq!(directory.released(), [1, 2]);
+    }
+}

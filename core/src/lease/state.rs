@@ -1,0 +1,157 @@
+//! The states of a lease.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::error::loss_reason::LossReason;
+
+/// The state of a lease.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use zklock::LeaseState;
+///
+/// let lease = zklock::Mutex::new(client, "/locks/report")?.acquire().await?;
+/// if lease.state() == LeaseState::Suspended {
+///     println!("begin nothing long now: {:?} are left", lease.remaining());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseState {
+    /// The lock is held.
+    Held,
+    /// The lock is held, but the server is unreachable. Held again if the server answers in time, otherwise lost.
+    Suspended,
+    /// The lock is lost, for good.
+    Lost(LossReason),
+    /// This lease was released. Other leases of the same hold may still be held.
+    Released,
+}
+
+impl fmt::Display for LeaseState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl LeaseState {
+    /// Every state, by number.
+    const ALL: [Self; 9] = [
+        Self::Held,
+        Self::Suspended,
+        Self::Released,
+        Self::Lost(LossReason::TermEnded),
+        Self::Lost(LossReason::SessionExpired),
+        Self::Lost(LossReason::NodeDeleted),
+        Self::Lost(LossReason::ClientClosed),
+        Self::Lost(LossReason::HeldTooLong),
+        Self::Lost(LossReason::Forked),
+    ];
+
+    /// For an atomic.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Held => 0,
+            Self::Suspended => 1,
+            Self::Released => 2,
+            Self::Lost(reason) => 3 + reason as u8,
+        }
+    }
+
+    /// The state with this [`number`](Self::number).
+    pub(crate) fn numbered(number: u8) -> Self {
+        Self::ALL[usize::from(number)]
+    }
+
+    /// The state's name, the same in all languages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Suspended => "suspended",
+            Self::Lost(_) => "lost",
+            Self::Released => "released",
+        }
+    }
+
+    /// Whether the lock is held, connected to the server or not.
+    pub(crate) fn holds(self) -> bool {
+        matches!(self, Self::Held | Self::Suspended)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Fate {
+    /// By number; the first is `Held`.
+    state: AtomicU8,
+    /// Whether another contender has asked for the lock.
+    revoked: AtomicBool,
+    /// Borrowed while the state changes, so that one change follows from the last.
+    changing: Mutex<()>,
+    changed: Notify,
+}
+
+impl Fate {
+    /// The state that was set last.
+    pub(crate) fn state(&self) -> LeaseState {
+        LeaseState::numbered(self.state.load(Ordering::Acquire))
+    }
+
+    /// Changes the state, and tells those that wait. Returns whether it changed. What `to` does is done before anyone
+    /// sees the new state.
+    pub(crate) fn change(&self, to: impl FnOnce(LeaseState) -> Option<LeaseState>) -> bool {
+        let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(state) = to(self.state()) else { return false };
+        self.state.store(state.number(), Ordering::Release);
+        drop(changing);
+        self.look_again();
+        true
+    }
+
+    /// Another contender has asked for the lock.
+    pub(crate) fn revoke(&self) {
+        self.revoked.store(true, Ordering::Release);
+        self.look_again();
+    }
+
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Acquire)
+    }
+
+    /// Those that wait look again.
+    pub(crate) fn look_again(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until what is looked for is there.
+    pub(crate) async fn wait_for<T>(&self, look: impl Fn(&Self) -> Option<T>) -> T {
+        let mut changed = pin!(self.changed.notified());
+        loop {
+            // After this future was made: it ends with any later change.
+            if let Some(found) = look(self) {
+                return found;
+            }
+            changed.as_mut().await;
+            changed.set(self.changed.notified());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_has_a_number_of_its_own() {
+        for (number, state) in (0..).zip(LeaseState::ALL) {
+            assert_eq!((state.number(), LeaseState::numbered(number)), (number, state));
+        }
+    }
+}

@@ -1,0 +1,451 @@
+//! What mutexes and the halves of read/write locks have in common.
+
+pub(crate) mod any;
+pub(crate) mod election;
+pub(crate) mod multi;
+pub(crate) mod mutex;
+mod node_metadata;
+pub(crate) mod options;
+pub(crate) mod rwlock;
+mod scoped;
+pub(crate) mod semaphore;
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::client::Client;
+use crate::client::source::ClientSource;
+use crate::config::lock_path::{Order, Place};
+use crate::config::timeout::{Deadline, Patience};
+use crate::config::{ClientOptions, LONGEST, size_limits};
+use crate::driver::mailbox::{Attempt, Command, Inquiry, Reply};
+use crate::error::{Error, ErrorKind, Result};
+use crate::lease::hold::{Claim, Holds};
+use crate::lease::owner::Owner;
+use crate::lease::{Entry, Lease};
+use crate::metrics::recorder::Wait;
+use crate::queue::contender::{About, Contender};
+use crate::queue::{JoinId, Kind, Naming};
+use crate::runtime::fork::PerProcess;
+
+/// How a lock behaves, whatever its kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Manner {
+    pub(crate) reentrant: bool,
+    pub(crate) label: Option<Arc<str>>,
+    pub(crate) naming: Naming,
+    /// For how long it may be held, if that is limited.
+    pub(crate) max_hold: Option<Duration>,
+    /// For a semaphore: the number of permits that its nodes state.
+    pub(crate) stated_permits: Option<u32>,
+}
+
+/// Something that can be acquired: a [`Mutex`](crate::Mutex), or a half of a [`ReadWriteLock`](crate::ReadWriteLock).
+///
+/// Clones are the same lock. Waiters are served in the order in which the server queued them. An [`Owner`] that holds the lock may
+/// acquire it again, through this or any other lock object of the same client and path.
+///
+/// ```no_run
+/// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+/// use std::time::Duration;
+/// use zklock::{ErrorKind, Lock, ReadWriteLock};
+///
+/// let lock: Lock = ReadWriteLock::new(client, "/locks/catalogue")?.read_lock;
+/// match lock.acquire_within(Duration::from_secs(5)).await {
+///     Ok(lease) => println!("reading as {}", lease.node()),
+///     Err(error) if error.kind() == ErrorKind::LockTimeout => println!("{error}"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Lock(Arc<Inner>);
+
+/// What the handles of a lock share.
+#[derive(Debug)]
+struct Inner {
+    source: ClientSource,
+    place: Place,
+    kind: Kind,
+    manner: Manner,
+    /// The process's first client, and its holds: for good, except of a shared client.
+    first: PerProcess<Arc<Resolved>>,
+    /// The last of those that followed a shared client which was closed.
+    last: PerProcess<Mutex<Option<Arc<Resolved>>>>,
+}
+
+/// A client, and its holds in a lock's directory.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) client: Client,
+    pub(crate) holds: Arc<Holds>,
+}
+
+impl Lock {
+    pub(crate) fn new(source: ClientSource, path: &str, kind: Kind, manner: Manner) -> Result<Self> {
+        Self::with_part(source, path, "", kind, manner)
+    }
+
+    /// A part of a lock at `path`, with its nodes in a directory there (`/name`, or nothing).
+    pub(crate) fn with_part(
+        source: ClientSource,
+        path: &str,
+        part: &str,
+        kind: Kind,
+        manner: Manner,
+    ) -> Result<Self> {
+        let place = Place::new(&source.hosts().chroot, path, part)?;
+        size_limits::check("label", manner.label.as_deref().map_or(0, str::len), size_limits::LABEL)?;
+        if manner.max_hold.is_some_and(|time| time.is_zero()) {
+            return Err(Error::bad_argument("max_hold", "must be more than zero"));
+        }
+        let manner = Manner { max_hold: manner.max_hold.map(|time| time.min(LONGEST)), ..manner };
+        let (first, last) = (PerProcess::new(), PerProcess::new());
+        Ok(Self(Arc::new(Inner { source, place, kind, manner, first, last })))
+    }
+
+    /// The lock path, as given.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.0.place.path()
+    }
+
+    /// Acquires the lock as a new owner, waiting as long as it takes.
+    ///
+    /// Cancel safe: dropping the future leaves the queue; a grant that races it is released.
+    ///
+    /// # Errors
+    /// [`ClientClosed`](ErrorKind::ClientClosed), [`ConnectionFailed`](ErrorKind::ConnectionFailed) if no server
+    /// was ever reached, [`AuthFailed`](ErrorKind::AuthFailed), [`SequenceExhausted`](ErrorKind::SequenceExhausted),
+    /// [`Forked`](ErrorKind::Forked).
+    pub async fn acquire(&self) -> Result<Lease> {
+        self.acquire_as(Owner::new(), Patience::Forever).await
+    }
+
+    /// Like [`acquire`](Self::acquire), within `time`, which covers connecting, queueing and waiting together.
+    ///
+    /// Cancel safe as [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// [`LockTimeout`](ErrorKind::LockTimeout), and those of [`acquire`](Self::acquire).
+    pub async fn acquire_within(&self, time: Duration) -> Result<Lease> {
+        self.acquire_as(Owner::new(), time).await
+    }
+
+    /// Like [`acquire_within`](Self::acquire_within), until this moment.
+    ///
+    /// Cancel safe as [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// As [`acquire_within`](Self::acquire_within).
+    pub async fn acquire_until(&self, moment: std::time::Instant) -> Result<Lease> {
+        self.acquire_as(Owner::new(), moment).await
+    }
+
+    /// Acquires the lock if it is free, without queueing. A lock that is seen to be taken costs one read.
+    ///
+    /// Cancel safe as [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if nothing answers within the connect time-out, and those of
+    /// [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<Lease>> {
+        busy_is_none(self.acquire_as(Owner::new(), Patience::Try).await)
+    }
+
+    /// Like [`try_acquire`](Self::try_acquire), but a server has to answer within `time`, whatever the client's connect
+    /// time-out is. It does not wait for a lock that is taken.
+    ///
+    /// Cancel safe as [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if nothing answers within `time`, and those of
+    /// [`acquire`](Self::acquire).
+    pub async fn try_acquire_within(&self, time: Duration) -> Result<Option<Lease>> {
+        busy_is_none(self.acquire_as(Owner::new(), Patience::TryWithin(time)).await)
+    }
+
+    /// Acquires the lock for `owner`, which re-enters at once if it holds the lock. With [`Patience::Try`] a lock that
+    /// is taken is a [`LockTimeout`](ErrorKind::LockTimeout).
+    ///
+    /// Cancel safe as [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    /// As [`acquire_within`](Self::acquire_within).
+    pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Patience>) -> Result<Lease> {
+        // A future of its own is for those that wait.
+        if let Some(lease) = self.reenter(owner)? {
+            return Ok(lease);
+        }
+        // What a re-entry never needs takes no room in this future, which is moved to where it is awaited.
+        let pending = match self.request(owner, patience.into())? {
+            Request::Granted(lease) => return Ok(lease),
+            Request::Pending(pending) => pending,
+        };
+        pending.await
+    }
+
+    /// Asks for the lock; await the returned value for the outcome.
+    pub(crate) fn request(&self, owner: Owner, patience: Patience) -> Result<Request> {
+        self.request_as(owner, self.0.kind, patience, Wait::begin)
+    }
+
+    /// Asks for the lock, as a contender of this kind, for a caller that has waited like that. A re-entry does not pay for reading the clock.
+    pub(crate) fn request_as(
+        &self,
+        owner: Owner,
+        kind: Kind,
+        patience: Patience,
+        wait: impl FnOnce() -> Wait,
+    ) -> Result<Request> {
+        self.resolved(|resolved| self.request_of(resolved, owner, kind, patience, wait))
+    }
+
+    fn request_of(
+        &self,
+        resolved: &Arc<Resolved>,
+        owner: Owner,
+        kind: Kind,
+        patience: Patience,
+        wait: impl FnOnce() -> Wait,
+    ) -> Result<Request> {
+        let Resolved { client, holds } = &**resolved;
+        // Without this option every acquire is by another owner, and waits.
+        let owner = if self.0.manner.reentrant { owner } else { Owner::new() };
+        // What the owner holds now decides, not what it holds when the driver receives this: a writer that asks to read
+        // and then releases keeps the lock.
+        let intent = match holds.enter(owner, kind, patience.intent())? {
+            Entry::Reentered(lease) => return Ok(Request::Granted(lease)),
+            Entry::Queues(intent) => intent,
+        };
+        let (reply, outcome) = oneshot::channel();
+        let (join, wait) = (client.next_join(), wait());
+        client.send(Command::Join(Attempt {
+            join,
+            holds: Arc::clone(holds),
+            claim: Claim {
+                max_hold: self.0.manner.max_hold,
+                ..Claim::new(owner, kind, wait.counts.then_some(wait))
+            },
+            intent,
+            asked: wait.since,
+            label: self.0.manner.label.clone(),
+            naming: self.0.manner.naming,
+            data: self.node_data(client.options()).into(),
+            deadline: Deadline::after(patience).end(),
+            reply,
+        }))?;
+        let leave = LeaveOnDrop { resolved: Arc::clone(resolved), join: Some(join) };
+        Ok(Request::Pending(Pending { outcome, leave }))
+    }
+
+    /// Re-enters, if `owner` holds the lock: what a request comes to then, without one.
+    pub(crate) fn reenter(&self, owner: Owner) -> Result<Option<Lease>> {
+        if !self.0.manner.reentrant {
+            return Ok(None);
+        }
+        // What it would queue for does not matter here.
+        self.resolved(|resolved| {
+            Ok(match resolved.holds.enter(owner, self.0.kind, Patience::Forever.intent())? {
+                Entry::Reentered(lease) => Some(lease),
+                Entry::Queues(_) => None,
+            })
+        })
+    }
+
+    /// The data of a new node.
+    fn node_data(&self, options: &ClientOptions) -> Vec<u8> {
+        let Manner { label, stated_permits, .. } = &self.0.manner;
+        match (self.0.kind, label) {
+            // A candidate's is its id and nothing else: Curator shows it as such.
+            (Kind::Lead, Some(id)) => id.as_bytes().into(),
+            (Kind::Lead, None) => About::candidate_id(options).into(),
+            _ => About::node_data(options, label.as_deref(), *stated_permits),
+        }
+    }
+
+    /// The place of this lock in the order that is the same in all programs.
+    pub(crate) fn order(&self) -> Order {
+        Order {
+            path: self.0.place.absolute_path().to_owned(),
+            ensemble: self.0.source.hosts().ensemble(),
+            reads: self.0.kind == Kind::Read,
+        }
+    }
+
+    /// The path, from the root of the ensemble.
+    pub(crate) fn absolute_path(&self) -> &str {
+        self.0.place.absolute_path()
+    }
+
+    /// Whether two are handles of one lock.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    #[cfg(test)]
+    pub(crate) fn max_hold(&self) -> Option<Duration> {
+        self.0.manner.max_hold
+    }
+
+    pub(crate) fn source(&self) -> &ClientSource {
+        &self.0.source
+    }
+
+    pub(crate) fn reentrant(&self) -> bool {
+        self.0.manner.reentrant
+    }
+
+    /// Whether `owner` holds the lock. Sends nothing.
+    ///
+    /// # Errors
+    /// [`Forked`](ErrorKind::Forked).
+    pub fn owned_by(&self, owner: Owner) -> Result<bool> {
+        Ok(self.resolve()?.holds.owned_by(owner, self.0.kind))
+    }
+
+    /// The contenders for the lock, in queue order: the first hundred thousand. Three round trips for up to a thousand, and
+    /// two for each further thousand.
+    ///
+    /// Cancel safe: nothing is left behind.
+    ///
+    /// # Errors
+    /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if there is no answer within the connect time-out,
+    /// [`AuthFailed`](ErrorKind::AuthFailed), [`ClientClosed`](ErrorKind::ClientClosed), [`Forked`](ErrorKind::Forked).
+    pub async fn contenders(&self) -> Result<Vec<Contender>> {
+        let contenders = self.ask(|place, reply| Inquiry::Contenders { place, reply }).await?;
+        self.with_paths(contenders)
+    }
+
+    /// The contenders with their nodes' full paths.
+    pub(crate) fn with_paths<C: FromIterator<Contender>>(
+        &self,
+        contenders: impl IntoIterator<Item = Contender>,
+    ) -> Result<C> {
+        let resolved = self.resolve()?;
+        let directory = resolved.holds.place.directory();
+        Ok(contenders.into_iter().map(|contender| contender.within(directory)).collect())
+    }
+
+    /// Whether any contender holds the lock or waits for it. One round trip; the answer may be out of date when it
+    /// arrives.
+    ///
+    /// Cancel safe: nothing is left behind.
+    ///
+    /// # Errors
+    /// As [`contenders`](Self::contenders).
+    pub async fn locked(&self) -> Result<bool> {
+        Ok(self.count().await? > 0)
+    }
+
+    /// The number of contenders. One round trip.
+    pub(crate) async fn count(&self) -> Result<usize> {
+        self.ask(|place, reply| Inquiry::Count { place, reply }).await
+    }
+
+    /// Asks the server something about the lock's directory, again if the connection is lost before it answers.
+    pub(crate) async fn ask<T>(&self, inquiry: impl Fn(Place, Reply<T>) -> Inquiry) -> Result<T> {
+        let resolved = self.resolve()?;
+        let ask = |reply| inquiry(self.0.place.clone(), reply);
+        resolved.client.ask_again(self.path(), ask).await
+    }
+
+    /// The client, and its holds in the lock's directory.
+    pub(crate) fn resolve(&self) -> Result<Arc<Resolved>> {
+        self.resolved(|resolved| Ok(Arc::clone(resolved)))
+    }
+
+    /// The same for `body`: a re-entry has no need of its own handle on it.
+    fn resolved<T>(&self, body: impl FnOnce(&Arc<Resolved>) -> Result<T>) -> Result<T> {
+        let first = self.0.first.get_or_try_init(|| self.look_up())?;
+        if !matches!(self.0.source, ClientSource::Shared(_)) || first.client.mailbox().usable() {
+            return body(first);
+        }
+        let resolved = {
+            let mut last =
+                self.0.last.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+            match &*last {
+                Some(resolved) if resolved.client.mailbox().usable() => Arc::clone(resolved),
+                _ => Arc::clone(last.insert(self.look_up()?)),
+            }
+        };
+        body(&resolved)
+    }
+
+    fn look_up(&self) -> Result<Arc<Resolved>> {
+        let client = match &self.0.source {
+            ClientSource::Client(client) => client.clone(),
+            ClientSource::Shared(options) => Client::shared(options),
+            ClientSource::EachProcess(client) => client.here().clone(),
+        };
+        let holds = client.holds(&self.0.place)?;
+        Ok(Arc::new(Resolved { client, holds }))
+    }
+}
+
+/// Turns the refusal of a try into `None`.
+pub(crate) fn busy_is_none<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(lease) => Ok(Some(lease)),
+        Err(error) if error.kind() == ErrorKind::LockTimeout => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// An acquire that was asked for. Dropping it leaves the queue.
+pub(crate) enum Request {
+    Granted(Lease),
+    Pending(Pending),
+}
+
+impl Request {
+    pub(crate) async fn granted(self) -> Result<Lease> {
+        match self {
+            Self::Granted(lease) => Ok(lease),
+            Self::Pending(pending) => pending.await,
+        }
+    }
+}
+
+/// One that the driver has, and answers.
+pub(crate) struct Pending {
+    outcome: oneshot::Receiver<Result<Lease>>,
+    leave: LeaveOnDrop,
+}
+
+impl Future for Pending {
+    type Output = Result<Lease>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Lease>> {
+        let outcome = ready!(Pin::new(&mut self.outcome).poll(context));
+        self.leave.join = None;
+        Poll::Ready(outcome.unwrap_or_else(|_| Err(Error::client_closed())))
+    }
+}
+
+/// Leaves the queue when the waiting acquire is dropped.
+pub(crate) struct LeaveOnDrop {
+    resolved: Arc<Resolved>,
+    join: Option<JoinId>,
+}
+
+impl Drop for LeaveOnDrop {
+    fn drop(&mut self) {
+        if let Some(join) = self.join {
+            let path = Arc::clone(self.resolved.holds.place.full());
+            self.resolved.client.mailbox().send(Command::Leave { path, join }).ok();
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The fair, reentrant, exclusive lock.
+
+use std::ops::Deref;
+
+use crate::client::source::ClientSource;
+use crate::error::Result;
+use crate::lock::Lock;
+use crate::lock::options::LockOptions;
+use crate::queue::Kind;
+
+/// A fair, reentrant, exclusive lock, taken in the layout of Curator's `InterProcessMutex`.
+///
+/// Two lock objects on one client and path are one lock. Creating one sends nothing. Clones are the same lock.
+///
+/// ```no_run
+/// # async fn example() -> zklock::Result<()> {
+/// let client = zklock::Client::connect("127.0.0.1:2181").await?;
+/// let lock = zklock::Mutex::new(&client, "/locks/report")?;
+/// let lease = lock.acquire().await?;
+/// println!("holding, with token {}", lease.fencing_token());
+/// lease.release().await
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Mutex(Lock);
+
+impl Mutex {
+    /// A lock at `path`, an absolute path below the client's chroot. Missing directories are created when needed.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
+    pub fn new(client: impl Into<ClientSource>, path: impl AsRef<str>) -> Result<Self> {
+        Self::with_options(client, path, LockOptions::default())
+    }
+
+    /// A lock at `path` with options.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or a label that is too long.
+    pub fn with_options(
+        client: impl Into<ClientSource>,
+        path: impl AsRef<str>,
+        options: LockOptions,
+    ) -> Result<Self> {
+        Lock::new(client.into(), path.as_ref(), Kind::Exclusive, options.of_mutex()).map(Self)
+    }
+}
+
+impl From<Mutex> for Lock {
+    fn from(mutex: Mutex) -> Self {
+        mutex.0
+    }
+}
+
+impl From<&Mutex> for Lock {
+    fn from(mutex: &Mutex) -> Self {
+        mutex.0.clone()
+    }
+}
+
+impl Deref for Mutex {
+    type Target = Lock;
+
+    fn deref(&self) -> &Lock {
+        &self.0
+    }
+}

@@ -1,0 +1,96 @@
+//! What the nodes of our own contenders say.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use crate::config::ClientOptions;
+use crate::queue::contender::{About, host_name};
+use crate::runtime::clock;
+use crate::runtime::fork::PerProcess;
+
+/// What all nodes of a process say alike: the host's name, in quotation marks, and the process. A forked child asks anew.
+static HERE: PerProcess<(String, u32)> = PerProcess::new();
+
+/// How long the data of a node is as a rule, at most.
+const LENGTH: usize = 192;
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+impl About {
+    /// The id of a candidate that did not choose one: as Curator's programs do by hand, where to find it.
+    pub(crate) fn candidate_id(options: &ClientOptions) -> String {
+        if options.identify { format!("{}:{}", host_name(), std::process::id()) } else { String::new() }
+    }
+
+    /// The data of a node of ours that is being created: operators see it, and other zklock contenders read it. The
+    /// number of permits is always stated, because all contenders must agree on it.
+    pub(crate) fn node_data(options: &ClientOptions, label: Option<&str>, permits: Option<u32>) -> Vec<u8> {
+        if !options.identify {
+            return permits
+                .map(|permits| json!({ "permits": permits }).to_string())
+                .unwrap_or_default()
+                .into();
+        }
+        let (host, pid) = HERE.get_or_init(|| (quoted(&host_name()), std::process::id()));
+        let mut data = Vec::with_capacity(LENGTH);
+        let since = clock::since_1970().as_millis();
+        // There is one for each acquire: written piece by piece, in memory that suffices as a rule.
+        let written = (|| {
+            write!(data, r#"{{"host":{host},"label":"#)?;
+            match label.or(options.label.as_deref()) {
+                Some(label) => serde_json::to_writer(&mut data, label)?,
+                None => write!(data, "null")?,
+            }
+            write!(data, r#","language":"#)?;
+            serde_json::to_writer(&mut data, options.language)?;
+            if let Some(permits) = permits {
+                write!(data, r#","permits":{permits}"#)?;
+            }
+            write!(data, r#","pid":{pid},"since":{since}}}"#)
+        })();
+        debug_assert!(written.is_ok(), "memory is written");
+        data
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::contender::stated_permits;
+
+    fn parse(data: &[u8]) -> Option<About> {
+        About::parse(&serde_json::from_slice(data).ok()?)
+    }
+
+    #[test]
+    fn a_client_that_does_not_identify_itself_states_only_its_permits() {
+        let options =
+            ClientOptions::new(Some("a")).unwrap().label(Some("client".into())).unwrap().identify(false);
+        assert_eq!(About::node_data(&options, Some("lock"), None), b"");
+        assert_eq!(About::node_data(&options, Some("lock"), Some(3)), br#"{"permits":3}"#);
+        let data = serde_json::from_slice(br#"{"permits":3}"#).unwrap();
+        assert_eq!((About::parse(&data), stated_permits(&data)), (None, Some(3)));
+    }
+
+    #[test]
+    fn what_ours_write_is_understood() {
+        let options = ClientOptions::new(Some("a")).unwrap().label(Some("client".into())).unwrap();
+        let about = parse(&About::node_data(&options, Some("lock"), Some(3))).unwrap();
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        assert_eq!((about.host.as_str(), about.pid), (host.trim(), std::process::id()));
+        assert_eq!(
+            (about.language.as_str(), about.label.as_deref(), about.permits),
+            ("rust", Some("lock"), Some(3))
+        );
+        let about = parse(&About::node_data(&options, None, None)).unwrap();
+        assert_eq!((about.label.as_deref(), about.permits), (Some("client"), None));
+        // What would end the text or the line ends neither.
+        let about = parse(&About::node_data(&options, Some("a \"b\"\\\n\u{1f512}"), None)).unwrap();
+        assert_eq!(about.label.as_deref(), Some("a \"b\"\\\n\u{1f512}"));
+        let nobody = ClientOptions::new(Some("a")).unwrap();
+        assert_eq!(parse(&About::node_data(&nobody, None, None)).unwrap().label, None);
+    }
+}

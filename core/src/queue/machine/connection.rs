@@ -1,0 +1,66 @@
+//! Connections and sessions come and go (rules 10 and 11).
+
+use super::entry::{Join, Stage};
+use super::{Look, Probing, Queue};
+use crate::queue::action::Action;
+
+impl Queue {
+    pub(super) fn connected(&mut self) {
+        self.connected = true;
+        self.retry_refused_deletes();
+        // All that was known is from the old connection. Every node that exists, or may exist, is looked for; the sync
+        // ensures that a lagging server does not hide a node whose create was not acknowledged (rule 8).
+        let look = |join: &Join| !matches!(join.stage, Stage::Idle);
+        if self.deferred {
+            return;
+        }
+        if self.joins.values().any(look) || self.doubt.is_some() {
+            self.want(Look::Synced);
+        }
+    }
+
+    pub(super) fn disconnected(&mut self) {
+        self.defer_listing();
+        self.connected = false;
+        self.view = None;
+        self.watches.look_at_all();
+        while let Some((_, id)) = self.first_ready() {
+            self.joins.change(id, |join| {
+                if let Stage::Queued(place) = &mut join.stage {
+                    place.confirmed = false;
+                }
+            });
+        }
+    }
+
+    /// Holders have lost the lock, waiters join again in the next session, and nothing else outlives this one.
+    pub(super) fn session_lost(&mut self) {
+        self.disconnected();
+        (self.old_view, self.deferred, self.checked) = (None, false, None);
+        self.term = false;
+        self.mint = None;
+        self.watches.clear();
+        self.listing = None;
+        if self.probe != Probing::Refused {
+            self.probe = Probing::Idle;
+        }
+        self.child_watch = None;
+        self.making_parents = None;
+        self.doubt = None;
+        self.actions.extend(self.doomed.take_released().map(Action::Released));
+        for (id, mut join) in self.joins.take_all() {
+            join.uuid = None;
+            join.reply_lost = false;
+            join.intent = join.intent.without_place();
+            if let Stage::Held(place) = &join.stage {
+                let lost = if join.leaving { Action::Released } else { Action::NodeLost };
+                self.actions.push_back(lost(place.name.clone()));
+            } else if !join.leaving {
+                // A try looks again: what it saw was true in the last session (rules 14 and 21).
+                let tries = join.intent.only_tries();
+                join.stage = if tries { Stage::Looking(self.last_ticket) } else { Stage::Idle };
+                self.joins.insert(id, join);
+            }
+        }
+    }
+}

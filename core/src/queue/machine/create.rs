@@ -1,0 +1,202 @@
+//! Creating a contender's node, and finding it after its reply was lost (rules 1, 3 and 8).
+
+use super::entry::{Join, Place, Stage};
+use super::listing::SOON;
+use super::{Look, Queue};
+use crate::queue::action::Action;
+use crate::queue::event::{Intent, JoinId, Outcome, Refusal, Ticket};
+use crate::queue::node_name::{Kind, NodeName};
+
+/// How often a contender creates missing parents before it gives up: each time, another client or the server's reaper
+/// of empty containers has deleted them again.
+const PARENT_ATTEMPTS: u32 = 16;
+
+impl Queue {
+    pub(super) fn send_creates(&mut self) {
+        if self.making_parents.is_none() {
+            for id in self.idle() {
+                self.create(id);
+            }
+        }
+    }
+
+    fn idle(&self) -> Vec<JoinId> {
+        self.joins.idle().collect()
+    }
+
+    fn create(&mut self, id: JoinId) {
+        let writers_place = match self.joins.get(&id).map(|join| &join.intent) {
+            Some(Intent::Downgrade { writer, .. }) => {
+                self.held_since(writer).map(|czxid| ((**writer).clone(), czxid))
+            }
+            _ => None,
+        };
+        if writers_place.is_none() && !self.creates_without_place(id) {
+            return;
+        }
+        let ticket = self.ticket();
+        let is_soon = self.joins.get(&id).is_some_and(|join| self.is_soon(join));
+        let Some(mint) = self.mint.as_mut() else { return };
+        let Some((prefix, unchecked)) = self.joins.change(id, |join| {
+            let uuid = *join.uuid.get_or_insert_with(|| mint.mint());
+            join.stage = Stage::Creating(ticket);
+            join.writers_czxid = writers_place.as_ref().map(|(_, czxid)| *czxid);
+            (join.naming.prefix(uuid, join.kind), join.unchecked)
+        }) else {
+            return;
+        };
+        if let Some((writer, _)) = writers_place {
+            let name = format!("{prefix}{:010}", writer.sequence());
+            let check = (!unchecked).then_some(writer);
+            self.actions.push_back(Action::CreateInPlace(ticket, id, name, check));
+            return;
+        }
+        self.actions.push_back(Action::Create(ticket, id, prefix));
+        if is_soon {
+            self.want(Look::Plain);
+        }
+    }
+
+    /// Whether a listing is to follow the create of this contender in the same flight: its turn may come soon. Every
+    /// later listing shows all that is before it just as well (F1), and [`look_ahead`](Self::look_ahead) sees to it that
+    /// there is one in time.
+    fn is_soon(&self, join: &Join) -> bool {
+        let unordered = join.intent.only_tries() || matches!(join.kind, Kind::Permit(_));
+        unordered || self.joins.queueing() < SOON
+    }
+
+    pub(super) fn created(&mut self, ticket: Ticket, outcome: Outcome<(String, i64)>) {
+        let Some(id) = self.creator(ticket) else { return };
+        let Some(Join { leaving, intent, .. }) = self.joins.get(&id) else { return };
+        match outcome {
+            Outcome::Done((name, czxid)) => self.placed(id, NodeName::parse(&name), czxid, ticket),
+            Outcome::Lost => {
+                self.joins.change(id, |join| {
+                    join.reply_lost = true;
+                    join.stage = Stage::Unknown(ticket);
+                });
+                self.want(Look::Synced);
+            }
+            // Nothing was created, whether or not it is still wanted.
+            Outcome::NoNode => match intent {
+                Intent::Downgrade { writer, .. } => {
+                    let writer = writer.clone();
+                    self.no_place(id, &writer, ticket);
+                }
+                _ if *leaving => self.joins.remove(id),
+                _ => self.make_parents(id),
+            },
+            Outcome::Refused(_) if *leaving => self.joins.remove(id),
+            Outcome::Refused(refusal) => {
+                self.joins.set_stage(id, Stage::Idle);
+                self.refuse(id, refusal);
+            }
+        }
+    }
+
+    /// The contender whose create was sent with this ticket.
+    fn creator(&self, ticket: Ticket) -> Option<JoinId> {
+        let id = self.joins.asked(ticket)?;
+        matches!(self.joins.get(&id)?.stage, Stage::Creating(_)).then_some(id)
+    }
+
+    /// A reader's node must be created in the writer's place without a check.
+    pub(super) fn check_forbidden(&mut self, ticket: Ticket) {
+        let Some(id) = self.creator(ticket) else { return };
+        if self.joins.get(&id).is_some_and(|join| join.leaving) {
+            return self.joins.remove(id);
+        }
+        self.joins.change(id, |join| {
+            join.unchecked = true;
+            join.stage = Stage::Idle;
+        });
+    }
+
+    fn make_parents(&mut self, id: JoinId) {
+        let attempts = self.joins.change(id, |join| {
+            join.stage = Stage::Idle;
+            join.parent_attempts += 1;
+            join.parent_attempts
+        });
+        if attempts > Some(PARENT_ATTEMPTS) {
+            let problem = "the lock directory was deleted again each time it was created";
+            self.refuse(id, Refusal::Server(problem.to_owned()));
+        } else if self.making_parents.is_none() {
+            let ticket = self.ticket();
+            self.making_parents = Some(ticket);
+            self.actions.push_back(Action::MakeParents(ticket));
+        }
+    }
+
+    pub(super) fn parents_made(&mut self, ticket: Ticket, outcome: Outcome<()>) {
+        if self.making_parents.take_if(|sent| *sent == ticket).is_none() {
+            return;
+        }
+        if let Outcome::Refused(refusal) = outcome {
+            for id in self.idle() {
+                self.refuse(id, refusal.clone());
+            }
+        }
+    }
+
+    /// A contender's node exists.
+    fn placed(&mut self, id: JoinId, name: Option<NodeName>, czxid: i64, created: Ticket) {
+        let Some(name) = name else {
+            self.joins.set_stage(id, Stage::Idle);
+            let problem = "the server created a node without a sequence number";
+            return self.refuse(id, Refusal::Server(problem.to_owned()));
+        };
+        let Some(leaving) = self.joins.change(id, |join| {
+            join.stage = Stage::Queued(Place { name: name.clone(), czxid, created, confirmed: false });
+            join.leaving
+        }) else {
+            return;
+        };
+        if leaving {
+            self.joins.remove(id);
+            self.doom(name);
+        } else if name.is_at_the_end() {
+            self.refuse(id, Refusal::SequenceExhausted);
+        } else if self.out_of_place(id, &name) {
+            self.begin_anew(id, &name);
+        } else {
+            self.stay_in_place(id);
+        }
+    }
+
+    /// Asks for the Stat of a node that was found after the reply to its create was lost.
+    pub(super) fn verify(&mut self, id: JoinId, name: &NodeName) {
+        let ticket = self.ticket();
+        self.actions.push_back(Action::Verify(ticket, name.clone()));
+        self.joins.set_stage(id, Stage::Verifying(ticket, name.clone()));
+    }
+
+    pub(super) fn verified(&mut self, ticket: Ticket, outcome: Outcome<Option<i64>>) {
+        let Some(id) = self.joins.asked(ticket) else { return };
+        let Some(Join { stage: Stage::Verifying(_, name), leaving, .. }) = self.joins.get(&id) else {
+            return;
+        };
+        let (name, leaving) = (name.clone(), *leaving);
+        self.joins.set_stage(id, Stage::Unknown(ticket));
+        match outcome {
+            // A listing showed it, but some time ago: the next one confirms it.
+            Outcome::Done(Some(czxid)) => self.placed(id, Some(name), czxid, ticket),
+            // Not this session's after all (rule 12): start again, under a name that cannot be mistaken.
+            Outcome::Done(None) if leaving => self.joins.remove(id),
+            Outcome::Done(None) => self.start_again(id),
+            Outcome::NoNode => self.want(Look::Synced),
+            Outcome::Lost => {
+                // The last listing showed it, and what it is to us was forgotten: only the next one tells our others
+                // again that it stands before them.
+                self.view = None;
+                self.want(Look::Synced);
+            }
+            Outcome::Refused(refusal) => {
+                self.joins.set_stage(id, Stage::Idle);
+                self.refuse(id, refusal);
+                self.doom(name);
+            }
+        }
+        self.want(Look::Plain);
+    }
+}

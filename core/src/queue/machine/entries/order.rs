@@ -1,0 +1,128 @@
+//! Our part of the queue: the places of this client's contenders, whether they wait, hold, or are being verified.
+
+use std::ops::{Bound, Deref};
+
+use super::rank::Ranks;
+use super::update;
+use crate::queue::event::JoinId;
+use crate::queue::machine::entry::{Join, Stage};
+use crate::queue::node_name::{Kind, NodeName};
+use crate::queue::small_map::{Map, Set};
+
+/// Our nodes in the order of the queue. Follows from the contenders.
+#[derive(Clone, Debug, Default)]
+pub(in crate::queue::machine) struct Line {
+    all: Map<NodeName, JoinId>,
+    ranks: Ranks,
+    /// Those that readers cannot hold with.
+    writers: Set<NodeName>,
+    /// Those that wait in a place that is certain.
+    ready: Set<NodeName>,
+    /// Those of them that want to hold alone.
+    ready_alone: Set<NodeName>,
+    /// Those that wait in a place that no listing on this connection has shown.
+    unseen: Set<NodeName>,
+    /// Those that have been held for long enough to be watched.
+    long_held: Set<NodeName>,
+    /// Those of contenders that were changed since it was last asked.
+    moved: Set<NodeName>,
+}
+
+impl Line {
+    pub(in crate::queue::machine) fn index(
+        &mut self,
+        id: JoinId,
+        before: Option<&Join>,
+        after: Option<&Join>,
+    ) {
+        let (from, to) = (before.and_then(Join::node), after.and_then(Join::node));
+        if before.map(|join| &join.stage) != after.map(|join| &join.stage) {
+            self.moved.extend(from.into_iter().chain(to).cloned());
+        }
+        if from != to {
+            if let Some(name) = from.filter(|name| self.all.remove(*name).is_some()) {
+                self.ranks.remove(name.sequence());
+            }
+            if let Some(name) = to.filter(|name| self.all.insert((*name).clone(), id).is_none()) {
+                self.ranks.insert(name.sequence());
+            }
+        }
+        update(&mut self.writers, before, after, |join| {
+            join.node().filter(|name| name.kind() != Kind::Read).cloned()
+        });
+        update(&mut self.ready, before, after, |join| match &join.stage {
+            Stage::Queued(place) if place.confirmed => Some(place.name.clone()),
+            _ => None,
+        });
+        update(&mut self.ready_alone, before, after, |join| match &join.stage {
+            Stage::Queued(place) if place.confirmed && place.name.kind() != Kind::Read => {
+                Some(place.name.clone())
+            }
+            _ => None,
+        });
+        update(&mut self.unseen, before, after, |join| match &join.stage {
+            Stage::Queued(place) if !place.confirmed => Some(place.name.clone()),
+            _ => None,
+        });
+        update(&mut self.long_held, before, after, |join| match &join.stage {
+            Stage::Held(place) if place.confirmed => Some(place.name.clone()),
+            _ => None,
+        });
+    }
+
+    pub(in crate::queue::machine) fn take_moved(&mut self) -> Set<NodeName> {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// Those that readers cannot hold with.
+    pub(in crate::queue::machine) fn writers(&self) -> &Set<NodeName> {
+        &self.writers
+    }
+
+    /// Those that wait in a place that is certain.
+    pub(in crate::queue::machine) fn ready(&self) -> &Set<NodeName> {
+        &self.ready
+    }
+
+    /// The first that no listing on this connection has shown, if so few that want to hold alone were seen to wait before
+    /// it.
+    pub(in crate::queue::machine) fn unseen_behind_fewer_than(&self, few: usize) -> Option<&NodeName> {
+        let first = self.unseen.first()?;
+        self.ready_alone.range(..first).nth(few - 1).is_none().then_some(first)
+    }
+
+    /// Those that have been held for long enough to be watched.
+    pub(in crate::queue::machine) fn long_held(&self) -> &Set<NodeName> {
+        &self.long_held
+    }
+
+    /// Whether one of them stands before this place and cannot hold together with it.
+    pub(in crate::queue::machine) fn blocks(&self, name: &NodeName, kind: Kind) -> bool {
+        let first = match kind {
+            Kind::Read => self.writers.first(),
+            Kind::Exclusive | Kind::Write | Kind::Lead => self.all.first_key_value().map(|(first, _)| first),
+            Kind::Permit(_) => None,
+        };
+        first.is_some_and(|first| first < name)
+    }
+
+    /// The first behind a node, whoever's that is.
+    pub(in crate::queue::machine) fn behind(&self, name: &NodeName) -> Option<&NodeName> {
+        let range = (Bound::Excluded(name), Bound::Unbounded);
+        self.all.range::<NodeName, _>(range).next().map(|(name, _)| name)
+    }
+
+    /// How many stand before a place. Two nodes have the same number only for the time of a downgrade.
+    pub(in crate::queue::machine) fn rank(&self, name: &NodeName) -> usize {
+        let same = NodeName::first_of(name.sequence());
+        self.ranks.below(name.sequence()) + self.all.range(same..name.clone()).count()
+    }
+}
+
+impl Deref for Line {
+    type Target = Map<NodeName, JoinId>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}

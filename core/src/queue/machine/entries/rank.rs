@@ -1,0 +1,82 @@
+//! How many sequence numbers are below another, without counting them one by one.
+
+use std::collections::BTreeMap;
+
+/// A digit of a sequence number has this many bits: a count for each prefix of whole digits. Numbers come and go far more
+/// often than anybody asks, so there are few digits, though each has more values to pass over.
+const DIGIT: u32 = 7;
+
+/// A sequence number has at most ten decimal digits, which are 34 bits: five of ours.
+const DIGITS: u32 = 5;
+
+/// A multiset of sequence numbers that knows how many are below a number. Thousands of waiters may time out together,
+/// and each is told how many stood before it.
+#[derive(Clone, Debug, Default)]
+pub(in crate::queue::machine) struct Ranks {
+    /// One of the numbers, which is not in the counts: alone it needs no memory.
+    one: Option<u64>,
+    /// How many numbers have this prefix, which is the number without its last digits.
+    counts: BTreeMap<(u32, u64), usize>,
+}
+
+impl Ranks {
+    pub(in crate::queue::machine) fn insert(&mut self, number: u64) {
+        if self.one.is_none() {
+            self.one = Some(number);
+            return;
+        }
+        for digit in 0..DIGITS {
+            *self.counts.entry((digit, number >> (digit * DIGIT))).or_default() += 1;
+        }
+    }
+
+    /// Removes a number that was inserted.
+    pub(in crate::queue::machine) fn remove(&mut self, number: u64) {
+        if self.one.take_if(|one| *one == number).is_some() {
+            return;
+        }
+        for digit in 0..DIGITS {
+            let prefix = (digit, number >> (digit * DIGIT));
+            if let Some(count) = self.counts.get_mut(&prefix) {
+                *count -= 1;
+                if *count == 0 {
+                    self.counts.remove(&prefix);
+                }
+            }
+        }
+    }
+
+    /// How many numbers are below this one: for each digit, those that differ in it first and are below there.
+    pub(in crate::queue::machine) fn below(&self, number: u64) -> usize {
+        let smaller = |digit: u32| {
+            let prefix = number >> (digit * DIGIT);
+            let first = prefix >> DIGIT << DIGIT;
+            self.counts.range((digit, first)..(digit, prefix)).map(|(_, count)| count).sum::<usize>()
+        };
+        let one = usize::from(self.one.is_some_and(|one| one < number));
+        one + (0..DIGITS).map(smaller).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_are_below_as_counting_tells() {
+        let mut ranks = Ranks::default();
+        let mut numbers: Vec<u64> = (0..300).map(|number| number * number * number % 9_999_999_967).collect();
+        numbers.extend([0, 15, 16, 17, 2_147_483_647, 9_999_999_999]);
+        for number in &numbers {
+            ranks.insert(*number);
+        }
+        while let Some(gone) = numbers.pop() {
+            let below = |number: u64| numbers.iter().filter(|other| **other < number).count();
+            ranks.remove(gone);
+            for number in [gone, gone + 1, 0, 4096, 16_384, 9_999_999_999] {
+                assert_eq!(ranks.below(number), below(number), "{number}");
+            }
+        }
+        assert!(ranks.counts.is_empty());
+    }
+}

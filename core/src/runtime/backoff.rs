@@ -1,0 +1,97 @@
+//! Pauses before something is tried again.
+
+use std::time::Duration;
+
+use crate::runtime::random;
+
+/// The first pause; they double up to the longest.
+const FIRST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// The same between sessions, each of which costs the servers some connections and writes, and between nodes.
+const FIRST_REST: Duration = Duration::from_millis(200);
+const LONGEST_REST: Duration = Duration::from_secs(4);
+
+/// What has lived for so long ended for a reason of its own.
+const LIVED_WELL: Duration = Duration::from_secs(5);
+
+/// Pauses that grow. Jitter keeps clients that were turned away together from returning together.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    next: Duration,
+    longest: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { next: FIRST, longest: LONGEST }
+    }
+}
+
+impl Backoff {
+    /// The next pause.
+    pub(crate) fn pause(&mut self) -> Duration {
+        let pause = self.next.mul_f64(0.5 + random::fraction());
+        self.next = self.longest.min(self.next * 2);
+        pause
+    }
+}
+
+/// Pauses between the end of a session and the search for another, or between a contender's nodes. There is none after
+/// the first that ends young; they grow while more of them do, whatever ends them.
+#[derive(Debug, Default)]
+pub(crate) struct Rests(Option<Backoff>);
+
+impl Rests {
+    /// The pause after one that has lived for so long.
+    pub(crate) fn after(&mut self, life: Duration) -> Duration {
+        if life >= LIVED_WELL {
+            self.0 = None;
+        }
+        let first = Backoff { next: FIRST_REST, longest: LONGEST_REST };
+        match &mut self.0 {
+            Some(backoff) => backoff.pause(),
+            fast => {
+                *fast = Some(first);
+                Duration::ZERO
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pauses(count: usize) -> Vec<Duration> {
+        let mut backoff = Backoff::default();
+        std::iter::repeat_with(|| backoff.pause()).take(count).collect()
+    }
+
+    #[test]
+    fn pauses_grow_up_to_the_longest() {
+        let pauses = pauses(20);
+        assert!(pauses[0] <= FIRST * 3 / 2);
+        assert!(
+            pauses[6..].iter().all(|pause| (LONGEST / 2..=LONGEST * 3 / 2).contains(pause)),
+            "{pauses:?}"
+        );
+    }
+
+    #[test]
+    fn sessions_rest_for_longer_and_longer_while_they_die_young() {
+        let mut rests = Rests::default();
+        let young = Duration::from_millis(10);
+        assert_eq!(rests.after(young), Duration::ZERO);
+        let pauses: Vec<_> = std::iter::repeat_with(|| rests.after(young)).take(12).collect();
+        assert!(!pauses[0].is_zero() && pauses[0] <= FIRST_REST * 3 / 2, "{pauses:?}");
+        assert!(pauses[6..].iter().all(|pause| *pause >= LONGEST_REST / 2), "{pauses:?}");
+        assert_eq!(rests.after(LIVED_WELL), Duration::ZERO);
+        assert!(rests.after(young) <= FIRST_REST * 3 / 2);
+    }
+
+    #[test]
+    fn no_two_pause_alike() {
+        assert_ne!(pauses(4), pauses(4));
+    }
+}

@@ -1,0 +1,77 @@
+//! Work on data of others, away from the library's thread: how long it takes is theirs to choose, and heartbeats must
+//! not wait for it.
+
+use std::sync::mpsc;
+
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::runtime::fork::PerProcess;
+
+/// So few bytes are worked on at once: that takes less than starting a thread.
+const FEW: usize = 8 * 1024;
+
+/// How many threads of a process may do this at once.
+const THREADS: usize = 2;
+
+static TURNS: PerProcess<Semaphore> = PerProcess::new();
+
+/// Does `work` on `size` bytes: on a thread of its own, unless they are few. If the system refuses a thread, it is done
+/// here. A caller that no longer waits does not stop it; so it must end by itself. `None` if it panicked.
+pub(crate) async fn aside<T, F>(size: usize, work: F) -> Option<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    // A simulation has one thread: when another one is done depends on more than the seed.
+    if size <= FEW || cfg!(feature = "_simulation") {
+        return Some(work());
+    }
+    // Never closed, so a turn always comes.
+    let turn = TURNS.get_or_init(|| Semaphore::new(THREADS)).acquire().await;
+    let (give, take) = mpsc::channel::<F>();
+    let (reply, done) = oneshot::channel();
+    let run = move || {
+        if let Ok(work) = take.recv() {
+            reply.send(work()).ok();
+        }
+        drop(turn);
+    };
+    match std::thread::Builder::new().name("zklock-parse".to_owned()).spawn(run) {
+        Ok(_) => give.send(work).ok(),
+        Err(_) => return Some(work()),
+    };
+    done.await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread() -> Option<String> {
+        std::thread::current().name().map(str::to_owned)
+    }
+
+    #[tokio::test]
+    async fn little_is_done_here_and_much_elsewhere() {
+        assert_eq!(aside(FEW, thread).await, Some(thread()));
+        assert_eq!(aside(FEW + 1, thread).await.flatten().as_deref(), Some("zklock-parse"));
+    }
+
+    #[tokio::test]
+    async fn no_more_than_two_threads_at_once_and_all_get_their_turn() {
+        let running = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let works = (0..8).map(|_| {
+            let running = std::sync::Arc::clone(&running);
+            tokio::spawn(aside(FEW + 1, move || {
+                let now = running.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                running.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                now
+            }))
+        });
+        let works: Vec<_> = works.collect();
+        for work in works {
+            assert!(work.await.unwrap().is_some_and(|running| running <= THREADS));
+        }
+    }
+}

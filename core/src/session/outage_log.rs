@@ -1,0 +1,103 @@
+//! Tells the log of servers that cannot be used: when the first outage begins, when something else happens, and again after
+//! a while. During an outage there are several rounds of attempts a second.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zklock_transport::Settings;
+
+use crate::error::server_report::{ServerReport, Servers};
+
+/// The least time from one warning to the next while the same happens, and after something else happened.
+const SAME: Duration = Duration::from_secs(60);
+const DIFFERENT: Duration = Duration::from_secs(5);
+
+/// The log's record of servers that cannot be used. Clones share it: an outage goes on after the session has ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outages(Arc<Mutex<Option<Warning>>>);
+
+/// The last warning of the outage that goes on.
+#[derive(Debug)]
+struct Warning {
+    servers: String,
+    at: Instant,
+}
+
+impl Outages {
+    /// Warns that no server can be used, unless the log knows. `servers` says what happened at each.
+    pub(crate) fn tell(&self, servers: &str) -> bool {
+        let (now, mut last) = (Instant::now(), self.last());
+        let is_due = last.as_ref().is_none_or(|last| {
+            let pause = if last.servers == servers { SAME } else { DIFFERENT };
+            now.duration_since(last.at) >= pause
+        });
+        if is_due {
+            tracing::warn!(%servers, "no server can be used; trying again");
+            *last = Some(Warning { servers: servers.to_owned(), at: now });
+        }
+        is_due
+    }
+
+    /// The outage is over: the next one is told of again.
+    pub(crate) fn end(&self) {
+        *self.last() = None;
+    }
+
+    /// Warns whenever every server (`host:port`, separated by commas) has turned the client away since now, and why.
+    /// Ends when it is dropped.
+    pub(crate) fn watch(self, settings: Settings, servers: String) -> impl Future<Output = ()> + Send {
+        let since = Instant::now();
+        async move {
+            loop {
+                settings.attempt_failed().await;
+                let failures = settings.failures_since(since);
+                if failures.len() >= servers.split(',').count() {
+                    self.tell(&Servers::from(ServerReport::all(&servers, &failures)).to_string());
+                }
+            }
+        }
+    }
+
+    /// The last record of the current outage.
+    #[cfg(test)]
+    pub(crate) fn warned(&self) -> Option<String> {
+        self.last().as_ref().map(|warning| warning.servers.clone())
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Warning>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often the log is told of rounds that fail once a second, in so many seconds; `problem` says what happens in
+    /// each.
+    async fn told(seconds: u64, problem: impl Fn(u64) -> String) -> usize {
+        let (outages, mut told) = (Outages::default(), 0);
+        for second in 0..seconds {
+            told += usize::from(outages.tell(&problem(second)));
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        told
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_log_tells_once_a_minute_of_servers_that_cannot_be_used_and_sooner_if_something_else_happens()
+    {
+        assert_eq!(told(60, |_| "refused".to_owned()).await, 1);
+        assert_eq!(told(61, |_| "refused".to_owned()).await, 2);
+        assert_eq!(told(60, |second| format!("problem {second}")).await, 12);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_outage_is_told_of_although_the_same_happens() {
+        let outages = Outages::default();
+        assert!(outages.tell("refused") && !outages.clone().tell("refused"));
+        outages.end();
+        assert!(outages.tell("refused"));
+    }
+}

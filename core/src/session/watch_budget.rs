@@ -1,0 +1,65 @@
+//! Room for watches on a session.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many bytes of paths may be watched. After a reconnection the client crate sets all watches again, above 128 KiB
+/// in several requests under one number, and takes the second answer for a protocol error: the connection is
+/// lost again, and in the end the session.
+const LIMIT: usize = 120 * 1024;
+
+fn limit() -> usize {
+    #[cfg(feature = "_simulation")]
+    if let Some(limit) = crate::runtime::simulation::watch_room() {
+        return limit;
+    }
+    LIMIT
+}
+
+/// The room on one session; clones count together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WatchRoom(Arc<AtomicUsize>);
+
+/// Room for one watch, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    room: WatchRoom,
+    bytes: usize,
+}
+
+impl WatchRoom {
+    /// Reserves room for a watch on a path of this length, if there is any.
+    pub(crate) fn reserve(&self, bytes: usize) -> Option<Reserved> {
+        let add = |used| (used + bytes <= limit()).then_some(used + bytes);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
+        Some(Reserved { room: self.clone(), bytes })
+    }
+
+    /// Whether there is room for a watch on a path of this length.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        self.0.load(Ordering::Relaxed) + bytes <= limit()
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.room.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_for_a_thousand_paths_and_again_when_they_are_dropped() {
+        let room = WatchRoom::default();
+        let mut all: Vec<_> = std::iter::from_fn(|| room.reserve(120)).collect();
+        assert_eq!(all.len(), 1024);
+        assert!(!room.fits(1) && room.clone().reserve(1).is_none());
+        all.pop();
+        assert!(room.fits(120) && !room.fits(121));
+        drop(all);
+        assert!(room.fits(LIMIT));
+    }
+}

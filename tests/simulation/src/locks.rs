@@ -1,0 +1,58 @@
+//! The locks of a world, by their paths from the root.
+
+use zklock::Permits;
+
+pub const MUTEXES: [&str; 2] = ["/locks/a", "/locks/b"];
+pub const READ_WRITE: &str = "/locks/c";
+pub const ELECTION: &str = "/locks/h";
+
+/// Where the number of one semaphore's permits is.
+pub const COUNT: &str = "/locks/count";
+/// The largest number that is ever written there.
+pub const MOST: u32 = 4;
+
+/// A semaphore, and the directories of its permits and its turns.
+#[derive(Debug)]
+pub struct Place {
+    pub path: &'static str,
+    pub permits: &'static str,
+    pub turns: &'static str,
+    /// How many permits it has; `None` if their number is at [`COUNT`].
+    pub count: Option<u32>,
+}
+
+pub const SEMAPHORES: [Place; 4] = [
+    Place { path: "/locks/d", permits: "/locks/d/leases", turns: "/locks/d/locks", count: Some(3) },
+    Place { path: "/locks/e", permits: "/locks/e/leases", turns: "/locks/e/locks", count: Some(1) },
+    Place { path: "/locks/f", permits: "/locks/f/leases", turns: "/locks/f/locks", count: None },
+    Place { path: "/locks/g", permits: "/locks/g/leases", turns: "/locks/g/locks", count: Some(CROWD) },
+];
+/// The semaphore with one permit, the one with a number that changes, and the one with more permits than one request of
+/// the library asks about.
+pub const SINGLE: usize = 1;
+pub const SHARED: usize = 2;
+pub const CROWDED: usize = 3;
+pub const CROWD: u32 = 1200;
+
+/// The directories of all locks.
+pub const DIRECTORIES: [&str; 12] = [
+    MUTEXES[0],
+    MUTEXES[1],
+    READ_WRITE,
+    SEMAPHORES[0].permits,
+    SEMAPHORES[0].turns,
+    SEMAPHORES[1].permits,
+    SEMAPHORES[1].turns,
+    SEMAPHORES[2].permits,
+    SEMAPHORES[2].turns,
+    SEMAPHORES[3].permits,
+    SEMAPHORES[3].turns,
+    ELECTION,
+];
+
+impl Place {
+    /// What programs say about the number of its permits.
+    pub fn number(&self, below: impl Fn(&str) -> String) -> Permits {
+        self.count.map_or_else(|| Permits::SharedCount(below(COUNT)), Permits::Fixed)
+    }
+}
